@@ -1,0 +1,1 @@
+"""From raw files to typed example tables and tokens. Knows no torch."""

@@ -1,0 +1,1 @@
+"""Scores, statistics and tables. Reads parquet only; knows no torch."""

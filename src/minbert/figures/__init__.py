@@ -1,0 +1,1 @@
+"""Figures, one module each. Reads parquet only; knows no torch."""

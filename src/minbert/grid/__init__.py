@@ -1,0 +1,1 @@
+"""Experiments as data: typed specs, inheritance, stages, keys, plans. Knows no torch."""

@@ -1,0 +1,1 @@
+"""The encoder, the sharing of its layers, pooling and heads. Knows no data sets."""

@@ -1,0 +1,1 @@
+"""MLflow: what jobs write for it, the follower that stores it, the UI."""

@@ -1,0 +1,1 @@
+"""Training: samplers, losses, gradient surgery, schedules, the loop."""
