@@ -22,7 +22,7 @@ def whole(path: Path | str) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary
-        with open(temporary, "rb") as handle:
+        with temporary.open("rb") as handle:
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     finally:

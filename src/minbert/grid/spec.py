@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, model_validator
 
-from minbert.grid.parts import PARTS, part_module
+from minbert.common.errors import UserError, nearest
+from minbert.grid.parts import part_module
 from minbert.grid.tasks import TASKS
 
 Rule = Literal["normalised", "plain"]
@@ -28,12 +29,15 @@ class Spec(BaseModel):
 
 
 def _part(kind: str, name: str) -> str:
-    part_module(kind, name)
+    try:
+        part_module(kind, name)
+    except UserError as error:
+        raise ValueError(str(error)) from None
     return name
 
 
 class Head(Spec):
-    """A task's head: `depth` linear layers, `width` wide inside, ReLU between, dropout before each."""
+    """A task's head: `depth` linear layers, `width` wide inside; dropout before each, ReLU between."""
 
     name: str = "mlp"
     depth: Annotated[StrictInt, Field(ge=1, le=8)] = 1
@@ -194,11 +198,11 @@ class StageSpec(Spec):
                 "so there is no gradient to operate on; drop one of the two"
             )
         if self.surgery and self.trainable == "heads":
-            raise ValueError(f"surgery '{self.surgery}' with a frozen encoder: nothing shared is trained")
+            raise ValueError(f"surgery '{self.surgery}' with a frozen encoder: none is shared")
         if self.surgery and self.sampler.name == "sequential":
-            raise ValueError(f"surgery '{self.surgery}' with the sequential sampler: a step has one task")
+            raise ValueError(f"surgery '{self.surgery}' with one task a step (sequential sampler)")
         if self.trainable == "heads" and self.shared_layers != "all":
-            raise ValueError("'shared_layers' with 'trainable: heads': a frozen encoder is one for all tasks")
+            raise ValueError("'shared_layers' with 'trainable: heads': a frozen encoder is one")
         if self.sampler.order is not None:
             if self.sampler.name != "sequential":
                 raise ValueError("'sampler.order' belongs to the sequential sampler")
@@ -222,8 +226,6 @@ class StageSpec(Spec):
 
 def _check_task(name: str, task: TaskSpec) -> None:
     if name not in TASKS:
-        from minbert.common.errors import nearest
-
         raise ValueError(f"unknown task '{name}'; known: {', '.join(TASKS)}.{nearest(name, TASKS)}")
     known = TASKS[name]
     if known.pair and task.pairing is None:
@@ -231,7 +233,7 @@ def _check_task(name: str, task: TaskSpec) -> None:
     if not known.pair and (task.pairing or task.features):
         raise ValueError(f"task '{name}' has one sentence: 'pairing' and 'features' do not apply")
     if task.pairing == "cross" and task.features:
-        raise ValueError(f"task '{name}': 'features' are of two embeddings; 'pairing: cross' has one")
+        raise ValueError(f"task '{name}': 'features' need two embeddings, 'pairing: cross' has one")
     if task.pairing == "siamese" and not task.features:
         raise ValueError(f"task '{name}': 'pairing: siamese' needs 'features', such as [u, v]")
     if task.loss not in _LOSSES[known.kind]:
@@ -239,6 +241,3 @@ def _check_task(name: str, task: TaskSpec) -> None:
             f"task '{name}' is {known.kind}: its loss is one of {sorted(_LOSSES[known.kind])}, "
             f"not '{task.loss}'"
         )
-
-
-assert set(_LOSSES["classification"] | _LOSSES["binary"] | _LOSSES["regression"]) <= set(PARTS["loss"])

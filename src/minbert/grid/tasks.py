@@ -35,3 +35,9 @@ TASKS: dict[str, Task] = {
         Task("lmrd", "classification", 5, False, 0, 4, "accuracy", "LMRD"),
     )
 }
+
+
+def task_facts(name: str) -> list[str | float | bool]:
+    """Return what decides a task's results, to be part of a spec (its title is not)."""
+    task = TASKS[name]
+    return [task.kind, task.classes, task.pair, task.low, task.high, task.metric]

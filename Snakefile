@@ -1,0 +1,53 @@
+# minbert: every row of every table is data in a grid; this file chains the steps that make them.
+#
+#   snakemake --cores 8 all          everything that config.yaml asks for
+#   snakemake --cores 8 -n all       what would run
+#   minbert plan                     the same, variant by variant, with reasons and time
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from minbert.common.errors import UserError
+from minbert.grid.plan import Plan
+from snakemake.exceptions import WorkflowError
+
+
+configfile: "config.yaml"
+
+
+try:
+    PLAN = Plan.load(config, Path(workflow.basedir))
+    PLAN.write()
+except UserError as error:
+    raise WorkflowError(str(error))
+
+ROOT = PLAN.root
+STORE = ROOT / "store"
+LOGS = ROOT / "logs"
+
+# The minbert of the Python that runs Snakemake, also where no environment is activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+wildcard_constraints:
+    key="[0-9a-f]{16}",
+    seed="[0-9]+",
+
+
+localrules:
+    all,
+
+
+include: "workflow/rules/data.smk"
+include: "workflow/rules/backbone.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/track.smk"
+
+
+rule all:
+    input:
+        rules.publish.output,

@@ -1,0 +1,122 @@
+"""The command line: `minbert plan`, `minbert ui`, and the steps that the rules call."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from minbert import __version__
+from minbert.common.errors import UserError
+
+STEP_HELP = {
+    "fetch": "download a raw file and verify it",
+    "data": "make a data set's example table",
+    "vocabulary": "train the built-in backbone's vocabulary",
+    "backbone": "make a backbone: pretrain, convert or download it",
+    "tokens": "turn sentences into word pieces",
+    "features": "cache a frozen encoder's features",
+    "train": "train one stage with one seed",
+    "scores": "score all runs of a paper",
+    "table": "set a paper's table",
+    "figure": "draw a figure",
+}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run one command; a `UserError` is printed without a traceback and exits with 2."""
+    arguments = _parser().parse_args(words)
+    try:
+        arguments.run(arguments)
+    except UserError as error:
+        print(f"minbert: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="minbert",
+        description="The ablation grids of four papers on multitask BERT fine-tuning.",
+        epilog="Run the grids themselves by: snakemake --cores N all",
+    )
+    parser.add_argument("--version", action="version", version=f"minbert {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    plan = commands.add_parser("plan", help="say what is done and what would run, and why")
+    plan.add_argument("--configfile", type=Path, action="append", default=[], metavar="FILE")
+    plan.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE")
+    plan.add_argument("--directory", type=Path, default=Path(), help="the folder of the Snakefile")
+    plan.set_defaults(run=_plan)
+
+    ui = commands.add_parser("ui", help="open MLflow on the runs")
+    _add_root(ui)
+    ui.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    ui.add_argument("--port", type=int, default=5000)
+    ui.set_defaults(run=_ui)
+
+    follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
+    _add_root(follow)
+    follow.add_argument("--until", type=int, metavar="PID", help="end when this process has ended")
+    follow.add_argument("--once", action="store_true", help="store what is there, then end")
+    follow.set_defaults(run=_follow)
+
+    publish = commands.add_parser("publish", help="copy tables and figures to their plain names")
+    _add_root(publish)
+    publish.add_argument("stamp", help="the plan's stamp, as the rule gives it")
+    publish.set_defaults(run=_publish)
+
+    for step, text in STEP_HELP.items():
+        command = commands.add_parser(step, help=f"step: {text}")
+        command.add_argument("key", help="the node's key (16 hex digits)")
+        _add_root(command)
+        command.add_argument("--threads", type=int, default=1)
+        if step == "train":
+            command.add_argument("--seed", type=int, required=True)
+        command.set_defaults(run=_step, step=step, seed=None)
+    return parser
+
+
+def _add_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="results root (default: results)"
+    )
+
+
+def _step(arguments: argparse.Namespace) -> None:
+    from minbert.common.process import end_with_parent
+    from minbert.steps import run_step
+
+    end_with_parent()
+    run_step(arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
+
+
+def _plan(arguments: argparse.Namespace) -> None:
+    from minbert.grid.show import show_plan
+
+    files = [arguments.directory / "config.yaml", *arguments.configfile]
+    print(show_plan(files, arguments.config, arguments.directory))
+
+
+def _ui(arguments: argparse.Namespace) -> None:
+    from minbert.track.ui import serve
+
+    serve(arguments.results, port=arguments.port, host=arguments.host)
+
+
+def _follow(arguments: argparse.Namespace) -> None:
+    from minbert.track.follower import finish, follow
+
+    if arguments.once:
+        finish(arguments.results)
+    else:
+        follow(arguments.results, until_pid=arguments.until)
+
+
+def _publish(arguments: argparse.Namespace) -> None:
+    from minbert.evaluate.publish import publish
+
+    publish(arguments.results, arguments.stamp)

@@ -1,0 +1,51 @@
+"""What a run ran on: versions, commit, device. Recorded beside results, in no key."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("minbert", "torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy")
+
+
+def commit(folder: Path | None = None) -> str:
+    """Return the short git commit of `folder`, with `+` if files differ from it, or `unknown`."""
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=10", "--dirty=+"]
+    try:
+        result = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return result.stdout.strip()
+
+
+def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
+    """Return versions, commit, device, threads and precision of this process."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "commit": commit(),
+        "device": device,
+        "threads": threads,
+        "precision": precision,
+    }
+
+
+def peak_memory() -> int:
+    """Return the most main memory this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"

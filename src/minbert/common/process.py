@@ -1,0 +1,53 @@
+"""Jobs as good citizens of a machine: end with the parent, one at a time in a folder."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from minbert.common.errors import UserError
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Ask the kernel (Linux) to end this process when its parent ends, however that happens.
+
+    A job that outlived a killed Snakemake would train beside its own successor.
+    """
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit("the parent process ended before this job began")
+
+
+@contextmanager
+def only_one(folder: Path, what: str) -> Iterator[None]:
+    """Hold an exclusive lock on `folder` for the block; a process that dies frees it.
+
+    Raises `UserError` naming the holder if another process has it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "lock"
+    with path.open("a+", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            raise UserError(
+                f"{what} is already running (process {holder}, lock {path}). "
+                "Wait for it to end, or stop it, then run again."
+            ) from None
+        handle.truncate(0)
+        handle.write(f"{os.getpid()} on {os.uname().nodename}")
+        handle.flush()
+        yield

@@ -1,0 +1,179 @@
+"""Pairs of sentences: questions that ask the same or not, statements more or less alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minbert.data.corpus.dice import Dice
+from minbert.data.corpus.events import (
+    Event,
+    draw_action,
+    draw_event,
+    draw_patient,
+    draw_place,
+    draw_trait,
+    other,
+    swapped,
+)
+from minbert.data.corpus.phrasing import QUESTIONS, question, statement
+from minbert.data.corpus.words import NUMBERS, PEOPLE, Concept
+
+PARAPHRASE_RATE = 0.37
+
+# How a question that asks something else differs from the first: most differ by little, so that
+# shared words alone do not tell.
+_DIFFERENCES = (
+    ("event", 0.12), ("word", 0.22), ("two words", 0.2), ("swap", 0.13), ("count", 0.08),
+    ("negation", 0.13), ("question", 0.12),
+)  # fmt: skip
+
+# What each slot of a statement adds to the similarity, and what is left of it for a relative.
+_WEIGHTS = {"action": 3.0, "patient": 3.0, "agent": 2.5, "place": 1.0, "traits": 1.0, "count": 0.5}
+_RELATIVE = 0.4
+_NEGATION = 1.5
+
+
+def _changed_count(dice: Dice, count: int) -> int:
+    numbers = [n for n in range(1, len(NUMBERS) + 2) if n != count]
+    return dice.pick(numbers)
+
+
+def _change(dice: Dice, event: Event, slot: str) -> Event:
+    """Return `event` with another concept in `slot`; its frame stays as it is."""
+    if slot == "agent":
+        agent = other(dice, PEOPLE, event.agent)
+        while agent == event.patient:
+            agent = other(dice, PEOPLE, event.agent)
+        return replace(event, agent=agent)
+    if slot == "action":
+        return replace(event, action=draw_action(dice, event.action.group, event.action))
+    if slot == "patient":
+        patient = draw_patient(dice, event.action, event.patient)
+        while patient == event.agent:
+            patient = draw_patient(dice, event.action, event.patient)
+        return replace(event, patient=patient)
+    place = draw_place(dice)
+    while place == event.place:
+        place = draw_place(dice)
+    return replace(event, place=place)
+
+
+def _different(dice: Dice, event: Event, kind: str, difference: str) -> tuple[Event, str]:
+    """Return an event and a question kind that differ from these as `difference` says."""
+    if difference == "event":
+        return draw_event(dice, detail=0.7), kind
+    if difference == "swap":
+        return swapped(event), kind
+    if difference == "count":
+        return replace(event, count=_changed_count(dice, event.count)), kind
+    if difference == "negation":
+        return replace(event, negated=not event.negated), kind
+    if difference == "question":
+        return event, dice.pick([q for q in QUESTIONS if q != kind])
+    slots = ["agent", "action", "patient"]
+    first = dice.pick(slots)
+    event = _change(dice, event, first)
+    if difference == "two words":
+        event = _change(dice, event, dice.pick([s for s in slots if s != first]))
+    return event, kind
+
+
+def paraphrase_pair(dice: Dice) -> tuple[str, str, int]:
+    """Return two questions, and 1 if they ask the same in other words, else 0.
+
+    What a pair could differ in is drawn before it is decided whether it does, so that neither
+    question alone tells the answer.
+    """
+    difference = dice.weighted(_DIFFERENCES)
+    several = True if difference == "count" else False if difference == "swap" else None
+    personal = True if difference == "swap" else None
+    event = draw_event(dice, personal, several, detail=0.7)
+    if difference == "negation":
+        event = replace(event, negated=dice.chance(0.5))
+    kind = dice.pick(QUESTIONS)
+    first = question(dice, event, kind)
+    if same := dice.chance(PARAPHRASE_RATE):
+        second = question(dice, event, kind)
+        while second == first:
+            second = question(dice, event, kind)
+    else:
+        event, kind = _different(dice, event, kind, difference)
+        second = question(dice, event, kind)
+    if dice.chance(0.5):
+        first, second = second, first
+    return first, second, int(same)
+
+
+def _alike(a: Concept | None, b: Concept | None) -> float:
+    if a == b:
+        return 1.0
+    return _RELATIVE if a and b and a.group == b.group else 0.0
+
+
+def similarity(a: Event, b: Event) -> float:
+    """Return how alike two events are, 0 to 5: the weighted share of slots that agree.
+
+    A relative in a slot counts in part, the same two people in changed roles in part as well,
+    and denying what the other says takes away `_NEGATION`.
+    """
+    agent, patient = _alike(a.agent, b.agent), _alike(a.patient, b.patient)
+    if a.agent == b.patient and a.patient == b.agent:
+        agent = patient = 0.6
+    # The verbs of one kind of thing are no relatives: to sell a boat is not much like to tow one.
+    shares = {
+        "action": float(a.action == b.action),
+        "patient": patient,
+        "agent": agent,
+        "place": _alike(a.place, b.place) if a.place or b.place else None,
+        "traits": _traits(a, b),
+        "count": float(a.count == b.count),
+    }
+    present = {slot: share for slot, share in shares.items() if share is not None}
+    total = sum(_WEIGHTS[slot] for slot in present)
+    score = 5 * sum(_WEIGHTS[slot] * share for slot, share in present.items()) / total
+    # Two unlike events agree by chance in what says little (one agent, no trait): that is not 0.
+    if not (agent or patient or a.action == b.action):
+        score = 0.0
+    return max(0.0, score - _NEGATION * (a.negated != b.negated))
+
+
+def _traits(a: Event, b: Event) -> float | None:
+    slots = ((a.agent_trait, b.agent_trait), (a.patient_trait, b.patient_trait))
+    shares = [_alike(x, y) for x, y in slots if x or y]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _drift(dice: Dice, event: Event, amount: float) -> Event:
+    """Return `event` with each slot changed, dropped or added with a chance of `amount`."""
+    for slot in ("agent", "action", "patient"):
+        if dice.chance(amount):
+            event = _change(dice, event, slot)
+    if dice.chance(amount):
+        event = replace(event, place=draw_place(dice) if dice.chance(0.5) else None)
+    if dice.chance(amount):
+        trait = draw_trait(dice, "person", event.agent_trait) if dice.chance(0.5) else None
+        event = replace(event, agent_trait=trait)
+    if dice.chance(amount):
+        trait = draw_trait(dice, event.action.group) if dice.chance(0.5) else None
+        event = replace(event, patient_trait=trait)
+    if dice.chance(0.4 * amount):
+        event = replace(event, count=_changed_count(dice, event.count))
+    if dice.chance(0.1):
+        event = replace(event, negated=not event.negated)
+    return event
+
+
+def similar_pair(dice: Dice) -> tuple[str, str, float]:
+    """Return two statements and how alike they are, from 0 to 5, without noise."""
+    first = draw_event(dice)
+    manner = dice.weighted([("drift", 0.8), ("swap", 0.06), ("event", 0.14)])
+    if manner == "event":
+        second = draw_event(dice)
+    elif manner == "swap" and first.personal and first.count == 1:
+        second = swapped(first)
+    else:
+        second = _drift(dice, first, dice.pick((0.0, 0.15, 0.3, 0.5, 0.7, 1.0)))
+    a, b = statement(dice, first), statement(dice, second)
+    while a == b:
+        b = statement(dice, second)
+    return a, b, similarity(first, second)

@@ -1,0 +1,185 @@
+"""The course's files: Stanford CS 224N's default project of 2023 (SST, Quora, STS, CFIMDB)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from minbert.common.errors import UserError, nearest
+from minbert.data.examples import SPLITS, Example, Rejected, fault, known_task
+from minbert.grid.tasks import Task
+
+COURSE_URL = (
+    "https://raw.githubusercontent.com/gpoesia/minbert-default-final-project/"
+    "7ac8260577fc12a86c7aaf38918056c30054ef39/data/"
+)
+
+COURSE_FILES: dict[str, dict[str, tuple[str, str]]] = {
+    "sst": {
+        "train": ("ids-sst-train.csv", "git:9cb7333cb1dae49c2bd2a4b56a24882a6e8704b5"),
+        "dev": ("ids-sst-dev.csv", "git:3171aa629a340809d2db4a50df8f6e5ec9420ab0"),
+        "test": ("ids-sst-test-student.csv", "git:bbd2313758825f86e24416d6aad64cd93370cf7a"),
+    },
+    "para": {
+        "train": ("quora-train.csv", "git:a3b5546f6a0e65b60a328a5d294d1038f5bed1da"),
+        "dev": ("quora-dev.csv", "git:de7cfa32428fd470b93f778fccc45a619e01336f"),
+        "test": ("quora-test-student.csv", "git:f257ef00558555afb50819578a58205732b16354"),
+    },
+    "sts": {
+        "train": ("sts-train.csv", "git:12b17760e7795fee35aeeabc290d5651de02622a"),
+        "dev": ("sts-dev.csv", "git:9392860e584717976b8d817cc40c9e6ceeec27e0"),
+        "test": ("sts-test-student.csv", "git:25f0cf8fafdd1f82b9e2bb460c708af34341ce60"),
+    },
+    "cfimdb": {
+        "train": ("ids-cfimdb-train.csv", "git:cd57bcbd2f7214ea6dd1783d3e885d324b1f478d"),
+        "dev": ("ids-cfimdb-dev.csv", "git:8a0f5dcf3d40189b96c801a12cd79bf8003e61de"),
+        "test": ("ids-cfimdb-test-student.csv", "git:1e789c709b3ca0511f027a309b6d8bd21cde41b2"),
+    },
+}
+"""For each task and split the file's name under `COURSE_URL` and its pinned git blob id."""
+
+_LABELS = {"sst": "sentiment", "cfimdb": "sentiment", "para": "is_duplicate", "sts": "similarity"}
+
+
+def course_files(task: str) -> dict[str, tuple[str, str]]:
+    """Return {split: (file name, pin)} of `task`; one that the course has not: `UserError`."""
+    if task not in COURSE_FILES:
+        raise UserError(
+            f"the course has no files for task '{task}'; it has {', '.join(COURSE_FILES)}."
+            f"{nearest(task, COURSE_FILES)}"
+        )
+    return COURSE_FILES[task]
+
+
+def in_folder(task: str, folder: Path) -> dict[str, Path]:
+    """Return {split: path} of the task's files in `folder`, under the course's names.
+
+    Raises `UserError` naming the first file that is not there, and where to find it.
+    """
+    if not folder.is_dir():
+        raise UserError(f"no such folder: {folder} (it was to hold the files of task '{task}')")
+    paths = {split: folder / name for split, (name, _) in course_files(task).items()}
+    for path in paths.values():
+        if not path.is_file():
+            raise UserError(
+                f"{folder} has no {path.name}, which task '{task}' needs."
+                f"{nearest(path.name, [p.name for p in folder.iterdir()])} "
+                f"Copy it there, or fetch it from {COURSE_URL}{path.name}"
+            )
+    return paths
+
+
+def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Example], list[Rejected]]:
+    """Read the files {split: path} of `task`; return examples, splits in order, and rows set aside.
+
+    The files are UTF-8 text, one row a line, columns apart by tabs and known by the header's
+    names; unnamed index columns are ignored. A field that begins with a double quote is quoted
+    as in RFC 4180: the quotes around it go, two inside stand for one. Sentences keep their text,
+    but for white space around them. (The course's starter code lower-cases pairs and puts spaces
+    around `. ? , '`: an uncased WordPiece tokenizer does both itself.)
+
+    A row is set aside, with its line and reason, if its columns are not the header's, its quotes
+    do not close, its label is missing or out of bounds, a sentence is empty, or its id came
+    before. Raises `UserError` for a missing file or column, another delimiter, bytes that are
+    not UTF-8, or a file without rows.
+    """
+    known = known_task(task)
+    course_files(task)
+    for split in paths:
+        if split not in SPLITS:
+            raise UserError(f"unknown split '{split}' of task '{task}'.{nearest(split, SPLITS)}")
+    examples: list[Example] = []
+    rejected: list[Rejected] = []
+    places: dict[str, str] = {}
+    for split in SPLITS:
+        if split not in paths:
+            continue
+        path = Path(paths[split])
+        for line, text, row in _rows(path, task, split):
+            example, reason = (None, row) if isinstance(row, str) else _example(row, split, known)
+            if example is not None and example.id in places:
+                reason = f"id '{example.id}' stood already in {places[example.id]}"
+            if example is None or reason:
+                rejected.append(Rejected(path.name, line, str(reason), text, split))
+                continue
+            places[example.id] = f"{path.name}, line {line}"
+            examples.append(example)
+    return examples, rejected
+
+
+def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[str, str] | str]]:
+    """Yield (line number, raw line, fields by name or what is wrong with the line)."""
+    # Split at line feeds alone: sentences may hold U+2028 and others that splitlines() obeys.
+    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        raise UserError(f"{path}: the file is empty; expected a header and rows")
+    header = lines[0].split("\t")
+    columns = _columns(path, task, split, header)
+    if len(lines) == 1:
+        raise UserError(f"{path}: a header and no row below it")
+    for number, line in enumerate(lines[1:], start=2):
+        # One line at a time: read as a whole, a stray quote would swallow the rows after it.
+        try:
+            fields = next(csv.reader([line], delimiter="\t", strict=True), [])
+        except csv.Error as error:
+            yield number, line, f"malformed quotes ({error})"
+            continue
+        if len(fields) != len(header):
+            yield number, line, f"{len(fields)} columns, where the header has {len(header)}"
+        else:
+            yield number, line, {name: fields[at].strip() for name, at in columns.items()}
+
+
+def _columns(path: Path, task: str, split: str, header: list[str]) -> dict[str, int]:
+    """Return where the columns are that matter, as {our name: position}."""
+    pair = known_task(task).pair
+    wanted = {"id": "id", "sentence1": "sentence1" if pair else "sentence"}
+    if pair:
+        wanted["sentence2"] = "sentence2"
+    if split != "test" or _LABELS[task] in header:
+        wanted["label"] = _LABELS[task]
+    names = [name.strip() for name in header]
+    missing = [name for name in wanted.values() if name not in names]
+    if missing and len(header) == 1:
+        raise UserError(
+            f"{path}, line 1: no tab in the header '{header[0][:80]}'; expected columns apart by "
+            f"tabs, among them {', '.join(wanted.values())}. Convert the file's delimiter to tabs"
+        )
+    if missing:
+        raise UserError(
+            f"{path}, line 1: no column '{missing[0]}' for task '{task}' ({split}); found "
+            f"{', '.join(name for name in names if name)}.{nearest(missing[0], names)}"
+        )
+    return {ours: names.index(theirs) for ours, theirs in wanted.items()}
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{path}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is "
+            "not UTF-8; is the file Latin-1? Convert it: iconv -f latin1 -t utf-8"
+        ) from error
+
+
+def _example(
+    row: dict[str, str], split: str, task: Task
+) -> tuple[Example, str | None] | tuple[None, str]:
+    """Return the row's example and what is wrong with it, if anything."""
+    label = None
+    if row.get("label"):
+        try:
+            label = float(row["label"])
+        except ValueError:
+            return None, f"label '{row['label']}' is no number"
+    example = Example(row["id"], split, row["sentence1"], row.get("sentence2"), label)
+    return example, fault(example, task)

@@ -1,0 +1,35 @@
+"""Tables and figures under their plain names, copied from where their keys put them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from minbert.common.files import read_json, whole
+
+
+def published_path(root: Path, stamp: str) -> Path:
+    """Return the file that says what is published under `stamp`, {plain path: keyed path}."""
+    return root / "store" / "published" / f"{stamp}.json"
+
+
+def publish(root: Path, stamp: str) -> None:
+    """Copy each product to its plain name, join the papers' scores, and leave the stamp's mark.
+
+    The marks of earlier stamps go, so that going back to an earlier configuration publishes
+    again although all that it needs is still there.
+    """
+    listed = read_json(published_path(root, stamp))
+    for name, source in listed["products"].items():
+        with whole(root / name) as temporary:
+            shutil.copyfile(source, temporary)
+    tables = [pq.read_table(path) for path in listed["scores"]]
+    with whole(root / "tables" / "scores.parquet") as temporary:
+        pq.write_table(pa.concat_tables(tables), temporary)
+    marks = root / "store" / "published"
+    for mark in marks.glob("*.done"):
+        mark.unlink()
+    (marks / f"{stamp}.done").touch()

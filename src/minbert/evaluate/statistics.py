@@ -1,0 +1,36 @@
+"""Means over seeds and how far they can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+
+class Interval(NamedTuple):
+    """A mean over `n` values; `low` and `high` bound its interval (None where n is 1)."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Return the mean of `values` and its Student-t interval (95 % unless told).
+
+    mean +- t(n - 1) * s / sqrt(n), with s the standard deviation of n - 1 degrees of freedom
+    (Student, 1908). One value has no spread to estimate: its `low` and `high` are None. No value,
+    or one that is not finite, raises ValueError.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    n = len(sample)
+    if n == 0 or not np.isfinite(sample).all():
+        raise ValueError(f"an interval needs finite values, at least one; found {list(values)}")
+    mean = float(sample.mean())
+    if n == 1:
+        return Interval(mean, None, None, 1)
+    half = float(student.ppf((1 + confidence) / 2, n - 1) * sample.std(ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - half, mean + half, n)

@@ -1,0 +1,192 @@
+"""The two forms of a table that people read: markdown (aligned, for terminals too) and LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import get_args
+
+from minbert.evaluate import escape
+from minbert.evaluate.statistics import Interval
+from minbert.evaluate.table_rows import NO_LABELS, NOT_RUN, SCORED, Row
+from minbert.evaluate.table_spec import TableSpec
+from minbert.grid.tasks import TASKS
+from minbert.scoring import OVERALL_TASKS, Rule
+
+ABSENT = "—"
+OWN_RULE = "†"
+_RULES = {
+    "normalised": "the mean of SST accuracy, paraphrase accuracy and (STS r + 1) / 2",
+    "plain": "the plain mean of SST accuracy, paraphrase accuracy and STS r",
+}
+
+
+def header(table: TableSpec, rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Return the columns as (group, heading); a group's columns stand side by side."""
+    columns = [("", "Row"), ("", "Split")]
+    for name in _names(rows):
+        title = TASKS[name].title if name in TASKS else _other_title(rows)
+        columns += [(title, "paper"), (title, "ours")]
+    columns.append(("Overall", "paper"))
+    columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in get_args(Rule)]
+    return [*columns, ("", "n"), ("Parameters", "here"), ("Parameters", "BERT-base")]
+
+
+def body(table: TableSpec, rows: Sequence[Row]) -> list[list[str]]:
+    """Return the cells of every row as plain text, none of them empty."""
+    lines = []
+    notes = _marked_notes(rows)
+    for row in rows:
+        spec = row.spec
+        mark = f" [{notes.index(_row_note(row)) + 1}]" if _row_note(row) else ""
+        line = [spec.row + mark, spec.split]
+        for name in _names(rows):
+            line += [_number(getattr(spec.published, name)), _ours(row, name, _due(row, name))]
+        line.append(_number(spec.published.overall))
+        line += [_ours(row, rule, _due(row, "overall")) for rule in get_args(Rule)]
+        counts = (spec.parameters, spec.parameters_bert_base)
+        lines.append([*line, str(row.n), *(_millions(count) for count in counts)])
+    return lines
+
+
+def remarks(table: TableSpec, rows: Sequence[Row]) -> list[str]:
+    """Return the sentences under the table as plain text: how to read it, then the notes."""
+    short = sum(row.n < table.seed_count for row in rows)
+    seeds = f"Ours: mean ± half the width of the 95 % Student-t interval over n of {_count(table)}"
+    if short:
+        seeds += f" ({short} of {len(rows)} rows have fewer)"
+    tasks = [TASKS[name] for name in OVERALL_TASKS]
+    metrics = ", ".join(f"{t.title} {_metric(t.name)}" for t in tasks)
+    return [
+        f"{seeds}; one seed has no interval. Scores: {metrics}.",
+        f"Overall: normalised is {_RULES['normalised']}; plain is {_RULES['plain']}; "
+        f"{OWN_RULE} marks the paper's own rule, which its published overall follows.",
+        f"Backbone: {table.backbone}. Data: {table.data}. "
+        f"{ABSENT}: not published, or not a task of the row.",
+        *(f"[{number}] {note}" for number, note in enumerate(_marked_notes(rows), start=1)),
+        *table.footnotes,
+    ]
+
+
+def to_markdown(table: TableSpec, rows: Sequence[Row]) -> str:
+    """Return the table as markdown with aligned columns, so that it reads well unrendered."""
+    columns = header(table, rows)
+    heads = [" ".join(part for part in column if part) for column in columns]
+    cells = [[escape.markdown(cell) for cell in line] for line in [heads, *body(table, rows)]]
+    widths = [max(3, *(len(line[i]) for line in cells)) for i in range(len(heads))]
+    left = [i < 2 for i in range(len(heads))]
+    align = [
+        ":" + "-" * (w - 1) if is_left else "-" * (w - 1) + ":"
+        for w, is_left in zip(widths, left, strict=True)
+    ]
+    lines = [
+        "| "
+        + " | ".join(
+            cell.ljust(w) if is_left else cell.rjust(w)
+            for cell, w, is_left in zip(line, widths, left, strict=True)
+        )
+        + " |"
+        for line in [cells[0], align, *cells[1:]]
+    ]
+    said = [escape.markdown(text) for text in (table.caption, *remarks(table, rows))]
+    parts = [f"# {escape.markdown(table.title)}", said[0], "\n".join(lines), *said[1:]]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def to_latex(table: TableSpec, rows: Sequence[Row]) -> str:
+    """Return the table as a LaTeX float over both columns; it needs the package booktabs."""
+    columns = header(table, rows)
+    groups = [group for group, _ in columns]
+    top, rules = [], []
+    start = 0
+    while start < len(groups):
+        end = start + 1
+        while groups[start] and end < len(groups) and groups[end] == groups[start]:
+            end += 1
+        label = escape.latex(groups[start])
+        if label:
+            top.append(rf"\multicolumn{{{end - start}}}{{c}}{{{label}}}")
+            rules.append(rf"\cmidrule(lr){{{start + 1}-{end}}}")
+        else:
+            top.append("")
+        start = end
+    lines = [
+        r"\begin{table*}[t]",
+        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{escape.latex(f'{table.title}. {table.caption}')}}}",
+        rf"\label{{tab:{_label(table.paper)}}}",
+        rf"\begin{{tabular}}{{ll{'r' * (len(columns) - 2)}}}",
+        r"\toprule",
+        " & ".join(top) + r" \\",
+        "".join(rules),
+        _latex_line([heading for _, heading in columns]),
+        r"\midrule",
+        *(_latex_line(line) for line in body(table, rows)),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\par\medskip\raggedright",
+        *(escape.latex(remark) + r"\par" for remark in remarks(table, rows)),
+        r"\end{table*}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    text = [re.sub(r"^-(?=\d)", "$-$", escape.latex(cell)) for cell in cells]
+    return " & ".join(text) + r" \\"
+
+
+def _label(text: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """Return the score columns: `other` only where a row has such a figure."""
+    has_other = any(row.spec.published.other is not None or "other" in row.scores for row in rows)
+    return [*OVERALL_TASKS, *["other"] * has_other]
+
+
+def _other_title(rows: Sequence[Row]) -> str:
+    titles = {TASKS[row.other_task].title for row in rows if row.other_task in TASKS}
+    return " / ".join(sorted(titles)) or "Other"
+
+
+def _metric(task: str) -> str:
+    return {"accuracy": "accuracy", "pearson": "Pearson r"}[TASKS[task].metric]
+
+
+def _due(row: Row, name: str) -> bool:
+    """Return whether a figure of ours belongs here: one is published, or none in the whole row."""
+    published = row.spec.published.model_dump()
+    return published[name] is not None or not any(v is not None for v in published.values())
+
+
+def _ours(row: Row, name: str, due: bool) -> str:
+    value: Interval | None = row.scores.get(name)
+    if value is None:
+        return (NOT_RUN if row.status == SCORED else row.status) if due else ABSENT
+    spread = f" ± {value.high - value.mean:.3f}" if value.high is not None else ""
+    fewer = f" (n = {value.n})" if value.n != row.n else ""
+    return f"{value.mean:.3f}{spread}{fewer}"
+
+
+def _number(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.3f}"
+
+
+def _millions(count: int | None) -> str:
+    return "not counted" if count is None else f"{count / 1e6:.2f} M"
+
+
+def _count(table: TableSpec) -> str:
+    return f"{table.seed_count} seed{'s' * (table.seed_count != 1)}"
+
+
+def _row_note(row: Row) -> str:
+    """Return the row's note and, where it could not be scored, the reason."""
+    reason = row.spec.reason if row.status == NO_LABELS else None
+    return "; ".join(part for part in (row.spec.note, reason) if part)
+
+
+def _marked_notes(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(note for row in rows if (note := _row_note(row))))

@@ -1,0 +1,158 @@
+"""The look that all figures share, and how they are saved."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from minbert.common.files import whole
+
+COLUMN = 3.5  # inches: a column of a two-column paper
+WIDE = 7.0  # inches: both columns
+
+_DPI = 300
+_POINTS = 72
+_LEGEND = 7  # points
+_SMALL = 5.5  # points: notes and stamp
+
+_RC: dict[Any, Any] = {
+    "figure.dpi": 150,
+    "savefig.dpi": _DPI,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "figure.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": _LEGEND,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.5,
+    "text.parse_math": False,  # a label is what the spec says, dollars and all
+    "pdf.fonttype": 42,  # TrueType: text in the PDF can be searched and edited
+}
+
+
+class Look(NamedTuple):
+    """How one series is told from the others: by colour, line and marker at once."""
+
+    color: str
+    linestyle: Any
+    marker: str
+
+
+# Okabe and Ito's colours (2008), which the colour-blind tell apart, in an order whose neighbours
+# also differ in lightness; line and marker carry the distinction into grey print.
+LOOKS = (
+    Look("#0072B2", "-", "o"),
+    Look("#E69F00", (0, (5, 1.5)), "s"),
+    Look("#000000", (0, (1, 1)), "^"),
+    Look("#56B4E9", (0, (5, 1.5, 1, 1.5)), "D"),
+    Look("#D55E00", (0, (3, 1)), "v"),
+    Look("#009E73", (0, (5, 1.5, 1, 1.5, 1, 1.5)), "P"),
+    Look("#CC79A7", (0, (8, 2)), "X"),
+)
+
+
+def look(index: int) -> Look:
+    """Return the look of series `index`: all differ for the first 49, and repeat after that.
+
+    The colours start anew after seven, with the lines and markers moved on by one.
+    """
+    turn = index // len(LOOKS)
+    other = LOOKS[(index + turn) % len(LOOKS)]
+    return Look(LOOKS[index % len(LOOKS)].color, other.linestyle, other.marker)
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw in the shared style inside the block, whatever the user's own settings are."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_RC)
+        yield
+
+
+def new_figure(width: float = COLUMN, height: float = 2.9) -> Figure:
+    """Return an empty figure of `width` by `height` inches, drawn without any display."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def add_footer(figure: Figure, notes: list[str], stamp: str) -> None:
+    """Write `notes` and, last and lighter, `stamp` below the axes, wrapped to the width."""
+    width, height = figure.get_size_inches()
+    characters = int(width * _POINTS / (_SMALL * 0.56))
+    lines = [
+        (line, color)
+        for texts, color in ((notes, "0.25"), ([stamp], "0.5"))
+        for text in texts
+        for line in textwrap.wrap(text, characters)
+    ]
+    step = _SMALL * 1.3 / _POINTS / height
+    for i, (line, color) in enumerate(lines):
+        y = (len(lines) - i - 0.6) * step
+        figure.text(0.01, y, line, fontsize=_SMALL, color=color, va="bottom")
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        footer = (len(lines) + 0.6) * step
+        engine.set(rect=(0, footer, 1, 1 - footer))
+
+
+def add_legend(axes: Axes) -> None:
+    """Put the legend above the axes, where it hides no data, in as many columns as fit."""
+    handles, labels = axes.get_legend_handles_labels()
+    width = axes.figure.bbox.width / axes.figure.dpi * _POINTS
+    entry = _LEGEND * (6 + 0.56 * max(len(label) for label in labels))
+    axes.legend(
+        handles,
+        labels,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=max(1, min(len(labels), int(width / entry))),
+        handlelength=3.2,
+        columnspacing=1.2,
+    )
+
+
+def save(
+    figure: Figure,
+    stem: Path,
+    stamp: str,
+    *,
+    notes: list[str] | None = None,
+    title: str = "",
+    caption: str = "",
+) -> None:
+    """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), `stamp` at the bottom.
+
+    `stamp` says what the figure was made from (commit, backbone, data, seeds); `notes` are lines
+    above it that the reader needs; `title` and `caption` go into the files' metadata. The files
+    carry no date, so that the same figure is the same bytes.
+    """
+    stem = Path(stem)
+    add_footer(figure, notes or [], stamp)
+    metadata: dict[str, dict[str, str | None]] = {
+        "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
+        "png": {"Software": None, "Title": title, "Description": caption},
+    }
+    for extension, about in metadata.items():
+        with whole(stem.with_name(f"{stem.name}.{extension}")) as temporary:
+            figure.savefig(temporary, format=extension, dpi=_DPI, metadata=about)

@@ -1,0 +1,128 @@
+"""Nodes: everything the pipeline makes, named by a hash of what it is made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from minbert.grid.code import code_modules
+
+OUTPUTS: dict[str, tuple[str, ...]] = {
+    "data": ("examples.parquet", "rejected.csv", "report.json"),
+    "vocabulary": ("tokenizer.json",),
+    "backbone": ("model.safetensors", "config.json", "tokenizer.json"),
+    "tokens": ("tokens.parquet",),
+    "features": ("features.safetensors",),
+    "train": ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
+    "scores": ("scores.parquet",),
+    "table": ("table.csv", "table.md", "table.tex"),
+    "figure": ("figure.pdf", "figure.png"),
+}
+"""The files that a node of each kind leaves in its folder; `fetch` leaves the file it names."""
+
+SEEDED = ("train",)
+"""Kinds whose results depend on a seed, and lie in `KEY/seedN/`."""
+
+KEY_DIGITS = 16
+
+
+def canonical(value: Any) -> str:
+    """Return `value` as JSON that is the same however its keys were ordered."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest(value: Any) -> str:
+    """Return the first 16 hex digits of the SHA-256 of `canonical(value)`."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:KEY_DIGITS]
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """One file of another node. `seed` None with a seeded node means the seed of the one in need.
+
+    `counts` is False where the file's content is already part of the spec (a download whose
+    checksum the spec holds): where it came from then changes no key.
+    """
+
+    node: Node
+    file: str
+    seed: int | None = None
+    counts: bool = True
+
+    def path(self, root: Path, seed: int | None) -> Path:
+        """Return where the file lies under the results root."""
+        return self.node.folder(root, seed if self.seed is None else self.seed) / self.file
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One thing to make. `spec` decides the result; `extra` (labels, paths, devices) does not.
+
+    `roots` are the modules whose code, with all they import, makes it.
+    """
+
+    kind: str
+    spec: Mapping[str, Any]
+    roots: tuple[str, ...]
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """The digest of each module in the closure of `roots`."""
+        return code_modules(self.roots)
+
+    @cached_property
+    def key(self) -> str:
+        """The node's identity: 16 hex digits of a hash of kind, spec, code and needs."""
+        needs = {
+            name: [need.node.key, need.file, need.seed]
+            for name, need in self.needs.items()
+            if need.counts
+        }
+        return digest([self.kind, self.spec, self.code, needs])
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the files it leaves."""
+        return (self.spec["name"],) if self.kind == "fetch" else OUTPUTS[self.kind]
+
+    def folder(self, root: Path, seed: int | None = None) -> Path:
+        """Return the folder of its files under the results root."""
+        folder = root / "store" / self.kind / self.key
+        if self.kind not in SEEDED:
+            return folder
+        if seed is None:
+            raise ValueError(f"a {self.kind} node has a folder for each seed; no seed was given")
+        return folder / f"seed{seed}"
+
+    def done(self, root: Path, seed: int | None = None) -> bool:
+        """Whether all files that others may need (weights may have been let go) are there."""
+        folder = self.folder(root, seed)
+        kept = [f for f in self.outputs if not (self.kind == "train" and f == "model.safetensors")]
+        return all((folder / name).exists() for name in kept)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a job reads before it starts, as JSON-able data."""
+        return {
+            "kind": self.kind,
+            "key": self.key,
+            "spec": self.spec,
+            "code": self.code,
+            "roots": self.roots,
+            "needs": {
+                name: {"kind": n.node.kind, "key": n.node.key, "file": n.file, "seed": n.seed}
+                for name, n in self.needs.items()
+            },
+            "extra": self.extra,
+        }
+
+
+def description_path(root: Path, kind: str, key: str) -> Path:
+    """Return where a node's description lies under the results root."""
+    return root / "store" / "spec" / f"{kind}-{key}.json"

@@ -1,0 +1,319 @@
+"""The plan: every node that the configuration asks for, and where its files lie."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from minbert.common.errors import UserError
+from minbert.common.files import write_json, write_text
+from minbert.grid.architecture import BERT_BASE
+from minbert.grid.config import Config, load_config
+from minbert.grid.node import Need, Node, description_path, digest
+from minbert.grid.parameters import count, shared_depth
+from minbert.grid.parts import part_module
+from minbert.grid.published import Published, read_published
+from minbert.grid.resolve import Grid, Stage, StageRef, Variant, resolve
+from minbert.grid.schema import Figure
+from minbert.grid.sources import Sources
+from minbert.grid.tasks import TASKS, task_facts
+
+PUBLISHED = Path("workflow/published.csv")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The nodes of a paper's scores, table and figures."""
+
+    scores: Node
+    table: Node
+    figures: dict[str, Node]
+
+
+class Plan:
+    """All nodes of a configuration. `base` is the folder of the Snakefile."""
+
+    def __init__(self, config: Config, base: Path) -> None:
+        self.config = config
+        self.base = base
+        self.root = Path(config.results)
+        self.grids: list[Grid] = resolve(config, base)
+        self.sources = Sources(config, self.root)
+        self.published: list[Published] = read_published(base / PUBLISHED)
+        self.stages: dict[StageRef, Stage] = {
+            stage.ref: stage
+            for grid in self.grids
+            for variant in grid.variants.values()
+            for stage in variant.stages
+        }
+        self._train: dict[StageRef, Node] = {}
+        self.nodes: dict[tuple[str, str], Node] = {}
+        self.owners: dict[str, StageRef] = {}
+        """The first stage, in the order of the grids, that each training key belongs to."""
+        for ref in self.stages:
+            self.owners.setdefault(self._collect(self.train(ref)).key, ref)
+        self.outputs = {grid.paper: self._outputs(grid) for grid in self.grids}
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
+        """Return the plan of a config file or of an already merged mapping."""
+        return cls(load_config(config, where=where), base)
+
+    def train(self, ref: StageRef) -> Node:
+        """Return the training node of a stage."""
+        if ref not in self._train:
+            self._train[ref] = self._make_train(self.stages[ref])
+        return self._train[ref]
+
+    def node(self, kind: str, key: str) -> Node:
+        """Return the node of this kind and key; one that the plan has not: `UserError`."""
+        try:
+            return self.nodes[kind, key]
+        except KeyError:
+            raise UserError(
+                f"the configuration asks for no {kind} with key {key}; `minbert plan` lists "
+                "what it asks for"
+            ) from None
+
+    def inputs(self, kind: str, key: str, seed: int | None = None) -> dict[str, str]:
+        """Return {name: path} of the files that a node is made from."""
+        needs = self.node(kind, key).needs
+        return {name: str(need.path(self.root, seed)) for name, need in needs.items()}
+
+    def runs(self) -> Iterator[tuple[Node, int]]:
+        """Yield every distinct training job: its node and seed."""
+        for key in self.owners:
+            for seed in self.config.seeds:
+                yield self.nodes["train", key], seed
+
+    @cached_property
+    def products(self) -> dict[str, Path]:
+        """Where each published file comes from: {path under the root: keyed path}."""
+        found: dict[str, Path] = {}
+        for paper, made in self.outputs.items():
+            for ending in ("csv", "md", "tex"):
+                source = made.table.folder(self.root) / f"table.{ending}"
+                found[f"tables/{paper}.{ending}"] = source
+            for name, figure in made.figures.items():
+                for ending in ("pdf", "png"):
+                    source = figure.folder(self.root) / f"figure.{ending}"
+                    found[f"figures/{paper}/{name}.{ending}"] = source
+        return found
+
+    @cached_property
+    def scores(self) -> list[Path]:
+        """The keyed score tables, one a paper."""
+        return [made.scores.folder(self.root) / "scores.parquet" for made in self.outputs.values()]
+
+    @cached_property
+    def stamp(self) -> str:
+        """A hash of all that is published: a change of any product changes it."""
+        products = {name: str(path) for name, path in self.products.items()}
+        return digest([products, [str(path) for path in self.scores]])
+
+    @property
+    def listing(self) -> Path:
+        """The file that lists what is published under the stamp."""
+        return self.root / "store" / "published" / f"{self.stamp}.json"
+
+    @property
+    def mark(self) -> Path:
+        """The file that is there only while the plain names hold this plan's products."""
+        return self.listing.with_suffix(".done")
+
+    def write(self) -> None:
+        """Write the description of every node, and `variants.tsv`, where they are not there."""
+        for (kind, key), node in self.nodes.items():
+            path = description_path(self.root, kind, key)
+            if not path.exists():
+                write_json(path, node.describe() | self._looks(node))
+        listed = {
+            "products": {name: str(path) for name, path in self.products.items()},
+            "scores": [str(path) for path in self.scores],
+        }
+        if not self.listing.exists():
+            write_json(self.listing, listed)
+        table = self._variants_table()
+        path = self.root / "variants.tsv"
+        if not path.exists() or path.read_text(encoding="utf-8") != table:
+            write_text(path, table)
+
+    def _looks(self, node: Node) -> dict[str, Any]:
+        owner = self.owners.get(node.key)
+        names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
+        return {"title": self.title(node), "owner": names}
+
+    def title(self, node: Node) -> str:
+        """Return a short name of a node for people."""
+        if node.kind == "train":
+            ref = self.owners[node.key]
+            tasks = "+".join(self.stages[ref].spec.trained_tasks)
+            stage = "" if ref.stage == "main" else f"/{ref.stage}"
+            return f"{ref.variant}{stage} . {tasks}"
+        spec = node.spec
+        return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)
+
+    def parameters(self, variant: Variant, base_shapes: bool = False) -> int | None:
+        """Return the parameters of the models a variant is scored with, counted from shapes.
+
+        `base_shapes` counts at BERT-base, whatever the backbone. None: shapes not known yet.
+        """
+        shapes = BERT_BASE if base_shapes else self.sources.architecture
+        if shapes is None:
+            return None
+        stages = {id(stage): stage for stage in self.scored(variant).values()}
+        return sum(count(stage.spec, shapes)["total"] for stage in stages.values())
+
+    def scored(self, variant: Variant) -> dict[str, Stage]:
+        """Return, for each task of a variant, the last of its stages that has the task."""
+        found = {task: variant.stage_for(task) for task in TASKS}
+        return {task: stage for task, stage in found.items() if stage is not None}
+
+    def _collect(self, node: Node) -> Node:
+        for need in node.needs.values():
+            if (need.node.kind, need.node.key) not in self.nodes:
+                self._collect(need.node)
+        return self.nodes.setdefault((node.kind, node.key), node)
+
+    def _make_train(self, stage: Stage) -> Node:
+        spec = stage.spec
+        backbone = self.sources.backbone
+        needs = {
+            f"tokens.{task}": Need(self.sources.tokens(task), "tokens.parquet")
+            for task in spec.ordered_tasks
+        }
+        for name in ("config.json", "tokenizer.json", "model.safetensors"):
+            needs[f"backbone.{name}"] = Need(backbone, name)
+        if spec.trainable == "heads":
+            if stage.start is not None:
+                raise UserError(
+                    f"{stage.ref}: 'trainable: heads' starts from the backbone, whose features "
+                    f"are cached; found start: {stage.start}"
+                )
+            for task in spec.ordered_tasks:
+                features = self.sources.features(task, spec)
+                needs[f"features.{task}"] = Need(features, "features.safetensors")
+        if stage.start is not None:
+            needs["start"] = Need(self.train(stage.start), "model.safetensors")
+        resolved = spec.model_dump(mode="json")
+        resolved["start"] = "backbone" if stage.start is None else "stage"
+        if self.sources.architecture is not None:
+            # However it was said (all, 12, 1.0), the same depth is the same stage.
+            layers = self.sources.architecture.layers
+            depth = shared_depth(spec.shared_layers, layers)
+            resolved["shared_layers"] = {None: "none", layers: "all"}.get(depth, depth)
+        compute = {
+            "device": self.config.device,
+            "precision": self.config.precision,
+        }
+        roots = ("minbert.train.run", *spec.parts().values())
+        return Node(
+            "train", {"stage": resolved, "tasks": _facts(spec.tasks)}, roots, needs, compute
+        )
+
+    def _outputs(self, grid: Grid) -> Outputs:
+        runs: list[dict[str, Any]] = []
+        needs: dict[str, Need] = {}
+        for variant in grid.variants.values():
+            trained = {task: self.train(s.ref) for task, s in self.scored(variant).items()}
+            for seed in self.config.seeds:
+                entry = {"paper": grid.paper, "variant": variant.name, "seed": seed}
+                entry |= {"tested": variant.test, "key": self.train(variant.stages[-1].ref).key}
+                runs.append(entry | {"tasks": {task: node.key for task, node in trained.items()}})
+                for node in trained.values():
+                    name = f"predictions.{node.key}.{seed}"
+                    needs[name] = Need(node, "predictions.parquet", seed)
+        tasks = sorted({task for run in runs for task in run["tasks"]})
+        scores = Node(
+            "scores", {"runs": runs, "tasks": _facts(tasks)}, ("minbert.evaluate.score",), needs
+        )
+        self._collect(scores)
+        table = Node(
+            "table",
+            self._table_spec(grid),
+            ("minbert.evaluate.table",),
+            {"scores": Need(scores, "scores.parquet")},
+        )
+        self._collect(table)
+        figures = {name: self._figure(grid, name, spec) for name, spec in grid.figures.items()}
+        return Outputs(scores, table, figures)
+
+    def _table_spec(self, grid: Grid) -> dict[str, Any]:
+        rows = []
+        published = [row for row in self.published if row.paper == grid.paper]
+        for row in published:
+            if row.variant in grid.variants:
+                rows.append(self._row(grid.variants[row.variant], row))
+        named = {row.variant for row in published}
+        rows += [self._row(v, None) for name, v in grid.variants.items() if name not in named]
+        return {
+            "paper": grid.paper,
+            "title": grid.title,
+            "caption": grid.description,
+            "rule": grid.overall,
+            "seeds": list(self.config.seeds),
+            "backbone": self.config.backbone,
+            "data": self.config.data,
+            "rows": rows,
+            "footnotes": self._ratio_notes(grid),
+        }
+
+    def _row(self, variant: Variant, row: Published | None) -> dict[str, Any]:
+        return {
+            "row": variant.label or (row.row if row else variant.name),
+            "variant": variant.name,
+            "split": row.split if row else "dev",
+            "published": row.figures if row else {},
+            "note": "; ".join(n for n in (row.note if row else "", variant.note or "") if n),
+            "other_task": (row.other_task or None) if row else None,
+            "parameters": self.parameters(variant),
+            "parameters_bert_base": self.parameters(variant, base_shapes=True),
+        }
+
+    def _ratio_notes(self, grid: Grid) -> list[str]:
+        return []
+
+    def _figure(self, grid: Grid, name: str, spec: Figure) -> Node:
+        needs = {}
+        for variant in spec.variants:
+            ref = grid.variants[variant].stages[-1].ref
+            for seed in self.config.seeds:
+                needs[f"{variant}.{seed}"] = Need(self.train(ref), "history.parquet", seed)
+        shown = {
+            "kind": spec.kind,
+            "paper": grid.paper,
+            "name": name,
+            "backbone": self.config.backbone,
+            "data": self.config.data,
+            "seeds": len(self.config.seeds),
+            "draw": {
+                "title": spec.title,
+                "caption": spec.caption,
+                "variants": {v: grid.variants[v].label or v for v in spec.variants},
+                **spec.options,
+            },
+        }
+        return self._collect(Node("figure", shown, (part_module("figure", spec.kind),), needs))
+
+    def _variants_table(self) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+        writer.writerow(["paper", "variant", "stage", "tasks", "key", "start", "label", "row"])
+        for ref, stage in self.stages.items():
+            variant = next(g.variants[ref.variant] for g in self.grids if g.paper == ref.paper)
+            start = self.train(stage.start).key if stage.start else "backbone"
+            tasks = ",".join(stage.spec.trained_tasks)
+            ref_words = (ref.paper, ref.variant, ref.stage)
+            writer.writerow(
+                [*ref_words, tasks, self.train(ref).key, start, variant.label, variant.row]
+            )
+        return text.getvalue()
+
+
+def _facts(tasks: Iterable[str]) -> dict[str, Any]:
+    return {task: task_facts(task) for task in tasks}

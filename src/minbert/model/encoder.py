@@ -1,0 +1,171 @@
+"""BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from minbert.common.errors import UserError
+from minbert.grid.architecture import Architecture
+from minbert.grid.spec import Dropout
+from minbert.model.packed import Packed
+from minbert.model.padding import PaddedView
+
+
+class Embeddings(nn.Module):
+    """Sum of word, position and token type embeddings, normalised: `Packed` to [T, H]."""
+
+    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+        super().__init__()
+        self.word = nn.Embedding(arch.vocab_size, arch.hidden)
+        self.position = nn.Embedding(arch.positions, arch.hidden)
+        self.token_type = nn.Embedding(arch.types, arch.hidden)
+        self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+        self.dropout = nn.Dropout(dropout.hidden)
+
+    def forward(self, batch: Packed) -> Tensor:
+        if batch.longest > self.position.num_embeddings:
+            raise UserError(
+                f"a row has {batch.longest} tokens, but the backbone knows "
+                f"{self.position.num_embeddings} positions; lower 'max_length' to that"
+            )
+        summed = (
+            self.word(batch.tokens) + self.position(batch.positions) + self.token_type(batch.types)
+        )
+        hidden: Tensor = self.dropout(self.norm(summed))
+        return hidden
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention sublayer with its skip connection and norm, [T, H] to [T, H]."""
+
+    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+        super().__init__()
+        if arch.hidden % arch.heads:
+            raise UserError(f"{arch.hidden} hidden units do not divide among {arch.heads} heads")
+        self.heads = arch.heads
+        self.attention_dropout = dropout.attention
+        self.qkv = nn.Linear(arch.hidden, 3 * arch.hidden)
+        self.output = nn.Linear(arch.hidden, arch.hidden)
+        self.dropout = nn.Dropout(dropout.hidden)
+        self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+
+    def forward(self, hidden: Tensor, batch: Packed) -> Tensor:
+        view = batch.padded
+        context = self._attend(view.pad(self.qkv(hidden)), view)
+        context = context.index_select(0, view.slots)
+        normed: Tensor = self.norm(hidden + self.dropout(self.output(context)))
+        return normed
+
+    def _attend(self, projected: Tensor, view: PaddedView) -> Tensor:
+        """Return each slot's context [slots, H] from its query, key and value [slots, 3 H]."""
+        dropout = self.attention_dropout if self.training else 0.0
+        contexts = []
+        parts = projected.split([group.rows * group.longest for group in view.groups])
+        for group, part in zip(view.groups, parts, strict=True):
+            heads = part.view(group.rows, group.longest, 3, self.heads, -1)
+            query, key, value = heads.permute(2, 0, 3, 1, 4)
+            context = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=group.mask, dropout_p=dropout
+            )
+            contexts.append(context.transpose(1, 2).reshape(group.rows * group.longest, -1))
+        return torch.cat(contexts)
+
+
+class FeedForward(nn.Module):
+    """Position-wise sublayer with exact GELU, its skip connection and norm, [T, H] to [T, H]."""
+
+    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+        super().__init__()
+        self.inner = nn.Linear(arch.hidden, arch.intermediate)
+        self.output = nn.Linear(arch.intermediate, arch.hidden)
+        self.dropout = nn.Dropout(dropout.hidden)
+        self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        changed = self.output(F.gelu(self.inner(hidden)))
+        normed: Tensor = self.norm(hidden + self.dropout(changed))
+        return normed
+
+
+class Layer(nn.Module):
+    """One post-norm transformer layer: attention, then feed-forward."""
+
+    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+        super().__init__()
+        self.attention = Attention(arch, dropout)
+        self.feed_forward = FeedForward(arch, dropout)
+
+    def forward(self, hidden: Tensor, batch: Packed) -> Tensor:
+        changed: Tensor = self.feed_forward(self.attention(hidden, batch))
+        return changed
+
+
+class Pooler(nn.Module):
+    """BERT's pooler: tanh of a linear map, [B, H] to [B, H]."""
+
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        self.dense = nn.Linear(arch.hidden, arch.hidden)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return torch.tanh(self.dense(hidden))
+
+
+class Stack(nn.Module):
+    """A run of BERT's parts: the embeddings or not, some layers, the pooler or not.
+
+    The whole encoder is one stack (`whole_encoder`); a shared encoder is a shared stack and one
+    more a task. Layers keep their number in the backbone as name, so `layers.6` is the seventh
+    layer in whichever stack it stands, and parameter names are those of the backbone's file.
+    """
+
+    def __init__(
+        self,
+        arch: Architecture,
+        dropout: Dropout,
+        *,
+        layers: Iterable[int],
+        embeddings: bool,
+        pooler: bool,
+    ) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(arch, dropout) if embeddings else None
+        self.layers = nn.ModuleDict({str(n): Layer(arch, dropout) for n in layers})
+        self.pooler = Pooler(arch) if pooler else None
+
+    def forward(self, batch: Packed, hidden: Tensor | None = None) -> Tensor:
+        """Return [T, H], from the stack's own embeddings or from `hidden` [T, H] of the one below.
+
+        Raises `ValueError` if it has neither, or both.
+        """
+        if (self.embeddings is None) == (hidden is None):
+            raise ValueError("a stack starts from its own embeddings or from a hidden state")
+        if self.embeddings is not None:
+            hidden = self.embeddings(batch)
+        assert hidden is not None
+        for layer in self.layers.values():
+            hidden = layer(hidden, batch)
+        return hidden
+
+
+def whole_encoder(arch: Architecture, dropout: Dropout) -> Stack:
+    """Return the encoder with all of its parts; its state is a backbone's state."""
+    return Stack(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
+
+
+def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:
+    """Draw BERT's initial weights: normal(0, 0.02), biases 0, norms 1 (Devlin et al.'s code).
+
+    Draws from `generator`, or from torch's default one.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Embedding):
+            nn.init.normal_(part.weight, std=0.02, generator=generator)
+        if isinstance(part, nn.LayerNorm):
+            nn.init.ones_(part.weight)
+        if isinstance(part, nn.Linear | nn.LayerNorm) and part.bias is not None:
+            nn.init.zeros_(part.bias)

@@ -1,0 +1,1 @@
+"""From an embedding, or features of two, to a task's logits."""

@@ -1,0 +1,29 @@
+"""A multilayer perceptron as a task's head."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import cast
+
+from torch import Tensor, nn
+
+from minbert.grid.spec import Head
+
+
+class MLPHead(nn.Module):
+    """`depth` linear layers, `width` wide inside, ReLU between them, dropout before each.
+
+    Maps [B, in_features] to logits [B, out_features].
+    """
+
+    def __init__(self, in_features: int, out_features: int, head: Head) -> None:
+        super().__init__()
+        sizes = [in_features, *[head.width] * (head.depth - 1), out_features]
+        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.dropout = nn.Dropout(head.dropout)
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        *inside, last = self.linears
+        for linear in inside:
+            embedding = linear(self.dropout(embedding)).relu()
+        return cast(Tensor, last(self.dropout(embedding)))

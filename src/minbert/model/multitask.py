@@ -1,0 +1,69 @@
+"""The model of a stage: an encoder shared as the spec says, and one pooling and head a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from torch import Tensor, nn
+
+from minbert.grid.architecture import Architecture
+from minbert.grid.parts import load_part
+from minbert.grid.spec import StageSpec
+from minbert.grid.tasks import TASKS
+from minbert.model.encoder import initialise
+from minbert.model.packed import Packed
+from minbert.model.pairs import feature_width, join
+from minbert.model.sharing import SharedEncoder, resolve_shared
+
+
+class MultitaskModel(nn.Module):
+    """`encoder` and `heads` of all tasks of `spec`, trained or not.
+
+    Initial weights come from torch's default generator: seed it first.
+    """
+
+    def __init__(self, arch: Architecture, spec: StageSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        tasks = spec.ordered_tasks
+        self.encoder = SharedEncoder(
+            arch, tasks, resolve_shared(spec.shared_layers, arch.layers), spec.dropout
+        )
+        self.heads = nn.ModuleDict()
+        self._poolings: dict[str, Callable[..., Tensor]] = {}
+        for name in tasks:
+            task = spec.tasks[name]
+            width = feature_width(task.features, arch.hidden) if task.features else arch.hidden
+            head = load_part("head", task.head.name)(width, TASKS[name].classes, task.head)
+            self.heads[name] = head
+            self._poolings[name] = load_part("pooling", task.pooling)()
+        initialise(self.heads)
+
+    def pooled(self, task: str, batch: Packed) -> Tensor:
+        """Return the embedding of each row for `task`, [rows, H]."""
+        hidden = self.encoder(task, batch)
+        return self._poolings[task](hidden, batch, self.encoder.pooler(task))
+
+    def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
+        """Return logits [B, classes] from the embeddings of B rows; of 2B for a siamese task."""
+        features = self.spec.tasks[task].features
+        if features:
+            u, v = pooled.chunk(2)
+            pooled = join(u, v, features)
+        return cast(Tensor, self.heads[task](pooled))
+
+    def forward(self, task: str, batch: Packed) -> Tensor:
+        """Return logits [B, classes].
+
+        For a siamese task `batch` has 2B rows: all first sentences, then all second ones.
+        """
+        return self.from_pooled(task, self.pooled(task, batch))
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that several tasks train (never a head's)."""
+        return self.encoder.shared_parameters()
+
+    def own_parameters(self, task: str) -> list[nn.Parameter]:
+        """Return the parameters that only `task` trains: its part of the encoder, and its head."""
+        return self.encoder.own_parameters(task) + list(self.heads[task].parameters())

@@ -1,0 +1,1 @@
+"""From the tokens' hidden states to one embedding a row."""

@@ -1,0 +1,17 @@
+"""The `cls` embedding: the pooler's output on the first token (Devlin et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from minbert.model.packed import Packed
+
+
+class ClsPooling:
+    """`pooler` of each row's first token."""
+
+    def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return [B, H] from `hidden` [T, H]."""
+        return pooler(hidden.index_select(0, batch.first))

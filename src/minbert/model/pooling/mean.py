@@ -1,0 +1,18 @@
+"""The `mean` embedding: the mean over a row's real tokens (Reimers and Gurevych, 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from minbert.model.packed import Packed
+
+
+class MeanPooling:
+    """Mean of each row's tokens, the first and the last special token included; no pooler."""
+
+    def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return [B, H] from `hidden` [T, H]."""
+        sums = hidden.new_zeros(batch.rows, hidden.shape[1]).index_add(0, batch.row_of, hidden)
+        return sums / batch.lengths[:, None]

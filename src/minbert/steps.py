@@ -1,0 +1,326 @@
+"""The pipeline's steps: from a node's description to the function that makes its files.
+
+Every rule's shell calls one of these by `minbert STEP KEY`; so each step also runs by hand.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from minbert.common.errors import UserError
+from minbert.common.files import read_json
+from minbert.common.process import only_one
+from minbert.grid.code import code_modules, differs
+from minbert.grid.node import SEEDED, description_path
+
+
+@dataclass(frozen=True)
+class Job:
+    """One node to make: its description, the results root, and for training its seed."""
+
+    root: Path
+    described: dict[str, Any]
+    seed: int | None
+    threads: int
+
+    @classmethod
+    def load(cls, root: Path, kind: str, key: str, seed: int | None, threads: int) -> Job:
+        """Read the description of a node; refuse if its code is not that which was planned."""
+        path = description_path(root, kind, key)
+        if not path.exists():
+            raise UserError(
+                f"no {kind} with key {key} is planned under {root} ({path} is missing); "
+                "`minbert plan` writes the descriptions and lists the keys"
+            )
+        described = read_json(path)
+        if kind in SEEDED and seed is None:
+            raise UserError(f"a {kind} job needs --seed")
+        changed = differs(described["code"], code_modules(described["roots"]))
+        if changed:
+            raise UserError(
+                f"the code of {kind} {key} has changed since it was planned "
+                f"({', '.join(changed)}): run snakemake again, which plans it anew"
+            )
+        return cls(root, described, seed, threads)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What decides the result."""
+        return self.described["spec"]
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What does not: labels, paths, devices."""
+        return self.described["extra"]
+
+    @property
+    def out(self) -> Path:
+        """The folder of the node's files."""
+        folder = self.root / "store" / self.described["kind"] / self.described["key"]
+        return folder / f"seed{self.seed}" if self.described["kind"] in SEEDED else folder
+
+    def need(self, name: str) -> Path:
+        """Return the path of the file that is needed under `name`."""
+        need = self.described["needs"][name]
+        folder = self.root / "store" / need["kind"] / need["key"]
+        if need["kind"] in SEEDED:
+            folder /= f"seed{self.seed if need['seed'] is None else need['seed']}"
+        return folder / need["file"]
+
+    def needs(self, prefix: str) -> dict[str, Path]:
+        """Return {rest of name: path} for the needs whose name begins with `prefix.`."""
+        start = prefix + "."
+        names = [name for name in self.described["needs"] if name.startswith(start)]
+        return {name.removeprefix(start): self.need(name) for name in names}
+
+
+def fetch(job: Job) -> None:
+    """Download a raw file and verify its checksum."""
+    from minbert.data.fetch import fetch as download
+
+    name = job.spec["name"]
+    download(job.extra["url"], job.out / name, job.spec["checksum"])
+
+
+def data(job: Job) -> None:
+    """Make a data set's example table and report."""
+    from minbert.data.report import write_dataset
+
+    task = job.spec["task"]
+    examples, rejected = _examples(job, task)
+    report = write_dataset(task, examples, rejected, job.out)
+    rows = ", ".join(f"{split} {n}" for split, n in report["rows"].items())
+    print(f"{task}: {rows} rows, {len(rejected)} set aside", file=sys.stderr)
+
+
+def _examples(job: Job, task: str) -> tuple[list[Any], list[Any]]:
+    source = job.spec["source"]
+    if source == "builtin":
+        from minbert.data.corpus import DEFAULT_SIZES, generate
+        from minbert.data.examples import Example
+
+        sizes = job.spec["sizes"] or DEFAULT_SIZES[task]
+        return [Example(**row) for row in generate(task, job.spec["seed"], sizes)], []
+    if source == "lmrd":
+        from minbert.data.lmrd import read_lmrd
+
+        path = job.need("archive") if job.described["needs"] else Path(job.extra["path"])
+        return read_lmrd(path)
+    from minbert.data.course import read_course
+
+    paths = {split: job.need(split) for split in job.described["needs"]}
+    return read_course(task, paths or job.extra["paths"])
+
+
+def vocabulary(job: Job) -> None:
+    """Train the built-in backbone's WordPiece vocabulary."""
+    from minbert.data.corpus import pretraining_text
+    from minbert.data.vocabulary import train_vocabulary
+
+    items = pretraining_text(job.spec["seed"], job.spec["items"])
+    texts = (text for item in items for text in ([item] if isinstance(item, str) else item))
+    train_vocabulary(texts, job.spec["size"], job.out / "tokenizer.json")
+
+
+def backbone(job: Job) -> None:
+    """Make a backbone folder: pretrained here, converted from a folder, or from the hub."""
+    if "pretraining" in job.spec:
+        from minbert.grid.config import Pretraining
+        from minbert.train.pretrain import pretrain
+
+        settings = Pretraining.model_validate(job.spec["pretraining"])
+        tokenizer = job.need("tokenizer")
+        pretrain(settings, job.spec["seed"], tokenizer, job.out, job.extra["device"], job.threads)
+        return
+    from minbert.model.weights import convert_hugging_face
+
+    if "hub" in job.spec:
+        from minbert.data.hub import download
+
+        folder = download(job.spec["hub"], job.spec["revision"])
+    else:
+        folder = Path(job.extra["folder"])
+    convert_hugging_face(folder, job.out)
+
+
+def tokens(job: Job) -> None:
+    """Turn a data set's sentences into word pieces."""
+    from minbert.data.tokenise import tokenise
+
+    tokenise(job.need("examples"), job.need("tokenizer"), job.out / "tokens.parquet")
+
+
+def features(job: Job) -> None:
+    """Encode a task's sentences with the frozen backbone."""
+    import torch
+
+    from minbert.train.device import choose_device
+    from minbert.train.features import cache_features
+
+    torch.set_num_threads(job.threads)
+    cache_features(
+        job.spec["task"],
+        job.spec["pooling"],
+        job.spec["pairing"],
+        job.spec["max_length"],
+        job.need("weights").parent,
+        job.need("tokens"),
+        job.out / "features.safetensors",
+        choose_device(job.extra["device"]),
+    )
+
+
+def train(job: Job) -> None:
+    """Train one stage with one seed; what it measures is noted for MLflow as it goes."""
+    from minbert.grid.spec import StageSpec
+    from minbert.track.journal import Journal
+    from minbert.train.learner import Sources
+    from minbert.train.run import train_stage
+
+    spec = StageSpec.model_validate(job.spec["stage"])
+    starts = "start" in job.described["needs"]
+    sources = Sources(
+        job.need("backbone.config.json").parent,
+        job.needs("tokens"),
+        job.needs("features"),
+        job.need("start") if starts else None,
+    )
+    name = f"{job.described['title']} . s{job.seed}"
+    with ExitStack() as stack:
+        work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
+        stack.enter_context(only_one(work, f"training of {name}"))
+        journal = Journal.start(job.root, _run(job, spec, name))
+        try:
+            record = train_stage(
+                spec,
+                job.seed or 0,
+                sources,
+                job.out,
+                title=name,
+                device=job.extra["device"],
+                precision=job.extra["precision"],
+                threads=job.threads,
+                listener=journal.log,
+            )
+        except BaseException as error:
+            journal.end("FAILED", f"{type(error).__name__}: {error}")
+            raise
+        how = record["outcome"]
+        journal.end(
+            "FINISHED",
+            artifacts=[job.out / file for file in sorted(p.name for p in job.out.iterdir())],
+            params={"best_epoch": str(how["best_epoch"]), "steps": str(how["steps"])},
+            tags={
+                "seconds": f"{how['seconds']:.1f}",
+                "tokens_per_second": f"{how['tokens_per_second']:.0f}",
+                "peak_memory_bytes": str(record["peak_memory_bytes"]),
+                "commit": record["environment"]["commit"],
+                "device": record["environment"]["device"],
+            },
+        )
+
+
+def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
+    owner = job.described["owner"]
+    flat = _flatten(spec.model_dump(mode="json"))
+    data = {t: job.described["needs"][f"tokens.{t}"]["key"] for t in spec.ordered_tasks}
+    return {
+        "experiment": owner["paper"],
+        "key": job.described["key"],
+        "seed": job.seed,
+        "name": name,
+        "params": {
+            "variant": owner["variant"],
+            "stage": owner["stage"],
+            "tasks": "+".join(spec.trained_tasks),
+            "seed": str(job.seed),
+            **flat,
+        },
+        "tags": {"minbert.rule": spec.select, "minbert.key": job.described["key"]},
+        "datasets": [
+            {"name": task, "digest": key, "source": str(job.need(f"tokens.{task}")), "rows": 0}
+            for task, key in data.items()
+        ],
+    }
+
+
+def _flatten(value: Any, prefix: str = "") -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {prefix: str(value)}
+    found: dict[str, str] = {}
+    for name, inner in value.items():
+        found |= _flatten(inner, f"{prefix}.{name}" if prefix else name)
+    return found
+
+
+def scores(job: Job) -> None:
+    """Score every run of a paper."""
+    from minbert.evaluate.score import score_runs
+
+    runs = [
+        run
+        | {
+            "tasks": {
+                task: {"key": key, "predictions": job.need(f"predictions.{key}.{run['seed']}")}
+                for task, key in run["tasks"].items()
+            }
+        }
+        for run in job.spec["runs"]
+    ]
+    score_runs(runs, job.out / "scores.parquet")
+
+
+def table(job: Job) -> None:
+    """Set a paper's table: published beside reproduced."""
+    from minbert.evaluate.table import build_table
+
+    build_table(job.spec, job.need("scores"), job.out, "table")
+
+
+def figure(job: Job) -> None:
+    """Draw one figure."""
+    from minbert.common.environment import commit
+    from minbert.grid.parts import load_part
+
+    histories: dict[str, dict[int, Path]] = {}
+    for name in job.described["needs"]:
+        variant, _, seed = name.rpartition(".")
+        histories.setdefault(variant, {})[int(seed)] = job.need(name)
+    spec = job.spec
+    stamp = (
+        f"commit {commit()}  backbone {spec['backbone']}  data {spec['data']}  "
+        f"seeds {spec['seeds']}"
+    )
+    draw = load_part("figure", spec["kind"])
+    draw({**spec["draw"], "stamp": stamp}, histories, job.out / "figure")
+
+
+STEPS: dict[str, Callable[[Job], None]] = {
+    "fetch": fetch,
+    "data": data,
+    "vocabulary": vocabulary,
+    "backbone": backbone,
+    "tokens": tokens,
+    "features": features,
+    "train": train,
+    "scores": scores,
+    "table": table,
+    "figure": figure,
+}
+
+
+def run_step(root: Path, kind: str, key: str, seed: int | None, threads: int) -> None:
+    """Run one step; SIGTERM ends it as an error does, so that what it holds is closed."""
+    signal.signal(signal.SIGTERM, _stop)
+    STEPS[kind](Job.load(root, kind, key, seed, threads))
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(f"stopped by signal {number}")

@@ -1,0 +1,64 @@
+"""The model registry: one model a paper, its alias `best` on the best run that was kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minbert.track.store import SCORE_TAG, SUPERSEDED_TAG, Store
+from minbert.track.writer import WEIGHTS_TAG
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+ALIAS = "best"
+
+
+def model_name(experiment: str) -> str:
+    """Return the registered model's name of a paper."""
+    return f"minbert-{experiment}"
+
+
+def point_at_best(store: Store, experiment: str) -> None:
+    """Register the weights of the paper's best finished run, and set the alias on them.
+
+    Best is the highest tag `minbert.score` among runs that are finished, not superseded and have
+    weights; of equal ones the first to start. Does nothing when the alias is there already.
+    """
+    candidates = [run for run in store.runs(store.experiment(experiment)) if _is_candidate(run)]
+    if not candidates:
+        return
+    best = min(candidates, key=lambda run: (-float(run.data.tags[SCORE_TAG]), run.info.start_time))
+    client, name = store.client, model_name(experiment)
+    models = client.search_registered_models(f"name = '{name}'")
+    if not models:
+        client.create_registered_model(
+            name, description="Weights (safetensors) of the paper's runs; alias best: dev score."
+        )
+    versions = {v.run_id: v.version for v in client.search_model_versions(f"name = '{name}'")}
+    version = versions.get(best.info.run_id)
+    if version is None:
+        weights = best.data.tags[WEIGHTS_TAG]
+        version = client.create_model_version(
+            name,
+            source=f"{best.info.artifact_uri}/{weights}",
+            run_id=best.info.run_id,
+            tags={
+                "variant": best.data.params.get("variant", ""),
+                "seed": best.data.tags["minbert.seed"],
+                "key": best.data.tags["minbert.key"],
+                "score": best.data.tags[SCORE_TAG],
+            },
+        ).version
+    if not models or models[0].aliases.get(ALIAS) != version:
+        client.set_registered_model_alias(name, ALIAS, version)
+
+
+def _is_candidate(run: Run) -> bool:
+    tags = run.data.tags
+    return (
+        run.info.status == "FINISHED"
+        and run.info.lifecycle_stage == "active"
+        and SUPERSEDED_TAG not in tags
+        and SCORE_TAG in tags
+        and WEIGHTS_TAG in tags
+    )

@@ -1,0 +1,99 @@
+"""A frozen encoder: heads alone are trained, on features that a rule of their own has cached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import Module, ModuleDict, Parameter
+
+from minbert.grid.architecture import read_architecture
+from minbert.grid.parts import load_part
+from minbert.grid.spec import StageSpec
+from minbert.grid.tasks import TASKS
+from minbert.model.pairs import feature_width, join
+from minbert.train.learner import Sources
+
+SPLITS = ("train", "dev", "test")
+
+
+class Heads(Module):
+    """One head a task, named as in the whole model, so that saved weights fit both."""
+
+    def __init__(self, spec: StageSpec, hidden: int) -> None:
+        super().__init__()
+        self.heads = ModuleDict()
+        for name in spec.ordered_tasks:
+            task = spec.tasks[name]
+            width = feature_width(task.features, hidden) if task.features else hidden
+            self.heads[name] = load_part("head", task.head.name)(
+                width, TASKS[name].classes, task.head
+            )
+
+
+class Cached:
+    """Heads on cached features; the encoder is not even loaded."""
+
+    def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
+        self.spec = spec
+        self.device = device
+        hidden = read_architecture(sources.backbone / "config.json").hidden
+        self.module = Heads(spec, hidden).to(device)
+        self._ids: dict[tuple[str, str], list[str]] = {}
+        self._labels: dict[tuple[str, str], Tensor] = {}
+        self._features: dict[tuple[str, str], Tensor] = {}
+        for task in spec.ordered_tasks:
+            self._load(task, sources.tokens[task], sources.features[task])
+        self.tokens_seen = 0
+
+    def _load(self, task: str, tokens: Path, features: Path) -> None:
+        table = pq.read_table(tokens, columns=["id", "split", "label"])
+        pooled = load_file(features)
+        for split in SPLITS:
+            part = table.filter(pc.equal(table.column("split"), split))
+            labels = part.column("label").to_numpy(zero_copy_only=False).astype(np.float32)
+            self._ids[task, split] = part.column("id").to_pylist()
+            self._labels[task, split] = torch.from_numpy(labels.copy()).to(self.device)
+            if len(part):
+                self._features[task, split] = pooled[split].to(self.device)
+
+    def _joined(self, task: str, split: str, rows: Tensor | slice) -> Tensor:
+        pooled = self._features[task, split]
+        features = self.spec.tasks[task].features
+        if not features:
+            return pooled[rows]
+        u, v = pooled.chunk(2)
+        return join(u[rows], v[rows], features)
+
+    def size(self, task: str, split: str) -> int:
+        return len(self._ids[task, split])
+
+    def ids(self, task: str, split: str) -> list[str]:
+        return self._ids[task, split]
+
+    def labels(self, task: str, split: str) -> Tensor:
+        return self._labels[task, split]
+
+    def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+        rows = rows.to(self.device)
+        head = self.module.heads[task]
+        return head(self._joined(task, "train", rows)), self._labels[task, "train"][rows]
+
+    @torch.no_grad()
+    def outputs(self, task: str, split: str) -> Tensor:
+        head = self.module.heads[task]
+        return head(self._joined(task, split, slice(None)))
+
+    def shared_parameters(self) -> list[Parameter]:
+        return []
+
+    def own_parameters(self, task: str) -> list[Parameter]:
+        return list(self.module.heads[task].parameters())
+
+    def weights(self) -> dict[str, Tensor]:
+        return self.module.state_dict()

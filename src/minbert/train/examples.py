@@ -1,0 +1,153 @@
+"""A task's examples as tokens on the device, and the packed batches made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from minbert.grid.tasks import TASKS
+from minbert.model.packed import Packed
+
+Pairing = Literal["siamese", "cross"] | None
+"""How a pair is encoded; None for single sentences."""
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Ids of the tokens that frame a sequence."""
+
+    cls: int
+    sep: int
+
+
+def special_tokens(tokenizer: Path) -> SpecialTokens:
+    """Read the ids of [CLS] and [SEP] from a `tokenizer.json`."""
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(str(tokenizer))
+    return SpecialTokens(loaded.token_to_id("[CLS]"), loaded.token_to_id("[SEP]"))
+
+
+class Sequences:
+    """Token sequences laid end to end on the device; `pack` makes batches of any rows of them."""
+
+    def __init__(self, rows: list[np.ndarray], seconds: list[int], device: torch.device) -> None:
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        self.lengths = lengths
+        self.starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+        flat = np.concatenate(rows) if rows else np.zeros(0, np.int32)
+        self.flat = torch.from_numpy(flat.astype(np.int64)).to(device)
+        types = np.zeros(len(flat), np.int64)
+        for start, length, second in zip(self.starts, lengths, seconds, strict=True):
+            types[start + length - second : start + length] = 1
+        self.types = torch.from_numpy(types).to(device)
+        self.device = device
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def pack(self, rows: np.ndarray) -> Packed:
+        """Return the sequences `rows` (int64 [B]), in that order, as one packed batch."""
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths)
+        offsets = np.repeat(self.starts[rows] - (ends - lengths), lengths)
+        index = torch.from_numpy(offsets + np.arange(ends[-1])).to(self.device)
+        return Packed.build(
+            self.flat[index], self.types[index], torch.from_numpy(lengths), self.device
+        )
+
+
+class Examples:
+    """One task's examples of one split: ids, labels [N] (NaN where none), and their sequences.
+
+    A single sentence is `[CLS] a [SEP]`, a cross-encoded pair `[CLS] a [SEP] b [SEP]` with token
+    types 0 and 1 (Devlin et al., 2019, section 3.2). For siamese pairs sequences 0..N-1 are the
+    first sentences and N..2N-1 the second ones. Longer ones lose tokens at the end, a pair's
+    longer sentence first.
+    """
+
+    def __init__(
+        self,
+        table: pa.Table,
+        task: str,
+        pairing: Pairing,
+        special: SpecialTokens,
+        max_length: int,
+        device: torch.device,
+    ) -> None:
+        self.task = task
+        self.siamese = pairing == "siamese"
+        self.ids: list[str] = table.column("id").to_pylist()
+        label = table.column("label").to_numpy(zero_copy_only=False).astype(np.float32)
+        self.labels = torch.from_numpy(label.copy()).to(device)
+        first = _lists(table.column("tokens1"))
+        second = _lists(table.column("tokens2")) if TASKS[task].pair else []
+        if pairing == "cross":
+            framed = [frame(a, b, special, max_length) for a, b in zip(first, second, strict=True)]
+        else:
+            nothing = np.zeros(0, np.int32)
+            framed = [frame(tokens, nothing, special, max_length) for tokens in first + second]
+        rows, seconds = [row for row, _ in framed], [n for _, n in framed]
+        self.sequences = Sequences(rows, seconds, device)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def sequence_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Return the sequences of example rows: themselves, or for siamese both sides' rows."""
+        return np.concatenate([rows, rows + len(self)]) if self.siamese else rows
+
+    def batch(self, rows: Tensor) -> tuple[Packed, Tensor]:
+        """Return the packed batch and the labels [B] of example `rows` (int64 [B], CPU)."""
+        packed = self.sequences.pack(self.sequence_rows(rows.numpy()))
+        return packed, self.labels[rows.to(self.labels.device)]
+
+
+def read_examples(
+    tokens: Path,
+    task: str,
+    pairing: Pairing,
+    special: SpecialTokens,
+    max_length: int,
+    device: torch.device,
+) -> dict[str, Examples]:
+    """Read a `tokens.parquet` into {split: Examples} for the splits it has."""
+    table = pq.read_table(tokens)
+    splits = {}
+    for split in ("train", "dev", "test"):
+        part = table.filter(pc.equal(table.column("split"), split))
+        splits[split] = Examples(part, task, pairing, special, max_length, device)
+    return splits
+
+
+def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:
+    array = column.combine_chunks()
+    offsets = array.offsets.to_numpy()
+    values = array.values.to_numpy()
+    return [values[a:b] for a, b in pairwise(offsets)]
+
+
+def frame(
+    a: np.ndarray, b: np.ndarray, special: SpecialTokens, max_length: int
+) -> tuple[np.ndarray, int]:
+    """Return the sequence of one sentence or a pair (`b` empty: one), and how much is `b`'s part.
+
+    At most `max_length` tokens: the longer sentence is cut first, then both alike.
+    """
+    if not len(b):
+        return np.concatenate([[special.cls], a[: max_length - 2], [special.sep]]), 0
+    room = max_length - 3
+    if len(a) + len(b) > room:
+        a = a[: max(room - len(b), (room + 1) // 2)]
+        b = b[: room - len(a)]
+    row = np.concatenate([[special.cls], a, [special.sep], b, [special.sep]])
+    return row, len(b) + 1

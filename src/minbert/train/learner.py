@@ -1,0 +1,64 @@
+"""What the loop trains: the common face of fine-tuned and frozen-encoder models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from minbert.grid.spec import StageSpec
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files that a stage trains on; tasks map to `tokens.parquet` or cached features."""
+
+    backbone: Path
+    tokens: dict[str, Path]
+    features: dict[str, Path]
+    start: Path | None = None
+
+
+class Learner(Protocol):
+    """A model with its data: batches go in as row numbers, outputs [B, classes] come out."""
+
+    module: Module
+    tokens_seen: int
+
+    def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None: ...
+
+    def size(self, task: str, split: str) -> int:
+        """The number of examples of `task` in `split`."""
+        ...
+
+    def ids(self, task: str, split: str) -> list[str]:
+        """Their ids, in row order."""
+        ...
+
+    def labels(self, task: str, split: str) -> Tensor:
+        """Their labels [N], float32, NaN where none is public."""
+        ...
+
+    def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the head's output [B, classes] and labels [B] of training `rows` (CPU int64)."""
+        ...
+
+    def outputs(self, task: str, split: str) -> Tensor:
+        """Return the head's output [N, classes] of a whole split, without gradients."""
+        ...
+
+    def shared_parameters(self) -> list[Parameter]:
+        """Parameters that more than one task uses."""
+        ...
+
+    def own_parameters(self, task: str) -> list[Parameter]:
+        """Parameters that `task` alone uses, its head among them."""
+        ...
+
+    def weights(self) -> dict[str, Tensor]:
+        """All trained tensors by name, as they are saved."""
+        ...

@@ -1,0 +1,22 @@
+"""Binary cross-entropy on one logit."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class BinaryCrossEntropy:
+    """Sigmoid cross-entropy; the prediction is 1 where the probability is above one half."""
+
+    def loss(self, output: Tensor, label: Tensor) -> Tensor:
+        """Mean over the batch; `output` [B, 1] logits, `label` [B] in {0, 1}."""
+        return F.binary_cross_entropy_with_logits(output.float().squeeze(-1), label)
+
+    def scores(self, output: Tensor) -> Tensor:
+        """The probability of 1, [B, 1]."""
+        return output.float().sigmoid()
+
+    def prediction(self, output: Tensor) -> Tensor:
+        """0 or 1, [B]."""
+        return (output.float().squeeze(-1) > 0).float()

@@ -1,0 +1,22 @@
+"""Cross-entropy over classes."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class CrossEntropy:
+    """Softmax cross-entropy; the prediction is the most probable class."""
+
+    def loss(self, output: Tensor, label: Tensor) -> Tensor:
+        """Mean over the batch of -log p(label); `output` [B, C], `label` [B] whole numbers."""
+        return F.cross_entropy(output.float(), label.long())
+
+    def scores(self, output: Tensor) -> Tensor:
+        """Class probabilities [B, C]."""
+        return output.float().softmax(-1)
+
+    def prediction(self, output: Tensor) -> Tensor:
+        """The most probable class [B]."""
+        return output.argmax(-1).float()

@@ -1,0 +1,116 @@
+"""A training job: one stage, one seed; its weights, history, predictions and record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from safetensors.torch import save_file
+
+from minbert.common.environment import environment, peak_memory
+from minbert.common.files import whole, write_json
+from minbert.common.progress import Progress
+from minbert.grid.parts import load_part
+from minbert.grid.spec import StageSpec
+from minbert.train.device import (
+    choose_device,
+    choose_precision,
+    device_name,
+    peak_device_memory,
+)
+from minbert.train.history import History, Listener
+from minbert.train.learner import Learner, Sources
+from minbert.train.loop import Loop, Outcome
+
+PREDICTIONS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("task", pa.string()),
+        ("split", pa.string()),
+        ("prediction", pa.float64()),
+        ("scores", pa.list_(pa.float32())),
+        ("label", pa.float64()),
+    ]
+)
+
+
+def train_stage(
+    spec: StageSpec,
+    seed: int,
+    sources: Sources,
+    out: Path,
+    *,
+    title: str,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int = 1,
+    listener: Listener | None = None,
+) -> dict[str, Any]:
+    """Train one stage and write its files to `out`; return the record that is in `run.json`.
+
+    Writes `model.safetensors` (the best epoch's weights), `history.parquet`,
+    `predictions.parquet` (dev and test, by the best epoch) and `run.json` (spec, seed, outcome,
+    environment, peak memory in bytes, tokens a second).
+    """
+    torch.set_num_threads(threads)
+    place = choose_device(device)
+    chosen = choose_precision(precision, place)
+    torch.manual_seed(seed)
+    learner: Learner = load_part("trainable", spec.trainable)(spec, sources, place)
+    history = History(listener)
+    progress = Progress(title)
+    loop = Loop(spec, learner, seed, place, chosen, history, progress)
+    progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads")
+    outcome = loop.run()
+    loop.restore(outcome.weights)
+    _write_predictions(loop, out / "predictions.parquet")
+    history.write(out / "history.parquet")
+    with whole(out / "model.safetensors") as temporary:
+        save_file({k: v.contiguous() for k, v in outcome.weights.items()}, temporary)
+    record = _record(spec, seed, outcome, environment(device_name(place), threads, chosen))
+    record["peak_memory_bytes"] = peak_memory()
+    record["peak_device_memory_bytes"] = peak_device_memory(place)
+    record["parameters"] = sum(p.numel() for p in learner.module.parameters())
+    write_json(out / "run.json", record)
+    progress.say(
+        f"best epoch {outcome.best_epoch} ({spec.select} {outcome.best_score:.4f}), "
+        f"{outcome.seconds:.0f} s, {outcome.tokens_per_second:.0f} tokens/s"
+    )
+    return record
+
+
+def _record(
+    spec: StageSpec, seed: int, outcome: Outcome, surroundings: dict[str, Any]
+) -> dict[str, Any]:
+    how = asdict(outcome)
+    del how["weights"]
+    return {
+        "spec": spec.model_dump(mode="json"),
+        "seed": seed,
+        "outcome": how,
+        "environment": surroundings,
+    }
+
+
+def _write_predictions(loop: Loop, path: Path) -> None:
+    parts = []
+    for split in ("dev", "test"):
+        for task, found in loop.predictions(split).items():
+            n = len(found["ids"])
+            label = found["label"].astype(np.float64)
+            columns = [
+                pa.array(found["ids"]),
+                pa.array([task] * n),
+                pa.array([split] * n),
+                pa.array(found["prediction"].astype(np.float64)),
+                pa.array(list(found["scores"]), pa.list_(pa.float32())),
+                pa.array(label, mask=np.isnan(label)),
+            ]
+            parts.append(pa.table(columns, schema=PREDICTIONS))
+    with whole(path) as temporary:
+        pq.write_table(pa.concat_tables(parts), temporary)

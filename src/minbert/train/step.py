@@ -1,0 +1,69 @@
+"""One optimiser step's gradients: summed over tasks, or operated on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor
+
+from minbert.grid.parts import load_part
+from minbert.grid.spec import StageSpec
+from minbert.train.learner import Learner
+from minbert.train.losses import Loss
+from minbert.train.samplers import Step
+from minbert.train.surgery.gradients import combine, gramian
+
+Note = Callable[[str, Tensor, float, Tensor], None]
+
+
+class Gradients:
+    """Sets every trainable parameter's gradient for a step. Returns the Gramian, if one is made.
+
+    Without surgery the loss is the weighted sum of the tasks' losses, one backward pass a task so
+    that only one task's activations are alive at a time. With surgery the shared parameters get
+    the combination that the method's weights give; heads and a task's own layers always get their
+    own task's gradient, never projected.
+    """
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        learner: Learner,
+        losses: dict[str, Loss],
+        autocast: Callable[[], AbstractContextManager[object]],
+        generator: torch.Generator,
+    ) -> None:
+        self.learner = learner
+        self.losses = losses
+        self.weight = {name: task.weight for name, task in spec.tasks.items()}
+        self.autocast = autocast
+        self.generator = generator
+        self.method = load_part("surgery", spec.surgery) if spec.surgery else None
+        self.shared = learner.shared_parameters()
+        self.own = {task: learner.own_parameters(task) for task in spec.trained_tasks}
+
+    def __call__(self, step: Step, note: Note) -> Tensor | None:
+        """Run forward and backward for each batch of `step`, telling `note` each task's loss."""
+        by_task = []
+        for task, rows in step:
+            with self.autocast():
+                output, labels = self.learner.output(task, rows)
+            loss = self.losses[task].loss(output, labels)
+            note(task, rows, self.weight[task], loss)
+            if self.method is None:
+                (self.weight[task] * loss).backward()
+                continue
+            own = self.own[task]
+            found = torch.autograd.grad(
+                self.weight[task] * loss, [*self.shared, *own], allow_unused=True
+            )
+            by_task.append(found[: len(self.shared)])
+            for parameter, gradient in zip(own, found[len(self.shared) :], strict=True):
+                parameter.grad = gradient
+        if self.method is None:
+            return None
+        products = gramian(by_task)
+        combine(self.shared, by_task, self.method(products, self.generator))
+        return products

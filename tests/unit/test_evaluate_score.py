@@ -1,0 +1,157 @@
+"""The score table that is made of runs' predictions."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.evaluate.score import SCHEMA, score_runs
+
+# (task, split) -> (predictions, labels); None in place of the labels: they are not public
+Rows = dict[tuple[str, str], tuple[list[float], list[float] | None]]
+
+DEV: Rows = {
+    ("sst", "dev"): ([0, 1, 2, 3], [0, 1, 2, 4]),
+    ("para", "dev"): ([1, 0], [1, 1]),
+    ("sts", "dev"): ([1.0, 2.0, 3.0], [0.0, 2.0, 4.0]),
+}
+
+
+def predictions(path: Path, rows: Rows) -> Path:
+    lines: list[dict[str, Any]] = []
+    for (task, split), (predicted, labels) in rows.items():
+        for i, value in enumerate(predicted):
+            label = None if labels is None else labels[i]
+            line = {"id": f"{split}{i}", "task": task, "split": split, "prediction": float(value)}
+            lines.append(line | {"scores": [0.5], "label": label})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(lines), path)
+    return path
+
+
+def run(path: Path, *tasks: str, **more: Any) -> dict[str, Any]:
+    entries = {task: {"predictions": str(path), "key": f"key-{task}"} for task in tasks}
+    about = {"paper": "p", "variant": "v", "seed": 0, "key": "own", "tested": False}
+    return about | {"tasks": entries} | more
+
+
+def lines(path: Path) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
+
+
+def test_golden_table(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "a.parquet", DEV)
+    out = tmp_path / "scores.parquet"
+    assert score_runs([run(made, "sst", "para", "sts")], out) == (1, 0, 9)
+    assert pq.read_schema(out).equals(SCHEMA)
+    values = {(row[4], row[5]): (row[6], row[7]) for row in lines(out)}
+    assert values[("sst", "accuracy")] == (0.75, "key-sst")
+    assert values[("para", "accuracy")] == (0.5, "key-para")
+    assert values[("para", "f1")] == (pytest.approx(2 / 3), "key-para")
+    assert values[("sts", "pearson")] == (pytest.approx(1), "key-sts")
+    assert values[("sts", "rmse")] == (pytest.approx((2 / 3) ** 0.5), "key-sts")
+    assert values[("overall", "normalised")] == (pytest.approx(0.75), "own")
+    assert values[("overall", "plain")] == (pytest.approx(0.75), "own")
+
+
+def test_test_is_scored_only_where_tested_and_labelled(tmp_path: Path) -> None:
+    test: Rows = {
+        ("sst", "test"): ([0, 1], [0, 0]),
+        ("para", "test"): ([0, 1], None),
+        ("sts", "test"): ([0, 1], None),
+    }
+    made = predictions(tmp_path / "a.parquet", DEV | test)
+    out = tmp_path / "scores.parquet"
+    tasks = ("sst", "para", "sts")
+    runs = [run(made, *tasks, seed=0), run(made, *tasks, seed=1, tested=True)]
+    score_runs(runs, out)
+    tested = [row for row in lines(out) if row[3] == "test"]
+    assert {(row[2], row[4]) for row in tested} == {(1, "sst")}
+    assert [row[6] for row in tested if row[5] == "accuracy"] == [0.5]
+
+
+def test_overall_needs_all_three_tasks_and_takes_them_from_any_file(tmp_path: Path) -> None:
+    both = predictions(tmp_path / "a.parquet", DEV)
+    out = tmp_path / "scores.parquet"
+    score_runs([run(both, "sst", "para")], out)
+    assert "overall" not in {row[4] for row in lines(out)}
+    parts = {}
+    for task in ("sst", "para", "sts"):
+        one: Rows = {key: value for key, value in DEV.items() if key[0] == task}
+        path = predictions(tmp_path / task / "a.parquet", one)
+        parts[task] = {"predictions": path, "key": task}
+    score_runs([run(both, tasks=parts)], out)
+    assert [row[5] for row in lines(out) if row[4] == "overall"] == ["normalised", "plain"]
+
+
+def test_a_run_without_a_file_is_left_out_and_counted(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "a.parquet", DEV)
+    half = run(made, "sst", "para", seed=1)
+    half["tasks"]["para"] = {"predictions": tmp_path / "none.parquet", "key": "k"}
+    runs = [run(tmp_path / "none.parquet", "sst"), half, run(made, "sst", seed=2)]
+    out = tmp_path / "scores.parquet"
+    assert score_runs(runs, out) == (1, 2, 2)
+    assert {row[2] for row in lines(out)} == {2}
+
+
+def test_no_run_at_all_still_makes_a_table(tmp_path: Path) -> None:
+    assert score_runs([], tmp_path / "scores.parquet") == (0, 0, 0)
+    assert pq.read_table(tmp_path / "scores.parquet").schema.equals(SCHEMA)
+
+
+def test_rows_keep_the_order_of_the_runs(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "a.parquet", DEV)
+    runs = [run(made, "sst", variant=name) for name in ("z", "a", "m")]
+    score_runs(runs, tmp_path / "scores.parquet")
+    assert list(dict.fromkeys(row[1] for row in lines(tmp_path / "scores.parquet"))) == [*"zam"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({("para", "dev"): ([1], [1])}, "no predictions of task 'sst'"),
+        ({("sst", "dev"): ([1], None)}, "no labelled dev rows"),
+        ({("sst", "test"): ([1], [1])}, "no labelled dev rows"),
+        ({("sst", "dev"): ([1, 2], [1, None])}, "1 of 2 rows have no label"),
+        ({("sst", "dev"): ([1, float("nan")], [1, 1])}, r"1 of 2 predictions .* id 'dev1'"),
+    ],
+)
+def test_malformed_predictions_are_named(tmp_path: Path, rows: Rows, message: str) -> None:
+    made = predictions(tmp_path / "bad.parquet", rows)
+    with pytest.raises(UserError, match=f"bad.parquet.*{message}"):
+        score_runs([run(made, "sst")], tmp_path / "scores.parquet")
+    assert not (tmp_path / "scores.parquet").exists()
+
+
+def test_wrong_columns_and_types_are_named(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "bad.parquet", DEV)
+    table = pq.read_table(made)
+    out = tmp_path / "scores.parquet"
+    pq.write_table(table.rename_columns(["id", "task", "split", "pred", "scores", "label"]), made)
+    with pytest.raises(UserError, match=r"no column 'prediction'.*Did you mean 'pred'"):
+        score_runs([run(made, "sst")], out)
+    pq.write_table(table.set_column(3, "prediction", table["task"]), made)
+    with pytest.raises(UserError, match=r"'prediction': expected numbers, found string"):
+        score_runs([run(made, "sst")], out)
+    made.write_text("not parquet")
+    with pytest.raises(UserError, match=r"bad.parquet: not a parquet file"):
+        score_runs([run(made, "sst")], out)
+
+
+def test_ids_predicted_twice_are_refused(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "bad.parquet", {("sst", "dev"): ([1, 2], [1, 2])})
+    table = pq.read_table(made)
+    pq.write_table(pa.concat_tables([table, table.slice(1)]), made)
+    with pytest.raises(UserError, match="id 'dev1' is predicted more than once"):
+        score_runs([run(made, "sst")], tmp_path / "scores.parquet")
+
+
+def test_runs_and_tasks_are_checked(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "a.parquet", DEV)
+    with pytest.raises(UserError, match="variant 'v', seed 0 is there twice"):
+        score_runs([run(made, "sst"), run(made, "para")], tmp_path / "scores.parquet")
+    with pytest.raises(UserError, match=r"unknown task 'stt'.*Did you mean"):
+        score_runs([run(made, "stt")], tmp_path / "scores.parquet")

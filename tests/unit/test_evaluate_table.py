@@ -1,0 +1,260 @@
+"""A paper's table: our figures beside the published ones, in three forms."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.evaluate import escape
+from minbert.evaluate.score import SCHEMA
+from minbert.evaluate.table import build_table
+
+
+def scores(path: Path, *values: tuple[str, int, str, str, str, float]) -> Path:
+    """Write a score table of (variant, seed, split, task, metric, value) of paper `p`."""
+    names = ("variant", "seed", "split", "task", "metric", "value")
+    lines = [{"paper": "p", "key": "k"} | dict(zip(names, value, strict=True)) for value in values]
+    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
+    return path
+
+
+def row(label: str, variant: str, **more: Any) -> dict[str, Any]:
+    published = {"sst": 0.5, "para": 0.8, "sts": 0.6, "other": None, "overall": 0.7}
+    return {"row": label, "variant": variant, "split": "dev", "published": published} | more
+
+
+def table(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    about = {"paper": "p", "title": "Table 1", "caption": "Sharing depth.", "rule": "normalised"}
+    about |= {"backbone": "tiny", "data": "built-in"}
+    return about | {"seeds": [0, 1], "rows": list(rows)} | more
+
+
+def build(
+    tmp_path: Path, spec: dict[str, Any], made: Path
+) -> tuple[list[dict[str, str]], str, str]:
+    build_table(spec, made, tmp_path / "tables", "p")
+    with (tmp_path / "tables" / "p.csv").open(newline="", encoding="utf-8") as handle:
+        lines = list(csv.DictReader(handle))
+    texts = [
+        (tmp_path / "tables" / f"p.{ext}").read_text(encoding="utf-8") for ext in ("md", "tex")
+    ]
+    return lines, texts[0], texts[1]
+
+
+def cells(markdown: str) -> list[list[str]]:
+    lines = [line for line in markdown.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+@pytest.fixture
+def two_seeds(tmp_path: Path) -> Path:
+    return scores(
+        tmp_path / "scores.parquet",
+        ("a", 0, "dev", "sst", "accuracy", 0.40),
+        ("a", 1, "dev", "sst", "accuracy", 0.42),
+        ("a", 0, "dev", "sst", "macro_f1", 0.99),
+        ("a", 0, "dev", "para", "accuracy", 0.7),
+        ("a", 1, "dev", "para", "accuracy", 0.7),
+        ("a", 0, "dev", "sts", "pearson", -0.1),
+        ("a", 1, "dev", "sts", "pearson", -0.3),
+        ("a", 0, "dev", "overall", "normalised", 0.5),
+        ("a", 1, "dev", "overall", "normalised", 0.5),
+        ("a", 0, "dev", "overall", "plain", 0.3),
+        ("a", 1, "dev", "overall", "plain", 0.3),
+        ("b", 0, "dev", "sst", "accuracy", 0.45),
+    )
+
+
+def test_csv_golden(tmp_path: Path, two_seeds: Path) -> None:
+    spec = table(row("Row A", "a", parameters=1234, parameters_bert_base=110_000_000, note="n"))
+    (line,), _, _ = build(tmp_path, spec, two_seeds)
+    assert list(line)[:8] == [
+        *("paper", "row", "variant", "split", "status", "seeds", "other_task", "sst_published")
+    ]
+    assert (line["row"], line["status"], line["seeds"]) == ("Row A", "scored", "2")
+    assert float(line["sst_published"]) == 0.5
+    assert float(line["sst_mean"]) == pytest.approx(0.41)
+    assert float(line["sst_high"]) - 0.41 == pytest.approx(12.706 * 0.01, abs=1e-4)
+    assert 0.41 - float(line["sst_low"]) == pytest.approx(12.706 * 0.01, abs=1e-4)
+    assert (line["sst_n"], line["other_mean"]) == ("2", "")
+    assert float(line["overall_normalised_mean"]) == 0.5
+    assert float(line["overall_plain_mean"]) == 0.3
+    assert line["overall_rule"] == "normalised"
+    assert (line["parameters"], line["parameters_bert_base"]) == ("1234", "110000000")
+
+
+def test_markdown_golden(tmp_path: Path, two_seeds: Path) -> None:
+    spec = table(
+        row("Row A", "a", parameters=1_234_567, parameters_bert_base=110_000_000),
+        row("B", "b", note="SST only"),
+    )
+    _, text, _ = build(tmp_path, spec, two_seeds)
+    head, align, first, second = cells(text)
+    assert head == [
+        *("Row", "Split", "SST paper", "SST ours", "Paraphrase paper", "Paraphrase ours"),
+        *("STS paper", "STS ours", "Overall paper", "Overall normalised†", "Overall plain"),
+        *("n", "Parameters here", "Parameters BERT-base"),
+    ]
+    assert align[0].startswith(":-")
+    assert first == [
+        *("Row A", "dev", "0.500", "0.410 ± 0.127", "0.800", "0.700 ± 0.000", "0.600"),
+        *("-0.200 ± 1.271", "0.700", "0.500 ± 0.000", "0.300 ± 0.000", "2", "1.23 M", "110.00 M"),
+    ]
+    assert second == [
+        *(r"B \[1\]", "dev", "0.500", "0.450", "0.800", "not run", "0.600", "not run", "0.700"),
+        *("not run", "not run", "1", "not counted", "not counted"),
+    ]
+    assert "n of 2 seeds (1 of 2 rows have fewer)" in text
+    assert r"\[1\] SST only" in text
+    assert "Backbone: tiny. Data: built-in." in text
+    widths = {len(line) for line in text.splitlines() if line.startswith("|")}
+    assert len(widths) == 1, "the columns are aligned"
+
+
+def test_order_of_rows_is_the_papers(tmp_path: Path, two_seeds: Path) -> None:
+    spec = table(row("Z", "b"), row("A", "a"), row("M", "none"))
+    lines, text, tex = build(tmp_path, spec, two_seeds)
+    assert [line["row"] for line in lines] == ["Z", "A", "M"]
+    assert [line[0] for line in cells(text)[2:]] == ["Z", "A", "M"]
+    assert tex.index("\nZ &") < tex.index("\nA &") < tex.index("\nM &")
+
+
+def test_the_papers_own_rule_is_marked(tmp_path: Path, two_seeds: Path) -> None:
+    _, text, tex = build(tmp_path, table(row("A", "a"), rule="plain"), two_seeds)
+    assert "Overall plain†" in cells(text)[0]
+    assert "Overall normalised" in cells(text)[0]
+    assert r"plain$\dagger$" in tex
+
+
+def test_rows_without_scores_say_why(tmp_path: Path, two_seeds: Path) -> None:
+    only_overall = {"overall": 0.7}
+    reason = "the course keeps the test labels"
+    spec = table(
+        row("dev, not yet", "none"),
+        row("test, scored on dev", "a", split="test"),
+        row("test, not yet", "none", split="test"),
+        row("test, never", "none", split="test", reason=reason),
+        row("overall only", "none", published=only_overall),
+        row("said in words", "none", published={}),
+    )
+    lines, text, _ = build(tmp_path, spec, two_seeds)
+    expected = ["not run", "no labels", "not run", "no labels", "not run", "not run"]
+    assert [line["status"] for line in lines] == expected
+    body = cells(text)[2:]
+    assert [line[3] for line in body] == [*expected[:4], "—", "not run"]
+    assert [line[9] for line in body] == expected
+    assert f"\\[1\\] {reason}" in text
+    assert not any(cell == "" for line in body for cell in line), "no cell is blank"
+
+
+def test_empty_caption_note_and_footnotes_leave_no_gap(tmp_path: Path, two_seeds: Path) -> None:
+    spec = table(row("A", "a", note="", published={}, other_task=None), caption="")
+    _, text, tex = build(tmp_path, spec, two_seeds)
+    assert "\n\n\n" not in text
+    assert r"\caption{Table 1.}" in tex
+    assert cells(text)[2][0] == "A"
+
+
+def test_empty_score_table(tmp_path: Path) -> None:
+    lines, text, tex = build(tmp_path, table(row("A", "a")), scores(tmp_path / "s.parquet"))
+    assert lines[0]["status"] == "not run"
+    assert "not run" in text
+    assert "not run" in tex
+    build_table(table(), tmp_path / "s.parquet", tmp_path, "none")
+    assert (tmp_path / "none.md").exists()
+
+
+def test_other_column_shows_the_further_task(tmp_path: Path) -> None:
+    made = scores(
+        tmp_path / "scores.parquet",
+        ("c", 0, "dev", "cfimdb", "accuracy", 0.96),
+        ("l", 0, "dev", "lmrd", "accuracy", 0.7),
+        ("l", 0, "dev", "cfimdb", "accuracy", 0.9),
+    )
+    published = {"other": 0.97}
+    _, text, _ = build(tmp_path, table(row("C", "c", published=published)), made)
+    head, _, line = cells(text)
+    assert (head[8], line[8], line[9]) == ("CFIMDB paper", "0.970", "0.960")
+    with pytest.raises(UserError, match=r"row 'L'.*lmrd and cfimdb; say with 'other_task'"):
+        build(tmp_path, table(row("L", "l")), made)
+    lines, _, _ = build(tmp_path, table(row("L", "l", other_task="lmrd")), made)
+    assert (lines[0]["other_task"], lines[0]["other_mean"]) == ("lmrd", "0.7")
+
+
+def test_seeds_that_differ_within_a_row_are_shown(tmp_path: Path) -> None:
+    made = scores(
+        tmp_path / "scores.parquet",
+        ("a", 0, "dev", "sst", "accuracy", 0.4),
+        ("a", 1, "dev", "sst", "accuracy", 0.4),
+        ("a", 1, "dev", "para", "accuracy", 0.7),
+    )
+    _, text, _ = build(tmp_path, table(row("A", "a")), made)
+    assert "0.700 (n = 1)" in cells(text)[2]
+
+
+NASTY = "a_b & 50% #1 | {x} $y$ [z] <i> \\ ~ ^ *s*"
+
+
+def test_text_is_escaped_everywhere(tmp_path: Path, two_seeds: Path) -> None:
+    spec = table(row(NASTY, "a", note=f"note {NASTY}"), footnotes=[f"foot {NASTY}"])
+    spec |= {"title": NASTY, "caption": NASTY, "backbone": NASTY, "data": NASTY}
+    lines, text, tex = build(tmp_path, spec, two_seeds)
+    assert lines[0]["row"] == NASTY
+    assert text.count(escape.markdown(NASTY)) == text.count("50%") == 7
+    assert tex.count(escape.latex(NASTY)) == tex.count(r"50\%") == 7
+    assert len(cells(text)[2]) == len(cells(text)[0]), "a pipe in a label makes no column"
+
+
+def test_escaping_golden() -> None:
+    assert escape.markdown("a_b*c|d # `e` [f] <g> & ~ $ 5%") == (
+        r"a\_b\*c\|d \# \`e\` \[f\] \<g\> \& \~ \$ 5%"
+    )
+    assert escape.latex("a_b & 5% #1 | {x} $ \\ ± 0.1") == (
+        r"a\_b \& 5\% \#1 \textbar{} \{x\} \$ \textbackslash{} $\pm$ 0.1"
+    )
+    assert escape.latex("[0] * †") == r"{[}0{]} {*} $\dagger$"
+
+
+def test_text_is_safe_for_terminals() -> None:
+    for escaped in (escape.markdown, escape.latex):
+        assert escaped("a\x1b]0;x\x07b\nc\t\u202ed") == escaped("a ]0;x b c d")
+
+
+def test_latex_is_well_formed(tmp_path: Path, two_seeds: Path) -> None:
+    _, _, tex = build(tmp_path, table(row("A", "a"), row("B", "b", note="x")), two_seeds)
+    assert tex.isascii()
+    assert tex.count("{") == tex.count("}")
+    body = tex[tex.index(r"\midrule") : tex.index(r"\bottomrule")].splitlines()[1:]
+    assert r"\begin{tabular}{llrrrrrrrrrrrr}" in tex
+    assert {line.count(" & ") for line in body} == {13}
+    assert r" $-$0.200 $\pm$ 1.271 " in body[0]
+    for name in (r"\toprule", r"\midrule", r"\bottomrule", r"\cmidrule(lr){3-4}", r"\label{tab:p}"):
+        assert name in tex
+    assert all(line.endswith(r"\\") for line in body)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"captoin": "x"}, r"paper 'p': unknown key 'captoin'. Did you mean 'caption'"),
+        ({"rule": "plane"}, r"key 'rule': .*'normalised' or 'plain', found 'plane'"),
+        ({"rows": [row("A", "a", split="train")]}, r"key 'rows.0.split'.*found 'train'"),
+        ({"rows": [row("A", "a", other_task="cfimbd")]}, r"other_task'.*Did you mean 'cfimdb'"),
+        ({"rows": [row("A", "a", published={"sts": "x"})]}, r"rows.0.published.sts'.*found 'x'"),
+    ],
+)
+def test_wrong_specs_are_named(
+    tmp_path: Path, two_seeds: Path, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        build_table(table(row("A", "a")) | change, two_seeds, tmp_path, "p")
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_absent_score_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none.parquet: there is no such file"):
+        build_table(table(row("A", "a")), tmp_path / "none.parquet", tmp_path, "p")

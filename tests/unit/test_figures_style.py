@@ -1,0 +1,92 @@
+"""The look that figures share, and how they are saved."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from minbert.figures import style
+
+
+def drawn() -> Figure:
+    figure = style.new_figure()
+    figure.add_subplot().plot([0, 1], [1, 2], label="a line")
+    return figure
+
+
+def saved(folder: Path, stamp: str = "commit 0123456") -> list[bytes]:
+    folder.mkdir()
+    with style.style():
+        style.save(drawn(), folder / "name.v2", stamp, notes=["a note"], title="T", caption="C")
+    assert sorted(path.name for path in folder.iterdir()) == ["name.v2.pdf", "name.v2.png"]
+    return [(folder / f"name.v2.{ending}").read_bytes() for ending in ("pdf", "png")]
+
+
+def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    first = saved(tmp_path / "a")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")
+    assert saved(tmp_path / "b") == first
+    assert saved(tmp_path / "c", "commit 7654321") != first
+
+
+def test_files_hold_vectors_editable_text_and_300_dpi(tmp_path: Path) -> None:
+    pdf, _ = saved(tmp_path / "a")
+    assert b"/Subtype /Type0" in pdf or b"/FontFile2" in pdf, "TrueType, not outlines of Type 3"
+    assert b"/Type3" not in pdf
+    assert b"CreationDate" not in pdf
+    assert b"/Title (T)" in pdf
+    assert b"/Subject (C)" in pdf
+    assert imread(tmp_path / "a" / "name.v2.png").shape[1] == round(style.COLUMN * 300)
+
+
+def test_footer_lies_below_the_axes_and_within_the_figure() -> None:
+    with style.style():
+        figure = drawn()
+        style.add_footer(figure, ["a note " * 30], "commit 0123456, backbone x " * 5)
+        figure.draw_without_rendering()
+    texts = [text.get_window_extent() for text in figure.texts]
+    assert len(texts) > 4, "long lines are wrapped"
+    axes = figure.axes[0].get_tightbbox()
+    assert axes is not None
+    assert all(box.y1 < axes.y0 and box.y0 >= 0 for box in texts)
+    assert all(box.x1 < figure.bbox.width for box in texts)
+    assert all(low.y1 <= high.y0 + 1 for high, low in pairwise(texts))
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], ["a rather long label of a variant"] * 5])
+def test_legend_covers_no_data_and_fits(labels: list[str]) -> None:
+    with style.style():
+        figure = style.new_figure()
+        axes = figure.add_subplot()
+        for label in labels:
+            axes.plot([0, 1], [1, 2], label=label)
+        style.add_legend(axes)
+        figure.draw_without_rendering()
+    legend = axes.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    assert box.y0 >= axes.get_window_extent().y1
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+
+
+def test_series_differ_by_colour_line_and_marker() -> None:
+    looks = [style.look(index) for index in range(49)]
+    assert len(set(map(str, looks))) == 49
+    first = looks[: len(style.LOOKS)]
+    assert len({str(look.linestyle) for look in first}) == len(first)
+    assert len({look.marker for look in first}) == len(first)
+    grey = [np.dot(to_rgb(look.color), (0.2126, 0.7152, 0.0722)) for look in first[:3]]
+    assert min(abs(np.diff(grey))) > 0.2, "the first three can be told apart in grey"
+
+
+def test_style_hides_the_users_settings_and_leaves_them() -> None:
+    with mpl.rc_context({"font.size": 30.0, "pdf.fonttype": 3}):
+        with style.style():
+            assert (mpl.rcParams["font.size"], mpl.rcParams["pdf.fonttype"]) == (8, 42)
+        assert (mpl.rcParams["font.size"], mpl.rcParams["pdf.fonttype"]) == (30, 3)

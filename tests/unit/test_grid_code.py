@@ -1,0 +1,149 @@
+"""The code digest: what changes it, what does not, and which modules it covers."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import minbert
+from minbert.common.errors import UserError
+from minbert.grid.code import code_digest, code_modules, differs
+
+MODULES = {
+    "__init__.py": '"""Root."""\n__version__ = "1"\n',
+    "common/__init__.py": "",
+    "common/files.py": "SPEED = 1\n",
+    "grid/__init__.py": "",
+    "grid/parts.py": "PARTS = {}\n",
+    "a/__init__.py": "",
+    "a/main.py": (
+        "from typing import TYPE_CHECKING\n"
+        "import json\n"
+        "from minbert.common import files\n"
+        "from minbert.grid.parts import PARTS\n"
+        "from minbert.a import sibling\n"
+        "from . import near\n"
+        "from ..b.deep import thing as other\n"
+        "if TYPE_CHECKING:\n    from minbert.c import unused\n"
+        "def run() -> int:\n"
+        '    """Run."""\n'
+        "    import minbert.b.lazy\n"
+        "    return 3\n"
+    ),
+    "a/sibling.py": "X = 1\n",
+    "a/near.py": "from minbert.a import main\n",
+    "b/__init__.py": "B = 1\n",
+    "b/deep.py": "thing = 2\n",
+    "b/lazy.py": "Y = 1\n",
+    "c.py": "unused = 1\n",
+}
+CLOSURE = [
+    "minbert",
+    "minbert.a",
+    "minbert.a.main",
+    "minbert.a.near",
+    "minbert.a.sibling",
+    "minbert.b",
+    "minbert.b.deep",
+    "minbert.b.lazy",
+]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "minbert"
+    for name, text in MODULES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.setattr(minbert, "__path__", [str(root)])
+    return root
+
+
+def changed(package: Path, name: str, old: str, new: str) -> list[str]:
+    """Replace text in a module and return the modules whose digest differs after it."""
+    before = code_modules(["minbert.a.main"])
+    path = package / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    stamp = path.stat().st_mtime_ns + 1
+    os.utime(path, ns=(stamp, stamp))
+    return differs(before, code_modules(["minbert.a.main"]))
+
+
+def test_closure_over_all_forms_of_import(package: Path) -> None:
+    assert list(code_modules(["minbert.a.main"])) == CLOSURE
+    assert list(code_modules(["minbert.c"])) == ["minbert", "minbert.c"]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "modules"),
+    [
+        ("a/main.py", "return 3", "return 4", ["minbert.a.main"]),
+        ("a/main.py", "return 3", "return 3.0", ["minbert.a.main"]),
+        ("a/sibling.py", "X = 1", "X = 2", ["minbert.a.sibling"]),
+        ("b/lazy.py", "Y = 1", "Y = -1", ["minbert.b.lazy"]),
+        ("b/__init__.py", "B = 1", "B = 2", ["minbert.b"]),
+        (
+            "a/sibling.py",
+            "X = 1",
+            "from minbert import c\nX = 1",
+            ["minbert.a.sibling", "minbert.c"],
+        ),
+        ("a/main.py", "return 3", "return 3  # three\n", []),
+        ("a/main.py", "return 3", "return (\n        3\n    )", []),
+        ("a/main.py", '"""Run."""', '"""Run it, and say so."""', []),
+        ("a/main.py", '    """Run."""\n', "", []),
+        ("a/sibling.py", "X = 1", 'X = 1\n"""What X is."""', []),
+        ("__init__.py", '"1"', '"2"', []),
+        ("__init__.py", '"""Root."""', "", []),
+        ("common/files.py", "SPEED = 1", "SPEED = 2", []),
+        ("grid/parts.py", "{}", "{1: 2}", []),
+        ("c.py", "unused = 1", "unused = 2", []),
+    ],
+)
+def test_what_an_edit_changes(
+    package: Path, name: str, old: str, new: str, modules: list[str]
+) -> None:
+    digest = code_digest(["minbert.a.main"])
+    assert changed(package, name, old, new) == modules
+    assert (code_digest(["minbert.a.main"]) != digest) == bool(modules)
+
+
+def test_the_order_of_roots_does_not_matter(package: Path) -> None:
+    roots = ["minbert.c", "minbert.b.deep"]
+    assert code_digest(roots) == code_digest(roots[::-1])
+    assert code_digest(roots) != code_digest(["minbert.c"])
+
+
+def test_a_package_as_a_root(package: Path) -> None:
+    assert list(code_modules(["minbert.b"])) == ["minbert", "minbert.b"]
+
+
+def test_a_syntax_error_names_file_and_line(package: Path) -> None:
+    (package / "b" / "deep.py").write_text("x = 1\ny = (\n")
+    with pytest.raises(UserError, match=r"deep\.py, line 2: does not parse: '\(' was never closed"):
+        code_modules(["minbert.a.main"])
+
+
+def test_an_unknown_root_is_named(package: Path) -> None:
+    for root in ("minbert.zzz", "json"):
+        with pytest.raises(UserError, match=f"'{root}' is no module of minbert"):
+            code_modules([root])
+
+
+def test_differs_names_added_and_removed_modules() -> None:
+    assert differs({"a": "1", "b": "1"}, {"b": "2", "c": "1"}) == ["a", "b", "c"]
+
+
+def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -> None:
+    (package / "c.py").write_text(
+        "from dataclasses import dataclass\n"
+        "@dataclass(frozen=True)\n"
+        "class Point:\n"
+        "    x: float = 1e-5\n"
+        "    async def f(self, *a, k=None, **b) -> str:\n"
+        "        return f'{self.x!r:>9} and' 'more' if a else [i for i in b if not i][1:]\n"
+    )
+    digest = code_modules(["minbert.c"])["minbert.c"]
+    assert digest == "7596f93198251f2879cec4caafdf5aa9a97a51678efdd9644d6253661e8e7ddf"

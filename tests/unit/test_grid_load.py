@@ -1,0 +1,327 @@
+"""Grid files: inheritance, expansion, references, and every mistake with its message."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.grid.config import load_config
+from minbert.grid.resolve import Grid, resolve
+from minbert.grid.spec import StageSpec
+
+HEAD = "paper: demo\ntitle: A demo\noverall: normalised\n"
+TASKS = "tasks: {sst: {loss: cross_entropy}}"
+
+
+def grid(tmp_path: Path, *texts: str, head: str = HEAD, **config: Any) -> Grid:
+    names = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"g{number}.yaml"
+        path.write_text(head + text)
+        names.append(path.name)
+    (found,) = resolve(load_config({"grids": names, **config}), tmp_path)
+    return found
+
+
+def problem(tmp_path: Path, *texts: str, **config: Any) -> str:
+    with pytest.raises(UserError) as error:
+        grid(tmp_path, *texts, **config)
+    return str(error.value)
+
+
+def spec(found: Grid, variant: str, stage: str = "main") -> StageSpec:
+    return {s.ref.stage: s.spec for s in found.variants[variant].stages}[stage]
+
+
+def test_a_variant_of_one_stage(tmp_path: Path) -> None:
+    found = grid(tmp_path, f"variants:\n  a: {{label: A, row: R, note: n, test: true, {TASKS}}}\n")
+    variant = found.variants["a"]
+    assert (variant.label, variant.row, variant.note, variant.test) == ("A", "R", "n", True)
+    assert [str(s.ref) for s in variant.stages] == ["a/main"]
+    assert (found.paper, found.title, found.overall) == ("demo", "A demo", "normalised")
+    assert found.path == tmp_path / "g0.yaml"
+
+
+def test_looks_default_to_the_name(tmp_path: Path) -> None:
+    variant = grid(tmp_path, f"variants:\n  a: {{{TASKS}}}\n").variants["a"]
+    assert (variant.label, variant.row, variant.note, variant.test) == ("a", "a", "", False)
+
+
+def test_select_defaults_to_the_papers_rule(tmp_path: Path) -> None:
+    text = f"variants:\n  a: {{{TASKS}}}\n  b: {{{TASKS}, select: normalised}}\n"
+    found = grid(tmp_path, text, head=HEAD.replace("normalised", "plain"))
+    assert (spec(found, "a").select, spec(found, "b").select) == ("plain", "normalised")
+
+
+def test_extends_merges_deeply_replaces_lists_and_null_deletes(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        """
+templates:
+  base:
+    optimiser: {lr: 1e-3, weight_decay: 0.1, schedule: {name: linear, warmup: 0.1}}
+    tasks:
+      sst: {loss: cross_entropy, head: {depth: 2, dropout: 0.5}}
+      sts: {loss: mse, pairing: siamese, features: [u, v]}
+  deep: {tasks: {sst: {head: {depth: 3}}}, epochs: 3}
+variants:
+  a:
+    extends: [base, deep]
+    optimiser: {lr: 1e-4, schedule: null}
+    tasks: {sts: {features: ["|u-v|"]}}
+  b: {extends: a, tasks: {sts: null}, epochs: null}
+""",
+    )
+    a, b = spec(found, "a"), spec(found, "b")
+    assert (a.optimiser.lr, a.optimiser.weight_decay) == (1e-4, 0.1)
+    assert a.optimiser.schedule.name == "constant"
+    assert (a.tasks["sst"].head.depth, a.tasks["sst"].head.dropout, a.epochs) == (3, 0.5, 3)
+    assert a.tasks["sts"].features == ("|u-v|",)
+    assert (list(b.tasks), b.epochs) == (["sst"], 10)
+
+
+def test_templates_hand_their_looks_on_and_variants_do_not(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        f"""
+templates: {{t: {{test: true, note: shared, {TASKS}}}}}
+variants:
+  a: {{extends: t, label: A, row: R}}
+  b: {{extends: a}}
+""",
+    )
+    a, b = found.variants["a"], found.variants["b"]
+    assert (a.test, a.note, a.label) == (True, "shared", "A")
+    assert (b.test, b.note, b.label, b.row) == (False, "", "b", "b")
+
+
+def test_star_of_tasks_reaches_all_tasks(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        """
+templates:
+  t: {tasks: {"*": {pooling: mean, head: {depth: 2}}}}
+variants:
+  a:
+    extends: t
+    tasks: {sst: {loss: cross_entropy, head: {depth: 4}}, cfimdb: {loss: cross_entropy}}
+  b: {extends: a, tasks: {"*": {head: {depth: 1}}}}
+""",
+    )
+    assert {t: s.head.depth for t, s in spec(found, "a").tasks.items()} == {"sst": 4, "cfimdb": 2}
+    assert {t: s.head.depth for t, s in spec(found, "b").tasks.items()} == {"sst": 1, "cfimdb": 1}
+    assert {s.pooling for s in spec(found, "b").tasks.values()} == {"mean"}
+
+
+def test_expand_is_cartesian_and_names_spell_numbers_one_way(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        f"""
+templates: {{t: {{{TASKS}}}}}
+variants:
+  "r-lr{{lr}}-d{{dropout}}":
+    extends: t
+    label: "lr {{lr}}"
+    expand: {{optimiser.lr: [0.0001, 1e-6, 2.5e-5], tasks.sst.head.dropout: [0.1, 0.5]}}
+""",
+    )
+    assert list(found.variants) == [
+        f"r-lr{lr}-d{d}" for lr in ("1e-4", "1e-6", "2.5e-5") for d in ("0.1", "0.5")
+    ]
+    last = spec(found, "r-lr2.5e-5-d0.5")
+    assert (last.optimiser.lr, last.tasks["sst"].head.dropout) == (2.5e-5, 0.5)
+    assert found.variants["r-lr1e-6-d0.1"].label == "lr 1e-6"
+
+
+def test_expand_with_words_for_values_and_a_star(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        """
+templates:
+  t:
+    tasks: {sst: {loss: cross_entropy}, sts: {loss: mse, pairing: siamese, features: [u, v]}}
+variants:
+  "f-{features}":
+    extends: t
+    expand: {tasks.sts.features: {cat: [u, v], had: [u, v, u*v]}}
+  "s-{surgery}": {extends: t, expand: {surgery: [null, pcgrad]}}
+  "p-{pooling}": {extends: t, expand: {tasks.*.pooling: [cls, mean]}}
+  after: {extends: f-had}
+""",
+    )
+    assert spec(found, "after").tasks["sts"].features == ("u", "v", "u*v")
+    assert spec(found, "f-cat").tasks["sts"].features == ("u", "v")
+    assert [spec(found, f"s-{w}").surgery for w in ("none", "pcgrad")] == [None, "pcgrad"]
+    assert {t.pooling for t in spec(found, "p-mean").tasks.values()} == {"mean"}
+
+
+def test_stages_take_the_variants_keys_as_defaults(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        f"""
+variants:
+  two:
+    {TASKS}
+    epochs: 3
+    stages:
+      - {{name: first, epochs: 1}}
+      - {{name: second, start: first, optimiser: {{lr: 1e-3}}}}
+  "two-{{lr}}": {{extends: two, expand: {{stages.second.optimiser.lr: [1, 2]}}}}
+""",
+    )
+    assert [spec(found, "two", s).epochs for s in ("first", "second")] == [1, 3]
+    assert [spec(found, f"two-{n}", "second").optimiser.lr for n in (1, 2)] == [1, 2]
+    assert spec(found, "two-1", "first").optimiser.lr == 1e-5
+
+
+def test_two_files_of_a_paper_make_one_grid(tmp_path: Path) -> None:
+    one, two = f"variants: {{a: {{{TASKS}}}}}", "variants: {b: {extends: a, start: a}}"
+    found = grid(tmp_path, one, two)
+    assert list(found.variants) == ["a", "b"]
+    assert str(found.variants["b"].stages[0].start) == "a/main"
+
+
+def test_the_spelling_of_numbers_and_the_order_of_keys_do_not_matter(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        """
+variants:
+  a: {epochs: 3, optimiser: {lr: 1e-5, eps: 1e-6}, tasks: {sst: {loss: cross_entropy, weight: 1}}}
+  b: {tasks: {sst: {weight: 1.0, loss: cross_entropy}}, optimiser: {eps: 0.000001, lr: 0.00001},
+      epochs: 3}
+""",
+    )
+    assert spec(found, "a") == spec(found, "b")
+    assert spec(found, "a").model_dump_json() == spec(found, "b").model_dump_json()
+
+
+BASE = f"templates: {{t: {{{TASKS}}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("variants: {a: {epoch: 3}}", ["variant 'a'", "unknown key 'epoch'", "mean 'epochs'"]),
+        (
+            "variants: {a: {optimiser: {lrr: 3}}}",
+            ["variant 'a'", "unknown key 'optimiser.lrr'", "mean 'lr'"],
+        ),
+        (
+            "templates: {t: {tasks: {sst: {head: {depht: null}}}}}",
+            ["template 't'", "unknown key 'tasks.sst.head.depht'", "mean 'depth'"],
+        ),
+        ("variants: {a: {tasks: {stss: {}}}}", ["unknown key 'tasks.stss'", "mean 'sts'"]),
+        ("variant: {}", ["unknown key 'variant'. Did you mean 'variants'?"]),
+        (
+            "variants: {a: {stages: [{name: x, epoch: 1}]}}",
+            ["variant 'a'", "unknown key 'stages.x.epoch'", "mean 'epochs'"],
+        ),
+        ("variants: {a: {stages: {}}}", ["'stages' is a list"]),
+        ("variants: {a: {stages: [{epochs: 1}]}}", ["stage 1: expected a mapping with a 'name'"]),
+        ("variants: {a: 3}", ["'variants.a' is 3; expected a mapping"]),
+        ("variants: {a: {extends: t, label: [x]}}", ["'a'", "'label' is ['x']; expected text"]),
+        ("variants: {a: {extends: tt}}", ["variant 'a': extends unknown 'tt'", "mean 't'"]),
+        ("variants: {a: {extends: {x: y}}}", ["'extends' is a name or a list of names"]),
+        (
+            "variants: {a: {extends: b}, b: {extends: [c]}, c: {extends: a}}",
+            ["'extends' goes round in a circle: a -> b -> c -> a"],
+        ),
+        ("variants: {a: {extends: a}}", ["circle: a -> a"]),
+        ("variants:\n  a: {}\n  a: {}\n", ["line 6", "duplicate key 'a'"]),
+        ("variants: {t: {}}", ["the name 't' is taken by", "template 't'"]),
+        ("variants: {backbone: {extends: t}}", ["is not 'backbone'"]),
+        ("variants: {a/b: {extends: t}}", ["variant 'a/b': a name has letters"]),
+        ("variants: {'a{x}': {extends: t}}", ["must hold no placeholder", "found x"]),
+        (
+            "variants: {a: {extends: t, expand: {optimiser.lr: [1]}}}",
+            ["variant 'a'", "must hold {lr}", "found none"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: 1e-3}}}",
+            ["'expand.optimiser.lr' is 0.001; expected a list"],
+        ),
+        ("variants: {'a{lr}': {expand: [1]}}", ["'expand' is a mapping"]),
+        (
+            "variants: {'a{l}': {extends: t, expand: {optimiser.l: [1]}}}",
+            ["'expand': unknown key 'optimiser.l'", "mean 'lr'"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [1e-4, 0.0001]}}}",
+            ["the name 'a1e-4' is taken by", "variant 'a1e-4'"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {stages.x.optimiser.lr: [1]}}}",
+            ["there is no stage 'x'"],
+        ),
+        ("templates: {u: {expand: {epochs: [1]}}}", ["template 'u'", "belongs to variants"]),
+        (
+            "variants: {a: {extends: t, stages: [{name: x}, {name: x}]}}",
+            ["variant 'a': two stages are called 'x'"],
+        ),
+        (
+            "variants: {a: {extends: t, optimiser: {lr: fast}}}",
+            ["variant 'a', stage 'main': 'optimiser.lr' is 'fast'; expected a number"],
+        ),
+        (
+            "variants: {a: {extends: t, epochs: 1.5, optimiser: 3}}",
+            ["'epochs' is 1.5; expected a whole number", "'optimiser' is 3; expected a mapping"],
+        ),
+        (
+            "variants: {a: {extends: t, shared_layers: half}}",
+            ["'shared_layers' is 'half'; expected a whole number or a number or 'all' or 'none'"],
+        ),
+        (
+            "variants: {a: {extends: t, tasks: {sst: {loss: cross_entrpy}}}}",
+            ["stage 'main'", "unknown loss 'cross_entrpy'", "mean 'cross_entropy'"],
+        ),
+        ("variants: {a: {extends: t, tasks: {sst: {loss: mse}}}}", ["stage 'main'", "not 'mse'"]),
+        ("variants: {a: {epochs: 3}}", ["variant 'a'", "the key 'tasks' is missing"]),
+        (
+            "variants: {a: {extends: t, surgery: pcgrad}}",
+            ["surgery 'pcgrad' needs two or more trained tasks"],
+        ),
+        (
+            "variants: {ab: {extends: t}}\n"
+            "figures: {f: {kind: loss-curves, title: T, variants: [abc]}}",
+            ["figure 'f': unknown variant 'abc'. Did you mean 'ab'?"],
+        ),
+        (
+            "figures: {f: {kind: loss-curve, title: T, variants: [a]}}",
+            ["'figures.f.kind': unknown figure 'loss-curve'", "mean 'loss-curves'"],
+        ),
+        ("figures: {f: {kind: loss-curves, variants: []}}", ["'figures.f.title' is missing"]),
+    ],
+)
+def test_problems(tmp_path: Path, text: str, parts: list[str]) -> None:
+    message = problem(tmp_path, text if "templates" in text else text + "\n" + BASE)
+    assert str(tmp_path / "g0.yaml") in message
+    for part in parts:
+        assert part in message
+
+
+def test_the_same_name_in_two_files_of_a_paper(tmp_path: Path) -> None:
+    text = f"variants: {{a: {{{TASKS}}}}}"
+    message = problem(tmp_path, text, text)
+    assert "g1.yaml: variant 'a': the name 'a' is taken by" in message
+    assert "g0.yaml: variant 'a'" in message
+    figure = "figures: {f: {kind: loss-curves, title: T, variants: [a]}}"
+    message = problem(tmp_path, f"{text}\n{figure}", figure)
+    assert "g1.yaml: figure 'f' is in" in message
+
+
+def test_files_of_a_paper_agree_on_its_rule(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(HEAD.replace("normalised", "plain"))
+    (tmp_path / "a.yaml").write_text(HEAD)
+    with pytest.raises(UserError, match=r"b\.yaml: paper 'demo' has another title or overall rule"):
+        resolve(load_config({"grids": ["a.yaml", "b.yaml"]}), tmp_path)
+
+
+def test_a_paper_needs_its_header(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("paper: A b\noverall: best\n")
+    with pytest.raises(UserError) as error:
+        resolve(load_config({"grids": ["a.yaml"]}), tmp_path)
+    text = str(error.value)
+    assert "the key 'title' is missing" in text
+    assert "'overall' is 'best'; expected 'normalised' or 'plain'" in text
+    assert "'paper' is 'A b'; expected text that matches" in text

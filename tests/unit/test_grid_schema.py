@@ -1,0 +1,79 @@
+"""The JSON schemas for editors: not drifted from the models, and right about real files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.files import read_json
+from minbert.grid.schema import FILES, schemas, write_schemas
+from minbert.grid.yaml_loader import load_yaml, parse_yaml
+
+jsonschema = pytest.importorskip("jsonschema")
+WORKFLOW = Path(__file__).parents[2] / "workflow"
+SCHEMAS = schemas()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_kept_schemas_have_not_drifted(name: str) -> None:
+    assert read_json(WORKFLOW / FILES[name]) == schemas()[name], (
+        "run 'python -m minbert.grid.schema' and keep what it writes"
+    )
+
+
+def test_write_schemas(tmp_path: Path) -> None:
+    write_schemas(tmp_path)
+    assert read_json(tmp_path / "grids" / "grid.schema.json") == schemas()["grid"]
+
+
+def errors(name: str, value: Any) -> list[str]:
+    schema = SCHEMAS[name]
+    validator = jsonschema.Draft202012Validator
+    validator.check_schema(schema)
+    return [error.message for error in validator(schema).iter_errors(value)]
+
+
+@pytest.mark.parametrize("path", sorted(WORKFLOW.glob("grids/*.yaml")), ids=lambda p: p.stem)
+def test_grid_files_name_their_schema_and_keep_it(path: Path) -> None:
+    first = path.read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=grid.schema.json"
+    assert errors("grid", load_yaml(path)) == []
+
+
+HEAD = "{paper: p, title: t, overall: plain, variants: {a: %s}}"
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "{extends: [b, c], surgery: null, tasks: {'*': {head: null}, sst: {loss: cross_entropy}}}",
+        "{expand: {optimiser.lr: [1e-3], x: {off: null}}, stages: [{name: x, shared_layers: 0.5}]}",
+        "{label: A, row: R, note: n, test: true, shared_layers: none}",
+    ],
+)
+def test_grid_schema_accepts(variant: str) -> None:
+    assert errors("grid", parse_yaml(HEAD % variant, "")) == []
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "{epoch: 3}",
+        "{epochs: many}",
+        "{tasks: {stss: {}}}",
+        "{tasks: {sst: {loss: msee}}}",
+        "{surgery: pcgrd}",
+        "{stages: [{epochs: 3}]}",
+        "{optimiser: {lrr: 1}}",
+        "{shared_layers: half}",
+    ],
+)
+def test_grid_schema_refuses(variant: str) -> None:
+    assert errors("grid", parse_yaml(HEAD % variant, ""))
+
+
+def test_config_schema() -> None:
+    good = {"grids": ["a"], "seeds": [0, 1], "override": {"tasks": {"*": {"batch_size": 4}}}}
+    assert errors("config", good) == []
+    for bad in ({"grids": []}, {"seed": [1]}, {"override": {"start": "x"}}, {"data": "reel"}):
+        assert errors("config", {"grids": ["a"], **bad})

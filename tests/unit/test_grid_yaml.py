@@ -1,0 +1,124 @@
+"""YAML: the scalars people mean, the mistakes they make, and how mappings merge."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.grid.yaml_loader import from_words, load_yaml, merge, parse_yaml, scalars_from_text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-5", 1e-5),
+        ("0.00001", 1e-5),
+        ("1E5", 1e5),
+        ("1.5e+3", 1500.0),
+        ("-.5", -0.5),
+        ("2.", 2.0),
+        ("010", 10),
+        ("-3", -3),
+        ("0x1F", 31),
+        (".inf", float("inf")),
+        ("true", True),
+        ("False", False),
+        ("yes", "yes"),
+        ("off", "off"),
+        ("null", None),
+        ("~", None),
+        ("2026-11-21", "2026-11-21"),
+        ("12:30", "12:30"),
+        ("1_000", "1_000"),
+        ("1e", "1e"),
+        ("e5", "e5"),
+        ("'1e-5'", "1e-5"),
+    ],
+)
+def test_scalars_follow_yaml_1_2(text: str, value: Any) -> None:
+    found = parse_yaml(text, "here")
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_order_is_kept_and_merge_keys_work(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("z: &base {a: 1, b: 2}\na: {<<: *base, b: 3}\nm: {<<: *base}\n")
+    assert list(load_yaml(path)) == ["z", "a", "m"]
+    assert load_yaml(path)["a"] == {"a": 1, "b": 3}
+
+
+def test_an_empty_file_is_an_empty_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("# nothing\n")
+    assert load_yaml(path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a: 1\nb: 2\na: 3\n", ["line 3", "duplicate key 'a'", "first on line 1"]),
+        ("x:\n  a: 1\n  'a': 3\n", ["line 3", "duplicate key 'a'"]),
+        ("x:\n\ta: 1\n", ["line 2"]),
+        ("x: [1, 2\n", ["line 2", "expected ',' or ']'"]),
+        ("3: x\n", ["line 1", "must be text, found 3", "quotes"]),
+        ("? [a]\n: x\n", ["line 1", "found a list or a mapping"]),
+        ("- a\n", ["found list"]),
+        ("a: !!python/object:os.system {}\n", ["line 1", "could not determine a constructor"]),
+        ("a: \x01\n", ["not readable as YAML"]),
+    ],
+)
+def test_errors_name_file_and_line(tmp_path: Path, text: str, parts: list[str]) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        load_yaml(path)
+    assert str(path) in str(error.value)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "hybrid.yaml").write_bytes(b"a: \xff\n")
+    with pytest.raises(UserError, match=r"hybird.yaml: there is no such file. Did.*'hybrid.yaml'"):
+        load_yaml(tmp_path / "hybird.yaml")
+    with pytest.raises(UserError, match=r"hybrid.yaml: byte 3 is not UTF-8"):
+        load_yaml(tmp_path / "hybrid.yaml")
+    with pytest.raises(UserError, match="cannot be read"):
+        load_yaml(tmp_path)
+
+
+def test_merge_is_deep_replaces_lists_and_null_deletes() -> None:
+    base = {"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 3}
+    assert merge(base, {"a": {"y": 5, "z": 6}, "b": [9], "c": None}) == {
+        "a": {"x": 1, "y": 5, "z": 6},
+        "b": [9],
+    }
+    assert merge({"a": 3}, {"a": {"b": 1, "c": None}}) == {"a": {"b": 1}}
+    assert base == {"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 3}
+
+
+def test_star_speaks_of_every_key_there_and_to_come() -> None:
+    base = {"*": {"d": 1}, "sst": {"d": 2}}
+    over = merge(base, {"*": {"d": 3}, "sts": {"e": 4}})
+    assert over == {"*": {"d": 3}, "sst": {"d": 3}, "sts": {"d": 3, "e": 4}}
+    assert merge(over, {"sst": {"d": 5}, "*": {"d": 6}})["sst"] == {"d": 5}
+
+
+def test_words_of_a_command_line() -> None:
+    assert from_words(["scale.epochs=0.5", "scale.learning_rate=1e1", "seeds=[0, 1]", "x="]) == {
+        "scale": {"epochs": 0.5, "learning_rate": 10.0},
+        "seeds": [0, 1],
+        "x": "",
+    }
+    for word in ("epochs", "a..b=1", "=1"):
+        with pytest.raises(UserError, match="expected KEY=VALUE"):
+            from_words([word])
+
+
+def test_leaves_passed_as_text_get_their_types() -> None:
+    assert scalars_from_text("{a: {b: '1e-4'}, c: ['3', 'cross', '|u-v|']}") == {
+        "a": {"b": 1e-4},
+        "c": [3, "cross", "|u-v|"],
+    }

@@ -1,0 +1,167 @@
+"""The journal and its reader: plain files, no mlflow."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from minbert.track.attempts import attempts, best_score
+from minbert.track.journal import Journal
+from minbert.track.location import network_disk, shown, sqlite_path, tracking_uri
+
+RUN = {"experiment": "paper", "key": "abcdef0123456789", "seed": 0, "name": "one . sst . s0"}
+
+
+def test_a_job_pays_for_no_heavy_import() -> None:
+    code = "import sys, minbert.track.journal; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in out.stdout.split()}
+    assert "minbert" in loaded
+    assert not loaded & {"mlflow", "pandas", "torch", "numpy", "pyarrow", "pydantic", "socket"}
+
+
+def test_rows_come_back_as_they_were_logged(tmp_path: Path) -> None:
+    journal = Journal.start(tmp_path, RUN)
+    values = [0.1, 1e-300, math.inf, -math.inf, math.nan]
+    for step, value in enumerate(values, 1):
+        journal.log(step, 1, "train", "sst", "loss", value, 1.7e9 + step / 8)
+    journal.flush()
+    (attempt,) = attempts(tmp_path)
+    lines = (attempt.path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line, parse_constant=pytest.fail)["step"] for line in lines] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+    rows, offset = attempt.rows(0, 100)
+    assert [row.value for row in rows[:4]] == values[:4]
+    assert math.isnan(rows[4].value)
+    assert [row.time for row in rows] == [1.7e9 + step / 8 for step in range(1, 6)]
+    assert offset == attempt.size()
+    journal.end("FINISHED")
+
+
+def test_a_part_of_a_line_is_left_and_a_broken_line_is_noted(tmp_path: Path) -> None:
+    journal = Journal.start(tmp_path, RUN)
+    journal.log(1, 1, "train", "sst", "loss", 1.0, 1.0)
+    journal.flush()
+    (attempt,) = attempts(tmp_path)
+    path = attempt.path / "history.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\0\0\0\n" + whole[:-9])
+    rows, offset = attempt.rows(0, 100)
+    assert [row.step for row in rows] == [1]
+    assert offset == len(whole) + 4
+    assert len(attempt.problems) == 1
+    assert f"byte {len(whole)}" in attempt.problems[0]
+    path.write_bytes(whole + b"\0\0\0\n" + whole)
+    assert [row.step for row in attempt.rows(offset, 100)[0]] == [1]
+
+
+def test_rows_come_in_batches(tmp_path: Path) -> None:
+    journal = Journal.start(tmp_path, RUN)
+    for step in range(25):
+        journal.log(step, 1, "train", "sst", "loss", 1.0, 1.0)
+    journal.end("FINISHED")
+    (attempt,) = attempts(tmp_path)
+    sizes, offset = [], 0
+    while rows := attempt.rows(offset, 10)[0]:
+        offset = attempt.rows(offset, 10)[1]
+        sizes.append(len(rows))
+    assert sizes == [10, 10, 5]
+
+
+def test_a_finished_job_says_how_it_ended(tmp_path: Path) -> None:
+    journal = Journal.start(tmp_path, RUN)
+    (attempt,) = attempts(tmp_path)
+    assert attempt.alive()
+    assert attempt.end() is None
+    journal.end("FAILED", error="loss is nan", artifacts=["a.txt"], tags={"seconds": "3"})
+    assert not attempt.alive()
+    end = attempt.end()
+    assert end is not None
+    assert (end["status"], end["error"], end["tags"]) == ("FAILED", "loss is nan", {"seconds": "3"})
+    assert end["artifacts"] == [str(Path.cwd() / "a.txt")]
+    with pytest.raises(ValueError, match="closed"):
+        journal.log(1, 1, "train", "sst", "loss", 1.0, 1.0)
+
+
+def test_a_killed_job_lets_its_lock_go_and_says_nothing(tmp_path: Path) -> None:
+    code = f"""
+        import sys, time
+        from minbert.track.journal import Journal
+        journal = Journal.start({str(tmp_path)!r}, {RUN!r})
+        print("up", flush=True)
+        time.sleep(60)
+    """
+    job = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    assert job.stdout is not None
+    assert job.stdout.readline() == "up\n"
+    (attempt,) = attempts(tmp_path)
+    assert attempt.alive()
+    os.kill(job.pid, signal.SIGKILL)
+    job.wait()
+    assert not attempt.alive()
+    assert attempt.end() is None
+
+
+def test_attempts_sort_by_their_start_and_drafts_are_not_seen(tmp_path: Path) -> None:
+    for seed in (3, 1, 2):
+        Journal.start(tmp_path, {**RUN, "seed": seed}).end("FINISHED")
+    (tmp_path / "tracking" / ".draft.part").mkdir()
+    assert [attempt.run["seed"] for attempt in attempts(tmp_path)] == [3, 1, 2]
+    assert attempts(tmp_path / "nowhere") == []
+
+
+def test_a_run_without_its_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="missing: key, name"):
+        Journal.start(tmp_path, {"experiment": "paper", "seed": 0})
+    assert not (tmp_path / "tracking").exists()
+
+
+def test_the_best_score_is_the_first_of_the_highest_by_the_papers_rule(tmp_path: Path) -> None:
+    journal = Journal.start(tmp_path, RUN)
+    for epoch, (normalised, plain) in enumerate([(0.5, 0.1), (0.7, 0.2), (0.7, 0.4)], 1):
+        journal.log(epoch, epoch, "dev", "overall", "normalised", normalised, 1.0)
+        journal.log(epoch, epoch, "dev", "overall", "plain", plain, 1.0)
+    journal.log(4, 4, "dev", "overall", "normalised", math.nan, 1.0)
+    journal.end("FINISHED")
+    rows = attempts(tmp_path)[0].rows(0, 100)[0]
+    assert best_score(rows, "normalised") == (0.7, 2)
+    assert best_score(rows, "plain") == (0.4, 3)
+    assert best_score(rows, "other") is None
+
+
+def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
+    assert tracking_uri(tmp_path) == "http://server:5000"
+    assert sqlite_path("http://server:5000") is None
+    monkeypatch.chdir(tmp_path)
+    assert tracking_uri(tmp_path, "sqlite:///other.db") == f"sqlite:///{tmp_path}/other.db"
+
+
+def test_passwords_are_not_shown() -> None:
+    assert shown("at https://me:secret@host/x failed") == "at https://***@host/x failed"
+
+
+def test_a_network_disk_is_known_by_its_mount() -> None:
+    mounts = (
+        "/dev/vda / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n/dev/vdb /home/fast xfs rw 0 0"
+    )
+    assert network_disk(Path("/home/me/results"), mounts)
+    assert not network_disk(Path("/home/fast/results"), mounts)
+    assert not network_disk(Path("/homes/results"), mounts)

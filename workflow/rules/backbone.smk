@@ -1,0 +1,32 @@
+# The backbone: pretrained weights, from a folder, from the hub, or made from the built-in corpus.
+#
+# in:  a Hugging Face folder or hub name, or nothing
+# out: store/vocabulary/KEY/tokenizer.json,
+#      store/backbone/KEY/{model.safetensors,config.json,tokenizer.json}
+
+
+rule vocabulary:
+    output:
+        STORE / "vocabulary" / "{key}" / "tokenizer.json",
+    log:
+        LOGS / "vocabulary" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    shell:
+        "exec minbert vocabulary {wildcards.key} --results {ROOT} 2> {log}"
+
+
+rule backbone:
+    input:
+        unpack(lambda w: PLAN.inputs("backbone", w.key)),
+    output:
+        STORE / "backbone" / "{key}" / "model.safetensors",
+        STORE / "backbone" / "{key}" / "config.json",
+        STORE / "backbone" / "{key}" / "tokenizer.json",
+    log:
+        LOGS / "backbone" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    threads: workflow.cores or 1
+    shell:
+        "exec minbert backbone {wildcards.key} --results {ROOT} --threads {threads} 2> {log}"

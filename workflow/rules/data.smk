@@ -1,0 +1,45 @@
+# Raw files, example tables and tokens.
+#
+# in:  URLs or folders that config.yaml names, or nothing (the built-in corpus)
+# out: store/fetch/KEY/NAME, store/data/KEY/examples.parquet (with rejected.csv and report.json),
+#      store/tokens/KEY/tokens.parquet
+
+
+rule fetch:
+    output:
+        STORE / "fetch" / "{key}" / "{name}",
+    log:
+        LOGS / "fetch" / "{key}-{name}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    retries: 2
+    shell:
+        "exec minbert fetch {wildcards.key} --results {ROOT} 2> {log}"
+
+
+rule data:
+    input:
+        unpack(lambda w: PLAN.inputs("data", w.key)),
+    output:
+        STORE / "data" / "{key}" / "examples.parquet",
+        STORE / "data" / "{key}" / "rejected.csv",
+        STORE / "data" / "{key}" / "report.json",
+    log:
+        LOGS / "data" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    shell:
+        "exec minbert data {wildcards.key} --results {ROOT} 2> {log}"
+
+
+rule tokens:
+    input:
+        unpack(lambda w: PLAN.inputs("tokens", w.key)),
+    output:
+        STORE / "tokens" / "{key}" / "tokens.parquet",
+    log:
+        LOGS / "tokens" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    shell:
+        "exec minbert tokens {wildcards.key} --results {ROOT} 2> {log}"

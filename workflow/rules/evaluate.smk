@@ -1,0 +1,66 @@
+# Scores, tables and figures, made under their keys and then published under plain names.
+#
+# in:  store/train/KEY/seedN/{predictions,history}.parquet
+# out: store/{scores,table,figure}/KEY/..., tables/*, figures/PAPER/*
+
+
+rule scores:
+    input:
+        lambda w: PLAN.inputs("scores", w.key).values(),
+    output:
+        STORE / "scores" / "{key}" / "scores.parquet",
+    log:
+        LOGS / "scores" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    shell:
+        "exec minbert scores {wildcards.key} --results {ROOT} 2> {log}"
+
+
+rule table:
+    input:
+        unpack(lambda w: PLAN.inputs("table", w.key)),
+    output:
+        STORE / "table" / "{key}" / "table.csv",
+        STORE / "table" / "{key}" / "table.md",
+        STORE / "table" / "{key}" / "table.tex",
+    log:
+        LOGS / "table" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    shell:
+        "exec minbert table {wildcards.key} --results {ROOT} 2> {log}"
+
+
+rule figure:
+    input:
+        lambda w: PLAN.inputs("figure", w.key).values(),
+    output:
+        STORE / "figure" / "{key}" / "figure.pdf",
+        STORE / "figure" / "{key}" / "figure.png",
+    log:
+        LOGS / "figure" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    shell:
+        "exec minbert figure {wildcards.key} --results {ROOT} 2> {log}"
+
+
+# The mark is named by the hash of all that is published and goes when something else is:
+# whatever Snakemake remembers, the plain names hold what the configuration asks for.
+rule publish:
+    input:
+        list(PLAN.products.values()),
+        PLAN.scores,
+    output:
+        [ROOT / name for name in PLAN.products],
+        ROOT / "tables" / "scores.parquet",
+        PLAN.mark,
+    params:
+        stamp=PLAN.stamp,
+    log:
+        LOGS / "publish.log",
+    conda:
+        "../../envs/minbert.yaml"
+    shell:
+        "exec minbert publish {params.stamp} --results {ROOT} 2> {log}"

@@ -1,0 +1,40 @@
+# Training: one job for each distinct stage and seed.
+#
+# in:  store/tokens, store/backbone, the weights of the stage it starts from;
+#      for a frozen encoder store/features/KEY/features.safetensors
+# out: store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
+
+# Weights that no later stage needs may be let go; what is measured never is.
+kept = (lambda path: path) if PLAN.config.keep_weights else temp
+
+
+rule features:
+    input:
+        unpack(lambda w: PLAN.inputs("features", w.key)),
+    output:
+        STORE / "features" / "{key}" / "features.safetensors",
+    log:
+        LOGS / "features" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    threads: PLAN.config.threads
+    shell:
+        "exec minbert features {wildcards.key} --results {ROOT} --threads {threads} 2> {log}"
+
+
+rule train:
+    input:
+        unpack(lambda w: PLAN.inputs("train", w.key, int(w.seed))),
+    output:
+        kept(STORE / "train" / "{key}" / "seed{seed}" / "model.safetensors"),
+        STORE / "train" / "{key}" / "seed{seed}" / "history.parquet",
+        STORE / "train" / "{key}" / "seed{seed}" / "predictions.parquet",
+        STORE / "train" / "{key}" / "seed{seed}" / "run.json",
+    log:
+        LOGS / "train" / "{key}-seed{seed}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    threads: PLAN.config.threads
+    shell:
+        "exec minbert train {wildcards.key} --seed {wildcards.seed} --results {ROOT}"
+        " --threads {threads} 2> {log}"
