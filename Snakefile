@@ -5,7 +5,7 @@
 #   minbert plan                     the same, variant by variant, with reasons and time
 
 import os
-import shutil
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +28,10 @@ ROOT = PLAN.root
 STORE = ROOT / "store"
 LOGS = ROOT / "logs"
 
-# The minbert of the Python that runs Snakemake, also where no environment is activated.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+# The minbert of the Python that runs Snakemake, also where no environment is activated;
+# with --sdm conda it is the one of the rule's environment.
+if not workflow.deployment_settings.deployment_method:
+    shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
 wildcard_constraints:

@@ -91,6 +91,9 @@ def _step(arguments: argparse.Namespace) -> None:
     from minbert.steps import run_step
 
     end_with_parent()
+    if arguments.threads > 1:
+        # Threads that spin while they wait make steps many times slower on a busy machine.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     run_step(arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
 
 

@@ -243,7 +243,7 @@ def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
             "seed": str(job.seed),
             **flat,
         },
-        "tags": {"minbert.rule": spec.select, "minbert.key": job.described["key"]},
+        "tags": {"minbert.select": spec.select, "minbert.key": job.described["key"]},
         "datasets": [
             {"name": task, "digest": key, "source": str(job.need(f"tokens.{task}")), "rows": 0}
             for task, key in data.items()

@@ -106,6 +106,7 @@ def test_many_groups_equal_one(monkeypatch: pytest.MonkeyPatch) -> None:
     whole.padded = padded_view(
         whole.lengths, whole.longest, whole.row_of, whole.positions, grouped=False
     )
+    assert len(grouped.padded.groups) == len(set(MIXED))
     torch.testing.assert_close(encoder(grouped), encoder(whole), atol=1e-6, rtol=0)
 
 
@@ -145,10 +146,10 @@ def test_attention_dropout_zeroes_weights_and_keeps_their_mean(lengths: tuple[in
     projected = batch.padded.pad(attention.qkv(hidden))
     slots = batch.padded.slots
     with torch.no_grad():
-        draws = [attention._attend(projected, batch.padded)[slots] for _ in range(2000)]
+        draws = [attention._attend(projected, batch.padded)[slots] for _ in range(600)]
         exact = attention.eval()._attend(projected, batch.padded)[slots]
     mean = torch.stack(draws).mean(0)
-    assert (mean - exact).abs().mean() < 0.03
+    assert (mean - exact).abs().mean() < 0.05
     assert not torch.equal(draws[0], draws[1])
 
 
@@ -189,12 +190,12 @@ def test_initial_weights_are_berts() -> None:
 
 
 def test_too_long_a_row_names_both_lengths() -> None:
-    with pytest.raises(UserError, match="41 tokens.*40 positions.*max_length"):
+    with pytest.raises(UserError, match=r"41 tokens.*40 positions.*max_length"):
         tiny()(random_batch((3, 41)))
 
 
 def test_heads_must_divide_the_width() -> None:
-    with pytest.raises(UserError, match="12 hidden units.*5 heads"):
+    with pytest.raises(UserError, match=r"12 hidden units.*5 heads"):
         Attention(TINY.model_copy(update={"heads": 5}), STILL)
 
 

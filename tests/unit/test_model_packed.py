@@ -68,7 +68,7 @@ def test_length_ranges_find_the_cheapest_split() -> None:
         for bits in range(2 ** (len(lengths) - 1))
     ]
     found = length_ranges(counts, cost=100)
-    assert [low for low, _ in found][0] == 3
+    assert found[0][0] == 3
     cuts = [lengths.index(low) for low, _ in found[1:]]
     assert price(cuts) == min(map(price, every))
 
@@ -94,6 +94,11 @@ def test_move_to_its_own_device_is_free() -> None:
     assert batch.to("cpu") is batch
     moved = batch.to("meta")
     assert (moved.tokens.device.type, moved.longest) == ("meta", batch.longest)
+
+
+def test_lengths_follow_tokens_that_are_on_the_device_already() -> None:
+    made = Packed.build(torch.zeros(3, device="meta"), torch.zeros(3, device="meta"), [3], "meta")
+    assert made.lengths.device.type == made.padded.slots.device.type == "meta"
 
 
 @pytest.mark.parametrize("lengths", [[2, 2], [3, 0], []])

@@ -6,6 +6,7 @@ from model_batches import STILL, TINY, random_batch
 from torch import Tensor, nn
 
 from minbert.common.errors import UserError
+from minbert.grid.parameters import shared_depth
 from minbert.model.sharing import SharedEncoder, resolve_shared
 from minbert.model.weights import initial_backbone
 
@@ -149,10 +150,11 @@ def test_copies_start_equal_and_are_copies() -> None:
 )
 def test_resolve_shared(value: object, layers: int, expected: int | None) -> None:
     assert resolve_shared(value, layers) == expected  # type: ignore[arg-type]
+    assert shared_depth(value, layers) == expected  # type: ignore[arg-type]  # what a plan counts
 
 
 def test_more_shared_layers_than_there_are() -> None:
-    with pytest.raises(UserError, match="shared_layers is 7.*has 6 layers"):
+    with pytest.raises(UserError, match=r"shared_layers is 7.*has 6 layers"):
         resolve_shared(7, 6)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
-import signal
+import shutil
 import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +29,37 @@ from minbert.track.store import open_store
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-FOLLOW = (
-    "from minbert.track.follower import follow; follow({root!r}, until_pid={pid}, interval=0.05)"
-)
+# Forked from a process that has imported mlflow and opened nothing: an import takes seconds.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store"])
+
+
+def _follow(root: Path, pid: int, told: Path) -> None:
+    with told.open("a", buffering=1, encoding="utf-8") as sys.stderr:
+        follow(root, until_pid=pid, interval=0.05)
+
+
+@contextmanager
+def follower(root: Path, told: Path, pid: int | None = None) -> Iterator[BaseProcess]:
+    """Run a follower in a process of its own; SIGKILL it at the end, if it is still there."""
+    process = processes.Process(target=_follow, args=(root, pid or os.getpid(), told))
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, f"waited 60 s for {what}"
+        time.sleep(0.02)
+
+
+def make(root: Path) -> None:
+    open_store(root).experiment("x")
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +68,24 @@ def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that three processes made at once; the others are copies, which is quicker."""
+    folder = tmp_path_factory.mktemp("made").resolve()
+    users = [processes.Process(target=make, args=(folder,)) for _ in range(3)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join(120)
+    assert [user.exitcode for user in users] == [0, 0, 0]
+    return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Path:
     """Results whose store all tests share; each uses an experiment or keys of its own."""
-    return tmp_path_factory.mktemp("results").resolve()
+    folder = tmp_path_factory.mktemp("results").resolve()
+    shutil.copy(made, folder)
+    return folder
 
 
 def start(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
@@ -122,15 +168,17 @@ def test_a_whole_run(root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert len(run.data.params["long"]) == 6000
     assert run.data.tags["commit"] == "abc"
     assert run.data.tags["minbert.score"] == "0.625000"
+    assert run.inputs is not None
     (used,) = run.inputs.dataset_inputs
     assert digest.startswith(used.dataset.digest)
-    assert digest in used.dataset.profile
+    assert digest in str(used.dataset.profile)
     kept = root / "mlartifacts" / "paper" / run.info.run_id / "artifacts" / "model.safetensors"
     assert kept.read_bytes() == b"weights"
     assert os.path.samefile(kept, weights), "weights take a second copy"
     assert f"{tmp_path / 'gone'}: not attached" in capfd.readouterr().err
 
     experiment = open_store(root).client.get_experiment_by_name("paper")
+    assert experiment is not None
     assert experiment.artifact_location == str(root / "mlartifacts" / "paper")
     assert "minbert.score" in experiment.tags["mlflow.note.content"]
     assert "metrics.`dev/sts/pearson`" in experiment.tags["mlflow.sharedViewState.minbert"]
@@ -161,40 +209,36 @@ def test_nothing_to_store_imports_no_mlflow(tmp_path: Path) -> None:
     assert not (tmp_path / "mlflow.db").exists()
 
 
-def test_a_killed_follower_loses_no_point(root: Path) -> None:
-    """Two jobs write on; the follower dies by SIGKILL three times; a job dies with its line."""
+def test_a_killed_follower_loses_no_point(root: Path, tmp_path: Path) -> None:
+    """Two jobs write on while the follower dies by SIGKILL twice."""
     jobs = [start(root, "first"), start(root, "second")]
-    code = FOLLOW.format(root=str(root), pid=os.getpid())
-    seen = []
     step = 0
-    for _ in range(3):
-        follower = subprocess.Popen([sys.executable, "-c", code])
-        before = sum((j.folder / "cursor.json").stat().st_mtime_ns for j in jobs) if seen else 0
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            for journal in jobs:
-                log(journal, range(step, step + 20), math.sin)
-                journal.flush()
+
+    def cursors() -> list[int]:
+        return [Attempt(job.folder).recall("cursor.json").get("offset", 0) for job in jobs]
+
+    for _ in range(2):
+        before = cursors()
+
+        def moved(before: list[int] = before) -> bool:
+            nonlocal step
+            for job in jobs:
+                log(job, range(step, step + 20), math.sin)
+                job.flush()
             step += 20
-            cursors = [j.folder / "cursor.json" for j in jobs]
-            if all(c.exists() for c in cursors):
-                now = sum(c.stat().st_mtime_ns for c in cursors)
-                if now > before:
-                    break
-            time.sleep(0.02)
-        seen.append(step)
-        follower.send_signal(signal.SIGKILL)
-        follower.wait()
-    assert seen[-1] > seen[0]
+            return all(new > old for new, old in zip(cursors(), before, strict=True))
+
+        with follower(root, tmp_path / "told"):
+            wait_for(moved, "points of both jobs")
     assert stored_run(root, jobs[0].folder).info.status == "RUNNING"
     jobs[0].end("FAILED", error="loss is nan at step 7")
     log(jobs[1], range(step, step + 5))
     jobs[1].end("FINISHED")
     finish(root)
-    for journal, status in zip(jobs, ["FAILED", "FINISHED"], strict=True):
-        run = stored_run(root, journal.folder)
+    for job, status in zip(jobs, ["FAILED", "FINISHED"], strict=True):
+        run = stored_run(root, job.folder)
         assert run.info.status == status
-        assert stored_points(root, run.info.run_id) == written_points(Attempt(journal.folder))
+        assert stored_points(root, run.info.run_id) == written_points(Attempt(job.folder))
     assert stored_run(root, jobs[0].folder).data.tags["minbert.error"] == "loss is nan at step 7"
 
 
@@ -298,64 +342,62 @@ def test_the_alias_best_follows_the_best_kept_run(root: Path, tmp_path: Path) ->
     assert len(client.search_model_versions("name = 'minbert-models'")) == 2
 
 
-def test_the_second_follower_leaves_or_waits(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    first = subprocess.Popen([sys.executable, "-c", FOLLOW.format(root=str(root), pid=os.getpid())])
-    journal = start(root, "shared")
-    deadline = time.monotonic() + 30
-    while not (journal.folder / "cursor.json").exists() and time.monotonic() < deadline:
-        log(journal, range(3))
-        journal.flush()
-        time.sleep(0.05)
-    follow(root, interval=0.05)
-    assert "another follower works on" in capfd.readouterr().err
-
-    journal.end("FINISHED")
-    finish(root, patience=10)
-    assert stored_run(root, journal.folder).info.status == "FINISHED"
-
-    workflow = subprocess.Popen(["sleep", "60"])
-    second = subprocess.Popen(
-        [sys.executable, "-c", FOLLOW.format(root=str(root), pid=workflow.pid)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert second.stderr is not None
-    assert "waiting for it to end" in second.stderr.readline()
-    first.kill()
-    first.wait()
-    later = start(root, "later")
-    log(later, range(7))
-    later.end("FINISHED")
-    workflow.kill()
-    workflow.wait()
-    assert second.wait(30) == 0
+def test_the_second_follower_leaves_or_waits(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = tmp_path / "told"
+    workflow = subprocess.Popen(["sleep", "600"])
+    try:
+        with follower(root, tmp_path / "first"):
+            journal = start(root, "shared")
+            log(journal, range(3))
+            journal.flush()
+            wait_for((journal.folder / "cursor.json").exists, "the first point")
+            follow(root, interval=0.05)
+            assert "another follower works on" in capfd.readouterr().err
+            journal.end("FINISHED")
+            finish(root)  # Waits for the one at work.
+            assert stored_run(root, journal.folder).info.status == "FINISHED"
+            waiting = processes.Process(target=_follow, args=(root, workflow.pid, told))
+            waiting.start()
+            wait_for(lambda: told.exists() and "waiting" in told.read_text(), "the second one")
+        later = start(root, "later")
+        log(later, range(7))
+        later.end("FINISHED")
+    finally:
+        workflow.kill()
+        workflow.wait()
+    waiting.join(60)
+    assert waiting.exitcode == 0
     run = stored_run(root, later.folder)
     assert sum(stored_points(root, run.info.run_id).values()) == 7
 
 
-def test_the_store_is_made_once_by_many(tmp_path: Path) -> None:
-    code = (
-        f"from minbert.track.store import open_store; open_store({str(tmp_path)!r}).experiment('x')"
-    )
-    users = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
-    assert [user.wait(60) for user in users] == [0, 0]
-    with sqlite3.connect(tmp_path / "mlflow.db") as connection:
+def test_the_store_is_made_once_by_many(made: Path) -> None:
+    with sqlite3.connect(made) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         names = [row[0] for row in connection.execute("SELECT name FROM experiments")]
     assert sorted(names) == ["Default", "x"]
-    assert not list(tmp_path.glob(".mlflow.db.*.part*"))
+    assert not list(made.parent.glob(".mlflow.db.*.part*"))
 
 
-def test_a_lost_store_is_made_again_from_the_jobs_files(tmp_path: Path) -> None:
+def test_a_lost_store_is_filled_again_from_the_jobs_files(tmp_path: Path, made: Path) -> None:
     """Deleting mlflow.db loses nothing: the attempts' notes do not count for another store."""
+    path = tmp_path / "mlflow.db"
     journal = start(tmp_path, "kept")
     log(journal, range(12))
     journal.end("FINISHED")
-    code = f"from minbert.track.follower import finish; finish({str(tmp_path)!r})"
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", code], check=True)
-        with sqlite3.connect(tmp_path / "mlflow.db") as connection:
+        pending = Follower(tmp_path, tracking_uri(tmp_path)).pending()
+        assert pending[0].path == journal.folder
+        shutil.copy(made, path)
+        other = start(tmp_path, "other")  # Something new: else nobody would look into the store.
+        other.end("FINISHED")
+        process = processes.Process(target=finish, args=(tmp_path,))
+        process.start()
+        process.join(60)
+        with sqlite3.connect(path) as connection:
             assert connection.execute("SELECT count(*) FROM metrics").fetchone() == (12,)
-        for path in tmp_path.glob("mlflow.db*"):
-            path.unlink()
+        assert Follower(tmp_path, tracking_uri(tmp_path)).pending() == []
+        path.unlink()

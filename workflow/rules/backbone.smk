@@ -12,8 +12,10 @@ rule vocabulary:
         LOGS / "vocabulary" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert vocabulary {wildcards.key} --results {ROOT} 2> {log}"
+        "exec minbert vocabulary {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule backbone:
@@ -28,5 +30,7 @@ rule backbone:
     conda:
         "../../envs/minbert.yaml"
     threads: workflow.cores or 1
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert backbone {wildcards.key} --results {ROOT} --threads {threads} 2> {log}"
+        "exec minbert backbone {wildcards.key} --results {params.root} --threads {threads} 2> {log}"

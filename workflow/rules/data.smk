@@ -10,11 +10,13 @@ rule fetch:
         STORE / "fetch" / "{key}" / "{name}",
     log:
         LOGS / "fetch" / "{key}-{name}.log",
+    retries: 2
     conda:
         "../../envs/minbert.yaml"
-    retries: 2
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert fetch {wildcards.key} --results {ROOT} 2> {log}"
+        "exec minbert fetch {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule data:
@@ -28,8 +30,10 @@ rule data:
         LOGS / "data" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert data {wildcards.key} --results {ROOT} 2> {log}"
+        "exec minbert data {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule tokens:
@@ -41,5 +45,7 @@ rule tokens:
         LOGS / "tokens" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert tokens {wildcards.key} --results {ROOT} 2> {log}"
+        "exec minbert tokens {wildcards.key} --results {params.root} 2> {log}"

@@ -13,8 +13,10 @@ rule scores:
         LOGS / "scores" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert scores {wildcards.key} --results {ROOT} 2> {log}"
+        "exec minbert scores {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule table:
@@ -28,8 +30,10 @@ rule table:
         LOGS / "table" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert table {wildcards.key} --results {ROOT} 2> {log}"
+        "exec minbert table {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule figure:
@@ -42,8 +46,10 @@ rule figure:
         LOGS / "figure" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert figure {wildcards.key} --results {ROOT} 2> {log}"
+        "exec minbert figure {wildcards.key} --results {params.root} 2> {log}"
 
 
 # The mark is named by the hash of all that is published and goes when something else is:
@@ -56,11 +62,12 @@ rule publish:
         [ROOT / name for name in PLAN.products],
         ROOT / "tables" / "scores.parquet",
         PLAN.mark,
-    params:
-        stamp=PLAN.stamp,
     log:
         LOGS / "publish.log",
     conda:
         "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
+        stamp=PLAN.stamp,
     shell:
-        "exec minbert publish {params.stamp} --results {ROOT} 2> {log}"
+        "exec minbert publish {params.stamp} --results {params.root} 2> {log}"

@@ -3,10 +3,12 @@
 # in:  tracking/ATTEMPT/{run.json,history.jsonl,end.json}, written by training jobs
 # out: mlflow.db, mlartifacts/
 
+MINBERT = [sys.executable, "-m", "minbert"]
+
 
 def start_follower():
     """Start the follower in a session of its own: Ctrl-C must not take it before its last pass."""
-    command = ["minbert", "follow", "--results", str(ROOT), "--until", str(os.getpid())]
+    command = [*MINBERT, "follow", "--results", str(ROOT), "--until", str(os.getpid())]
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / "follower.log", "a", encoding="utf-8") as sink:
         subprocess.Popen(command, stdout=sink, stderr=sink, start_new_session=True)
@@ -14,7 +16,7 @@ def start_follower():
 
 def last_pass():
     """Store what is left, so that all is there when Snakemake ends."""
-    subprocess.run(["minbert", "follow", "--results", str(ROOT), "--once"], check=False)
+    subprocess.run([*MINBERT, "follow", "--results", str(ROOT), "--once"], check=False)
 
 
 if PLAN.config.tracking.enabled:

@@ -18,8 +18,10 @@ rule features:
     conda:
         "../../envs/minbert.yaml"
     threads: PLAN.config.threads
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert features {wildcards.key} --results {ROOT} --threads {threads} 2> {log}"
+        "exec minbert features {wildcards.key} --results {params.root} --threads {threads} 2> {log}"
 
 
 rule train:
@@ -35,6 +37,8 @@ rule train:
     conda:
         "../../envs/minbert.yaml"
     threads: PLAN.config.threads
+    params:
+        root=lambda w: str(ROOT),
     shell:
-        "exec minbert train {wildcards.key} --seed {wildcards.seed} --results {ROOT}"
+        "exec minbert train {wildcards.key} --seed {wildcards.seed} --results {params.root}"
         " --threads {threads} 2> {log}"

@@ -276,7 +276,16 @@ class Plan:
         }
 
     def _ratio_notes(self, grid: Grid) -> list[str]:
-        return []
+        notes = []
+        for pair in grid.parameter_ratios:
+            one, other = (grid.variants[name] for name in pair)
+            shares = []
+            for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
+                counts = [self.parameters(v, base_shapes) for v in (one, other)]
+                if counts[0] and counts[1]:
+                    shares.append(f"{counts[0] / counts[1]:.1%} at {where}")
+            notes.append(f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}.")
+        return notes
 
     def _figure(self, grid: Grid, name: str, spec: Figure) -> Node:
         needs = {}

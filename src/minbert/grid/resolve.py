@@ -66,6 +66,7 @@ class Grid:
     description: str
     variants: dict[str, Variant]
     figures: dict[str, Figure]
+    parameter_ratios: tuple[tuple[str, str], ...]
     path: Path
 
 
@@ -101,8 +102,20 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
         if stage.start:
             _check_sharing(stage, stages[stage.start], where)
     head = raw.head
+    for name in (name for pair in head.parameter_ratios for name in pair):
+        if name not in linked:
+            raise UserError(
+                f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, linked)}"
+            )
     return Grid(
-        head.paper, head.title, head.overall, head.description, linked, raw.figures, raw.path
+        head.paper,
+        head.title,
+        head.overall,
+        head.description,
+        linked,
+        raw.figures,
+        head.parameter_ratios,
+        raw.path,
     )
 
 

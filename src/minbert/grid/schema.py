@@ -58,7 +58,10 @@ class Figure(Spec):
 
 
 class GridFile(Spec):
-    """The top level of a grid file. `overall` is the paper's rule for its overall score."""
+    """The top level of a grid file. `overall` is the paper's rule for its overall score.
+
+    `parameter_ratios` are pairs of variants whose counted parameters the table's notes compare.
+    """
 
     paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     title: str
@@ -67,6 +70,7 @@ class GridFile(Spec):
     templates: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: dict[str, Figure] = Field(default_factory=dict)
+    parameter_ratios: tuple[tuple[str, str], ...] = ()
 
 
 def unknown_keys(values: Any, annotation: Any, path: str = "") -> Iterator[str]:

@@ -11,7 +11,6 @@ from minbert.grid.architecture import Architecture
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
-from minbert.model.encoder import initialise
 from minbert.model.packed import Packed
 from minbert.model.pairs import feature_width, join
 from minbert.model.sharing import SharedEncoder, resolve_shared
@@ -38,7 +37,6 @@ class MultitaskModel(nn.Module):
             head = load_part("head", task.head.name)(width, TASKS[name].classes, task.head)
             self.heads[name] = head
             self._poolings[name] = load_part("pooling", task.pooling)()
-        initialise(self.heads)
 
     def pooled(self, task: str, batch: Packed) -> Tensor:
         """Return the embedding of each row for `task`, [rows, H]."""

@@ -68,11 +68,11 @@ class Packed:
     def to(self, device: torch.device | str) -> Packed:
         """Return the batch on `device`; itself if it is there already."""
         target = torch.device(device)
-        if self.tokens.device == target:
+        if all(t.device == target for t in (self.tokens, self.types, self.lengths)):
             return self
 
         def move(value: Tensor) -> Tensor:
-            return value.to(target, non_blocking=True)
+            return value.to(target, non_blocking=target.type != "cpu")
 
         return Packed(move(self.tokens), move(self.types), move(self.lengths), self.longest)
 

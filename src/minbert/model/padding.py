@@ -10,7 +10,11 @@ import torch
 from torch import Tensor
 
 GROUP_COST = 500
-"""What a group more costs on a CPU, in attention scores a head (measured: about 0.3 ms a layer)."""
+"""What one more group costs on a CPU, in attention scores a head.
+
+Measured on MiniLM's shapes, 16 and 128 rows: from 200 to 2,000 the speed is flat to a few per
+cent; fewer groups compute on padding, more of them start many small kernels.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ def padded_view(
     starts = torch.empty_like(lengths)
     groups = []
     size = 0
-    for low, high in length_ranges(Counter(lengths.tolist())):
+    for low, high in length_ranges(Counter(lengths.tolist()), GROUP_COST):
         members = ((lengths >= low) & (lengths <= high)).nonzero()[:, 0]
         rows = members.shape[0]
         starts[members] = size + torch.arange(rows, device=lengths.device) * high
@@ -68,7 +72,7 @@ def padded_view(
     return PaddedView(starts[row_of] + positions, size, tuple(groups))
 
 
-def length_ranges(counts: Mapping[int, int], cost: float = GROUP_COST) -> list[tuple[int, int]]:
+def length_ranges(counts: Mapping[int, int], cost: float) -> list[tuple[int, int]]:
     """Return the shortest and longest length of each group, the cheapest way to split `counts`.
 
     `counts` has the number of rows of each length. A group of n rows up to L long costs

@@ -18,8 +18,8 @@ from minbert.model.packed import Packed
 def resolve_shared(shared_layers: int | float | Literal["all", "none"], layers: int) -> int | None:
     """Return how many of `layers` are shared; the embeddings are too, unless it is None.
 
-    A float is a fraction of the layers, rounded to the nearest number. Raises `UserError` if
-    more layers are to be shared than there are.
+    A float is a fraction of the layers, rounded to the nearest number (halves to even). Raises
+    `UserError` if more layers are to be shared than there are.
     """
     if shared_layers == "none":
         return None

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Module, ModuleDict, Parameter
 
@@ -16,14 +15,19 @@ from minbert.grid.architecture import read_architecture
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
+from minbert.model.encoder import initialise
 from minbert.model.pairs import feature_width, join
+from minbert.model.weights import load_weights
 from minbert.train.learner import Sources
 
 SPLITS = ("train", "dev", "test")
 
 
 class Heads(Module):
-    """One head a task, named as in the whole model, so that saved weights fit both."""
+    """One head a task, named and initialised as in the whole model: saved weights fit both.
+
+    Initial weights come from torch's default generator: seed it first.
+    """
 
     def __init__(self, spec: StageSpec, hidden: int) -> None:
         super().__init__()
@@ -34,6 +38,7 @@ class Heads(Module):
             self.heads[name] = load_part("head", task.head.name)(
                 width, TASKS[name].classes, task.head
             )
+        initialise(self.heads)
 
 
 class Cached:
@@ -53,7 +58,7 @@ class Cached:
 
     def _load(self, task: str, tokens: Path, features: Path) -> None:
         table = pq.read_table(tokens, columns=["id", "split", "label"])
-        pooled = load_file(features)
+        pooled = load_weights(features)
         for split in SPLITS:
             part = table.filter(pc.equal(table.column("split"), split))
             labels = part.column("label").to_numpy(zero_copy_only=False).astype(np.float32)
@@ -71,29 +76,37 @@ class Cached:
         return join(u[rows], v[rows], features)
 
     def size(self, task: str, split: str) -> int:
+        """Return the number of examples of `task` in `split`."""
         return len(self._ids[task, split])
 
     def ids(self, task: str, split: str) -> list[str]:
+        """Return the examples' ids, in row order."""
         return self._ids[task, split]
 
     def labels(self, task: str, split: str) -> Tensor:
+        """Return the labels [N], float32, NaN where none is public."""
         return self._labels[task, split]
 
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the head's output [B, classes] and the labels [B] of training `rows` [B]."""
         rows = rows.to(self.device)
         head = self.module.heads[task]
         return head(self._joined(task, "train", rows)), self._labels[task, "train"][rows]
 
     @torch.no_grad()
     def outputs(self, task: str, split: str) -> Tensor:
+        """Return the head's output [N, classes] of a whole split, without gradients."""
         head = self.module.heads[task]
         return head(self._joined(task, split, slice(None)))
 
     def shared_parameters(self) -> list[Parameter]:
+        """Return no parameters: the encoder, all that tasks share, is frozen."""
         return []
 
     def own_parameters(self, task: str) -> list[Parameter]:
+        """Return the parameters of the head of `task`."""
         return list(self.module.heads[task].parameters())
 
     def weights(self) -> dict[str, Tensor]:
+        """Return the heads' tensors by the whole model's names (`heads.TASK. ...`)."""
         return self.module.state_dict()

@@ -8,14 +8,22 @@ from minbert.common.errors import UserError
 
 
 def choose_device(wish: str) -> torch.device:
-    """Return the device for `auto`, `cpu`, `cuda` or `cuda:N`; `auto` is a GPU if there is one."""
+    """Return the device for `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+
+    `auto` is a CUDA GPU if there is one, else the CPU. Raises `UserError` if torch lacks the one
+    that was asked for.
+    """
     if wish == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(wish)
-    if device.type == "cuda" and not torch.cuda.is_available():
+    lacking = {
+        "cuda": not torch.cuda.is_available(),
+        "mps": not torch.backends.mps.is_available(),
+    }
+    if lacking.get(device.type):
         raise UserError(
-            f"device '{wish}' was asked for, but torch {torch.__version__} sees no GPU. "
-            "Set device: auto or cpu, or install a CUDA build of torch."
+            f"device '{wish}' was asked for, but torch {torch.__version__} sees none. "
+            "Set device: auto or cpu, or install a build of torch that has it."
         )
     return device
 

@@ -61,8 +61,12 @@ class Sequences:
         ends = np.cumsum(lengths)
         offsets = np.repeat(self.starts[rows] - (ends - lengths), lengths)
         index = torch.from_numpy(offsets + np.arange(ends[-1])).to(self.device)
-        return Packed.build(
-            self.flat[index], self.types[index], torch.from_numpy(lengths), self.device
+        # Not `Packed.build`, whose checks would make the host wait for an accelerator.
+        return Packed(
+            self.flat[index],
+            self.types[index],
+            torch.from_numpy(lengths).to(self.device),
+            int(lengths.max()),
         )
 
 

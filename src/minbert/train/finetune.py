@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -13,14 +13,18 @@ from minbert.common.errors import UserError
 from minbert.grid.architecture import read_architecture
 from minbert.grid.spec import StageSpec
 from minbert.model.multitask import MultitaskModel
-from minbert.model.weights import load_backbone_file
+from minbert.model.weights import load_backbone_file, load_weights
 from minbert.train.examples import Examples, read_examples, special_tokens
 from minbert.train.inference import pool_all
 from minbert.train.learner import Sources
 
 
 class Finetuned:
-    """All weights are trained. Heads start anew unless the start stage has the same task's."""
+    """All weights are trained, from the backbone's or from those of an earlier stage.
+
+    A head starts anew unless the earlier stage has that task's head, of the same shape. A stage
+    that trained heads alone leaves no encoder: its encoder was the backbone's.
+    """
 
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
         architecture = read_architecture(sources.backbone / "config.json")
@@ -31,7 +35,7 @@ class Finetuned:
             load_backbone_file(sources.backbone / "model.safetensors")
         )
         if sources.start is not None:
-            self._start_from(load_file(sources.start), str(sources.start))
+            self._start_from(load_weights(sources.start), sources.start)
         self.module.to(device)
         special = special_tokens(sources.backbone / "tokenizer.json")
         self.examples: dict[str, dict[str, Examples]] = {
@@ -42,41 +46,54 @@ class Finetuned:
         }
         self.tokens_seen = 0
 
-    def _start_from(self, state: dict[str, Tensor], where: str) -> None:
+    def _start_from(self, state: dict[str, Tensor], where: Path) -> None:
         ours = self.module.state_dict()
         fits = {k: v for k, v in state.items() if k in ours and ours[k].shape == v.shape}
         missing = [k for k in ours if k.startswith("encoder.") and k not in fits]
-        if missing:
+        if missing and any(k.startswith("encoder.") for k in state):
             raise UserError(
                 f"{where}: does not hold the encoder's {missing[0]} (and {len(missing) - 1} more); "
                 "the stage it starts from must share layers in the same way"
             )
+        # Half of a head is no head: a deeper one may share its first layer's shape.
+        for task in self.module.heads:
+            names = {k for k in {*ours, *state} if k.startswith(f"heads.{task}.")}
+            if not names <= fits.keys():
+                fits = {k: v for k, v in fits.items() if k not in names}
         self.module.load_state_dict(fits, strict=False)
 
     def size(self, task: str, split: str) -> int:
+        """Return the number of examples of `task` in `split`."""
         return len(self.examples[task][split])
 
     def ids(self, task: str, split: str) -> list[str]:
+        """Return the examples' ids, in row order."""
         return self.examples[task][split].ids
 
     def labels(self, task: str, split: str) -> Tensor:
+        """Return the labels [N], float32, NaN where none is public."""
         return self.examples[task][split].labels
 
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the head's output [B, classes] and the labels [B] of training `rows` [B]."""
         batch, labels = self.examples[task]["train"].batch(rows)
         self.tokens_seen += batch.tokens.shape[0]
         return self.module(task, batch), labels
 
     def outputs(self, task: str, split: str) -> Tensor:
+        """Return the head's output [N, classes] of a whole split, without gradients."""
         pooled = pool_all(partial(self.module.pooled, task), self.examples[task][split])
         with torch.no_grad():
             return self.module.from_pooled(task, pooled)
 
     def shared_parameters(self) -> list[Parameter]:
+        """Return the encoder's parameters that more than one task uses (never a head's)."""
         return self.module.shared_parameters()
 
     def own_parameters(self, task: str) -> list[Parameter]:
+        """Return the parameters that `task` alone uses, its head among them."""
         return self.module.own_parameters(task)
 
     def weights(self) -> dict[str, Tensor]:
+        """Return all tensors of encoder and heads by name."""
         return self.module.state_dict()

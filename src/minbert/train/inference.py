@@ -11,7 +11,8 @@ from torch import Tensor
 from minbert.model.packed import Packed
 from minbert.train.examples import Examples, Sequences
 
-TOKENS_A_BATCH = {"cpu": 4096, "cuda": 65536}
+TOKENS_A_BATCH = {"cpu": 4096, "mps": 4096, "cuda": 65536}
+"""Padded tokens a batch of evaluation, by type of device."""
 
 
 def distinct(sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:

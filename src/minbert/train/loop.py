@@ -47,7 +47,7 @@ class Loop:
     """Trains a learner as its spec says.
 
     Random numbers come from the seed alone: the samplers and the surgery have generators of their
-    own; dropout draws from torch's global generator, seeded here.
+    own; initial heads and dropout draw from torch's default one, which the caller has seeded.
     """
 
     def __init__(
@@ -72,6 +72,9 @@ class Loop:
         for task, size in sizes.items():
             if size == 0:
                 raise UserError(f"task '{task}' has no training examples")
+        for task in spec.ordered_tasks:
+            if learner.size(task, "dev") == 0:
+                raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
         self.sampler: EpochSampler = load_part("sampler", spec.sampler.name)(
             spec, sizes, torch.Generator().manual_seed(seed * 2 + 1)
         )
@@ -161,8 +164,6 @@ class Loop:
         self.learner.module.eval()
         scores: dict[str, float] = {}
         for task in self.spec.ordered_tasks:
-            if self.learner.size(task, "dev") == 0:
-                raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
             output, labels = self._outputs(task, "dev"), self.learner.labels(task, "dev")
             prediction = self.losses[task].prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())

@@ -86,8 +86,9 @@ def mask_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Return the tokens with some hidden, and the places [M] to predict.
 
-    15 % of the tokens that are not special (ids below 5) are chosen; of these 80 % become the
-    mask, 10 % a random word, 10 % stay (Devlin et al., 2019, section 3.1). At least one is chosen.
+    15 % of the tokens that are not special (ids above `mask`, the last special one) are chosen;
+    of these 80 % become the mask, 10 % a random word, 10 % stay (Devlin et al., 2019, section
+    3.1). At least one is chosen. `tokens` is int64 [T]; `words` is the size of the vocabulary.
     """
     draws = torch.rand(2, len(tokens), generator=generator).to(tokens.device)
     draws[0, tokens <= mask] = 2.0

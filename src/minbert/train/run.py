@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,7 @@ def train_stage(
 def _record(
     spec: StageSpec, seed: int, outcome: Outcome, surroundings: dict[str, Any]
 ) -> dict[str, Any]:
-    how = asdict(outcome)
-    del how["weights"]
+    how = {f.name: getattr(outcome, f.name) for f in fields(outcome) if f.name != "weights"}
     return {
         "spec": spec.model_dump(mode="json"),
         "seed": seed,

@@ -16,6 +16,7 @@ from minbert.train.samplers import Step
 from minbert.train.surgery.gradients import combine, gramian
 
 Note = Callable[[str, Tensor, float, Tensor], None]
+"""Told of each batch: its task, its rows [B], the task's weight, and its loss (a scalar)."""
 
 
 class Gradients:
@@ -45,7 +46,10 @@ class Gradients:
         self.own = {task: learner.own_parameters(task) for task in spec.trained_tasks}
 
     def __call__(self, step: Step, note: Note) -> Tensor | None:
-        """Run forward and backward for each batch of `step`, telling `note` each task's loss."""
+        """Run forward and backward for each batch of `step`, telling `note` each task's loss.
+
+        Returns the Gramian [n, n] of the n tasks' gradients before surgery, in the step's order.
+        """
         by_task = []
         for task, rows in step:
             with self.autocast():

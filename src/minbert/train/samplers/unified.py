@@ -35,4 +35,4 @@ class Unified:
             count = self.examples * batch // self.smallest
             batches[task] = draw(self.sizes[task], count, self.generator).split(batch)
         for step in range(self.steps):
-            yield [(task, rows[step]) for task, rows in batches.items() if step < len(rows)]
+            yield [(task, rows[step]) for task, rows in batches.items()]

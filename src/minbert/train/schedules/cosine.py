@@ -11,7 +11,10 @@ from minbert.train.schedules import with_warmup
 
 
 def cosine(optimiser: Optimizer, steps: int, warmup: float) -> LRScheduler:
-    """The rate falls along half a cosine to 0 (Loshchilov and Hutter, 2017, without restarts)."""
+    """The rate falls along half a cosine to 0, which it reaches after the last step.
+
+    Without restarts (Loshchilov and Hutter, 2017, equation 5).
+    """
     return with_warmup(
         optimiser, steps, warmup, lambda done: 0.5 * (1.0 + math.cos(math.pi * done))
     )

@@ -9,5 +9,5 @@ from minbert.train.schedules import with_warmup
 
 
 def linear(optimiser: Optimizer, steps: int, warmup: float) -> LRScheduler:
-    """The rate falls in a straight line to 0 at the last step."""
+    """The rate falls in a straight line to 0, which it reaches after the last step."""
     return with_warmup(optimiser, steps, warmup, lambda done: 1.0 - done)

@@ -17,6 +17,8 @@ def gramian(gradients: Sequence[Gradients]) -> Tensor:
     A parameter that a task does not use (None) counts as zero in that task's inner products.
     """
     n = len(gradients)
+    present = (g.device for row in gradients for g in row if g is not None)
+    device = next(present, torch.device("cpu"))
     products: dict[tuple[int, int], Tensor] = {}
     for i in range(n):
         for j in range(i, n):
@@ -25,7 +27,7 @@ def gramian(gradients: Sequence[Gradients]) -> Tensor:
                 for a, b in zip(gradients[i], gradients[j], strict=True)
                 if a is not None and b is not None
             ]
-            products[i, j] = torch.stack(terms).sum() if terms else torch.zeros(())
+            products[i, j] = torch.stack(terms).sum() if terms else torch.zeros((), device=device)
     return torch.stack(
         [torch.stack([products[min(i, j), max(i, j)] for j in range(n)]) for i in range(n)]
     )

@@ -1,0 +1,51 @@
+# make demo   the whole grid on the built-in corpus and backbone, in a fresh environment
+# make test   the tests, in the same way
+# make check  linters, formatters, type checker
+# make lock   write requirements.lock anew from the environment that `make test` made
+#
+# A second call reuses the environment. Another Python: make demo PYTHON=python3.12
+
+PYTHON ?= python3
+VENV ?= .venv
+CORES ?= 2
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
+SOURCES := src tests
+
+.PHONY: demo test check lock clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/.installed
+	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
+	@echo
+	@cat results/demo/tables/hybrid-bert.md
+	@echo
+	@echo "figure: results/demo/figures/hybrid-bert/multitask-loss.png"
+	@echo "runs:   $(BIN)/minbert ui --results results/demo"
+
+test: $(VENV)/.installed-test
+	$(BIN)/pytest
+
+check: $(VENV)/.installed-test
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+# The plain torch first, at the version of the lock: an index that has a CPU build gives that one.
+$(VENV)/.installed: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements.lock)
+	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(INSTALL) -e '.[test]'
+	touch $@
+
+lock:
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
+
+clean:
+	rm -rf results/demo .snakemake

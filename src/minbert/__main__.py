@@ -1,0 +1,5 @@
+"""`python -m minbert`: the command line."""
+
+from minbert.cli import main
+
+main()

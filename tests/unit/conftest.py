@@ -1,0 +1,177 @@
+"""A tiny backbone, tiny token tables, and specs to train on them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.common.files import write_json
+from minbert.grid.architecture import Architecture
+from minbert.grid.spec import StageSpec
+from minbert.grid.tasks import TASKS
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [*SPECIAL, *(f"w{n}" for n in range(55))]
+SIZES = {
+    "sst": {"train": 11, "dev": 6, "test": 5},
+    "para": {"train": 18, "dev": 8, "test": 4},
+    "sts": {"train": 10, "dev": 7, "test": 5},
+}
+LOSSES = {"sst": "cross_entropy", "para": "binary_cross_entropy", "sts": "mse"}
+
+SpecMaker = Callable[..., StageSpec]
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def architecture() -> Architecture:
+    """Two layers, 32 wide, for sequences of up to 24 tokens."""
+    return Architecture(
+        vocab_size=len(WORDS), hidden=32, layers=2, heads=2, intermediate=48, positions=24
+    )
+
+
+@pytest.fixture(scope="session")
+def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backbone folder; its weights are larger than initial ones, so that outputs differ."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+
+    from minbert.model.weights import initial_backbone, save_weights
+
+    folder = tmp_path_factory.mktemp("backbone")
+    state = initial_backbone(architecture, seed=1)
+    large = {name: 6 * t if t.ndim == 2 else t for name, t in state.items()}
+    save_weights(folder / "model.safetensors", large)
+    write_json(folder / "config.json", architecture.model_dump())
+    words = {word: number for number, word in enumerate(WORDS)}
+    Tokenizer(WordPiece(words, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def token_rows(task: str, split: str, count: int) -> list[dict[str, Any]]:
+    """Return rows of random words, the last two of them alike; test labels are not public."""
+    draw = random.Random(f"{task} {split}")
+    known = TASKS[task]
+
+    def words(longest: int = 9) -> list[int]:
+        return [draw.randrange(5, len(WORDS)) for _ in range(draw.randint(1, longest))]
+
+    rows = []
+    for n in range(count):
+        label = draw.uniform(known.low, known.high)
+        rows.append(
+            {
+                "id": f"{task}-{split}-{n}",
+                "split": split,
+                "label": None if split == "test" else label,
+                "tokens1": words(30 if n == 1 else 9),
+                "tokens2": words() if known.pair else None,
+            }
+        )
+        if known.kind != "regression" and split != "test":
+            rows[-1]["label"] = float(round(label))
+    for side in ("tokens1", "tokens2"):
+        rows[-1][side] = rows[-2][side]
+    return rows
+
+
+@pytest.fixture(scope="session")
+def write_tokens() -> Callable[[Path, list[dict[str, Any]]], Path]:
+    """Return a function that writes rows as a `tokens.parquet`."""
+    ids = pa.list_(pa.int32())
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("split", pa.string()),
+            ("label", pa.float32()),
+            ("tokens1", ids),
+            ("tokens2", ids),
+        ]
+    )
+
+    def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def tokens(
+    tmp_path_factory: pytest.TempPathFactory,
+    write_tokens: Callable[[Path, list[dict[str, Any]]], Path],
+) -> dict[str, Path]:
+    """The token table of each of SST, para and STS, with train, dev and test rows."""
+    folder = tmp_path_factory.mktemp("tokens")
+    return {
+        task: write_tokens(
+            folder / task / "tokens.parquet",
+            [row for split, n in sizes.items() for row in token_rows(task, split, n)],
+        )
+        for task, sizes in SIZES.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def make_spec() -> SpecMaker:
+    """Return a function that makes a stage's spec.
+
+    `tasks` holds what differs from the defaults by task, `everywhere` for all of them; `still`
+    leaves out all dropout. Other words are the stage's own keys.
+    """
+
+    def make(
+        tasks: dict[str, dict[str, Any]] | tuple[str, ...] = ("sst", "para", "sts"),
+        everywhere: dict[str, Any] | None = None,
+        still: bool = False,
+        **stage: Any,
+    ) -> StageSpec:
+        given = tasks if isinstance(tasks, dict) else {task: {} for task in tasks}
+        head = {"width": 8, "dropout": 0.0 if still else 0.3}
+        specs = {}
+        for task, chosen in given.items():
+            spec = {"loss": LOSSES[task], "batch_size": 4, **(everywhere or {}), **chosen}
+            spec["head"] = head | spec.get("head", {})
+            if TASKS[task].pair:
+                spec.setdefault("pairing", "cross")
+            specs[task] = spec
+        if still:
+            stage["dropout"] = {"hidden": 0.0, "attention": 0.0}
+        return StageSpec.model_validate({"epochs": 1, **stage, "tasks": specs})
+
+    return make
+
+
+@pytest.fixture
+def sources(one_thread: None, backbone: Path, tokens: dict[str, Path]) -> Callable[..., Any]:
+    """Return a function from tasks (and features, start) to the files they are trained on."""
+    from minbert.train.learner import Sources
+
+    def choose(
+        *tasks: str,
+        features: dict[str, Path] | None = None,
+        start: Path | None = None,
+        instead: dict[str, Path] | None = None,
+    ) -> Sources:
+        chosen = {task: tokens[task] for task in tasks or tuple(SIZES)} | (instead or {})
+        return Sources(backbone, chosen, features or {}, start)
+
+    return choose

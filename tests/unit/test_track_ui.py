@@ -1,0 +1,149 @@
+"""The UI's server, and a follower that writes to a server that comes and goes."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.track.follower import Follower, finish
+from minbert.track.journal import Journal
+from minbert.track.location import is_remote, table_url
+from minbert.track.ui import command, free_port, serve
+
+SERVE = "from minbert.track.ui import serve; serve({root!r}, port={port})"
+
+
+@pytest.fixture(autouse=True)
+def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """Results with a store that has a run, and a port that is free."""
+    root = (tmp_path / "served").resolve()
+    journal = Journal.start(root, {"experiment": "local", "key": "a", "seed": 0, "name": "a . s0"})
+    journal.end("FINISHED")
+    finish(root)
+    return root, free_port("127.0.0.1", 5600)
+
+
+def ask(address: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+    request = urllib.request.Request(
+        f"{address}{path}",
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        answer: bytes = reply.read()
+    return answer
+
+
+def test_the_ui_answers_and_a_follower_catches_up_with_it(
+    served: tuple[Path, int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root, port = served
+    address = f"http://127.0.0.1:{port}"
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"weights")
+    journal = Journal.start(
+        tmp_path / "jobs",
+        {"experiment": "remote", "key": "b", "seed": 1, "name": "b . s1", "params": {"seed": "1"}},
+    )
+    values = [0.5, math.nan, math.inf]
+    for step, value in enumerate(values, 1):
+        journal.log(step, step, "dev", "overall", "normalised", value, 1.7e9)
+    journal.end("FINISHED", artifacts=[weights])
+
+    follower = Follower(tmp_path / "jobs", address)
+    for _ in range(2):
+        follower.sweep()
+    told = capfd.readouterr().err
+    assert told.count("does not answer") == 1
+    assert len(follower.pending()) == 1
+
+    code = SERVE.format(root=str(root), port=port)
+    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("Ctrl-C"):
+            line = server.stdout.readline()
+            assert line, lines
+            lines.append(line.strip())
+        with sqlite3.connect(root / "mlflow.db") as connection:
+            ids = dict(connection.execute("SELECT name, experiment_id FROM experiments"))
+        assert f"local: {table_url(address, str(ids['local']))}" in lines
+        assert b"<title>MLflow" in ask(address, "/")
+
+        follower.sweep()
+        assert "answers again" in capfd.readouterr().err
+        assert follower.pending() == []
+        found = json.loads(
+            ask(address, "/api/2.0/mlflow/registered-models/alias?name=minbert-remote&alias=best")
+        )
+        assert found["model_version"]["source"].endswith("/artifacts/model.safetensors")
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+    with sqlite3.connect(root / "mlflow.db") as connection:
+        points = connection.execute("SELECT step, value, is_nan FROM metrics ORDER BY step")
+        largest = sys.float_info.max
+        assert points.fetchall() == [(1, 0.5, 0), (2, 0.0, 1), (3, largest, 0)]
+    (kept,) = (root / "mlartifacts").rglob("model.safetensors")
+    assert kept.read_bytes() == b"weights"
+    with pytest.raises(OSError, match="refused"):
+        ask(address, "/")
+
+
+def test_without_a_store_the_ui_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no MLflow store at .*mlflow.db.*run the pipeline first"):
+        serve(tmp_path)
+
+
+def test_a_taken_port_is_replaced_by_the_next_free_one() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port("127.0.0.1", port) > port
+
+
+def test_a_host_that_is_none_is_refused() -> None:
+    with pytest.raises(UserError, match=r"no free port on 'no\.such\.host\.invalid' from 5000"):
+        free_port("no.such.host.invalid", 5000)
+
+
+def test_only_a_host_beyond_this_machine_opens_the_server_to_others(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    assert "--allowed-hosts" not in command(tmp_path, uri, "127.0.0.1", 5000)
+    words = command(tmp_path, uri, "node7", 5001)
+    assert words[words.index("--allowed-hosts") + 1].startswith("node7:*,")
+    assert words[words.index("--cors-allowed-origins") + 1] == "http://node7:5001"
+
+
+def test_with_a_server_of_ones_own_only_its_address_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port("127.0.0.1", 5700)
+    serve(tmp_path, uri=f"http://me:secret@127.0.0.1:{port}/")
+    assert capsys.readouterr().out == f"MLflow: http://***@127.0.0.1:{port}/#/experiments\n"
+
+
+def test_what_is_a_server() -> None:
+    assert is_remote("https://host")
+    assert is_remote("databricks")
+    assert not is_remote("sqlite:////a/b.db")
+    assert not is_remote("postgresql+psycopg2://host/db")

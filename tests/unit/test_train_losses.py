@@ -1,0 +1,96 @@
+"""Losses: what is trained on, and how a head's output is read."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from minbert.grid.parts import PARTS, load_part
+from minbert.train.losses.binary_cross_entropy import BinaryCrossEntropy
+from minbert.train.losses.cross_entropy import CrossEntropy
+from minbert.train.losses.mse import MeanSquaredError
+
+CLASSES = torch.tensor([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]])
+ONE = torch.tensor([[0.7], [-1.2], [0.0]])
+DRAW = torch.Generator().manual_seed(0)
+EXAMPLES = {
+    "cross_entropy": (
+        torch.randn(6, 5, generator=DRAW),
+        torch.tensor([0.0, 4.0, 2.0, 2.0, 1.0, 3.0]),
+    ),
+    "binary_cross_entropy": (
+        torch.randn(6, 1, generator=DRAW),
+        torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0, 0.0]),
+    ),
+    "mse": (torch.randn(6, 1, generator=DRAW), torch.tensor([0.0, 2.8, 5.0, 1.25, 3.0, 4.4])),
+}
+
+
+def test_every_loss_is_covered() -> None:
+    assert EXAMPLES.keys() == PARTS["loss"].keys()
+
+
+def test_cross_entropy_by_hand() -> None:
+    label = torch.tensor([1.0, 2.0])
+    expected = 0.0
+    for logits, true in zip(CLASSES.tolist(), (1, 2), strict=True):
+        expected -= math.log(math.exp(logits[true]) / sum(math.exp(x) for x in logits)) / 2
+    loss = CrossEntropy()
+    assert loss.loss(CLASSES, label).item() == pytest.approx(expected, rel=1e-6)
+    torch.testing.assert_close(loss.loss(CLASSES, label), F.cross_entropy(CLASSES, label.long()))
+    assert loss.prediction(CLASSES).tolist() == [1.0, 2.0]
+    torch.testing.assert_close(loss.scores(CLASSES), F.softmax(CLASSES, dim=1))
+
+
+def test_binary_cross_entropy_by_hand() -> None:
+    label = torch.tensor([1.0, 1.0, 0.0])
+    p = [1 / (1 + math.exp(-x)) for x in ONE.flatten().tolist()]
+    expected = -(math.log(p[0]) + math.log(p[1]) + math.log(1 - p[2])) / 3
+    loss = BinaryCrossEntropy()
+    assert loss.loss(ONE, label).item() == pytest.approx(expected, rel=1e-6)
+    assert loss.scores(ONE).flatten().tolist() == pytest.approx(p, rel=1e-6)
+    assert loss.prediction(ONE).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_squared_error_uses_the_label_as_it_is_not_its_whole_part() -> None:
+    label = torch.tensor([2.8, 0.0, 4.2])
+    expected = ((0.7 - 2.8) ** 2 + 1.2**2 + 4.2**2) / 3
+    loss = MeanSquaredError()
+    assert loss.loss(ONE, label).item() == pytest.approx(expected, rel=1e-6)
+    assert loss.loss(ONE, label).item() != pytest.approx(loss.loss(ONE, label.floor()).item())
+    assert torch.equal(loss.prediction(ONE), ONE[:, 0])
+    assert torch.equal(loss.scores(ONE), ONE)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_shapes_and_types(name: str, dtype: torch.dtype) -> None:
+    output, label = EXAMPLES[name]
+    loss = load_part("loss", name)()
+    output = output.to(dtype)
+    value, scores, prediction = (
+        loss.loss(output, label),
+        loss.scores(output),
+        loss.prediction(output),
+    )
+    assert value.shape == () and scores.shape == output.shape and prediction.shape == (6,)
+    assert value.dtype == scores.dtype == prediction.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_mean_over_the_batch(name: str) -> None:
+    output, label = EXAMPLES[name]
+    loss = load_part("loss", name)()
+    singles = [loss.loss(output[i : i + 1], label[i : i + 1]) for i in range(6)]
+    torch.testing.assert_close(loss.loss(output, label), torch.stack(singles).mean())
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_batch_of_one(name: str) -> None:
+    output, label = EXAMPLES[name]
+    loss = load_part("loss", name)()
+    assert torch.isfinite(loss.loss(output[:1], label[:1]))
+    assert loss.prediction(output[:1]).shape == (1,)

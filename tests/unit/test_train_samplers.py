@@ -1,0 +1,177 @@
+"""Samplers: which rows make up an epoch's steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minbert.grid.spec import StageSpec
+from minbert.train.samplers import Step, draw
+from minbert.train.samplers.sequential import Sequential
+from minbert.train.samplers.unified import Unified
+
+SIZES = {"sst": 10, "para": 23, "sts": 7}
+
+
+def generator(seed: int = 3) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def rows_of(steps: list[Step], task: str) -> list[int]:
+    return [row for step in steps for name, rows in step if name == task for row in rows.tolist()]
+
+
+def plain(steps: list[Step]) -> list[list[tuple[str, list[int]]]]:
+    return [[(task, rows.tolist()) for task, rows in step] for step in steps]
+
+
+def unified(make_spec: Any, examples: int | None = None, **tasks: dict[str, Any]) -> Unified:
+    chosen = {task: tasks.get(task, {}) for task in SIZES}
+    spec = make_spec(chosen, sampler={"name": "unified", "examples": examples})
+    return Unified(spec, SIZES, generator())
+
+
+def sequential(make_spec: Any, **sampler: Any) -> Sequential:
+    return Sequential(make_spec(sampler={"name": "sequential", **sampler}), SIZES, generator())
+
+
+@pytest.mark.parametrize("count", [1, 6, 7, 8, 14, 20])
+def test_draw_takes_no_row_twice_before_all_came_once(count: int) -> None:
+    rows = draw(7, count, generator())
+    assert rows.dtype == torch.int64 and len(rows) == count
+    for start in range(0, count, 7):
+        part = rows[start : start + 7].tolist()
+        assert len(set(part)) == len(part) and set(part) <= set(range(7))
+
+
+def test_unified_steps_hold_a_batch_of_each_task(make_spec: Any) -> None:
+    sampler = unified(make_spec)
+    steps = list(sampler.epoch())
+    assert sampler.steps == len(steps) == 2
+    assert [[(t, len(r)) for t, r in step] for step in steps] == [
+        [("sst", 4), ("para", 4), ("sts", 4)],
+        [("sst", 3), ("para", 3), ("sts", 3)],
+    ]
+    for task, size in SIZES.items():
+        rows = rows_of(steps, task)
+        assert len(set(rows)) == len(rows) == 7 and max(rows) < size
+
+
+def test_unified_draws_larger_tasks_anew_each_epoch(make_spec: Any) -> None:
+    sampler = unified(make_spec)
+    epochs = [list(sampler.epoch()) for _ in range(12)]
+    assert {row for steps in epochs for row in rows_of(steps, "para")} == set(range(23))
+    assert all(set(rows_of(steps, "sts")) == set(range(7)) for steps in epochs)
+
+
+@pytest.mark.parametrize("name", ["unified", "sequential"])
+def test_no_two_epochs_are_shuffled_alike(name: str, make_spec: Any) -> None:
+    sampler = unified(make_spec) if name == "unified" else sequential(make_spec)
+    epochs = [list(sampler.epoch()) for _ in range(5)]
+    for task in SIZES:
+        assert len({tuple(rows_of(steps, task)) for steps in epochs}) == 5
+
+
+@pytest.mark.parametrize(("examples", "steps"), [(5, 2), (8, 2), (16, 4), (30, 8)])
+def test_unified_examples_below_and_above_the_size(
+    examples: int, steps: int, make_spec: Any
+) -> None:
+    sampler = unified(make_spec, examples)
+    epoch = list(sampler.epoch())
+    assert sampler.steps == len(epoch) == steps
+    for task, size in SIZES.items():
+        counts = Counter(rows_of(epoch, task))
+        assert counts.total() == examples
+        assert all(examples // size <= counts[row] <= -(-examples // size) for row in range(size))
+
+
+def test_unified_with_unequal_batches(make_spec: Any) -> None:
+    sampler = unified(make_spec, para={"batch_size": 10})
+    steps = list(sampler.epoch())
+    assert [[len(rows) for _, rows in step] for step in steps] == [[4, 10, 4], [3, 7, 3]]
+    assert len(set(rows_of(steps, "para"))) == 17
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    examples=st.integers(1, 60),
+    batches=st.tuples(*[st.integers(1, 12)] * 3),
+    seed=st.integers(0, 2**32),
+)
+def test_unified_steps_are_complete_whatever_the_sizes(
+    make_spec: Any, examples: int, batches: tuple[int, int, int], seed: int
+) -> None:
+    tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
+    spec = make_spec(tasks, sampler={"examples": examples})
+    sampler = Unified(spec, SIZES, generator(seed))
+    steps = list(sampler.epoch())
+    assert len(steps) == sampler.steps
+    for step in steps:
+        assert [task for task, _ in step] == list(SIZES)
+        assert all(1 <= len(rows) <= b for (_, rows), b in zip(step, batches, strict=True))
+
+
+def test_unified_leaves_out_untrained_tasks(make_spec: Any) -> None:
+    steps = list(unified(make_spec, sts={"trained": False}).epoch())
+    assert len(steps) == 3
+    assert all([task for task, _ in step] == ["sst", "para"] for step in steps)
+
+
+def test_sequential_passes_over_each_task_once(make_spec: Any) -> None:
+    sampler = sequential(make_spec)
+    steps = list(sampler.epoch())
+    assert sampler.steps == len(steps) == 3 + 6 + 2
+    assert [task for step in steps for task, _ in step] == ["sst"] * 3 + ["para"] * 6 + ["sts"] * 2
+    assert [len(rows) for step in steps for _, rows in step] == [4, 4, 2, *[4] * 5, 3, 4, 3]
+    for task, size in SIZES.items():
+        assert sorted(rows_of(steps, task)) == list(range(size))
+
+
+def test_sequential_in_the_order_that_is_asked_for(make_spec: Any) -> None:
+    steps = list(sequential(make_spec, order=["sts", "sst", "para"]).epoch())
+    seen = list(dict.fromkeys(task for step in steps for task, _ in step))
+    assert seen == ["sts", "sst", "para"]
+
+
+def test_sequential_cap(make_spec: Any) -> None:
+    sampler = sequential(make_spec, examples=9)
+    epochs = [list(sampler.epoch()) for _ in range(8)]
+    assert {len(steps) for steps in epochs} == {sampler.steps} == {3 + 3 + 2}
+    for steps in epochs:
+        for task, size in SIZES.items():
+            rows = rows_of(steps, task)
+            assert len(set(rows)) == len(rows) == min(9, size)
+    assert {row for steps in epochs for row in rows_of(steps, "para")} == set(range(23))
+
+
+@pytest.mark.parametrize("kind", [Unified, Sequential])
+def test_the_same_state_draws_the_same(kind: Any, make_spec: Any) -> None:
+    spec: StageSpec = make_spec(sampler={"name": kind.__name__.lower()})
+    first, second = (kind(spec, SIZES, generator(8)) for _ in range(2))
+    other = kind(spec, SIZES, generator(9))
+    assert plain(list(first.epoch())) == plain(list(second.epoch())) != plain(list(other.epoch()))
+
+
+@pytest.mark.parametrize("kind", [Unified, Sequential])
+def test_the_generators_state_is_all_that_a_sampler_remembers(kind: Any, make_spec: Any) -> None:
+    spec: StageSpec = make_spec(sampler={"name": kind.__name__.lower()})
+    sampler = kind(spec, SIZES, generator(8))
+    list(sampler.epoch())
+    state = sampler.generator.get_state()
+    expected = [plain(list(sampler.epoch())) for _ in range(2)]
+    resumed = torch.Generator()
+    resumed.set_state(state)
+    again = kind(spec, SIZES, resumed)
+    assert [plain(list(again.epoch())) for _ in range(2)] == expected
+
+
+@pytest.mark.parametrize("kind", [Unified, Sequential])
+def test_samplers_leave_the_default_generator_alone(kind: Any, make_spec: Any) -> None:
+    before = torch.get_rng_state()
+    list(kind(make_spec(sampler={"name": kind.__name__.lower()}), SIZES, generator()).epoch())
+    assert torch.equal(torch.get_rng_state(), before)

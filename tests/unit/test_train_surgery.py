@@ -1,0 +1,147 @@
+"""Gradient surgery: weights out of the Gramian, and the gradient that they make."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import Parameter
+from torchjd.aggregation import PCGradWeighting
+
+from minbert.train.surgery.gradients import combine, cosines, gramian
+from minbert.train.surgery.pcgrad import pcgrad
+
+OPPOSED = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def jacobian(tasks: int, seed: int, width: int = 4) -> Tensor:
+    """Return random gradients [tasks, width], double; in few dimensions, so that many conflict."""
+    return torch.randn(tasks, width, generator=generator(seed), dtype=torch.float64)
+
+
+def projected(gradients: Tensor, draw: torch.Generator) -> Tensor:
+    """Return PCGrad's update by the paper's algorithm, on the gradients themselves."""
+    update = torch.zeros_like(gradients[0])
+    for i, gradient in enumerate(gradients):
+        changed = gradient.clone()
+        for j in torch.randperm(len(gradients), generator=draw).tolist():
+            product = changed @ gradients[j]
+            if j != i and product < 0:
+                changed -= product / gradients[j].square().sum() * gradients[j]
+        update += changed
+    return update
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 4, 5])
+@pytest.mark.parametrize("seed", range(12))
+def test_pcgrad_is_torchjds(tasks: int, seed: int) -> None:
+    rows = jacobian(tasks, seed)
+    products = rows @ rows.T
+    torch.manual_seed(seed)
+    expected = PCGradWeighting()(products)
+    torch.testing.assert_close(pcgrad(products, generator(seed)), expected, rtol=1e-6, atol=1e-6)
+    single = pcgrad(products.float(), generator(seed))
+    torch.testing.assert_close(single.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_pcgrads_comparison_meets_conflicts_of_three_and_more() -> None:
+    weights = [pcgrad(j @ j.T, generator(s)) for s in range(12) for j in [jacobian(3, s)]]
+    assert sum(bool((w != 1).any()) for w in weights) > 6
+    rows = jacobian(4, 1)
+    found = {tuple(pcgrad(rows @ rows.T, generator(s)).tolist()) for s in range(10)}
+    assert len(found) > 1, "with three conflicts or more the order of projection matters"
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_pcgrad_is_algorithm_1_on_the_gradients(tasks: int, seed: int) -> None:
+    rows = jacobian(tasks, seed)
+    update = pcgrad(rows @ rows.T, generator(seed)) @ rows
+    torch.testing.assert_close(update, projected(rows, generator(seed)))
+
+
+def test_pcgrad_of_two_by_hand() -> None:
+    # g1 = (1, 0) loses its part along (-1, 1): (1/2, 1/2); g2 loses its part along (1, 0): (0, 1).
+    update = pcgrad(OPPOSED @ OPPOSED.T, generator()) @ OPPOSED
+    torch.testing.assert_close(update, torch.tensor([0.5, 1.5]))
+
+
+numbers = st.floats(0.0, 10.0, width=32)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=2, max_size=5))
+def test_without_conflict_pcgrad_is_the_plain_sum(rows: list[list[float]]) -> None:
+    matrix = torch.tensor(rows)
+    weights = pcgrad(matrix @ matrix.T, generator())
+    assert torch.equal(weights, torch.ones(len(rows))), "a sum, not a mean"
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 2**32), scale=st.floats(1e-3, 1e3))
+def test_two_tasks_by_the_projections_formula(seed: int, scale: float) -> None:
+    g, h = jacobian(2, seed)
+    h = h * scale
+    rows = torch.stack([g, h])
+    conflict = min(0.0, float(g @ h))
+    expected = g - conflict / (h @ h) * h + h - conflict / (g @ g) * g
+    update = pcgrad(rows @ rows.T, generator()) @ rows
+    torch.testing.assert_close(update, expected, rtol=1e-8, atol=1e-8)
+    # What is left of each is orthogonal to the other, so neither task is made worse.
+    assert update @ g >= -1e-6 * scale and update @ h >= -1e-6 * scale
+
+
+def test_a_zero_gradient_changes_nothing() -> None:
+    rows = torch.cat([OPPOSED, torch.zeros(1, 2)])
+    weights = pcgrad(rows @ rows.T, generator())
+    assert torch.isfinite(weights).all()
+    torch.testing.assert_close(weights @ rows, torch.tensor([0.5, 1.5]))
+
+
+def test_pcgrad_draws_from_its_own_generator() -> None:
+    before = torch.get_rng_state()
+    products = OPPOSED @ OPPOSED.T
+    pcgrad(products, generator())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(products, OPPOSED @ OPPOSED.T)
+
+
+def test_gramian_is_the_product_of_flat_gradients() -> None:
+    shapes = [(3, 4), (5,), (2, 2)]
+    gradients = [[torch.randn(s, generator=generator(n)) for s in shapes] for n in range(3)]
+    flat = torch.stack([torch.cat([g.flatten() for g in task]) for task in gradients])
+    torch.testing.assert_close(gramian(gradients), flat @ flat.T)
+
+
+def test_gramian_counts_an_unused_parameter_as_zero() -> None:
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0])
+    found = gramian([[a, b], [a, None], [None, None]])
+    assert found.tolist() == [[14.0, 5.0, 0.0], [5.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_combine_weighs_and_leaves_unused_parameters_without_gradient() -> None:
+    parameters = [Parameter(torch.ones(2)) for _ in range(3)]
+    parameters[2].grad = torch.ones(2)
+    first = [torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), None]
+    second = [torch.tensor([0.0, 2.0]), None, None]
+    combine(parameters, [first, second], torch.tensor([3.0, 0.5]))
+    assert parameters[0].grad is not None and parameters[0].grad.tolist() == [3.0, 1.0]
+    assert parameters[1].grad is not None and parameters[1].grad.tolist() == [3.0, 3.0]
+    assert parameters[2].grad is None
+    before = parameters[2].detach().clone()
+    torch.optim.AdamW(parameters, lr=0.1, weight_decay=0.5, fused=True).step()
+    assert torch.equal(parameters[2], before), "an unused parameter is neither moved nor decayed"
+    assert not torch.equal(parameters[0], torch.ones(2))
+
+
+def test_cosines() -> None:
+    rows = torch.tensor([[3.0, 0.0], [-2.0, 2.0], [0.0, 0.0]])
+    half = 2**-0.5
+    expected = torch.tensor([[1.0, -half, 0.0], [-half, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    torch.testing.assert_close(cosines(rows @ rows.T), expected)
