@@ -66,12 +66,15 @@ def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactor
 
 
 def token_rows(task: str, split: str, count: int) -> list[dict[str, Any]]:
-    """Return rows of random words, the last two of them alike; test labels are not public."""
+    """Return rows of random words, the second long and the last two alike.
+
+    Test labels are not public.
+    """
     draw = random.Random(f"{task} {split}")
     known = TASKS[task]
 
-    def words(longest: int = 9) -> list[int]:
-        return [draw.randrange(5, len(WORDS)) for _ in range(draw.randint(1, longest))]
+    def words(count: int) -> list[int]:
+        return [draw.randrange(5, len(WORDS)) for _ in range(count)]
 
     rows = []
     for n in range(count):
@@ -81,8 +84,8 @@ def token_rows(task: str, split: str, count: int) -> list[dict[str, Any]]:
                 "id": f"{task}-{split}-{n}",
                 "split": split,
                 "label": None if split == "test" else label,
-                "tokens1": words(30 if n == 1 else 9),
-                "tokens2": words() if known.pair else None,
+                "tokens1": words(30 if n == 1 else draw.randint(1, 9)),
+                "tokens2": words(draw.randint(1, 9)) if known.pair else None,
             }
         )
         if known.kind != "regression" and split != "test":

@@ -12,7 +12,8 @@ from transformers import BertTokenizerFast
 
 from minbert.common.errors import UserError
 from minbert.data.examples import Example, read_parquet, write_examples
-from minbert.data.tokenise import SCHEMA, encode, load_wordpiece, save_tokenizer, tokenise
+from minbert.data.tokenise import SCHEMA, encode, tokenise
+from minbert.wordpiece import bert_normalizer, load_wordpiece, save_tokenizer
 
 WORDS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "fine", "##ly", "un", "##affable"),
@@ -79,7 +80,7 @@ def test_equal_to_transformers_on_berts_vocabulary() -> None:
 def test_cased_vocabulary(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*WORDS, "Film"]) + "\n", encoding="utf-8")
-    assert encode(load_wordpiece(path, lowercase=False), ["Film film"]) == [
+    assert encode(load_wordpiece(path, bert_normalizer(lowercase=False)), ["Film film"]) == [
         [len(WORDS), WORDS.index("film")]
     ]
 

@@ -6,7 +6,8 @@ import pytest
 
 from minbert.common.errors import UserError
 from minbert.grid.architecture import BERT_BASE, BERT_LARGE, Architecture
-from minbert.grid.parameters import count, encoder_parameters, shared_depth
+from minbert.grid.depth import shared_depth
+from minbert.grid.parameters import count, encoder_parameters
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 
@@ -28,7 +29,7 @@ def test_shared_depth(shared: float | str, depth: int | None) -> None:
 
 
 def test_more_shared_layers_than_there_are() -> None:
-    with pytest.raises(UserError, match=r"'shared_layers' is 13, but the backbone has 12 layers"):
+    with pytest.raises(UserError, match=r"shared_layers is 13, but the backbone has 12 layers"):
         shared_depth(13, 12)
 
 
@@ -107,7 +108,6 @@ def random_spec(draw: random.Random, layers: int) -> StageSpec:
 def test_counts_are_those_of_the_modules(seed: int) -> None:
     pytest.importorskip("torch")
     from minbert.model.multitask import MultitaskModel
-    from minbert.model.sharing import resolve_shared
 
     draw = random.Random(seed)
     arch = Architecture(
@@ -127,6 +127,3 @@ def test_counts_are_those_of_the_modules(seed: int) -> None:
     trained = {id(p): p for t in spec.trained_tasks for p in model.own_parameters(t)}
     trained |= {id(p): p for p in model.shared_parameters()}
     assert counted["trainable"] == sum(p.numel() for p in trained.values())
-    assert shared_depth(spec.shared_layers, arch.layers) == resolve_shared(
-        spec.shared_layers, arch.layers
-    )

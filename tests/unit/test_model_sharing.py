@@ -6,8 +6,7 @@ from model_batches import STILL, TINY, random_batch
 from torch import Tensor, nn
 
 from minbert.common.errors import UserError
-from minbert.grid.parameters import shared_depth
-from minbert.model.sharing import SharedEncoder, resolve_shared
+from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import initial_backbone
 
 TASKS = ("sst", "para", "sts")
@@ -132,30 +131,6 @@ def test_copies_start_equal_and_are_copies() -> None:
     assert not torch.equal(first, second)
     assert torch.equal(second, BACKBONE["layers.2.attention.qkv.weight"])
 
-
-@pytest.mark.parametrize(
-    ("value", "layers", "expected"),
-    [
-        ("all", 12, 12),
-        ("none", 12, None),
-        (0, 12, 0),
-        (6, 12, 6),
-        (12, 12, 12),
-        (0.5, 12, 6),
-        (0.5, 6, 3),
-        (1.0, 6, 6),
-        (0.3, 4, 1),
-        (1, 6, 1),
-    ],
-)
-def test_resolve_shared(value: object, layers: int, expected: int | None) -> None:
-    assert resolve_shared(value, layers) == expected  # type: ignore[arg-type]
-    assert shared_depth(value, layers) == expected  # type: ignore[arg-type]  # what a plan counts
-
-
-def test_more_shared_layers_than_there_are() -> None:
-    with pytest.raises(UserError, match=r"shared_layers is 7.*has 6 layers"):
-        resolve_shared(7, 6)
 
 
 def test_backbone_without_a_tensor() -> None:

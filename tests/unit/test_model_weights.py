@@ -225,12 +225,12 @@ def test_vocabulary_wider_than_the_embeddings(folder: Path) -> None:
 def test_tokenizer_of_another_kind(folder: Path) -> None:
     model = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
     (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
-    refuse(folder, r"tokenizer.json: the tokenizer is BPE, expected WordPiece")
+    refuse(folder, r"tokenizer.json: a BPE tokenizer; expected WordPiece")
 
 
 def test_broken_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
-    refuse(folder, r"tokenizer.json: not a tokenizer file")
+    refuse(folder, r"tokenizer.json: not a tokenizer.json of `tokenizers`")
 
 
 @pytest.mark.parametrize("settings", [None, {"do_lower_case": False}, {"strip_accents": False}])

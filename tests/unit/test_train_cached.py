@@ -90,11 +90,9 @@ def test_heads_start_as_those_of_the_whole_model_do(
     whole = Finetuned(spec.model_copy(update={"trainable": "all"}), sources(), CPU)
     for name, tensor in cached.weights().items():
         other = whole.weights()[name]
-        if name.endswith("bias"):
-            assert not tensor.any() and not other.any()
-        else:
-            spread = (tensor.std().item(), other.std().item())
-            assert spread == pytest.approx((0.02, 0.02), rel=0.4)
+        assert tensor.shape == other.shape
+        if tensor.numel() > 50:
+            assert tensor.std().item() == pytest.approx(other.std().item(), rel=0.2), name
 
 
 def test_only_heads_are_there_to_train(
@@ -124,5 +122,5 @@ def test_a_missing_features_file_is_named(
     spec: StageSpec, features: dict[str, Path], sources: Any
 ) -> None:
     features["para"].unlink()
-    with pytest.raises(UserError, match="para/features.safetensors: no such weights file"):
+    with pytest.raises(UserError, match=r"para/features\.safetensors: no such weights file"):
         Cached(spec, sources(features=features), CPU)

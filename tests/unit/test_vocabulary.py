@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 from minbert.common.errors import UserError
 from minbert.data.corpus import pretraining_text
-from minbert.data.vocabulary import SPECIAL_TOKENS, train_vocabulary
+from minbert.data.vocabulary import train_vocabulary
+from minbert.wordpiece import SPECIAL_TOKENS
 
 
 def texts(n: int) -> list[str]:

@@ -13,25 +13,22 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from minbert.common.errors import UserError
-from minbert.common.files import whole
+from minbert.wordpiece import (
+    CONTINUES,
+    SPECIAL_TOKENS,
+    bert_normalizer,
+    bert_tokenizer,
+    save_tokenizer,
+)
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # Whole words take this share of what the characters leave; pieces for the other words the rest.
 WORD_SHARE = 0.9
 LONGEST_PIECE = 8
 # Always in, so that words the text lacks are spelt out rather than unknown.
 ALPHABET = string.ascii_lowercase + string.digits
-CONTINUES = "##"
 
 
 def train_vocabulary(texts: Iterable[str], size: int, out: Path) -> None:
@@ -46,26 +43,14 @@ def train_vocabulary(texts: Iterable[str], size: int, out: Path) -> None:
     Raises:
         UserError: `size` is too small for the special tokens and the characters.
     """
-    normalizer = normalizers.BertNormalizer(lowercase=True)
-    splitter = pre_tokenizers.BertPreTokenizer()
+    normalizer = bert_normalizer()
+    splitter = BertPreTokenizer()
     counts: Counter[str] = Counter()
     for text in texts:
         clean = normalizer.normalize_str(text)
         counts.update(word for word, _ in splitter.pre_tokenize_str(clean))
     entries = {entry: i for i, entry in enumerate(choose_entries(counts, size))}
-
-    tokenizer = Tokenizer(models.WordPiece(entries, unk_token="[UNK]"))
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = splitter
-    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", entries["[CLS]"]), ("[SEP]", entries["[SEP]"])],
-    )
-    with whole(out) as temporary:
-        tokenizer.save(str(temporary))
+    save_tokenizer(bert_tokenizer(entries), out)
 
 
 def choose_entries(counts: Counter[str], size: int) -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple, TypedDict
 
-from minbert.common.errors import UserError
 from minbert.grid.architecture import Architecture
+from minbert.grid.depth import shared_depth
 from minbert.grid.spec import StageSpec, TaskSpec
 from minbert.grid.tasks import TASKS
 
@@ -31,23 +31,6 @@ class Counts(TypedDict):
     trainable: int
     encoder: int
     heads: int
-
-
-def shared_depth(shared_layers: float | str, layers: int) -> int | None:
-    """Return how many of `layers` the tasks share; None when the embeddings are apart too.
-
-    A float is a fraction of the layers, rounded to the nearest number (halves to even). Raises
-    `UserError` if more layers are to be shared than there are.
-    """
-    if isinstance(shared_layers, str):
-        return layers if shared_layers == "all" else None
-    depth = round(shared_layers * layers) if isinstance(shared_layers, float) else shared_layers
-    if depth > layers:
-        raise UserError(
-            f"'shared_layers' is {shared_layers}, but the backbone has {layers} layers; give a "
-            f"number from 0 to {layers}, a fraction, 'all' or 'none'"
-        )
-    return depth
 
 
 def encoder_parameters(arch: Architecture) -> EncoderParameters:

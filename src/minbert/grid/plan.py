@@ -14,8 +14,9 @@ from minbert.common.errors import UserError
 from minbert.common.files import write_json, write_text
 from minbert.grid.architecture import BERT_BASE
 from minbert.grid.config import Config, load_config
+from minbert.grid.depth import shared_depth
 from minbert.grid.node import Need, Node, description_path, digest
-from minbert.grid.parameters import count, shared_depth
+from minbert.grid.parameters import count
 from minbert.grid.parts import part_module
 from minbert.grid.published import Published, read_published
 from minbert.grid.resolve import Grid, Stage, StageRef, Variant, resolve

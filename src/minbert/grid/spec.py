@@ -37,7 +37,7 @@ def _part(kind: str, name: str) -> str:
 
 
 class Head(Spec):
-    """A task's head: `depth` linear layers, `width` wide inside; dropout before each, ReLU between."""
+    """A task's head: `depth` linear layers, `width` wide inside, with dropout before each."""
 
     name: str = "mlp"
     depth: Annotated[StrictInt, Field(ge=1, le=8)] = 1

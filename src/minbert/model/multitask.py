@@ -8,12 +8,13 @@ from typing import cast
 from torch import Tensor, nn
 
 from minbert.grid.architecture import Architecture
+from minbert.grid.depth import shared_depth
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.packed import Packed
 from minbert.model.pairs import feature_width, join
-from minbert.model.sharing import SharedEncoder, resolve_shared
+from minbert.model.sharing import SharedEncoder
 
 
 class MultitaskModel(nn.Module):
@@ -27,7 +28,7 @@ class MultitaskModel(nn.Module):
         self.spec = spec
         tasks = spec.ordered_tasks
         self.encoder = SharedEncoder(
-            arch, tasks, resolve_shared(spec.shared_layers, arch.layers), spec.dropout
+            arch, tasks, shared_depth(spec.shared_layers, arch.layers), spec.dropout
         )
         self.heads = nn.ModuleDict()
         self._poolings: dict[str, Callable[..., Tensor]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -15,31 +15,10 @@ from minbert.model.encoder import Pooler, Stack, initialise
 from minbert.model.packed import Packed
 
 
-def resolve_shared(shared_layers: int | float | Literal["all", "none"], layers: int) -> int | None:
-    """Return how many of `layers` are shared; the embeddings are too, unless it is None.
-
-    A float is a fraction of the layers, rounded to the nearest number (halves to even). Raises
-    `UserError` if more layers are to be shared than there are.
-    """
-    if shared_layers == "none":
-        return None
-    if shared_layers == "all":
-        return layers
-    if isinstance(shared_layers, float):
-        return round(shared_layers * layers)
-    count = shared_layers
-    if count > layers:
-        raise UserError(
-            f"shared_layers is {count}, but the backbone has {layers} layers; give a number from "
-            f"0 to {layers}, a fraction, 'all' or 'none'"
-        )
-    return count
-
-
 class SharedEncoder(nn.Module):
     """One encoder a task, with the embeddings and the first `shared` layers in common.
 
-    `shared` is as `resolve_shared` returns it. With all layers shared the pooler is shared too;
+    `shared` is as `shared_depth` returns it. With all layers shared the pooler is shared too;
     with fewer, the layers above and the pooler are one copy a task; with None everything is.
     Weights start at BERT's random initialisation until `load_backbone`.
     """

@@ -16,7 +16,7 @@ from minbert.common.files import whole, write_json
 from minbert.grid.architecture import Architecture, from_hugging_face
 from minbert.grid.spec import Dropout
 from minbert.model.encoder import initialise, whole_encoder
-from minbert.model.wordpiece import read_tokenizer
+from minbert.wordpiece import read_tokenizer, save_tokenizer
 
 WEIGHTS = "model.safetensors"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.ckpt")
@@ -85,8 +85,7 @@ def convert_hugging_face(folder: Path, out: Path, new_pooler: int | None = None)
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / WEIGHTS, state)
     write_json(out / "config.json", arch.model_dump())
-    with whole(out / "tokenizer.json") as temporary:
-        tokenizer.save(str(temporary))
+    save_tokenizer(tokenizer, out / "tokenizer.json")
     return arch
 
 

@@ -15,7 +15,6 @@ from minbert.grid.architecture import read_architecture
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
-from minbert.model.encoder import initialise
 from minbert.model.pairs import feature_width, join
 from minbert.model.weights import load_weights
 from minbert.train.learner import Sources
@@ -24,7 +23,7 @@ SPLITS = ("train", "dev", "test")
 
 
 class Heads(Module):
-    """One head a task, named and initialised as in the whole model: saved weights fit both.
+    """One head a task, named as in the whole model, so that saved weights fit both.
 
     Initial weights come from torch's default generator: seed it first.
     """
@@ -38,7 +37,6 @@ class Heads(Module):
             self.heads[name] = load_part("head", task.head.name)(
                 width, TASKS[name].classes, task.head
             )
-        initialise(self.heads)
 
 
 class Cached:

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from minbert.common.errors import UserError, nearest
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import draw_event
 from minbert.data.corpus.pairs import paraphrase_pair, similar_pair
-from minbert.data.corpus.phrasing import QUESTIONS, question, statement
+from minbert.data.corpus.pretraining import pretraining_text
 from minbert.data.corpus.reviews import review
-from minbert.data.corpus.sentiment import Style, graded, opinion, sentence
+from minbert.data.corpus.sentiment import graded, sentence
 
 __all__ = ["DEFAULT_SIZES", "SPLITS", "generate", "pretraining_text"]
 
@@ -128,39 +127,3 @@ def generate(task: str, seed: int, sizes: dict[str, int]) -> list[dict[str, Any]
                 name = f"{task}-{split}-{len(rows[split]):05d}"
                 rows[split].append({"id": name, "split": split, **example._asdict()})
     return [row for split in SPLITS for row in rows[split]]
-
-
-def _restated(dice: Dice) -> tuple[str, str]:
-    """Return an event told twice: what a masked word is can be read in the other sentence."""
-    event = draw_event(dice)
-    kind = dice.pick(QUESTIONS) if dice.chance(0.5) else None
-
-    def tell() -> str:
-        return statement(dice, event) if kind is None else question(dice, event, kind)
-
-    first = second = tell()
-    while second == first:
-        second = tell()
-    return first, second
-
-
-def pretraining_text(seed: int, n: int) -> list[str | tuple[str, str]]:
-    """Return `n` unlabelled items for masked language modelling: sentences, and related pairs.
-
-    A pair is an event told twice in other words, or two opinions of one reviewer. The stream is
-    none of those that `generate` draws from.
-    """
-    dice = Dice(seed, "pretraining")
-    items: list[str | tuple[str, str]] = []
-    for _ in range(n):
-        kind = dice.weighted([("restated", 6), ("opinions", 2), ("opinion", 2)])
-        if kind == "restated":
-            items.append(_restated(dice))
-            continue
-        sign = 1 if dice.chance(0.5) else -1
-        first = sentence(dice, opinion(dice, sign).text)
-        if kind == "opinion":
-            items.append(first)
-        else:
-            items.append((first, sentence(dice, opinion(dice, sign, Style(detail=0.5)).text)))
-    return items

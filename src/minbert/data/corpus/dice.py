@@ -37,7 +37,7 @@ class Dice:
 
     def common(self, items: Sequence[T]) -> T:
         """Return one of `items`, the earlier the likelier: language has common and rare words."""
-        return items[int(min(self._random(), self._random()) * len(items))]
+        return items[int(min(self._random(), self._random(), self._random()) * len(items))]
 
     def weighted(self, weights: Sequence[tuple[T, float]]) -> T:
         """Return one of the first members of `weights`, as likely as the second says."""

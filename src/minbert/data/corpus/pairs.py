@@ -20,11 +20,11 @@ from minbert.data.corpus.words import NUMBERS, PEOPLE, Concept
 
 PARAPHRASE_RATE = 0.37
 
-# How a question that asks something else differs from the first: most differ by little, so that
+# How a question that asks something else differs from the first: half of them by little, so that
 # shared words alone do not tell.
 _DIFFERENCES = (
-    ("event", 0.12), ("word", 0.22), ("two words", 0.2), ("swap", 0.13), ("count", 0.08),
-    ("negation", 0.13), ("question", 0.12),
+    ("event", 0.3), ("words", 0.2), ("word", 0.16), ("swap", 0.08), ("count", 0.06),
+    ("negation", 0.11), ("question", 0.09),
 )  # fmt: skip
 
 # What each slot of a statement adds to the similarity, and what is left of it for a relative.
@@ -71,10 +71,10 @@ def _different(dice: Dice, event: Event, kind: str, difference: str) -> tuple[Ev
     if difference == "question":
         return event, dice.pick([q for q in QUESTIONS if q != kind])
     slots = ["agent", "action", "patient"]
-    first = dice.pick(slots)
-    event = _change(dice, event, first)
-    if difference == "two words":
-        event = _change(dice, event, dice.pick([s for s in slots if s != first]))
+    one = dice.pick(slots)
+    changed = [one] if difference == "word" else [slot for slot in slots if slot != one]
+    for slot in changed:
+        event = _change(dice, event, slot)
     return event, kind
 
 
@@ -143,7 +143,7 @@ def _traits(a: Event, b: Event) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def _drift(dice: Dice, event: Event, amount: float) -> Event:
+def drifted(dice: Dice, event: Event, amount: float) -> Event:
     """Return `event` with each slot changed, dropped or added with a chance of `amount`."""
     for slot in ("agent", "action", "patient"):
         if dice.chance(amount):
@@ -172,7 +172,7 @@ def similar_pair(dice: Dice) -> tuple[str, str, float]:
     elif manner == "swap" and first.personal and first.count == 1:
         second = swapped(first)
     else:
-        second = _drift(dice, first, dice.pick((0.0, 0.15, 0.3, 0.5, 0.7, 1.0)))
+        second = drifted(dice, first, dice.pick((0.0, 0.15, 0.3, 0.5, 0.7, 1.0)))
     a, b = statement(dice, first), statement(dice, second)
     while a == b:
         b = statement(dice, second)

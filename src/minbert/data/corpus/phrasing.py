@@ -12,7 +12,7 @@ from minbert.data.corpus.words import NUMBERS, Concept, article, plural
 
 def word(dice: Dice, concept: Concept) -> str:
     """Return a word for `concept`: its usual one, or a synonym."""
-    return concept.words[0] if dice.chance(0.55) else dice.pick(concept.words)
+    return concept.words[0] if dice.chance(0.65) else dice.pick(concept.words)
 
 
 def noun_phrase(

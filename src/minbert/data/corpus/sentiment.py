@@ -2,8 +2,8 @@
 
 An opinion word has a grade (1 mild, 2 strong, below 0 when bad); a degree word multiplies it, a
 negation turns it round and weakens it; clauses joined by `and` are averaged; of contrasted ones
-the main clause outweighs the other. So the words alone do not tell: a third of the good words
-stand in bad sentences, and the other way round.
+the main clause outweighs the other. So the words alone do not tell: many good words stand in bad
+sentences, and the other way round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minbert.data.corpus.events import draw_event, draw_place
 from minbert.data.corpus.phrasing import join, noun_phrase, plot, statement, word
 from minbert.data.corpus.words import PEOPLE, article
 
-NEGATED = 0.3
+NEGATED = 0.2
 MINOR = 0.15
 BOUNDS = (-1.2, -0.4, 0.4, 1.2)
 MARGIN = 0.08
@@ -171,9 +171,9 @@ def opinion(dice: Dice, sign: int, style: Style = PLAIN) -> Opinion:
         [
             ("single", 2.5),
             ("and", 2.5),
-            ("but", 2.5 * turns),
-            ("although", 1.5 * turns),
-            ("main first", 1.0 * turns),
+            ("but", 1.8 * turns),
+            ("although", 1.0 * turns),
+            ("main first", 0.7 * turns),
         ]
     )
     whole = form != "single" or dice.chance(0.5)

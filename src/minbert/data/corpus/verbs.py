@@ -47,7 +47,7 @@ _IRREGULAR = {
     "sew": "sewed sewn", "forgive": "forgave forgiven",
 }  # fmt: skip
 # Short verbs that double their last letter: hug, hugged, hugging.
-_DOUBLING = ("hug", "wed", "chop", "rip", "drop", "grab", "knit")
+_DOUBLING = ("hug", "wed", "scrub", "chop", "rip", "drop", "grab", "knit")
 
 
 def _stem(base: str) -> str:

@@ -123,7 +123,7 @@ _PLURALS = {
     "child": "children", "man": "men", "gentleman": "gentlemen", "woman": "women",
     "fisherman": "fishermen", "hangman": "hangmen", "postman": "postmen", "thief": "thieves",
     "loaf": "loaves", "knife": "knives", "shelf": "shelves", "wolf": "wolves", "scarf": "scarves",
-    "goose": "geese", "potato": "potatoes",
+    "goose": "geese", "potato": "potatoes", "midwife": "midwives",
 }  # fmt: skip
 
 

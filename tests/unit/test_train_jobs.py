@@ -1,0 +1,157 @@
+"""What a training job owes its machine: one at a time, no orphans, whole files, plain lines."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from minbert.common.errors import UserError
+from minbert.common.files import read_json, whole, write_json, write_text
+from minbert.common.process import only_one
+from minbert.common.progress import Progress
+from minbert.train.device import choose_device, choose_precision, peak_device_memory
+
+PATIENCE = 20.0
+"""Seconds to wait for another process."""
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from minbert.common.process import only_one
+with only_one(Path(sys.argv[1]), "training of a"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+PARENT = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", sys.argv[1]])
+time.sleep(600)
+"""
+CHILD = """
+import time
+from minbert.common.process import end_with_parent
+end_with_parent()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+Started = subprocess.Popen[str]
+
+
+@pytest.fixture
+def start() -> Iterator[Any]:
+    """Return a function that starts Python code and waits for its first line."""
+    processes: list[Started] = []
+
+    def begin(code: str, *arguments: str) -> Started:
+        command = [sys.executable, "-c", code, *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout is not None
+        assert select.select([process.stdout], [], [], PATIENCE)[0], "it did not start"
+        process.stdout.readline()
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(start: Any, tmp_path: Path) -> None:
+    holder = start(HOLD, str(tmp_path / "work"))
+    refused = rf"training of a is already running \(process {holder.pid} on .*work/lock\)"
+    with pytest.raises(UserError, match=refused), only_one(tmp_path / "work", "training of a"):
+        pytest.fail("two at once")
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with only_one(tmp_path / "work", "training of a"):
+        assert (tmp_path / "work" / "lock").read_text().startswith(f"{os.getpid()} on ")
+
+
+def test_the_lock_is_freed_at_the_end_and_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), only_one(tmp_path, "a"):
+        raise KeyError
+    for _ in range(2):
+        with only_one(tmp_path, "a"):
+            pass
+    with only_one(tmp_path / "one", "a"), only_one(tmp_path / "two", "b"):
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal is Linux's")
+def test_a_job_ends_when_its_parent_is_killed(start: Any) -> None:
+    parent = start(PARENT, CHILD)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    # The child holds the other end of the pipe as long as it lives.
+    assert select.select([parent.stdout], [], [], PATIENCE)[0], "the child lives on"
+    assert parent.stdout.read() == ""
+
+
+def test_an_error_leaves_the_old_file_and_no_part_of_the_new(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.txt"
+    write_text(path, "old")
+    with pytest.raises(KeyError), whole(path) as temporary:
+        temporary.write_text("half of the n")
+        assert path.read_text() == "old"
+        raise KeyError
+    assert path.read_text() == "old"
+    assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+    write_text(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_json_is_the_same_whatever_the_order_of_keys(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"b": 1, "a": ["é"]})
+    write_json(tmp_path / "b.json", {"a": ["é"], "b": 1})
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert read_json(tmp_path / "a.json") == {"a": ["é"], "b": 1}
+
+
+def test_progress_in_a_log_is_plain_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Made, started, one step within 30 s, one after (which starts anew), and a last one.
+    clock = iter([0.0, 0.0, 10.0, 40.0, 40.0, 50.0])
+    monkeypatch.setattr("minbert.common.progress.time.monotonic", lambda: next(clock))
+    progress = Progress("sst . s0")
+    progress.start(8)
+    progress.update(1, 0.9)
+    progress.update(1, 0.5)
+    progress.update(2, 0.4)
+    progress.epoch(2, 4, {"sst": 0.25, "sts": 0.5}, 0.375)
+    progress.close()
+    out, lines = capsys.readouterr()
+    assert out == ""
+    assert lines.splitlines() == [
+        "[sst . s0] step 2/8, epoch 1, loss 0.5000, 120 s left",
+        "[sst . s0] epoch 2/4 dev: sst 0.250, sts 0.500; selection 0.3750",
+    ]
+
+
+def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    for wish in ("cuda", "cuda:1", "mps"):
+        with pytest.raises(UserError, match=f"device '{wish}' was asked for.*device: auto or cpu"):
+            choose_device(wish)
+
+
+def test_precision() -> None:
+    cpu = torch.device("cpu")
+    assert choose_precision("auto", cpu) == "fp32"
+    assert choose_precision("bf16", cpu) == "bf16"
+    assert peak_device_memory(cpu) is None

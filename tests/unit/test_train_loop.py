@@ -1,0 +1,260 @@
+"""A training job on tiny data: the best epoch, the history, its files, and the same bits again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from minbert.common.errors import UserError
+from minbert.grid.spec import StageSpec
+from minbert.grid.tasks import TASKS
+from minbert.scoring import overall, score_task
+from minbert.train.finetune import Finetuned
+from minbert.train.run import PREDICTIONS, train_stage
+
+CPU = torch.device("cpu")
+FAST = {"lr": 3e-3}
+
+Run = Callable[..., Path]
+
+
+@pytest.fixture
+def run(sources: Any, tmp_path: Path) -> Run:
+    """Return a function that trains a spec with a seed and returns the folder of its files."""
+
+    def train(spec: StageSpec, seed: int = 0, name: str = "run", **files: Any) -> Path:
+        out = tmp_path / name
+        train_stage(spec, seed, sources(*spec.tasks, **files), out, title=name, device="cpu")
+        return out
+
+    return train
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    return pq.read_table(folder / "history.parquet").to_pylist()
+
+
+def predictions(folder: Path) -> list[dict[str, Any]]:
+    return pq.read_table(folder / "predictions.parquet").to_pylist()
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run.json").read_text())["outcome"]
+
+
+def dev_scores(monkeypatch: pytest.MonkeyPatch, scores: list[float]) -> None:
+    """Let the epochs' selection scores be `scores`."""
+    waiting = iter(scores)
+    monkeypatch.setattr("minbert.train.loop.selection_score", lambda *_: next(waiting))
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"), [([0.1, 0.9, 0.5], 2), ([0.7, 0.7, 0.2], 1), ([0.1, 0.2, 0.3], 3)]
+)
+def test_the_best_epochs_weights_are_kept_not_the_lasts(
+    scores: list[float], best: int, make_spec: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three = make_spec(("sst", "sts"), epochs=3, optimiser=FAST)
+    dev_scores(monkeypatch, scores)
+    found = run(three)
+    assert outcome(found)["best_epoch"] == best
+    assert outcome(found)["best_score"] == scores[best - 1]
+    assert outcome(found)["last_score"] == scores[2]
+    # Without a schedule, a run of fewer epochs is the beginning of a longer one.
+    dev_scores(monkeypatch, [0.1, 0.2, 0.3])
+    shorter = run(three.model_copy(update={"epochs": best}), name="shorter")
+    weights, expected = (load_file(f / "model.safetensors") for f in (found, shorter))
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
+    assert predictions(found) == predictions(shorter)
+
+
+def test_history_has_every_value_once(make_spec: Any, run: Run) -> None:
+    spec = make_spec(epochs=2, surgery="pcgrad", optimiser=FAST)
+    rows = history(run(spec))
+    steps = 3  # ten STS examples in batches of four
+    keys = [(r["step"], r["epoch"], r["split"], r["task"], r["metric"]) for r in rows]
+    expected = set()
+    for step in range(1, 2 * steps + 1):
+        epoch = 1 + (step > steps)
+        for name in (*spec.tasks, "overall"):
+            expected.add((step, epoch, "train", name, "loss"))
+        for pair in ("sst-para", "sst-sts", "para-sts"):
+            expected.add((step, epoch, "train", pair, "gradient_cosine"))
+    for epoch in (1, 2):
+        for task in spec.tasks:
+            for metric in ("loss", TASKS[task].metric):
+                expected.add((steps * epoch, epoch, "dev", task, metric))
+        for rule in ("normalised", "plain"):
+            expected.add((steps * epoch, epoch, "dev", "overall", rule))
+    assert set(keys) == expected and len(keys) == len(expected)
+    times = [r["time"] for r in rows]
+    assert times == sorted(times)
+    assert all(-1.001 <= r["value"] <= 1.001 for r in rows if r["metric"] == "gradient_cosine")
+
+
+def test_the_best_epochs_dev_scores_are_those_of_the_predictions(make_spec: Any, run: Run) -> None:
+    folder = run(make_spec(epochs=3, optimiser=FAST))
+    best = outcome(folder)["best_epoch"]
+    rows = {
+        (r["task"], r["metric"]): r["value"]
+        for r in history(folder)
+        if r["split"] == "dev" and r["epoch"] == best
+    }
+    scores = {}
+    for task in ("sst", "para", "sts"):
+        found = [p for p in predictions(folder) if (p["task"], p["split"]) == (task, "dev")]
+        scores[task] = score_task(
+            task, [p["prediction"] for p in found], [p["label"] for p in found]
+        )
+        assert rows[task, TASKS[task].metric] == pytest.approx(scores[task])
+    assert rows["overall", "normalised"] == pytest.approx(overall(scores, "normalised"))
+    assert rows["overall", "plain"] == pytest.approx(overall(scores, "plain"))
+    assert outcome(folder)["best_score"] == pytest.approx(rows["overall", "normalised"])
+
+
+def test_predictions_of_dev_and_test(make_spec: Any, run: Run, tokens: dict[str, Path]) -> None:
+    folder = run(make_spec())
+    assert pq.read_schema(folder / "predictions.parquet").equals(PREDICTIONS)
+    found = predictions(folder)
+    for task, path in tokens.items():
+        table = pq.read_table(path).to_pylist()
+        for split in ("dev", "test"):
+            given = [row for row in table if row["split"] == split]
+            ours = [p for p in found if (p["task"], p["split"]) == (task, split)]
+            assert [p["id"] for p in ours] == [row["id"] for row in given]
+            assert [p["label"] for p in ours] == [row["label"] for row in given]
+            assert (split == "test") == all(p["label"] is None for p in ours)
+            for p in ours:
+                assert len(p["scores"]) == TASKS[task].classes
+                if task == "sst":
+                    assert sum(p["scores"]) == pytest.approx(1, abs=1e-5)
+                    assert p["prediction"] == p["scores"].index(max(p["scores"]))
+                elif task == "para":
+                    assert p["prediction"] == float(p["scores"][0] > 0.5)
+                else:
+                    assert p["prediction"] == p["scores"][0]
+    assert len(found) == 6 + 5 + 8 + 4 + 7 + 5
+
+
+@pytest.mark.parametrize("sampler", ["unified", "sequential"])
+def test_one_seed_gives_the_same_bits_and_another_does_not(
+    sampler: str, make_spec: Any, run: Run
+) -> None:
+    surgery = "pcgrad" if sampler == "unified" else None
+    spec = make_spec(
+        epochs=2, surgery=surgery, shared_layers=1, sampler={"name": sampler}, optimiser=FAST
+    )
+    first, again, other = (
+        run(spec, seed, name) for name, seed in zip("abc", (4, 4, 5), strict=True)
+    )
+    for name in ("model.safetensors", "predictions.parquet"):
+        assert (first / name).read_bytes() == (again / name).read_bytes()
+        assert (first / name).read_bytes() != (other / name).read_bytes()
+    untimed = [[r | {"time": 0} for r in history(folder)] for folder in (first, again)]
+    assert untimed[0] == untimed[1]
+
+
+def test_training_lowers_every_tasks_loss(make_spec: Any, run: Run) -> None:
+    # So few examples, seen again and again, can be learnt by heart.
+    spec = make_spec(still=True, epochs=40, everywhere={"batch_size": 18}, optimiser={"lr": 5e-3})
+    rows = [r for r in history(run(spec)) if r["split"] == "train"]
+    for task in (*spec.tasks, "overall"):
+        values = [r["value"] for r in rows if r["task"] == task]
+        assert values[-1] < 0.5 * values[0], task
+
+
+def test_a_task_that_is_not_trained_keeps_its_head_and_is_scored(
+    make_spec: Any, run: Run, sources: Any
+) -> None:
+    spec = make_spec(
+        {"sst": {}, "para": {}, "sts": {"trained": False}},
+        shared_layers=1,
+        optimiser={**FAST, "weight_decay": 0.1},
+    )
+    folder = run(spec, seed=3)
+    torch.manual_seed(3)
+    initial = Finetuned(spec, sources(), CPU).weights()
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        own = name.startswith(("heads.sts.", "encoder.own.sts."))
+        assert torch.equal(tensor, initial[name]) == own, name
+    rows = history(folder)
+    assert not [r for r in rows if r["split"] == "train" and "sts" in r["task"]]
+    assert [r for r in rows if (r["split"], r["task"], r["metric"]) == ("dev", "sts", "pearson")]
+
+
+@pytest.mark.parametrize("surgery", [None, "pcgrad"])
+def test_weight_decay_leaves_unused_parameters_alone(
+    surgery: str | None, make_spec: Any, run: Run, backbone: Path
+) -> None:
+    spec = make_spec(
+        everywhere={"pooling": "mean"}, surgery=surgery, optimiser={"lr": 0.1, "weight_decay": 0.5}
+    )
+    found = load_file(run(spec) / "model.safetensors")
+    before = load_file(backbone / "model.safetensors")
+    for name in before:
+        untouched = torch.equal(found[f"encoder.shared.{name}"], before[name])
+        assert untouched == name.startswith("pooler."), name
+
+
+def test_a_loss_that_explodes_stops_with_step_task_and_ids(make_spec: Any, run: Run) -> None:
+    spec = make_spec(("sst", "sts"), optimiser={"lr": 1e38})
+    with pytest.raises(
+        UserError, match=r"loss of task '\w+' is (nan|inf) at step 2; .*: s\w+-train-"
+    ):
+        run(spec)
+
+
+def test_a_label_that_is_not_finite_stops_naming_its_example(
+    make_spec: Any, run: Run, tokens: dict[str, Path], write_tokens: Any, tmp_path: Path
+) -> None:
+    rows = pq.read_table(tokens["sts"]).to_pylist()
+    rows[5]["label"] = float("nan")
+    path = write_tokens(tmp_path / "tokens.parquet", rows)
+    with pytest.raises(UserError, match=r"task 'sts' is nan at step [123]; .*\bsts-train-5\b"):
+        run(make_spec(("sts",)), instead={"sts": path})
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(("lacking", "said"), [("train", "training"), ("dev", "dev")])
+def test_a_split_without_examples_is_refused_before_any_step(
+    lacking: str,
+    said: str,
+    make_spec: Any,
+    run: Run,
+    tokens: dict[str, Path],
+    write_tokens: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [r for r in pq.read_table(tokens["sst"]).to_pylist() if r["split"] != lacking]
+    path = write_tokens(tmp_path / "tokens.parquet", rows)
+    monkeypatch.setattr("minbert.train.loop.Loop.run", lambda _: pytest.fail("it began"))
+    with pytest.raises(UserError, match=f"task 'sst' has no {said} examples"):
+        run(make_spec(("sst",)), instead={"sst": path})
+
+
+def test_the_record(make_spec: Any, run: Run, sources: Any) -> None:
+    spec = make_spec(("sst",), epochs=2)
+    folder = run(spec, seed=7)
+    record = json.loads((folder / "run.json").read_text())
+    assert StageSpec.model_validate(record["spec"]) == spec
+    assert record["seed"] == 7 and record["environment"]["device"] == "cpu"
+    assert "weights" not in record["outcome"]
+    assert record["outcome"]["steps"] == 2 * 3
+    assert record["outcome"]["tokens_per_second"] > 0
+    assert record["peak_memory_bytes"] > 1e7
+    module = Finetuned(spec, sources("sst"), CPU).module
+    assert record["parameters"] == sum(p.numel() for p in module.parameters())
+    assert {p.name for p in folder.iterdir()} == {
+        "model.safetensors",
+        "history.parquet",
+        "predictions.parquet",
+        "run.json",
+    }

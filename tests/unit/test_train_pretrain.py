@@ -1,0 +1,123 @@
+"""Pretraining by masked language modelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from minbert.common.progress import Progress
+from minbert.data.corpus import pretraining_text
+from minbert.data.vocabulary import train_vocabulary
+from minbert.grid.architecture import read_architecture
+from minbert.grid.config import Pretraining
+from minbert.grid.spec import Dropout
+from minbert.model.encoder import whole_encoder
+from minbert.train.pretrain import mask_tokens, pretrain
+
+WORDS, MASK = 60, 4
+TINY = Pretraining(
+    steps=30, vocabulary=400, layers=1, hidden=32, heads=2, intermediate=64, batch=16, lr=1e-2
+)
+
+
+def tokens(count: int) -> Tensor:
+    """Return random tokens, about one in six of them special."""
+    return torch.randint(0, 30, (count,), generator=torch.Generator().manual_seed(1))
+
+
+def masked(given: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:
+    return mask_tokens(given, WORDS, MASK, torch.Generator().manual_seed(seed))
+
+
+def test_shares_of_masks_random_words_and_kept_words() -> None:
+    given = tokens(60_000)
+    hidden, places = masked(given)
+    ordinary = int((given > MASK).sum())
+    assert len(places) / ordinary == pytest.approx(0.15, abs=0.005)
+    after, before = hidden[places], given[places]
+    assert (after == MASK).float().mean().item() == pytest.approx(0.8, abs=0.02)
+    # A random word is the word itself once in 55 draws.
+    changed = (after != MASK) & (after != before)
+    assert changed.float().mean().item() == pytest.approx(0.1 * 54 / 55, abs=0.015)
+    drawn = after[changed]
+    assert int(drawn.min()) == MASK + 1 and int(drawn.max()) == WORDS - 1
+
+
+def test_special_tokens_are_never_chosen_and_others_stay() -> None:
+    given = tokens(5_000)
+    hidden, places = masked(given)
+    assert int(given[places].min()) > MASK
+    assert places.tolist() == sorted(set(places.tolist()))
+    others = torch.ones(len(given), dtype=torch.bool)
+    others[places] = False
+    assert torch.equal(hidden[others], given[others])
+
+
+def test_at_least_one_token_is_chosen() -> None:
+    given = torch.tensor([2, 40, 3])
+    for seed in range(30):
+        _, places = masked(given, seed)
+        assert places.tolist() == [1]
+
+
+def test_masks_differ_from_draw_to_draw_and_the_input_is_left_alone() -> None:
+    given = tokens(500)
+    kept = given.clone()
+    generator = torch.Generator().manual_seed(0)
+    drawn = [mask_tokens(given, WORDS, MASK, generator)[1].tolist() for _ in range(3)]
+    assert len({tuple(places) for places in drawn}) == 3
+    assert torch.equal(given, kept)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    items = pretraining_text(0, 300)
+    path = tmp_path_factory.mktemp("vocabulary") / "tokenizer.json"
+    texts = (text for item in items for text in ([item] if isinstance(item, str) else item))
+    train_vocabulary(texts, TINY.vocabulary, path)
+    return path
+
+
+@pytest.fixture
+def pretrained(
+    one_thread: None, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Path, list[float]]]:
+    """Return a function that pretrains on 300 texts: its folder and the loss of each step."""
+    monkeypatch.setattr("minbert.train.pretrain.ITEMS", 300)
+
+    def make(name: str, seed: int) -> tuple[Path, list[float]]:
+        losses: list[float] = []
+        monkeypatch.setattr(Progress, "update", lambda _, epoch, loss: losses.append(loss))
+        pretrain(TINY, seed, tokenizer, tmp_path / name, "cpu", 1)
+        return tmp_path / name, losses
+
+    return make
+
+
+def test_thirty_steps_lower_the_loss(
+    pretrained: Callable[..., tuple[Path, list[float]]],
+) -> None:
+    folder, losses = pretrained("a", 0)
+    assert len(losses) == 30
+    assert losses[0] == pytest.approx(6.0, abs=0.3), "about the logarithm of 400 words"
+    assert sum(losses[-5:]) / 5 < losses[0] - 1
+    again, _ = pretrained("b", 0)
+    other, _ = pretrained("c", 1)
+    weights = [(f / "model.safetensors").read_bytes() for f in (folder, again, other)]
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_a_backbone_folder_is_left(
+    pretrained: Callable[..., tuple[Path, list[float]]], tokenizer: Path
+) -> None:
+    folder, _ = pretrained("a", 0)
+    architecture = read_architecture(folder / "config.json")
+    assert (architecture.layers, architecture.hidden, architecture.vocab_size) == (1, 32, 400)
+    whole_encoder(architecture, Dropout()).load_state_dict(load_file(folder / "model.safetensors"))
+    assert (folder / "tokenizer.json").read_bytes() == tokenizer.read_bytes()
+    assert len(list(folder.iterdir())) == 3
