@@ -28,10 +28,12 @@ ROOT = PLAN.root
 STORE = ROOT / "store"
 LOGS = ROOT / "logs"
 
-# The minbert of the Python that runs Snakemake, also where no environment is activated;
-# with --sdm conda it is the one of the rule's environment.
-if not workflow.deployment_settings.deployment_method:
-    shell.prefix(f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+# Jobs use the Python that runs Snakemake, also where no environment is activated; with
+# --sdm conda they use that of their environment, and the minbert beside this file.
+if workflow.deployment_settings.deployment_method:
+    shell.prefix(f"export PYTHONPATH={shlex.quote(str(Path(workflow.basedir) / 'src'))}; ")
+else:
+    shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
 wildcard_constraints:

@@ -230,7 +230,6 @@ def train(job: Job) -> None:
 def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
     owner = job.described["owner"]
     flat = _flatten(spec.model_dump(mode="json"))
-    data = {t: job.described["needs"][f"tokens.{t}"]["key"] for t in spec.ordered_tasks}
     return {
         "experiment": owner["paper"],
         "key": job.described["key"],
@@ -244,11 +243,17 @@ def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
             **flat,
         },
         "tags": {"minbert.select": spec.select, "minbert.key": job.described["key"]},
-        "datasets": [
-            {"name": task, "digest": key, "source": str(job.need(f"tokens.{task}")), "rows": 0}
-            for task, key in data.items()
-        ],
+        "datasets": [_dataset(task, path) for task, path in job.needs("tokens").items()],
     }
+
+
+def _dataset(task: str, tokens: Path) -> dict[str, Any]:
+    from pyarrow.parquet import read_metadata
+
+    from minbert.data.identity import sha256
+
+    rows = read_metadata(tokens).num_rows
+    return {"name": task, "digest": sha256(tokens), "source": str(tokens), "rows": rows}
 
 
 def _flatten(value: Any, prefix: str = "") -> dict[str, str]:

@@ -74,14 +74,11 @@ def test_training_goes_on_from_there(
 def test_part_of_a_head_is_not_taken_over(make_spec: Any, sources: Any, tmp_path: Path) -> None:
     # The first layers of a head of two and of one of three have the same shape.
     two = make_spec({"sst": {"head": {"depth": 2}}})
-    save_file(started(two, sources, None), tmp_path / "two.safetensors")
+    torch.manual_seed(0)
+    save_file(Finetuned(two, sources("sst"), CPU).weights(), tmp_path / "two.safetensors")
     three = make_spec({"sst": {"head": {"depth": 3}}})
-    torch.manual_seed(9)
-    fresh = Finetuned(three, sources("sst"), CPU).weights()
-    found = started(three, sources, tmp_path / "two.safetensors")
+    fresh, found = (started(three, sources, s) for s in (None, tmp_path / "two.safetensors"))
     assert all(torch.equal(found[name], fresh[name]) for name in found if name.startswith("heads."))
-    one = make_spec({"sst": {"head": {"depth": 1}}})
-    assert started(one, sources, tmp_path / "two.safetensors").keys() < found.keys()
 
 
 def test_a_stage_of_heads_alone_hands_on_its_heads(

@@ -16,7 +16,7 @@ rule fetch:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec minbert fetch {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert fetch {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule data:
@@ -33,7 +33,7 @@ rule data:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec minbert data {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert data {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule tokens:
@@ -48,4 +48,4 @@ rule tokens:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec minbert tokens {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert tokens {wildcards.key} --results {params.root} 2> {log}"

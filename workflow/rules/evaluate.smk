@@ -16,7 +16,7 @@ rule scores:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec minbert scores {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert scores {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule table:
@@ -33,7 +33,7 @@ rule table:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec minbert table {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert table {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule figure:
@@ -49,7 +49,7 @@ rule figure:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec minbert figure {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert figure {wildcards.key} --results {params.root} 2> {log}"
 
 
 # The mark is named by the hash of all that is published and goes when something else is:
@@ -70,4 +70,4 @@ rule publish:
         root=lambda w: str(ROOT),
         stamp=PLAN.stamp,
     shell:
-        "exec minbert publish {params.stamp} --results {params.root} 2> {log}"
+        "exec python -m minbert publish {params.stamp} --results {params.root} 2> {log}"

@@ -1,0 +1,190 @@
+"""A copy of the workflow with a tiny configuration, and what tests do with it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+WORKFLOW = ("Snakefile", "workflow", "profiles", "envs", "src")
+PAPER = "hybrid-bert"
+TABLES = ("csv", "md", "tex")
+
+CONFIG = """\
+grids: [hybrid-bert]
+seeds: [0]
+data: builtin
+backbone: builtin
+corpus:
+  sizes:
+    sst: {train: 48, dev: 24, test: 24}
+    para: {train: 48, dev: 24, test: 24}
+    sts: {train: 48, dev: 24, test: 24}
+pretraining:
+  {steps: 4, layers: 2, hidden: 32, heads: 2, intermediate: 64, vocabulary: 400, batch: 8}
+device: cpu
+precision: fp32
+threads: 1
+scale: {learning_rate: 50, epochs: 0.05}
+"""
+
+SST_ONLY = """\
+variants:
+  sst-only:
+    extends: multitask
+    label: SST alone
+    tasks:
+      para: null
+      sts: null
+
+"""
+"""A row that uses neither MSE nor surgery, and stands in no figure."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with the workflow, its own copy of the package, and its results."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> Project:
+        """Copy the workflow from the checkout and give it the tiny configuration."""
+        folder.mkdir(parents=True)
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        for name in WORKFLOW:
+            source = CHECKOUT / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name, ignore=ignored)
+            else:
+                shutil.copy2(source, folder / name)
+        (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+        project = cls(folder)
+        project.edit(f"workflow/grids/{PAPER}.yaml", "variants:\n", SST_ONLY)
+        return project
+
+    def copy(self, folder: Path) -> Project:
+        """Copy all there is; the MLflow store, whose paths are absolute, stays behind."""
+        ignored = shutil.ignore_patterns("__pycache__", "mlflow.db*", "mlartifacts")
+        shutil.copytree(self.folder, folder, ignore=ignored)
+        return Project(folder)
+
+    @property
+    def root(self) -> Path:
+        """The results root."""
+        return self.folder / "results"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of commands: the copy's package comes first."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SNAKEMAKE", "MLFLOW"))}
+        path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
+        return {**kept, "PYTHONPATH": str(self.folder / "src"), "PATH": path}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command here; its output and errors go to one pipe."""
+        return subprocess.Popen(
+            words,
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def run(self, *words: str, ends: int | None = 0) -> str:
+        """Run a command to its end and return what it printed; `ends` is its expected status."""
+        process = self.start(*words)
+        printed, _ = process.communicate(timeout=300)
+        assert ends is None or process.returncode == ends, printed
+        return printed
+
+    def snakemake(self, *words: str, ends: int | None = 0) -> str:
+        """Run Snakemake on two cores."""
+        return self.run("snakemake", "--cores", "2", *words, ends=ends)
+
+    def minbert(self, *words: str, ends: int | None = 0) -> str:
+        """Run `minbert`."""
+        return self.run("minbert", *words, ends=ends)
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace the first `old` in a file; it must be there."""
+        file = self.folder / path
+        text = file.read_text(encoding="utf-8")
+        assert old in text, f"{path} has no {old!r}"
+        file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    def configure(self, **values: str) -> None:
+        """Set top-level keys of config.yaml to YAML texts."""
+        file = self.folder / "config.yaml"
+        text = file.read_text(encoding="utf-8")
+        for key, value in values.items():
+            line = f"{key}: {value}\n"
+            text, found = re.subn(rf"(?m)^{key}: .*\n", line, text)
+            text = text if found else text + line
+        file.write_text(text, encoding="utf-8")
+
+    def jobs(self) -> set[str]:
+        """Return what `all` would run: 'train VARIANT SEED', else rule and task or nothing."""
+        return planned_jobs(self.snakemake("-n", "all"), self.variants())
+
+    def variants(self) -> dict[str, str]:
+        """Return {training key: first variant with it} as last planned."""
+        names: dict[str, str] = {}
+        with (self.root / "variants.tsv").open(encoding="utf-8", newline="") as handle:
+            for row in csv.DictReader(handle, delimiter="\t"):
+                names.setdefault(row["key"], row["variant"])
+        return names
+
+    def key(self, variant: str) -> str:
+        """Return the training key of a variant, as last planned."""
+        return next(key for key, name in self.variants().items() if name == variant)
+
+    def seed_folder(self, variant: str, seed: int = 0) -> Path:
+        """Return where a variant's training leaves its files."""
+        return self.root / "store" / "train" / self.key(variant) / f"seed{seed}"
+
+    def target(self, variant: str, seed: int) -> str:
+        """Return the word that asks Snakemake for one training."""
+        return str((self.seed_folder(variant, seed) / "run.json").relative_to(self.folder))
+
+    def tables(self) -> dict[str, bytes]:
+        """Return the published tables' bytes by name."""
+        folder = self.root / "tables"
+        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+    def trained(self) -> dict[str, int]:
+        """Return {file: time of last change, ns} of all that training left."""
+        files = (self.root / "store" / "train").rglob("*.*")
+        return {str(p.relative_to(self.root)): p.stat().st_mtime_ns for p in files if p.is_file()}
+
+
+JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
+
+
+def planned_jobs(printed: str, variants: dict[str, str]) -> set[str]:
+    """Read the jobs out of what Snakemake prints as it starts or plans them."""
+    found = set()
+    for rule, body in JOB.findall(printed):
+        wildcards = dict(re.findall(r"(key|seed)=(\w+)", body))
+        if rule == "train":
+            found.add(f"train {variants[wildcards['key']]} {wildcards['seed']}")
+        elif rule != "all":
+            found.add(rule)
+    return found
+
+
+def wait_for(what: Callable[[], bool], why: str, seconds: float = 60) -> None:
+    """Wait until `what()` holds; fail with `why` if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain: {why}"
+        time.sleep(0.02)

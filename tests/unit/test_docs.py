@@ -1,0 +1,217 @@
+"""The documentation says what is there: links, files, commands, keys, formats and examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from minbert.cli import _parser
+from minbert.grid.config import Config, Corpus, Sizes, load_config
+from minbert.grid.node import OUTPUTS
+from minbert.grid.resolve import Grid, resolve
+from minbert.grid.spec import StageSpec, TaskSpec
+from minbert.grid.yaml_loader import parse_yaml
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXT = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
+
+# What a reader is told to write, so that it is not there.
+EXAMPLES = {"workflow/grids/depth.yaml", "src/minbert/model/pooling/largest.py"}
+FOLDERS = r"(?:src|workflow|profiles|envs|tests|docs)"
+
+every_page = pytest.mark.parametrize("name", TEXT)
+
+
+def slugs(text: str) -> set[str]:
+    """Return the anchors that GitHub gives a page's headings."""
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def blocks(name: str, language: str = "") -> list[str]:
+    """Return the fenced blocks of a page that are in `language`."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT[name], re.MULTILINE | re.DOTALL)
+
+
+def commands(name: str) -> Iterator[str]:
+    """Yield the lines of a page's plain blocks, and its code spans."""
+    for block in blocks(name):
+        yield from (line.partition("#")[0].strip() for line in block.splitlines())
+    yield from re.findall(r"`([^`\n]+)`", TEXT[name])
+
+
+def rows(name: str, first: str = "") -> list[list[str]]:
+    """Return the cells of a page's tables; of those whose first heading is `first`, if given."""
+    found: list[list[str]] = []
+    wanted = False
+    for previous, line in pairwise(["", *TEXT[name].splitlines()]):
+        if not line.startswith("|"):
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not previous.startswith("|"):
+            wanted = not first or cells[0].strip("`") == first
+        elif wanted and set(line) - set("|- :"):
+            found.append(cells)
+    return found
+
+
+@every_page
+def test_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    for target in re.findall(r"\]\(([^)\s]+)\)", TEXT[name]):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{name}: {target} leads nowhere"
+        if anchor:
+            assert anchor in slugs(there.read_text(encoding="utf-8")), f"{name}: no {target}"
+
+
+@every_page
+def test_files_that_are_named_exist(name: str) -> None:
+    for path in re.findall(rf"(?<![\w/.]){FOLDERS}/[\w./-]*\w", TEXT[name]):
+        if path in EXAMPLES or re.search(r"[A-Z]", path.replace("README", "")):
+            continue
+        assert (ROOT / path).exists(), f"{name} names {path}, which is not there"
+
+
+def subcommands() -> set[str]:
+    actions = [a for a in _parser()._actions if a.choices]
+    return {choice for action in actions for choice in action.choices or ()}
+
+
+@every_page
+def test_commands_that_are_named_exist(name: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    for line in commands(name):
+        words = re.sub(r"^(?:\.venv/bin/)", "", line).split()
+        if len(words) < 2 or words[1].startswith("-") or words[1].isupper():
+            continue
+        if words[0] == "make":
+            assert words[1] in targets, f"{name}: no target for '{line}'"
+        if words[0] == "minbert":
+            assert words[1] in subcommands(), f"{name}: no command for '{line}'"
+
+
+@every_page
+def test_snakemake_is_given_no_target_after_config(name: str) -> None:
+    for line in commands(name):
+        if line.startswith("snakemake") and "--config " in line:
+            given = re.sub(r'"[^"]*"', "KEY=VALUE", line.partition("--config ")[2])
+            first = given.partition(" -")[0].split()
+            assert all("=" in word for word in first), f"{name}: '{line}'"
+
+
+def config_keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, default) for each leaf of the configuration."""
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from config_keys(kind, f"{prefix}{name}.")
+            continue
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        yield f"{prefix}{name}", list(default) if isinstance(default, tuple) else default
+        if (model, name) == (Corpus, "sizes"):
+            yield from ((f"corpus.sizes.{split}", None) for split in Sizes.model_fields)
+
+
+def test_every_key_of_the_configuration_is_documented() -> None:
+    documented = {
+        key: row for row in rows("docs/configuration.md", "key") for key in row[0].split(", ")
+    }
+    known = dict(config_keys(Config))
+    assert {key.strip("`") for key in documented} == set(known)
+    for key, default in known.items():
+        row = documented[f"`{key}`"]
+        assert len(row) == 5 and all(row), f"{key}: a cell is empty"
+        if row[2].startswith("`"):
+            assert parse_yaml(row[2].strip("`"), key) == default, f"{key}: another default"
+        else:
+            assert default is None or key in ("course", "lmrd"), f"{key}: its default is not said"
+
+
+def test_every_key_of_a_stage_is_documented() -> None:
+    text = TEXT["docs/adding.md"]
+    for key in {*StageSpec.model_fields, *TaskSpec.model_fields} - {"tasks"}:
+        assert re.search(rf"^\| .*`{key}(?:\.\w+)?`", text, re.MULTILINE), key
+
+
+def resolved(tmp_path: Path, example: str = "", **settings: Any) -> Grid:
+    """Return the hybrid-bert grid with an example file beside it."""
+    grids = [str(ROOT / "workflow/grids/hybrid-bert.yaml")]
+    if example:
+        path = tmp_path / "example.yaml"
+        path.write_text(example, encoding="utf-8")
+        grids.append(str(path))
+    (grid,) = resolve(load_config({"grids": grids, **settings}), ROOT)
+    return grid
+
+
+@pytest.mark.parametrize("example", blocks("docs/adding.md", "yaml"))
+def test_the_examples_of_grids_resolve(tmp_path: Path, example: str) -> None:
+    before = resolved(tmp_path).variants
+    after = resolved(tmp_path, example).variants
+    assert before.items() <= after.items()
+    assert len(after) > len(before)
+
+
+def test_the_first_example_is_short_and_one_of_the_second_is_known_already(tmp_path: Path) -> None:
+    first, second, *_ = blocks("docs/adding.md", "yaml")
+    assert len(first.splitlines()) <= 5
+    variants = resolved(tmp_path, second).variants
+    one, same = (variants[name].stages[0].spec for name in ("hybrid-bert", "hybrid-bert-lr1e-5"))
+    assert one == same
+
+
+def test_the_example_of_an_override_changes_every_stage(tmp_path: Path) -> None:
+    (example,) = blocks("docs/configuration.md", "yaml")
+    grid = resolved(tmp_path, **parse_yaml(example, "example"))
+    for variant in grid.variants.values():
+        spec = variant.stages[0].spec
+        assert spec.optimiser.lr == 5e-4
+        assert spec.tasks["sst"].batch_size == 32
+        assert spec.tasks["sts"].weight == 2
+
+
+def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
+    listed = {
+        row[0].strip("`"): tuple(re.findall(r"`([^`]+)`", row[1]))
+        for row in rows("docs/pipeline.md", "kind")
+    }
+    assert listed == {"fetch": (), **OUTPUTS}
+
+
+def test_the_columns_of_tables_are_documented() -> None:
+    from minbert.data.examples import example_schema
+    from minbert.data.tokenise import SCHEMA as TOKENS
+    from minbert.evaluate.score import SCHEMA as SCORES
+    from minbert.train.history import SCHEMA as HISTORY
+    from minbert.train.run import PREDICTIONS
+
+    schemas = {
+        "examples": example_schema(),
+        "tokens": TOKENS,
+        "history": HISTORY,
+        "predictions": PREDICTIONS,
+        "scores": SCORES,
+    }
+    for name, schema in schemas.items():
+        listed = [
+            (column, kind)
+            for cells, kind, *_ in rows("docs/pipeline.md", f"{name}.parquet")
+            for column in re.findall(r"`([^`]+)`", cells)
+        ]
+        assert [column for column, _ in listed] == schema.names, name
+        for column, kind in listed:
+            stored = str(schema.field(column).type).replace("double", "float64")
+            stored = re.sub(r"list<\w+: (\w+)>", r"list of \1", stored)
+            assert kind == re.sub(r"\bfloat$", "float32", stored), f"{name}: {column}"

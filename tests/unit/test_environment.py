@@ -1,0 +1,57 @@
+"""What is installed: pyproject, the lock and the conda environment say the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+
+
+def lock() -> dict[str, str]:
+    lines = (ROOT / "requirements.lock").read_text().split()
+    pairs = [line.split("==") for line in lines]
+    assert all(len(pair) == 2 for pair in pairs), "the lock holds NAME==VERSION lines only"
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    words = list(project["dependencies"])
+    for extra in extras:
+        words += project["optional-dependencies"][extra]
+    return [Requirement(word) for word in words]
+
+
+@pytest.mark.parametrize("requirement", requirements("test", "bench"), ids=str)
+def test_the_lock_has_what_pyproject_asks_for(requirement: Requirement) -> None:
+    version = lock()[canonicalize_name(requirement.name)]
+    assert version in requirement.specifier, f"{requirement} and {requirement.name}=={version}"
+
+
+def test_the_lock_names_no_host_and_no_local_build() -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    assert not re.search(r"://|@|\+", text)
+
+
+def test_the_conda_environment_follows_the_lock() -> None:
+    environment = yaml.safe_load((ROOT / "envs" / "minbert.yaml").read_text())
+    pinned = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    found = dict(word.split("==") for word in pinned)
+    locked = lock()
+    assert found == {name: locked[canonicalize_name(name)] for name in found}
+    asked = {canonicalize_name(r.name) for r in requirements()} - {"snakemake"}
+    assert {canonicalize_name(name) for name in found} == asked
+
+
+def test_every_rule_with_a_shell_has_the_environment_and_a_log() -> None:
+    for path in (ROOT / "workflow" / "rules").glob("*.smk"):
+        for block in re.split(r"^rule ", path.read_text(), flags=re.M)[1:]:
+            assert '"../../envs/minbert.yaml"' in block, f"{path.name}: {block.split(':')[0]}"
+            assert "log:" in block, f"{path.name}: {block.split(':')[0]}"
