@@ -19,7 +19,8 @@ configfile: "config.yaml"
 
 
 try:
-    PLAN = Plan.load(config, Path(workflow.basedir))
+    FILES = ", ".join(str(file) for file in reversed(workflow.configfiles))
+    PLAN = Plan.load(config, Path(workflow.basedir), where=FILES)
     PLAN.write()
 except UserError as error:
     raise WorkflowError(str(error))
@@ -45,6 +46,7 @@ localrules:
     all,
 
 
+include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/backbone.smk"
 include: "workflow/rules/train.smk"

@@ -42,11 +42,13 @@ def config(**values: str) -> Callable[[Project], None]:
     return lambda project: project.configure(**values)
 
 
-def scramble_times(project: Project) -> None:
-    """Give every result a random time, as a copy from elsewhere may."""
+def lose_times(project: Project) -> None:
+    """Give what is costly to make random times and lose the metadata, as a copy may."""
+    forget(project)
     draw = random.Random(3)
-    for path in project.root.rglob("*"):
-        os.utime(path, (time := draw.uniform(1.6e9, 1.7e9), time))
+    for kind in ("data", "vocabulary", "backbone", "tokens", "features", "train"):
+        for path in (project.root / "store" / kind).rglob("*"):
+            os.utime(path, (time := draw.uniform(1.6e9, 1.7e9), time))
 
 
 def forget(project: Project) -> None:
@@ -57,12 +59,6 @@ def forget(project: Project) -> None:
 def drop_tokens(project: Project) -> None:
     """Delete files that only jobs in between need."""
     shutil.rmtree(project.root / "store" / "tokens")
-
-
-def drop_tokens_and_add(project: Project) -> None:
-    """Delete what a new variant needs and the finished ones needed too."""
-    drop_tokens(project)
-    project.edit(GRID, "variants:\n", "variants:\n  new: {extends: 3-bert, epochs: 100}\n")
 
 
 LR_1BERT = grid(
@@ -80,7 +76,7 @@ EDITS: dict[str, tuple[Callable[[Project], None], set[str]]] = {
     ),
     "a template's rate": (grid("lr: 1e-5", "lr: 2e-5"), trains(ALL) | SHOWN),
     "a rate spelt otherwise": (grid("lr: 1e-5", "lr: 0.00001"), set()),
-    "a depth spelt otherwise": (grid("shared_layers: 0.5", "shared_layers: 1"), set()),
+    "a depth spelt otherwise": (grid("shared_layers: all", "shared_layers: 1.0"), set()),
     "the label of a row in the figure": (
         grid("label: 1-bert", "label: one encoder"),
         {"figure", *TABLE},
@@ -101,7 +97,7 @@ EDITS: dict[str, tuple[Callable[[Project], None], set[str]]] = {
         {"data", "tokens", "features"} | trains(WITH_STS) | SHOWN,
     ),
     "a comment in the encoder": (
-        code("model/encoder.py", "import", "# A comment.\nimport"),
+        code("model/encoder.py", "\nimport", "\n# A comment.\nimport"),
         set(),
     ),
     "a docstring in the encoder": (code("model/encoder.py", '"""', '"""Well. '), set()),
@@ -131,13 +127,9 @@ EDITS: dict[str, tuple[Callable[[Project], None], set[str]]] = {
     "the device": (config(device="cuda:3", precision="bf16"), set()),
     "threads": (config(threads="2"), set()),
     "keep_weights": (config(keep_weights="false"), set()),
-    "times of files": (scramble_times, set()),
+    "times of files and Snakemake's metadata": (lose_times, set()),
     "Snakemake's metadata": (forget, set()),
     "files that nothing needs any more": (drop_tokens, set()),
-    "files that a new row needs again": (
-        drop_tokens_and_add,
-        {"tokens"} | trains({"new"}) | SCORED,
-    ),
 }
 
 

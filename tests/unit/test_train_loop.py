@@ -163,11 +163,11 @@ def test_one_seed_gives_the_same_bits_and_another_does_not(
 
 def test_training_lowers_every_tasks_loss(make_spec: Any, run: Run) -> None:
     # So few examples, seen again and again, can be learnt by heart.
-    spec = make_spec(still=True, epochs=40, everywhere={"batch_size": 18}, optimiser={"lr": 5e-3})
+    spec = make_spec(still=True, epochs=40, everywhere={"batch_size": 5}, optimiser=FAST)
     rows = [r for r in history(run(spec)) if r["split"] == "train"]
     for task in (*spec.tasks, "overall"):
         values = [r["value"] for r in rows if r["task"] == task]
-        assert values[-1] < 0.5 * values[0], task
+        assert sum(values[-3:]) < 0.6 * sum(values[:3]), task
 
 
 def test_a_task_that_is_not_trained_keeps_its_head_and_is_scored(

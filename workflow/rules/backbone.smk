@@ -20,7 +20,7 @@ rule vocabulary:
 
 rule backbone:
     input:
-        unpack(lambda w: PLAN.inputs("backbone", w.key)),
+        unpack(lambda w: unaged(PLAN.inputs("backbone", w.key))),
     output:
         STORE / "backbone" / "{key}" / "model.safetensors",
         STORE / "backbone" / "{key}" / "config.json",
@@ -29,7 +29,8 @@ rule backbone:
         LOGS / "backbone" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: workflow.cores or 1
+    # All of them; none are given where nothing runs, as with --unlock.
+    threads: workflow.resource_settings.cores or 1
     params:
         root=lambda w: str(ROOT),
     shell:

@@ -21,7 +21,7 @@ rule fetch:
 
 rule data:
     input:
-        unpack(lambda w: PLAN.inputs("data", w.key)),
+        unpack(lambda w: unaged(PLAN.inputs("data", w.key))),
     output:
         STORE / "data" / "{key}" / "examples.parquet",
         STORE / "data" / "{key}" / "rejected.csv",
@@ -38,7 +38,7 @@ rule data:
 
 rule tokens:
     input:
-        unpack(lambda w: PLAN.inputs("tokens", w.key)),
+        unpack(lambda w: unaged(PLAN.inputs("tokens", w.key))),
     output:
         STORE / "tokens" / "{key}" / "tokens.parquet",
     log:

@@ -10,7 +10,7 @@ kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
 rule features:
     input:
-        unpack(lambda w: PLAN.inputs("features", w.key)),
+        unpack(lambda w: unaged(PLAN.inputs("features", w.key))),
     output:
         STORE / "features" / "{key}" / "features.safetensors",
     log:
@@ -26,7 +26,7 @@ rule features:
 
 rule train:
     input:
-        unpack(lambda w: PLAN.inputs("train", w.key, int(w.seed))),
+        unpack(lambda w: unaged(PLAN.inputs("train", w.key, int(w.seed)))),
     output:
         kept(STORE / "train" / "{key}" / "seed{seed}" / "model.safetensors"),
         STORE / "train" / "{key}" / "seed{seed}" / "history.parquet",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from minbert.common.errors import UserError
-from minbert.common.files import write_json, write_text
+from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.architecture import BERT_BASE
 from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
-from minbert.grid.node import Need, Node, description_path, digest
+from minbert.grid.node import Need, Node, canonical, description_path, digest
 from minbert.grid.parameters import count
 from minbert.grid.parts import part_module
 from minbert.grid.published import Published, read_published
@@ -128,11 +129,15 @@ class Plan:
         return self.listing.with_suffix(".done")
 
     def write(self) -> None:
-        """Write the description of every node, and `variants.tsv`, where they are not there."""
+        """Write the description of every node, and `variants.tsv`, where they differ.
+
+        A device or label can change while the key stays: the next job reads the newest.
+        """
         for (kind, key), node in self.nodes.items():
             path = description_path(self.root, kind, key)
-            if not path.exists():
-                write_json(path, node.describe() | self._looks(node))
+            described = json.loads(canonical(node.describe() | self._looks(node)))
+            if not path.exists() or read_json(path) != described:
+                write_json(path, described)
         listed = {
             "products": {name: str(path) for name, path in self.products.items()},
             "scores": [str(path) for path in self.scores],

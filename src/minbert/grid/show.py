@@ -19,11 +19,16 @@ HEADER = ("variant", "stage", "key", "state", "parameters", "time a seed", "why"
 
 
 def show_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> str:
-    """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
+    """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words.
+
+    Writes the descriptions that jobs read, so that a step can be run by hand after it.
+    """
     values: dict[str, Any] = {}
     for path in files:
         values = merge(values, load_yaml(path))
-    plan = Plan(load_config(values, from_words(words), where=str(files[-1])), base)
+    where = ", ".join(str(path) for path in files)
+    plan = Plan(load_config(values, from_words(words), where=where), base)
+    plan.write()
     return plan_text(plan)
 
 

@@ -143,7 +143,7 @@ def _traits(a: Event, b: Event) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def drifted(dice: Dice, event: Event, amount: float) -> Event:
+def _drift(dice: Dice, event: Event, amount: float) -> Event:
     """Return `event` with each slot changed, dropped or added with a chance of `amount`."""
     for slot in ("agent", "action", "patient"):
         if dice.chance(amount):
@@ -172,7 +172,7 @@ def similar_pair(dice: Dice) -> tuple[str, str, float]:
     elif manner == "swap" and first.personal and first.count == 1:
         second = swapped(first)
     else:
-        second = drifted(dice, first, dice.pick((0.0, 0.15, 0.3, 0.5, 0.7, 1.0)))
+        second = _drift(dice, first, dice.pick((0.0, 0.15, 0.3, 0.5, 0.7, 1.0)))
     a, b = statement(dice, first), statement(dice, second)
     while a == b:
         b = statement(dice, second)

@@ -1,45 +1,36 @@
 """Unlabelled text to pretrain on: the same language as the tasks', in running discourse.
 
-What people write tells its own tale: who restates an event says `indeed`, who goes on to another
-says `meanwhile`, and who has described a film says whether they loved it. A model that fills in
-such a word, when it is masked, has compared two sentences or weighed up an opinion.
+Consecutive sentences belong together: an event is told again in other words; who has described a
+film goes on to say how they liked it. A model that fills in a masked word from the sentence
+before, or tells the next sentence from a stray one (Devlin et al., 2019, section 3.1), compares
+two sentences and weighs up opinions.
 """
 
 from __future__ import annotations
 
 from minbert.data.corpus.dice import Dice
 from minbert.data.corpus.events import draw_event
-from minbert.data.corpus.pairs import drifted
 from minbert.data.corpus.phrasing import QUESTIONS, question, statement
 from minbert.data.corpus.sentiment import Style, graded, opinion, sentence
 
 Item = str | tuple[str, str]
 
-SAME = ("indeed", "again")
-OTHER = ("meanwhile", "instead")
 REACTIONS = ("hated", "disliked", "watched", "liked", "loved")
 REVIEWERS = ("i", "we", "they", "most people")
 PLAINER = Style(detail=0.5, twist=0.5)
 
 
-def _events(dice: Dice) -> Item:
-    """Return an event and, as often as not, the same event in other words."""
+def _retold(dice: Dice) -> Item:
+    """Return an event told, or asked about, twice."""
     event = draw_event(dice, detail=0.8)
-    same = dice.chance(0.5)
-    other = event
-    while not same and other == event:
-        other = drifted(dice, event, 0.6) if dice.chance(0.6) else draw_event(dice, detail=0.8)
-    if dice.chance(0.5):
-        first = second = statement(dice, event)
-        while second == first:
-            second = statement(dice, other)
-    else:
-        kind = dice.pick(QUESTIONS)
-        first = second = question(dice, event, kind)
-        while second == first:
-            second = question(dice, other, kind)
-    if dice.chance(0.8):
-        second = f"{dice.pick(SAME if same else OTHER)} , {second}"
+    kind = dice.pick(QUESTIONS) if dice.chance(0.5) else None
+
+    def tell() -> str:
+        return statement(dice, event) if kind is None else question(dice, event, kind)
+
+    first = second = tell()
+    while second == first:
+        second = tell()
     return first, second
 
 
@@ -64,10 +55,10 @@ def _opinion(dice: Dice) -> Item:
 def pretraining_text(seed: int, n: int) -> list[Item]:
     """Return `n` unlabelled items for masked language modelling: sentences, and related pairs.
 
-    A pair is two statements or questions, the same event told twice or another one; or an opinion
-    and a second one, or a reaction, of its writer. The stream is none of those that the tasks'
-    examples are drawn from.
+    A pair is two sentences that follow each other: the same event told twice, or an opinion and a
+    second one, or a reaction, of its writer. The stream is none of those that the tasks' examples
+    are drawn from.
     """
     dice = Dice(seed, "pretraining")
-    kinds = [(_events, 5.0), (_reaction, 3.0), (_opinions, 1.5), (_opinion, 0.5)]
+    kinds = [(_retold, 6.0), (_reaction, 2.5), (_opinions, 0.5), (_opinion, 1.0)]
     return [dice.weighted(kinds)(dice) for _ in range(n)]

@@ -124,6 +124,7 @@ _PLURALS = {
     "fisherman": "fishermen", "hangman": "hangmen", "postman": "postmen", "thief": "thieves",
     "loaf": "loaves", "knife": "knives", "shelf": "shelves", "wolf": "wolves", "scarf": "scarves",
     "goose": "geese", "potato": "potatoes", "midwife": "midwives",
+    "monarch": "monarchs",
 }  # fmt: skip
 
 

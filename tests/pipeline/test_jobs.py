@@ -1,0 +1,151 @@
+"""Jobs that fail, are killed, or meet another of their kind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.grid.node import OUTPUTS
+
+from .project import PAPER, Project, wait_for
+
+pytestmark = pytest.mark.pipeline
+
+GRID = f"workflow/grids/{PAPER}.yaml"
+NEW_SEED = 7
+
+
+def holder(project: Project, key: str) -> int:
+    """Wait until a training holds its lock; stop it there and return its process."""
+    lock = project.root / "work" / key / f"seed{NEW_SEED}" / "lock"
+    wait_for(lambda: lock.exists() and " on " in lock.read_text("utf-8"), f"nobody holds {lock}")
+    pid = int(lock.read_text("utf-8").split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone, or waits for its parent to read its status."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
+
+
+def test_a_training_that_runs_is_not_started_again(project: Project) -> None:
+    key = project.key("sst-only")
+    words = ("minbert", "train", key, "--seed", str(NEW_SEED))
+    first = project.start(*words)
+    pid = holder(project, key)
+    try:
+        printed = project.run(*words, ends=2)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert pid == first.pid
+    assert f"is already running (process {pid} on {os.uname().nodename}" in printed
+    assert "Traceback" not in printed
+    first_printed, _ = first.communicate(timeout=120)
+    assert first.returncode == 0, first_printed
+    out = project.seed_folder("sst-only", NEW_SEED)
+    assert {path.name for path in out.iterdir()} == set(OUTPUTS["train"])
+
+
+def test_a_killed_job_is_made_again(project: Project) -> None:
+    trained = project.trained()
+    target = project.target("sst-only", NEW_SEED)
+    words = ("snakemake", "--cores", "1", target)
+    workflow = project.start(*words)
+    os.kill(holder(project, project.key("sst-only")), signal.SIGKILL)
+    printed, _ = workflow.communicate(timeout=120)
+    assert workflow.returncode == 1, printed
+    assert not (project.folder / target).exists()
+
+    project.run(*words)
+    assert (project.folder / target).exists()
+    rows = pq.read_table((project.folder / target).with_name("history.parquet")).num_rows
+    assert rows > 5
+    assert project.trained().items() >= trained.items()
+
+
+def test_a_job_ends_with_its_killed_workflow(project: Project) -> None:
+    target = project.target("sst-only", NEW_SEED)
+    words = ("snakemake", "--cores", "1", target)
+    workflow = project.start(*words)
+    pid = holder(project, project.key("sst-only"))
+    workflow.kill()
+    os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: ended(pid), "the orphan goes on")
+    workflow.communicate(timeout=60)
+    assert not (project.folder / target).exists()
+    (attempt,) = (project.root / "tracking").glob(f"*-s{NEW_SEED}-{pid}")
+    assert "signal 15" in (attempt / "end.json").read_text("utf-8")
+
+    assert "--unlock" in project.run(*words, ends=1)
+    project.run("snakemake", "--unlock")
+    project.run(*words)
+    assert (project.folder / target).exists()
+
+
+def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
+    trained = project.trained()
+    project.edit(GRID, "    label: 1-bert\n", "    label: 1-bert\n    optimiser: {lr: 1e+30}\n")
+    project.edit(
+        GRID, "    label: SST alone\n", "    label: SST alone\n    optimiser: {lr: 2e-5}\n"
+    )
+    printed = project.snakemake("all", ends=1)
+    told = [line for line in printed.splitlines() if "minbert: the loss of task" in line]
+    assert told and "at step" in told[0] and "batch ids: " in told[0] and "optimiser.lr" in told[0]
+    assert "Traceback" not in printed
+    log = project.root / "logs" / "train" / f"{project.key('1-bert')}-seed0.log"
+    assert told[0].strip() in log.read_text("utf-8")
+    assert not project.seed_folder("1-bert").exists() or not any(
+        project.seed_folder("1-bert").iterdir()
+    )
+    assert (project.seed_folder("sst-only") / "run.json").exists()
+    assert project.trained().items() >= trained.items()
+    assert project.jobs() == {"train 1-bert 0", "scores", "table", "figure", "publish"}
+
+
+def test_a_job_whose_code_was_changed_refuses(project: Project) -> None:
+    project.edit("src/minbert/train/losses/cross_entropy.py", "return F.", "return 3.0 * F.")
+    printed = project.minbert("train", project.key("sst-only"), "--seed", "9", ends=2)
+    assert "has changed since it was planned" in printed
+    assert "minbert.train.losses.cross_entropy" in printed
+    assert "run snakemake again" in printed
+    assert not project.seed_folder("sst-only", 9).exists()
+
+
+SMALL = """\
+paper: small
+title: A stage that starts from another
+overall: normalised
+variants:
+  one: {tasks: {sst: {loss: cross_entropy}}, epochs: 20}
+  two: {extends: one, start: one}
+"""
+
+
+def test_weights_go_when_nobody_needs_them(project: Project) -> None:
+    (project.folder / "workflow/grids/small.yaml").write_text(SMALL, encoding="utf-8")
+    project.configure(keep_weights="false", grids="[small]")
+    project.snakemake("all")
+    for variant in ("one", "two"):
+        left = {path.name for path in project.seed_folder(variant).iterdir()}
+        assert left == set(OUTPUTS["train"]) - {"model.safetensors"}
+    assert project.jobs() == set()
+    assert "2 training jobs, 0 to run" in project.minbert("plan")
+
+    project.configure(keep_weights="true")
+    assert project.jobs() == set()
+
+
+def test_a_changed_device_reaches_the_next_job(project: Project) -> None:
+    project.configure(device="cuda:7")
+    project.snakemake("-n", "all")
+    printed = project.minbert("train", project.key("sst-only"), "--seed", "9", ends=2)
+    assert "cuda" in printed and "Traceback" not in printed

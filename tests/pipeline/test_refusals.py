@@ -1,0 +1,112 @@
+"""What is wrong in a configuration or grid is told before any job starts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from .project import CHECKOUT, PAPER, Project
+
+pytestmark = pytest.mark.pipeline
+
+GRID = f"workflow/grids/{PAPER}.yaml"
+
+
+def grid(old: str, new: str) -> Callable[[Project], None]:
+    """Return an edit of the grid."""
+    return lambda project: project.edit(GRID, old, new)
+
+
+def config(**values: str) -> Callable[[Project], None]:
+    """Return an edit of config.yaml."""
+    return lambda project: project.configure(**values)
+
+
+MISTAKES: dict[str, tuple[Callable[[Project], None], list[str]]] = {
+    "unknown key in config.yaml": (
+        config(sed="[0]"),
+        ["config.yaml: unknown key 'sed'", "Did you mean 'seeds'?"],
+    ),
+    "wrong seeds": (config(seeds="[0, -1]"), ["config.yaml: 'seeds'", "seed -1", "whole number"]),
+    "a seed twice": (config(seeds="[0, 0]"), ["'seeds'", "there twice"]),
+    "unknown grid": (
+        config(grids="[hybrid-brt]"),
+        ["hybrid-brt", "Did you mean 'hybrid-bert.yaml'?"],
+    ),
+    "unknown key in a grid": (
+        grid("surgery: pcgrad", "surgry: pcgrad"),
+        [GRID, "variant '1-bert'", "unknown key 'surgry'", "Did you mean 'surgery'?"],
+    ),
+    "unknown part": (
+        grid("surgery: pcgrad", "surgery: pcgard"),
+        [GRID, "variant '1-bert'", "surgery", "pcgard", "Did you mean 'pcgrad'?"],
+    ),
+    "impossible combination": (
+        grid("shared_layers: none", "shared_layers: none\n    surgery: pcgrad"),
+        [GRID, "variant '3-bert'", "surgery 'pcgrad' with 'shared_layers: none'", "drop one"],
+    ),
+    "wrong type": (
+        grid("lr: 1e-5", "lr: fast"),
+        [GRID, "'optimiser.lr'", "'fast'", "a number"],
+    ),
+    "no such folder of data": (
+        config(data="real", course="/no/such/folder"),
+        ["/no/such/folder", "no such folder"],
+    ),
+    "a hub name without its commit": (
+        config(backbone="google-bert/bert-base-uncased", revision="main"),
+        ["google-bert/bert-base-uncased", "40 hex digits", "'main'"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project in which nothing has run; tests put back what they change."""
+    return Project.make(tmp_path_factory.mktemp("refusals") / "project")
+
+
+@pytest.fixture
+def restored(planned: Project) -> Project:
+    """Return the project with config and grid as they were."""
+    fresh = planned.folder.parent / "fresh"
+    if not fresh.exists():
+        fresh.mkdir()
+        shutil.copy2(planned.folder / "config.yaml", fresh / "config.yaml")
+        shutil.copy2(planned.folder / GRID, fresh / "grid.yaml")
+    shutil.copy2(fresh / "config.yaml", planned.folder / "config.yaml")
+    shutil.copy2(fresh / "grid.yaml", planned.folder / GRID)
+    return planned
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_before_any_job(mistake: str, restored: Project) -> None:
+    change, words = MISTAKES[mistake]
+    change(restored)
+    printed = restored.snakemake("all", ends=1)
+    for word in words:
+        assert word in printed
+    assert "Traceback" not in printed
+    assert len(printed.splitlines()) < 12, printed
+    assert not (restored.root / "store" / "data").exists()
+
+
+def test_a_hub_backbone_without_network_names_the_ways_out(restored: Project) -> None:
+    restored.configure(backbone="google-bert/bert-base-uncased", revision=f"'{'8' * 40}'")
+    restored.snakemake("-n", "all")
+    (described,) = (restored.root / "store" / "spec").glob("backbone-*.json")
+    key = described.stem.removeprefix("backbone-")
+    target = f"results/store/backbone/{key}/model.safetensors"
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(restored.folder / "hub")}
+    words = [f"{name}={value}" for name, value in environment.items()]
+    printed = restored.run("env", *words, "snakemake", "--cores", "1", target, ends=1)
+    assert "minbert: backbone 'google-bert/bert-base-uncased' at 888888888888" in printed
+    assert "set `backbone` to their folder" in printed and "backbone: builtin" in printed
+    assert "Traceback" not in printed
+
+
+def test_the_workflow_is_formatted_and_linted(restored: Project) -> None:
+    assert "good condition" in restored.run("snakemake", "--lint")
+    restored.run("snakefmt", "--check", str(CHECKOUT / "Snakefile"), str(CHECKOUT / "workflow"))

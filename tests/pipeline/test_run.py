@@ -1,0 +1,126 @@
+"""A complete run: what it leaves, and what MLflow has of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from minbert.grid.node import OUTPUTS
+
+from .project import PAPER, Project, wait_for
+
+pytestmark = pytest.mark.pipeline
+
+STEADY_SECONDS = 5
+
+
+def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
+    root = finished.root
+    for ending in ("csv", "md", "tex"):
+        assert "hybrid-bert" in (root / "tables" / f"{PAPER}.{ending}").read_text("utf-8")
+    figure = root / "figures" / PAPER / "multitask-loss"
+    assert figure.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    with Image.open(figure.with_suffix(".png")) as image:
+        assert min(image.size) > 300
+    scores = pq.read_table(root / "tables" / "scores.parquet")
+    assert set(scores.column("variant").to_pylist()) == set(finished.variants().values())
+    columns = ["paper", "variant", "seed", "split", "task", "metric", "value", "key"]
+    assert scores.column_names == columns
+    for variant in finished.variants().values():
+        found = {path.name for path in finished.seed_folder(variant).iterdir()}
+        assert found == set(OUTPUTS["train"])
+
+
+def test_again_there_is_nothing_to_be_done(finished: Project) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    printed = finished.snakemake("all")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "Nothing to be done" in printed
+    # Seconds of CPU, which do not grow when the machine is busy with something else.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < STEADY_SECONDS
+
+
+def test_the_store_has_every_row_and_every_run_is_finished(finished: Project) -> None:
+    check_store(finished, [finished.seed_folder(v) for v in finished.variants().values()])
+
+
+def test_a_killed_follower_loses_nothing(project: Project) -> None:
+    project.configure(tracking="{enabled: true}", seeds="[0, 1]")
+    project.snakemake("-n", "all")
+    variants = ("1-bert", "3-bert", "hybrid-bert")
+    targets = [project.target(variant, 1) for variant in variants]
+    workflow = project.start("snakemake", "--cores", "1", *targets)
+    tracking = project.root / "tracking"
+    new = {project.key(variant) for variant in variants}
+
+    def some_are_stored() -> bool:
+        assert workflow.poll() is None, "the workflow ended before the follower stored anything"
+        stored = tracking.glob("*-s1-*/cursor.json")
+        return any(key in str(path) for path in stored for key in new)
+
+    wait_for(some_are_stored, "no point of the new runs is stored", 120)
+    os.kill(follower_of(workflow.pid), signal.SIGKILL)
+    printed, _ = workflow.communicate(timeout=200)
+    assert workflow.returncode == 0, printed
+    check_store(project, [project.seed_folder(variant, 1) for variant in variants])
+
+
+def follower_of(pid: int) -> int:
+    """Return the process that follows the workflow `pid`."""
+    words = ["--until", str(pid)]
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if "follow" in command and command[-3:-1] == words:
+            return int(path.parent.name)
+    raise AssertionError(f"no process follows {pid}")
+
+
+def check_store(project: Project, folders: list[Path]) -> None:
+    """Compare each row of each history with the store, both ways, and how the runs ended."""
+    with sqlite3.connect(project.root / "mlflow.db") as store:
+        for folder in folders:
+            key, seed = folder.parent.name, folder.name.removeprefix("seed")
+            runs = store.execute(
+                "select runs.run_uuid, runs.status, runs.name from runs"
+                " join tags k on k.run_uuid = runs.run_uuid and k.key = 'minbert.key'"
+                " join tags s on s.run_uuid = runs.run_uuid and s.key = 'minbert.seed'"
+                " where k.value = ? and s.value = ?",
+                (key, seed),
+            ).fetchall()
+            assert [status for _, status, _ in runs] == ["FINISHED"], folder
+            stored = store.execute(
+                "select key, step, timestamp, value, is_nan from metrics where run_uuid = ?",
+                (runs[0][0],),
+            ).fetchall()
+            points = [(k, n, t, "nan" if nan else v) for k, n, t, v, nan in stored]
+            rows = pq.read_table(folder / "history.parquet").to_pylist()
+            assert len(rows) > 5
+            assert sorted(points, key=str) == sorted(map(as_stored, rows), key=str)
+
+
+def as_stored(row: dict[str, Any]) -> tuple[str, int, int, float | str]:
+    """Return a row of a history as name, step, milliseconds and value."""
+    name = f"{row['split']}/{row['task']}/{row['metric']}"
+    value = "nan" if math.isnan(row["value"]) else row["value"]
+    return name, row["step"], round(row["time"] * 1000), value
+
+
+def test_run_records_say_how_it_was(finished: Project) -> None:
+    record = json.loads((finished.seed_folder("1-bert") / "run.json").read_text("utf-8"))
+    assert record["spec"]["surgery"] == "pcgrad"
+    assert record["environment"]["threads"] == 1
+    assert record["peak_memory_bytes"] > 0
+    assert record["outcome"]["tokens_per_second"] > 0

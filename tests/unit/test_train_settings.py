@@ -1,0 +1,116 @@
+"""The loop does what its spec's settings say: optimiser, schedule, dropout, generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from minbert.common.progress import Progress
+from minbert.grid.spec import StageSpec
+from minbert.train.finetune import Finetuned
+from minbert.train.history import History
+from minbert.train.loop import Loop
+
+CPU = torch.device("cpu")
+Make = Callable[..., Loop]
+
+
+@pytest.fixture
+def make_loop(sources: Any) -> Make:
+    """Return a function that makes the loop of a spec."""
+
+    def make(spec: StageSpec, seed: int = 0, precision: str = "fp32") -> Loop:
+        torch.manual_seed(seed)
+        learner = Finetuned(spec, sources(*spec.tasks), CPU)
+        return Loop(spec, learner, seed, CPU, precision, History(), Progress("test"))
+
+    return make
+
+
+def rates(loop: Loop) -> list[float]:
+    """Run `loop`; return the rate of each step."""
+    found: list[float] = []
+    loop.optimiser.register_step_pre_hook(
+        lambda optimiser, *_: found.append(optimiser.param_groups[0]["lr"])
+    )
+    loop.run()
+    return found
+
+
+def test_the_optimiser_is_the_specs(make_loop: Make, make_spec: Any) -> None:
+    chosen = {"lr": 2e-4, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.02}
+    loop = make_loop(make_spec(shared_layers=1, surgery="pcgrad", optimiser=chosen))
+    assert isinstance(loop.optimiser, torch.optim.AdamW)
+    groups = loop.optimiser.param_groups
+    assert [{name: group[name] for name in chosen} for group in groups] == [chosen]
+    optimised = [id(p) for group in groups for p in group["params"]]
+    assert sorted(optimised) == sorted(id(p) for p in loop.learner.module.parameters())
+
+
+def test_the_optimiser_leaves_out_what_is_not_trained(make_loop: Make, make_spec: Any) -> None:
+    loop = make_loop(make_spec({"sst": {}, "sts": {"trained": False}}, shared_layers=1))
+    ours = {id(p) for p in loop.optimiser.param_groups[0]["params"]}
+    for name, parameter in loop.learner.module.named_parameters():
+        assert (id(parameter) in ours) != (".sts." in name), name
+
+
+def test_the_rate_follows_the_schedule_over_all_epochs(make_loop: Make, make_spec: Any) -> None:
+    optimiser = {"lr": 0.006, "schedule": {"name": "linear"}}
+    found = rates(make_loop(make_spec(epochs=2, optimiser=optimiser)))
+    assert found == pytest.approx([0.006, 0.005, 0.004, 0.003, 0.002, 0.001])
+
+
+def test_dropout_is_on_in_every_epochs_steps_and_off_for_dev(
+    make_loop: Make, make_spec: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = make_loop(make_spec(("sst",), epochs=2))
+    modes: list[tuple[str, bool]] = []
+    output, outputs = loop.learner.output, loop.learner.outputs
+
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            modes.append((name, loop.learner.module.training))
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(loop.learner, "output", noted("step", output))
+    monkeypatch.setattr(loop.learner, "outputs", noted("dev", outputs))
+    loop.run()
+    assert modes == ([("step", True)] * 3 + [("dev", False)]) * 2
+
+
+def test_samplers_and_surgery_draw_from_generators_that_the_seed_made(
+    make_loop: Make, make_spec: Any
+) -> None:
+    spec = make_spec(surgery="pcgrad")
+    seeds = []
+    for seed in (0, 1, 2):
+        loop = make_loop(spec, seed)
+        sampler: Any = loop.sampler
+        assert sampler.generator is not loop.gradients.generator
+        seeds += [sampler.generator.initial_seed(), loop.gradients.generator.initial_seed()]
+    assert len(set(seeds)) == 6
+
+
+def test_bf16_computes_outputs_in_bf16_and_losses_in_fp32(
+    make_loop: Make, make_spec: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = make_loop(make_spec(("sts",), optimiser={"lr": 1e-3}), precision="bf16")
+    kinds: list[torch.dtype] = []
+    output = loop.learner.output
+
+    def noted(*arguments: Any) -> Any:
+        found = output(*arguments)
+        kinds.append(found[0].dtype)
+        return found
+
+    monkeypatch.setattr(loop.learner, "output", noted)
+    outcome = loop.run()
+    assert set(kinds) == {torch.bfloat16}
+    assert all(weight.dtype == torch.float32 for weight in outcome.weights.values())
+    found = loop.predictions("dev")["sts"]
+    assert found["prediction"].dtype == found["label"].dtype == "float32"
