@@ -19,11 +19,21 @@ GRID = f"workflow/grids/{PAPER}.yaml"
 NEW_SEED = 7
 
 
+@pytest.fixture
+def slow(project: Project) -> Project:
+    """Return the project with longer trainings, planned, so that one can be met as it runs."""
+    project.configure(scale="{learning_rate: 50, epochs: 3}")
+    project.minbert("plan")
+    return project
+
+
 def holder(project: Project, key: str) -> int:
-    """Wait until a training holds its lock; stop it there and return its process."""
+    """Wait until a training holds its lock and has begun; stop it there and return its process."""
     lock = project.root / "work" / key / f"seed{NEW_SEED}" / "lock"
     wait_for(lambda: lock.exists() and " on " in lock.read_text("utf-8"), f"nobody holds {lock}")
     pid = int(lock.read_text("utf-8").split()[0])
+    begun = project.root / "tracking"
+    wait_for(lambda: any(begun.glob(f"*-s{NEW_SEED}-{pid}")), f"{pid} does not begin")
     os.kill(pid, signal.SIGSTOP)
     return pid
 
@@ -37,13 +47,13 @@ def ended(pid: int) -> bool:
     return state in "ZX"
 
 
-def test_a_training_that_runs_is_not_started_again(project: Project) -> None:
-    key = project.key("sst-only")
+def test_a_training_that_runs_is_not_started_again(slow: Project) -> None:
+    key = slow.key("sst-only")
     words = ("minbert", "train", key, "--seed", str(NEW_SEED))
-    first = project.start(*words)
-    pid = holder(project, key)
+    first = slow.start(*words)
+    pid = holder(slow, key)
     try:
-        printed = project.run(*words, ends=2)
+        printed = slow.run(*words, ends=2)
     finally:
         os.kill(pid, signal.SIGCONT)
     assert pid == first.pid
@@ -51,44 +61,45 @@ def test_a_training_that_runs_is_not_started_again(project: Project) -> None:
     assert "Traceback" not in printed
     first_printed, _ = first.communicate(timeout=120)
     assert first.returncode == 0, first_printed
-    out = project.seed_folder("sst-only", NEW_SEED)
+    out = slow.seed_folder("sst-only", NEW_SEED)
     assert {path.name for path in out.iterdir()} == set(OUTPUTS["train"])
 
 
-def test_a_killed_job_is_made_again(project: Project) -> None:
-    trained = project.trained()
-    target = project.target("sst-only", NEW_SEED)
+def test_a_killed_job_is_made_again(slow: Project) -> None:
+    trained = slow.trained()
+    target = slow.target("sst-only", NEW_SEED)
     words = ("snakemake", "--cores", "1", target)
-    workflow = project.start(*words)
-    os.kill(holder(project, project.key("sst-only")), signal.SIGKILL)
+    workflow = slow.start(*words)
+    os.kill(holder(slow, slow.key("sst-only")), signal.SIGKILL)
     printed, _ = workflow.communicate(timeout=120)
     assert workflow.returncode == 1, printed
-    assert not (project.folder / target).exists()
+    assert not (slow.folder / target).exists()
 
-    project.run(*words)
-    assert (project.folder / target).exists()
-    rows = pq.read_table((project.folder / target).with_name("history.parquet")).num_rows
+    slow.run(*words)
+    assert (slow.folder / target).exists()
+    rows = pq.read_table((slow.folder / target).with_name("history.parquet")).num_rows
     assert rows > 5
-    assert project.trained().items() >= trained.items()
+    assert slow.trained().items() >= trained.items()
 
 
-def test_a_job_ends_with_its_killed_workflow(project: Project) -> None:
-    target = project.target("sst-only", NEW_SEED)
+def test_a_job_ends_with_its_killed_workflow(slow: Project) -> None:
+    target = slow.target("sst-only", NEW_SEED)
     words = ("snakemake", "--cores", "1", target)
-    workflow = project.start(*words)
-    pid = holder(project, project.key("sst-only"))
+    workflow = slow.start(*words)
+    pid = holder(slow, slow.key("sst-only"))
     workflow.kill()
+    workflow.wait(60)
     os.kill(pid, signal.SIGCONT)
     wait_for(lambda: ended(pid), "the orphan goes on")
     workflow.communicate(timeout=60)
-    assert not (project.folder / target).exists()
-    (attempt,) = (project.root / "tracking").glob(f"*-s{NEW_SEED}-{pid}")
+    assert not (slow.folder / target).exists()
+    (attempt,) = (slow.root / "tracking").glob(f"*-s{NEW_SEED}-{pid}")
     assert "signal 15" in (attempt / "end.json").read_text("utf-8")
 
-    assert "--unlock" in project.run(*words, ends=1)
-    project.run("snakemake", "--unlock")
-    project.run(*words)
-    assert (project.folder / target).exists()
+    assert "--unlock" in slow.run(*words, ends=1)
+    slow.run("snakemake", "--unlock")
+    slow.run(*words)
+    assert (slow.folder / target).exists()
 
 
 def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:

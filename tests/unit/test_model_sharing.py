@@ -132,7 +132,6 @@ def test_copies_start_equal_and_are_copies() -> None:
     assert torch.equal(second, BACKBONE["layers.2.attention.qkv.weight"])
 
 
-
 def test_backbone_without_a_tensor() -> None:
     state = {n: t for n, t in BACKBONE.items() if n != "pooler.dense.bias"}
     with pytest.raises(UserError, match=r"no tensor 'pooler.dense.bias'.*\[12\]"):

@@ -94,3 +94,23 @@ def test_a_batch_of_one(name: str) -> None:
     loss = load_part("loss", name)()
     assert torch.isfinite(loss.loss(output[:1], label[:1]))
     assert loss.prediction(output[:1]).shape == (1,)
+
+
+@pytest.mark.parametrize("name", PARTS["loss"])
+def test_the_constant_output_is_the_best_one(name: str) -> None:
+    loss = load_part("loss", name)()
+    output, label = EXAMPLES[name]
+    constant = loss.constant(label, output.shape[1])
+    assert constant.shape == (output.shape[1],)
+    least = loss.loss(constant.expand(len(label), -1), label)
+    for place in range(len(constant)):
+        for step in (-0.05, 0.05):
+            moved = constant.clone()
+            moved[place] += step
+            assert loss.loss(moved.expand(len(label), -1), label) > least
+
+
+def test_constants_of_labels_that_never_come_are_finite() -> None:
+    assert CrossEntropy().constant(torch.tensor([0.0, 0.0]), 3).isfinite().all()
+    for share in (0.0, 1.0):
+        assert BinaryCrossEntropy().constant(torch.full((4,), share), 1).isfinite().all()

@@ -1,10 +1,11 @@
-"""Pretraining by masked language modelling."""
+"""Pretraining: masked words and next sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -17,7 +18,7 @@ from minbert.grid.architecture import read_architecture
 from minbert.grid.config import Pretraining
 from minbert.grid.spec import Dropout
 from minbert.model.encoder import whole_encoder
-from minbert.train.pretrain import mask_tokens, pretrain
+from minbert.train.pretrain import Text, _batches, _strangers, mask_tokens, pretrain
 
 WORDS, MASK = 60, 4
 TINY = Pretraining(
@@ -104,8 +105,9 @@ def test_thirty_steps_lower_the_loss(
 ) -> None:
     folder, losses = pretrained("a", 0)
     assert len(losses) == 30
-    assert losses[0] == pytest.approx(6.0, abs=0.3), "about the logarithm of 400 words"
-    assert sum(losses[-5:]) / 5 < losses[0] - 1
+    assert losses[0] == pytest.approx(0.69, abs=0.2), "pairs alone: log 2"
+    assert losses[12] > 5, "with words: about log 400"
+    assert sum(losses[-5:]) / 5 < losses[12] - 1
     again, _ = pretrained("b", 0)
     other, _ = pretrained("c", 1)
     weights = [(f / "model.safetensors").read_bytes() for f in (folder, again, other)]
@@ -121,3 +123,24 @@ def test_a_backbone_folder_is_left(
     whole_encoder(architecture, Dropout()).load_state_dict(load_file(folder / "model.safetensors"))
     assert (folder / "tokenizer.json").read_bytes() == tokenizer.read_bytes()
     assert len(list(folder.iterdir())) == 3
+
+
+def test_strangers_are_other_pairs_of_the_same_form() -> None:
+    seconds = ["who ?", "", "he ran .", "why ?", "she sat .", "it fell ."]
+    pairs, partners = _strangers(seconds)
+    assert sorted(pairs) == sorted(partners) == [0, 2, 3, 4, 5]
+    assert all(a != b for a, b in zip(pairs, partners, strict=True))
+    assert all(seconds[a][-1] == seconds[b][-1] for a, b in zip(pairs, partners, strict=True))
+
+
+def test_half_of_the_pairs_are_swapped_and_said_so() -> None:
+    pairs = np.arange(1, 100)
+    text = Text(None, 100, pairs, pairs + 100, 400, 4)  # type: ignore[arg-type]
+    settings = TINY.model_copy(update={"steps": 50, "batch": 20})
+    seen = list(_batches(text, settings, torch.Generator().manual_seed(0)))
+    rows = np.concatenate([rows for rows, _ in seen])
+    follows = torch.cat([follows for _, follows in seen]).numpy()
+    assert (np.isnan(follows) == (rows == 0)).all()
+    assert ((follows == 0) == (rows > 100)).all()
+    assert 0.4 < np.nanmean(follows) < 0.6
+    assert sorted(rows[:100] % 100) == list(range(100)), "every text once before any comes again"

@@ -114,3 +114,14 @@ def test_bf16_computes_outputs_in_bf16_and_losses_in_fp32(
     assert all(weight.dtype == torch.float32 for weight in outcome.weights.values())
     found = loop.predictions("dev")["sts"]
     assert found["prediction"].dtype == found["label"].dtype == "float32"
+
+
+def test_heads_start_at_the_prior_only_where_asked(make_loop: Make, make_spec: Any) -> None:
+    spec = make_spec({"sst": {}, "sts": {"start_at_prior": True}})
+    loop = make_loop(spec)
+    plain = make_loop(make_spec({"sst": {}, "sts": {}}))
+    mean = loop.learner.labels("sts", "train").mean()
+    bias = loop.learner.module.heads["sts"].linears[-1].bias
+    assert bias.item() == pytest.approx(mean.item())
+    name = "heads.sst.linears.0.bias"
+    assert torch.equal(loop.learner.weights()[name], plain.learner.weights()[name])

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from minbert.common.errors import UserError
+from minbert.model.weights import save_weights
 from minbert.train.finetune import Finetuned
 from minbert.train.run import train_stage
 
@@ -93,12 +94,24 @@ def test_a_stage_of_heads_alone_hands_on_its_heads(
         assert expected is not None and torch.equal(tensor, expected), name
 
 
-def test_other_sharing_is_refused(make_spec: Any, sources: Any, first: Path) -> None:
-    spec = make_spec(("sst", "sts"), shared_layers=1)
+def test_each_tasks_own_layers_start_from_the_one_encoder(
+    make_spec: Any, sources: Any, first: Path
+) -> None:
+    before = load_file(first)
+    found = started(make_spec(("sst", "sts"), shared_layers=1), sources, first)
+    name = "layers.1.attention.qkv.weight"
+    for task in ("sst", "sts"):
+        assert torch.equal(found[f"encoder.own.{task}.{name}"], before[f"encoder.shared.{name}"])
+
+
+def test_other_sharing_is_refused(make_spec: Any, sources: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    apart = Finetuned(make_spec(("sst", "sts"), shared_layers=1), sources("sst", "sts"), CPU)
+    save_weights(tmp_path / "model.safetensors", apart.weights())
     with pytest.raises(
-        UserError, match=r"model\.safetensors: does not hold the encoder's .*own\.sst"
+        UserError, match=r"model\.safetensors: does not hold the encoder's .*shared\.layers\.1"
     ):
-        Finetuned(spec, sources("sst", "sts", start=first), CPU)
+        started(make_spec(("sst", "sts")), sources, tmp_path / "model.safetensors")
 
 
 def test_a_damaged_file_is_named(make_spec: Any, sources: Any, tmp_path: Path) -> None:

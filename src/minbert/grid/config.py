@@ -85,13 +85,13 @@ class Corpus(Spec):
 class Pretraining(Spec):
     """The built-in backbone: its shapes, and its pretraining by masked language modelling."""
 
-    steps: Whole = 1500
+    steps: Whole = 700
     vocabulary: Annotated[int, Field(ge=200), BeforeValidator(_no_bool)] = 2000
     layers: Whole = 4
     hidden: Whole = 128
     heads: Whole = 2
     intermediate: Whole = 512
-    batch: Whole = 64
+    batch: Whole = 32
     lr: Rate = 1e-3
 
     @model_validator(mode="after")

@@ -58,6 +58,9 @@ class TaskSpec(Spec):
 
     `pairing` and `features` are for tasks of two sentences: `cross` encodes the pair as one
     sequence; `siamese` encodes each alone and joins `features` of the embeddings u and v.
+    `start_at_prior` starts the head's output bias at the best constant prediction (mean label,
+    log odds, log class shares), so that the first steps need not bend the encoder to learn it;
+    the papers do not, and a small encoder at a high rate does not survive without.
     """
 
     pooling: str = "cls"
@@ -67,6 +70,7 @@ class TaskSpec(Spec):
     loss: str
     weight: Positive = 1.0
     batch_size: Count = 16
+    start_at_prior: bool = False
     trained: bool = True
 
     @field_validator("pooling")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +49,11 @@ class Finetuned:
 
     def _start_from(self, state: dict[str, Tensor], where: Path) -> None:
         ours = self.module.state_dict()
+        # What one encoder for all tasks has learnt starts each task's own copy.
+        for name in ours:
+            whole = re.sub(r"^encoder\.own\.[^.]+\.", "encoder.shared.", name)
+            if name not in state and whole in state:
+                state = {**state, name: state[whole]}
         fits = {k: v for k, v in state.items() if k in ours and ours[k].shape == v.shape}
         missing = [k for k in ours if k.startswith("encoder.") and k not in fits]
         if missing and any(k.startswith("encoder.") for k in state):

@@ -75,6 +75,11 @@ class Loop:
         for task in spec.ordered_tasks:
             if learner.size(task, "dev") == 0:
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
+        for task in spec.trained_tasks:
+            if spec.tasks[task].start_at_prior:
+                labels = learner.labels(task, "train")
+                constant = self.losses[task].constant(labels, TASKS[task].classes)
+                learner.module.get_submodule(f"heads.{task}").start_at(constant)  # type: ignore[operator]
         self.sampler: EpochSampler = load_part("sampler", spec.sampler.name)(
             spec, sizes, torch.Generator().manual_seed(seed * 2 + 1)
         )

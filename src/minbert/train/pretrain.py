@@ -1,12 +1,15 @@
-"""The built-in backbone: a small BERT, pretrained by masked language modelling on the corpus."""
+"""The built-in backbone: a small BERT, pretrained on the corpus as BERT was."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,6 +19,7 @@ from minbert.data.corpus import pretraining_text
 from minbert.grid.architecture import Architecture
 from minbert.grid.config import Pretraining
 from minbert.grid.spec import Dropout
+from minbert.model.mimetic import mimetic
 from minbert.model.mlm import MaskedLanguageModel
 from minbert.model.weights import save_weights
 from minbert.train.device import choose_device
@@ -25,8 +29,28 @@ from minbert.train.schedules.linear import linear
 ITEMS = 24_000
 """Texts drawn for pretraining; later passes see them again with other masks."""
 
+PAIRS_ALONE = 0.4
+"""The share of steps on next sentences alone. Words to guess, from the first step on, undo the
+matching of words that attention starts with; once it is of use, it stays."""
+
 MASKED = 0.15
 """The share of tokens that are predicted (Devlin et al., 2019, section 3.1)."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Pretraining text as sequences: `texts` as written, then `swapped`, pairs of strangers.
+
+    `pairs` [P] are the rows of the pairs; row `strangers[i]` is pair i's first sentence with a
+    second one from elsewhere. `words` is the size of the vocabulary, `mask` the mask's id.
+    """
+
+    sequences: Sequences
+    texts: int
+    pairs: np.ndarray
+    strangers: np.ndarray
+    words: int
+    mask: int
 
 
 def pretrain(
@@ -34,39 +58,36 @@ def pretrain(
 ) -> None:
     """Pretrain on the corpus's unlabelled text; write a backbone folder to `out`.
 
-    Pairs are encoded as one sequence with two token types, as the tasks' cross encoding does.
-    Dropout is left out: the model is small and sees most texts few times.
+    Masked language modelling and next-sentence prediction, as BERT has them (Devlin et al., 2019,
+    section 3.1): half of the pairs get a second sentence from elsewhere, which the pooler is to
+    tell. Attention starts as `mimetic` draws it, and pairs come before words. Dropout is left
+    out: the model is small and sees most texts few times.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     place = choose_device(device)
-    sequences, words, mask = _read(tokenizer, seed, place)
+    text = _read(tokenizer, seed, place)
     architecture = Architecture(
-        vocab_size=words,
+        vocab_size=text.words,
         hidden=settings.hidden,
         layers=settings.layers,
         heads=settings.heads,
         intermediate=settings.intermediate,
         positions=512,
     )
-    model = MaskedLanguageModel(architecture, Dropout(hidden=0.0, attention=0.0)).to(place)
+    model = MaskedLanguageModel(architecture, Dropout(hidden=0.0, attention=0.0))
+    mimetic(model.encoder)
+    model.to(place)
     optimiser = torch.optim.AdamW(
         model.parameters(), lr=settings.lr, weight_decay=0.01, betas=(0.9, 0.98), fused=True
     )
     schedule = linear(optimiser, settings.steps, 0.06)
     generator = torch.Generator().manual_seed(seed)
+    alone = round(PAIRS_ALONE * settings.steps)
     progress = Progress("pretraining")
     progress.start(settings.steps)
-    waiting: list[int] = []
-    for _ in range(settings.steps):
-        if len(waiting) < settings.batch:
-            waiting += torch.randperm(len(sequences), generator=generator).tolist()
-        rows, waiting = waiting[: settings.batch], waiting[settings.batch :]
-        batch = sequences.pack(np.array(rows))
-        tokens, places = mask_tokens(batch.tokens, words, mask, generator)
-        labels = batch.tokens[places]
-        batch.tokens = tokens
-        loss = F.cross_entropy(model(batch, places), labels)
+    for step, (rows, follows) in enumerate(_batches(text, settings, generator)):
+        loss = _loss(model, text, rows, follows.to(place), generator, step >= alone)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -79,6 +100,46 @@ def pretrain(
     write_json(out / "config.json", architecture.model_dump())
     with whole(out / "tokenizer.json") as temporary:
         shutil.copyfile(tokenizer, temporary)
+
+
+def _loss(
+    model: MaskedLanguageModel,
+    text: Text,
+    rows: np.ndarray,
+    follows: Tensor,
+    generator: torch.Generator,
+    words: bool,
+) -> Tensor:
+    """Return the next-sentence loss of `rows`, with the masked-word loss added if `words`."""
+    batch = text.sequences.pack(rows)
+    original = batch.tokens
+    places = torch.zeros(0, dtype=torch.int64, device=original.device)
+    if words:
+        batch.tokens, places = mask_tokens(original, text.words, text.mask, generator)
+    logits, next_logits = model(batch, places)
+    pairs = ~follows.isnan()
+    found = F.binary_cross_entropy_with_logits(next_logits[pairs], follows[pairs], reduction="sum")
+    loss = found / pairs.sum().clamp(min=1)
+    return loss + F.cross_entropy(logits, original[places]) if words else loss
+
+
+def _batches(
+    text: Text, settings: Pretraining, generator: torch.Generator
+) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """Yield each step's rows [B], and for each 1 if it is as written, 0 if not, NaN if no pair."""
+    stranger = dict(zip(text.pairs.tolist(), text.strangers.tolist(), strict=True))
+    waiting: list[int] = []
+    for _ in range(settings.steps):
+        if len(waiting) < settings.batch:
+            waiting += torch.randperm(text.texts, generator=generator).tolist()
+        rows, waiting = waiting[: settings.batch], waiting[settings.batch :]
+        keep = (torch.rand(len(rows), generator=generator) < 0.5).tolist()
+        found = [row if k else stranger.get(row, row) for row, k in zip(rows, keep, strict=True)]
+        follows = [
+            float("nan") if row not in stranger else float(k)
+            for row, k in zip(rows, keep, strict=True)
+        ]
+        yield np.array(found), torch.tensor(follows)
 
 
 def mask_tokens(
@@ -102,9 +163,7 @@ def mask_tokens(
     return hidden, chosen.nonzero().squeeze(-1)
 
 
-def _read(tokenizer: Path, seed: int, device: torch.device) -> tuple[Sequences, int, int]:
-    from tokenizers import Tokenizer
-
+def _read(tokenizer: Path, seed: int, device: torch.device) -> Text:
     loaded = Tokenizer.from_file(str(tokenizer))
     special = SpecialTokens(loaded.token_to_id("[CLS]"), loaded.token_to_id("[SEP]"))
     items = pretraining_text(seed, ITEMS)
@@ -114,6 +173,30 @@ def _read(tokenizer: Path, seed: int, device: torch.device) -> tuple[Sequences, 
         [np.array(e.ids, np.int32) for e in loaded.encode_batch(texts, add_special_tokens=False)]
         for texts in (firsts, seconds)
     )
+    pairs, partners = _strangers(seconds)
     framed = [frame(a, b, special, 512) for a, b in zip(one, two, strict=True)]
-    sequences = Sequences([row for row, _ in framed], [n for _, n in framed], device)
-    return sequences, loaded.get_vocab_size(), loaded.token_to_id("[MASK]")
+    framed += [frame(one[a], two[b], special, 512) for a, b in zip(pairs, partners, strict=True)]
+    return Text(
+        Sequences([row for row, _ in framed], [n for _, n in framed], device),
+        len(items),
+        np.array(pairs),
+        np.arange(len(pairs)) + len(items),
+        loaded.get_vocab_size(),
+        loaded.token_to_id("[MASK]"),
+    )
+
+
+def _strangers(seconds: list[str]) -> tuple[list[int], list[int]]:
+    """Return the items that are pairs, and for each another one that ends in the same character.
+
+    A question follows a question and a statement a statement, so that the form does not tell.
+    """
+    alike: dict[str, list[int]] = {}
+    for item, second in enumerate(seconds):
+        if second:
+            alike.setdefault(second[-1], []).append(item)
+    pairs, partners = [], []
+    for group in alike.values():
+        pairs += group
+        partners += group[1:] + group[:1]
+    return pairs, partners

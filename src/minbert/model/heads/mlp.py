@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from minbert.grid.spec import Head
@@ -22,6 +23,11 @@ class MLPHead(nn.Module):
         sizes = [in_features, *[head.width] * (head.depth - 1), out_features]
         self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.dropout = nn.Dropout(head.dropout)
+
+    @torch.no_grad()
+    def start_at(self, output: Tensor) -> None:
+        """Set the last bias, so that the output starts around `output` [out_features]."""
+        cast(nn.Linear, self.linears[-1]).bias.copy_(output)
 
     def forward(self, embedding: Tensor) -> Tensor:
         *inside, last = self.linears

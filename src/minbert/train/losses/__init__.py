@@ -17,6 +17,10 @@ class Loss(Protocol):
         """Return the scalar mean over the batch."""
         ...
 
+    def constant(self, label: Tensor, classes: int) -> Tensor:
+        """Return [classes]: the output that, given for all of `label` [N], has the least loss."""
+        ...
+
     def scores(self, output: Tensor) -> Tensor:
         """Return [B, n]: class probabilities, the probability of 1, or the value itself."""
         ...

@@ -13,6 +13,11 @@ class BinaryCrossEntropy:
         """Mean over the batch; `output` [B, 1] logits, `label` [B] in {0, 1}."""
         return F.binary_cross_entropy_with_logits(output.float().squeeze(-1), label)
 
+    def constant(self, label: Tensor, classes: int) -> Tensor:
+        """Logarithm of the odds of 1, [1]; each label counts as seen at least once."""
+        share = label.mean().clamp(1 / len(label), 1 - 1 / len(label))
+        return share.logit().reshape(1)
+
     def scores(self, output: Tensor) -> Tensor:
         """The probability of 1, [B, 1]."""
         return output.float().sigmoid()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -12,6 +13,11 @@ class CrossEntropy:
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
         """Mean over the batch of -log p(label); `output` [B, C], `label` [B] whole numbers."""
         return F.cross_entropy(output.float(), label.long())
+
+    def constant(self, label: Tensor, classes: int) -> Tensor:
+        """Logarithms of the class shares [C]; a class that never comes counts as seen once."""
+        counts = torch.bincount(label.long(), minlength=classes).clamp(min=1)
+        return (counts / counts.sum()).log()
 
     def scores(self, output: Tensor) -> Tensor:
         """Class probabilities [B, C]."""

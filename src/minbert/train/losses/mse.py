@@ -13,6 +13,10 @@ class MeanSquaredError:
         """Mean over the batch of (output - label)^2; `output` [B, 1], `label` [B] real."""
         return F.mse_loss(output.float().squeeze(-1), label)
 
+    def constant(self, label: Tensor, classes: int) -> Tensor:
+        """The mean label, [1]."""
+        return label.mean().reshape(1)
+
     def scores(self, output: Tensor) -> Tensor:
         """The value, [B, 1]."""
         return output.float()

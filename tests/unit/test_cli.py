@@ -1,0 +1,57 @@
+"""The command line: help, errors, and the steps by name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minbert import __version__
+from minbert.cli import STEP_HELP, main
+from minbert.steps import STEPS
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return what a command prints; it must end well."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "--help")
+    assert set(STEP_HELP) == set(STEPS)
+    for command in (*STEP_HELP, "plan", "ui", "follow", "publish"):
+        assert re.search(rf"(?m)^ +{command}\b", text), command
+    assert "snakemake --cores N all" in text
+
+
+def test_help_of_training(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "train", "--help")
+    for word in ("key", "--seed", "--results", "--threads", "16 hex digits"):
+        assert word in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "--version") == f"minbert {__version__}\n"
+
+
+def test_a_user_error_has_no_traceback(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--directory", str(tmp_path / "none")])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("minbert: ") and "config.yaml" in told
+
+
+def test_plan_starts_without_heavy_imports() -> None:
+    code = (
+        "import sys, minbert.cli, minbert.grid.show; "
+        "print(sorted({'torch', 'mlflow', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules)))"
+    )
+    words = [sys.executable, "-c", code]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"

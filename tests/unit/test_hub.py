@@ -1,0 +1,52 @@
+"""Backbones from the hub: what is asked for, and what is said when it cannot be had."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from minbert.common.errors import UserError
+from minbert.data.hub import download
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_pinned_safe_files_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {}
+
+    def snapshot(name: str, **words: Any) -> str:
+        asked.update(words, name=name)
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    assert download("owner/name", REVISION) == tmp_path
+    assert (asked["name"], asked["revision"]) == ("owner/name", REVISION)
+
+    def wanted(file: str) -> bool:
+        return any(fnmatch.fnmatch(file, pattern) for pattern in asked["allow_patterns"])
+
+    assert all(map(wanted, ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json")))
+    assert not any(map(wanted, ("pytorch_model.bin", "model.pkl", "tf_model.h5")))
+
+
+@pytest.mark.parametrize(
+    "error", [LocalEntryNotFoundError("no connection\nmore"), OSError("refused"), ValueError()]
+)
+def test_both_ways_out_are_named(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def snapshot(name: str, **words: Any) -> str:
+        raise error
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    with pytest.raises(UserError) as told:
+        download("owner/name", REVISION)
+    text = str(told.value)
+    reason = str(error).partition("\n")[0] or "ValueError"
+    assert f"'owner/name' at 0123456789ab could not be had from the Hugging Face hub ({reason}" in (
+        text
+    )
+    assert "set `backbone` to their folder" in text and "`backbone: builtin`" in text

@@ -1,0 +1,184 @@
+"""The plan: what its nodes are called, what is written of them, what they cost."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.common.files import read_json, write_json, write_text
+from minbert.grid.estimate import Costs
+from minbert.grid.node import Need, Node, canonical, description_path
+from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.published import read_published
+from minbert.grid.resolve import StageRef
+from minbert.grid.show import plan_text
+
+REPOSITORY = Path(__file__).parents[2]
+GRID = Path("workflow/grids/hybrid-bert.yaml")
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Return a folder with the grid and the published figures."""
+    for name in (GRID, PUBLISHED):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, tmp_path / name)
+    return tmp_path
+
+
+def plan(base: Path, **config: Any) -> Plan:
+    """Return the plan of the built-in data and backbone."""
+    values = {"grids": "hybrid-bert", "data": "builtin", "backbone": "builtin"}
+    return Plan.load({**values, "results": str(base / "results"), **config}, base)
+
+
+def key(made: Plan, variant: str) -> str:
+    """Return the training key of a variant."""
+    return made.train(StageRef("hybrid-bert", variant, "main")).key
+
+
+def change(base: Path, old: str, new: str) -> None:
+    """Replace the first `old` in the grid."""
+    text = (base / GRID).read_text(encoding="utf-8")
+    assert old in text
+    (base / GRID).write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def finish(made: Plan, variant: str, seed: int = 0, seconds: float = 30.0) -> None:
+    """Leave what a finished training leaves, but its weights."""
+    node = made.train(StageRef("hybrid-bert", variant, "main"))
+    folder = node.folder(made.root, seed)
+    write_json(folder / "run.json", {"outcome": {"seconds": seconds}})
+    for name in ("history.parquet", "predictions.parquet"):
+        write_text(folder / name, "")
+
+
+def test_keys_do_not_depend_on_the_order_of_words() -> None:
+    assert canonical({"b": 1, "a": [1.5, None]}) == canonical({"a": [1.5, None], "b": 1})
+    one = Node("data", {"a": 1, "b": 2}, ("minbert.data.tokenise",))
+    assert one.key == Node("data", {"b": 2, "a": 1}, ("minbert.data.tokenise",)).key
+    assert one.key != Node("data", {"b": 2, "a": 3}, ("minbert.data.tokenise",)).key
+    assert re.fullmatch("[0-9a-f]{16}", one.key)
+
+
+def test_a_need_that_does_not_count_is_in_no_key() -> None:
+    raw = Node("fetch", {"name": "x.csv", "checksum": "sha256:0"}, ())
+    alone = Node("data", {}, ("minbert.data.course",))
+    assert alone.key == Node("data", {}, alone.roots, {"x": Need(raw, "x.csv", counts=False)}).key
+    assert alone.key != Node("data", {}, alone.roots, {"x": Need(raw, "x.csv")}).key
+
+
+def test_seeds_devices_and_labels_are_in_no_training_key(base: Path) -> None:
+    first = plan(base)
+    change(base, "label: 1-bert", "label: one encoder")
+    looks = {"seeds": [0, 3], "device": "cuda", "precision": "bf16", "threads": 7}
+    second = plan(base, **looks, keep_weights=False, tracking={"enabled": False})
+    assert list(first.owners) == list(second.owners)
+    assert len(list(second.runs())) == 2 * len(list(first.runs()))
+    assert first.stamp != second.stamp
+
+
+def test_what_is_trained_is_in_the_key(base: Path) -> None:
+    first = key(plan(base), "1-bert")
+    assert first != key(plan(base, scale={"learning_rate": 2}), "1-bert")
+    assert first != key(plan(base, corpus={"seed": 5}), "1-bert")
+    assert first != key(plan(base, pretraining={"steps": 7}), "1-bert")
+    assert first == key(plan(base, scale={"learning_rate": 1.0}), "1-bert")
+
+
+def test_descriptions_follow_what_is_in_no_key(base: Path) -> None:
+    first = plan(base, device="cpu")
+    first.write()
+    path = description_path(first.root, "train", key(first, "1-bert"))
+    written = path.stat().st_mtime_ns
+    plan(base, device="cpu").write()
+    assert path.stat().st_mtime_ns == written
+    plan(base, device="cuda:2").write()
+    assert read_json(path)["extra"]["device"] == "cuda:2"
+    assert read_json(path)["title"] == "1-bert . sst+para+sts"
+
+
+def test_products_are_published_from_keyed_paths(base: Path) -> None:
+    made = plan(base)
+    table = made.products["tables/hybrid-bert.md"]
+    assert table == made.root / "store" / "table" / made.outputs["hybrid-bert"].table.key / (
+        "table.md"
+    )
+    assert "figures/hybrid-bert/multitask-loss.png" in made.products
+    assert made.mark.parent == made.listing.parent
+    assert made.inputs("table", table.parent.name) == {"scores": str(made.scores[0])}
+
+
+def test_a_node_that_is_not_planned_is_refused(base: Path) -> None:
+    with pytest.raises(UserError, match="asks for no train with key 0000000000000000"):
+        plan(base).node("train", "0" * 16)
+
+
+def test_parameters_are_counted_here_and_at_bert_base(base: Path) -> None:
+    made = plan(base)
+    variants = made.grids[0].variants
+    for name in variants:
+        here, there = made.parameters(variants[name]), made.parameters(variants[name], True)
+        assert here is not None and there is not None and here < there
+    notes = made.outputs["hybrid-bert"].table.spec["footnotes"]
+    assert any("hybrid-bert over those of 3-bert" in n and "59.7% at BERT-base" in n for n in notes)
+
+
+def test_the_plan_says_why(base: Path) -> None:
+    first = plan(base)
+    first.write()
+    assert "has never run" in plan_text(first)
+    for variant in first.grids[0].variants:
+        finish(first, variant)
+    assert "5 training jobs, 0 to run" in plan_text(first)
+    assert "30 s" in plan_text(first) and "est." not in plan_text(first)
+
+    change(base, "      lr: 1e-5", "      lr: 3e-5")
+    told = plan_text(plan(base, seeds=[0, 1]))
+    assert "0 of 2 seeds" in told
+    assert "optimiser.lr: 1e-05 -> 3e-05" in told
+    assert "10 training jobs, 10 to run" in told
+    finish(plan(base), "1-bert")
+    assert "seeds 1 have not run" in plan_text(plan(base, seeds=[0, 1]))
+
+
+def test_the_plan_says_which_files_are_others(base: Path) -> None:
+    first = plan(base)
+    first.write()
+    finish(first, "1-bert")
+    told = plan_text(plan(base, corpus={"seed": 4}))
+    assert "tokens.sst is another" in told
+
+
+def test_costs_are_measured_where_they_can_be(base: Path) -> None:
+    made = plan(base)
+    node = made.train(StageRef("hybrid-bert", "1-bert", "main"))
+    guess = Costs(made).of(node)
+    assert not guess.measured and guess.seconds > 0
+    finish(made, "1-bert", seconds=40)
+    finish(made, "1-bert", seed=1, seconds=50)
+    measured = Costs(made).of(node)
+    assert measured.measured and measured.seconds == 45
+    other = made.train(StageRef("hybrid-bert", "3-bert", "main"))
+    longer = made.train(StageRef("hybrid-bert", "hybrid-bert-40", "main"))
+    costs = Costs(made)
+    assert costs.of(other).seconds == pytest.approx(45, rel=0.03)
+    assert 1.8 * 45 < costs.of(longer).seconds < 2.2 * 45
+
+
+def test_published_figures_are_read_or_refused(base: Path) -> None:
+    rows = read_published(base / PUBLISHED)
+    (hybrid,) = [r for r in rows if r.paper == "hybrid-bert" and r.variant == "hybrid-bert"]
+    assert hybrid.figures["sst"] == 0.510 and hybrid.figures["other"] is None
+    text = (base / PUBLISHED).read_text(encoding="utf-8")
+    (base / PUBLISHED).write_text(text.replace("0.510", "o.510"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"published\.csv, line 5: .*o\.510"):
+        read_published(base / PUBLISHED)
+    (base / PUBLISHED).write_text(text.replace("overall", "total", 1), encoding="utf-8")
+    with pytest.raises(UserError, match=r"its columns are .*'total'"):
+        read_published(base / PUBLISHED)

@@ -1,0 +1,41 @@
+"""Tables and figures under plain names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from minbert.common.files import write_json, write_text
+from minbert.evaluate.publish import publish, published_path
+
+
+def listed(root: Path, stamp: str, text: str) -> None:
+    """Write two papers' products, and list them under a stamp."""
+    sources = {}
+    scores = []
+    for paper in ("one", "two"):
+        keyed = root / "store" / "table" / f"{stamp}{paper}"
+        write_text(keyed / "table.md", f"{text} {paper}")
+        pq.write_table(pa.table({"paper": [paper], "value": [0.5]}), keyed / "scores.parquet")
+        sources[f"tables/{paper}.md"] = str(keyed / "table.md")
+        scores.append(str(keyed / "scores.parquet"))
+    write_json(published_path(root, stamp), {"products": sources, "scores": scores})
+
+
+def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
+    for stamp in ("first", "second"):
+        listed(tmp_path, stamp, stamp)
+    marks = tmp_path / "store" / "published"
+    for stamp in ("first", "second", "first"):
+        publish(tmp_path, stamp)
+        assert (tmp_path / "tables" / "two.md").read_text("utf-8") == f"{stamp} two"
+        assert [mark.name for mark in marks.glob("*.done")] == [f"{stamp}.done"]
+
+
+def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:
+    listed(tmp_path, "stamp", "")
+    publish(tmp_path, "stamp")
+    joined = pq.read_table(tmp_path / "tables" / "scores.parquet")
+    assert joined.column("paper").to_pylist() == ["one", "two"]

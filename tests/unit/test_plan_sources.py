@@ -1,0 +1,138 @@
+"""The first nodes: what data and backbones are called, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.common.files import write_json
+from minbert.data import course
+from minbert.data.identity import git_blob
+from minbert.data.lmrd import LMRD_URL
+from minbert.grid.config import load_config
+from minbert.grid.sources import Sources
+
+URL = "http://localhost:1/data"
+BERT = {
+    "model_type": "bert",
+    "vocab_size": 100,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with small course files, which are those that are pinned."""
+    place = tmp_path / "course"
+    place.mkdir()
+    pinned = {}
+    for task, files in course.COURSE_FILES.items():
+        for name, _ in files.values():
+            (place / name).write_text(f"the rows of {name}\n", encoding="utf-8")
+        pinned[task] = {
+            split: (name, f"git:{git_blob(place / name)}") for split, (name, _) in files.items()
+        }
+    monkeypatch.setattr(course, "COURSE_FILES", pinned)
+    return place
+
+
+def sources(root: Path, **config: Any) -> Sources:
+    """Return the sources of a configuration with the built-in backbone."""
+    values = {"grids": "hybrid-bert", "backbone": "builtin", "data": "real", **config}
+    return Sources(load_config(values), root)
+
+
+def test_the_same_files_have_one_key_wherever_they_come_from(folder: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(folder, moved)
+    places = [str(folder), str(moved), URL, URL + "/"]
+    made = [sources(tmp_path, course=place) for place in places]
+    for task in ("sst", "para", "sts", "cfimdb"):
+        assert len({each.data(task).key for each in made}) == 1
+        assert len({each.tokens(task).key for each in made}) == 1
+    fetched = made[2].data("sst").needs["train"].node
+    assert fetched.kind == "fetch"
+    assert fetched.extra["url"] == f"{URL}/ids-sst-train.csv"
+    assert fetched.spec["checksum"] == f"git:{git_blob(folder / 'ids-sst-train.csv')}"
+
+
+def test_one_changed_file_changes_its_task_alone(folder: Path, tmp_path: Path) -> None:
+    before = sources(tmp_path, course=str(folder))
+    keys = {task: before.data(task).key for task in ("sst", "para")}
+    (folder / "quora-dev.csv").write_text("other rows\n", encoding="utf-8")
+    after = sources(tmp_path, course=str(folder))
+    assert after.data("sst").key == keys["sst"]
+    assert after.data("para").key != keys["para"]
+
+
+def test_the_builtin_corpus_is_named_by_seed_and_sizes(tmp_path: Path) -> None:
+    def key(**corpus: Any) -> str:
+        return sources(tmp_path, data="builtin", corpus=corpus).data("sst").key
+
+    small = {"sizes": {"sts": {"train": 4, "dev": 2, "test": 2}}}
+    assert key() == key(**small)
+    assert key() != key(seed=1)
+    assert key() != key(sizes={"sst": {"train": 4, "dev": 2, "test": 2}})
+
+
+def test_reviews_from_elsewhere_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"only https://.* has a known checksum.*give its path"):
+        sources(tmp_path, lmrd="https://example.org/reviews.tar.gz").data("lmrd")
+    with pytest.raises(UserError, match="there is no such file or folder"):
+        sources(tmp_path, lmrd=str(tmp_path / "none")).data("lmrd")
+
+
+def test_reviews_are_fetched_or_read(tmp_path: Path) -> None:
+    node = sources(tmp_path, lmrd=LMRD_URL).data("lmrd")
+    assert node.needs["archive"].node.extra["url"] == LMRD_URL
+    (tmp_path / "reviews").mkdir()
+    (tmp_path / "reviews" / "0_9.txt").write_text("Good.", encoding="utf-8")
+    first = sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd")
+    (tmp_path / "reviews" / "0_9.txt").write_text("Good!!", encoding="utf-8")
+    assert first.key != sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd").key
+
+
+def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    write_json(one / "config.json", BERT)
+    (one / "model.safetensors").write_bytes(b"weights")
+    shutil.copytree(one, other)
+    made = [sources(tmp_path, backbone=str(place)) for place in (one, other)]
+    assert made[0].backbone.key == made[1].backbone.key
+    assert made[0].architecture is not None and made[0].architecture.layers == 2
+    (other / "model.safetensors").write_bytes(b"others!")
+    assert made[0].backbone.key != sources(tmp_path, backbone=str(other)).backbone.key
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"backbone": "./none"}, "no such folder.*a hub name, or 'builtin'"),
+        ({"backbone": "a/b/c"}, "no such folder"),
+        ({"backbone": "bert-base-uncased", "revision": "main"}, "40 hex digits.*found 'main'"),
+        ({"backbone": "google-bert/bert-base-uncase"}, "Did you mean 'google-bert/bert-base-unc"),
+    ],
+)
+def test_backbones_that_cannot_be_are_refused(
+    config: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        sources(tmp_path, **config)
+
+
+def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"empty has no config\.json"):
+        sources(tmp_path, backbone=str(tmp_path / "empty"))

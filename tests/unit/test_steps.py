@@ -1,0 +1,65 @@
+"""What a job reads before it starts, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.common.files import read_json, write_json
+from minbert.grid.node import Need, Node, description_path
+from minbert.steps import STEPS, Job, run_step
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Node:
+    """Return a described node that needs an example table."""
+    examples = Node("data", {"source": "builtin"}, ("minbert.data.report",))
+    stage = Node("train", {"stage": 1}, ("minbert.scoring",))
+    needs = {
+        "table.sst": Need(examples, "examples.parquet"),
+        "own": Need(stage, "model.safetensors"),
+        "third": Need(stage, "history.parquet", 3),
+    }
+    node = Node("tokens", {}, ("minbert.data.tokenise",), needs)
+    for each in (node, stage):
+        write_json(description_path(tmp_path, each.kind, each.key), each.describe())
+    return node
+
+
+def test_a_job_knows_its_files(tmp_path: Path, tokens: Node) -> None:
+    job = Job.load(tmp_path, "tokens", tokens.key, 7, 1)
+    assert job.out == tmp_path / "store" / "tokens" / tokens.key
+    stage = tokens.needs["own"].node.key
+    train = tmp_path / "store" / "train" / stage
+    assert job.need("own") == train / "seed7" / "model.safetensors"
+    assert job.need("third") == train / "seed3" / "history.parquet"
+    assert list(job.needs("table")) == ["sst"]
+    assert Job.load(tmp_path, "train", stage, 2, 1).out == train / "seed2"
+
+
+def test_a_key_that_is_not_planned_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no tokens with key 00ff is planned.*`minbert plan`"):
+        run_step(tmp_path, "tokens", "00ff", None, 1)
+
+
+def test_training_without_a_seed_is_refused(tmp_path: Path, tokens: Node) -> None:
+    with pytest.raises(UserError, match="a train job needs --seed"):
+        Job.load(tmp_path, "train", tokens.needs["own"].node.key, None, 1)
+
+
+def test_changed_code_is_refused(tmp_path: Path, tokens: Node) -> None:
+    path = description_path(tmp_path, "tokens", tokens.key)
+    described: dict[str, Any] = read_json(path)
+    described["code"]["minbert.data.tokenise"] = "0" * 64
+    write_json(path, described)
+    with pytest.raises(UserError, match=r"changed since it was planned \(minbert\.data\.tokenise"):
+        Job.load(tmp_path, "tokens", tokens.key, None, 1)
+
+
+def test_every_kind_has_a_step() -> None:
+    from minbert.grid.node import OUTPUTS
+
+    assert set(STEPS) == {*OUTPUTS, "fetch"}
