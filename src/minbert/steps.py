@@ -37,7 +37,7 @@ class Job:
         if not path.exists():
             raise UserError(
                 f"no {kind} with key {key} is planned under {root} ({path} is missing); "
-                "`minbert plan` writes the descriptions and lists the keys"
+                "`snakemake -n all` writes what is planned, `minbert plan` lists the keys"
             )
         described = read_json(path)
         if kind in SEEDED and seed is None:
