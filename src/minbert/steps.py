@@ -9,76 +9,12 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from minbert.common.errors import UserError
-from minbert.common.files import read_json
 from minbert.common.process import only_one
-from minbert.grid.code import code_modules, differs
-from minbert.grid.node import SEEDED, description_path
-
-
-@dataclass(frozen=True)
-class Job:
-    """One node to make: its description, the results root, and for training its seed."""
-
-    root: Path
-    described: dict[str, Any]
-    seed: int | None
-    threads: int
-
-    @classmethod
-    def load(cls, root: Path, kind: str, key: str, seed: int | None, threads: int) -> Job:
-        """Read the description of a node; refuse if its code is not that which was planned."""
-        path = description_path(root, kind, key)
-        if not path.exists():
-            raise UserError(
-                f"no {kind} with key {key} is planned under {root} ({path} is missing); "
-                "`snakemake -n all` writes what is planned, `minbert plan` lists the keys"
-            )
-        described = read_json(path)
-        if kind in SEEDED and seed is None:
-            raise UserError(f"a {kind} job needs --seed")
-        changed = differs(described["code"], code_modules(described["roots"]))
-        if changed:
-            raise UserError(
-                f"the code of {kind} {key} has changed since it was planned "
-                f"({', '.join(changed)}): run snakemake again, which plans it anew"
-            )
-        return cls(root, described, seed, threads)
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """What decides the result."""
-        return self.described["spec"]
-
-    @property
-    def extra(self) -> dict[str, Any]:
-        """What does not: labels, paths, devices."""
-        return self.described["extra"]
-
-    @property
-    def out(self) -> Path:
-        """The folder of the node's files."""
-        folder = self.root / "store" / self.described["kind"] / self.described["key"]
-        return folder / f"seed{self.seed}" if self.described["kind"] in SEEDED else folder
-
-    def need(self, name: str) -> Path:
-        """Return the path of the file that is needed under `name`."""
-        need = self.described["needs"][name]
-        folder = self.root / "store" / need["kind"] / need["key"]
-        if need["kind"] in SEEDED:
-            folder /= f"seed{self.seed if need['seed'] is None else need['seed']}"
-        return folder / need["file"]
-
-    def needs(self, prefix: str) -> dict[str, Path]:
-        """Return {rest of name: path} for the needs whose name begins with `prefix.`."""
-        start = prefix + "."
-        names = [name for name in self.described["needs"] if name.startswith(start)]
-        return {name.removeprefix(start): self.need(name) for name in names}
+from minbert.grid.job import Job
 
 
 def fetch(job: Job) -> None:

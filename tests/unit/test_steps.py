@@ -9,8 +9,9 @@ import pytest
 
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json
+from minbert.grid.job import Job
 from minbert.grid.node import Need, Node, description_path
-from minbert.steps import STEPS, Job, run_step
+from minbert.steps import STEPS, run_step
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from minbert.grid.published import Published, read_published
 from minbert.grid.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.grid.schema import Figure
 from minbert.grid.sources import Sources
+from minbert.grid.tables import table_spec
 from minbert.grid.tasks import TASKS, task_facts
 
 PUBLISHED = Path("workflow/published.csv")
@@ -241,57 +242,13 @@ class Plan:
         self._collect(scores)
         table = Node(
             "table",
-            self._table_spec(grid),
+            table_spec(self, grid),
             ("minbert.evaluate.table",),
             {"scores": Need(scores, "scores.parquet")},
         )
         self._collect(table)
         figures = {name: self._figure(grid, name, spec) for name, spec in grid.figures.items()}
         return Outputs(scores, table, figures)
-
-    def _table_spec(self, grid: Grid) -> dict[str, Any]:
-        rows = []
-        published = [row for row in self.published if row.paper == grid.paper]
-        for row in published:
-            if row.variant in grid.variants:
-                rows.append(self._row(grid.variants[row.variant], row))
-        named = {row.variant for row in published}
-        rows += [self._row(v, None) for name, v in grid.variants.items() if name not in named]
-        return {
-            "paper": grid.paper,
-            "title": grid.title,
-            "caption": grid.description,
-            "rule": grid.overall,
-            "seeds": list(self.config.seeds),
-            "backbone": self.config.backbone,
-            "data": self.config.data,
-            "rows": rows,
-            "footnotes": self._ratio_notes(grid),
-        }
-
-    def _row(self, variant: Variant, row: Published | None) -> dict[str, Any]:
-        return {
-            "row": variant.label or (row.row if row else variant.name),
-            "variant": variant.name,
-            "split": row.split if row else "dev",
-            "published": row.figures if row else {},
-            "note": "; ".join(n for n in (row.note if row else "", variant.note or "") if n),
-            "other_task": (row.other_task or None) if row else None,
-            "parameters": self.parameters(variant),
-            "parameters_bert_base": self.parameters(variant, base_shapes=True),
-        }
-
-    def _ratio_notes(self, grid: Grid) -> list[str]:
-        notes = []
-        for pair in grid.parameter_ratios:
-            one, other = (grid.variants[name] for name in pair)
-            shares = []
-            for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
-                counts = [self.parameters(v, base_shapes) for v in (one, other)]
-                if counts[0] and counts[1]:
-                    shares.append(f"{counts[0] / counts[1]:.1%} at {where}")
-            notes.append(f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}.")
-        return notes
 
     def _figure(self, grid: Grid, name: str, spec: Figure) -> Node:
         needs = {}
