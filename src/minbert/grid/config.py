@@ -85,7 +85,7 @@ class Corpus(Spec):
 class Pretraining(Spec):
     """The built-in backbone: its shapes, and its pretraining by masked language modelling."""
 
-    steps: Whole = 700
+    steps: Whole = 1000
     vocabulary: Annotated[int, Field(ge=200), BeforeValidator(_no_bool)] = 2000
     layers: Whole = 4
     hidden: Whole = 128
