@@ -68,7 +68,7 @@ def vocabulary(job: Job) -> None:
 def backbone(job: Job) -> None:
     """Make a backbone folder: pretrained here, converted from a folder, or from the hub."""
     if "pretraining" in job.spec:
-        from minbert.grid.config import Pretraining
+        from minbert.grid.pretraining import Pretraining
         from minbert.train.pretrain import pretrain
 
         settings = Pretraining.model_validate(job.spec["pretraining"])

@@ -15,7 +15,7 @@ from minbert.common.progress import Progress
 from minbert.data.corpus import pretraining_text
 from minbert.data.vocabulary import train_vocabulary
 from minbert.grid.architecture import read_architecture
-from minbert.grid.config import Pretraining
+from minbert.grid.pretraining import Pretraining
 from minbert.grid.spec import Dropout
 from minbert.model.encoder import whole_encoder
 from minbert.train.pretrain import Text, _batches, _strangers, mask_tokens, pretrain

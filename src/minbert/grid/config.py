@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -18,7 +18,8 @@ from pydantic import (
 )
 
 from minbert.common.errors import UserError, nearest
-from minbert.grid.spec import Positive, Spec
+from minbert.grid.pretraining import Pretraining, Rate, Whole, no_bool
+from minbert.grid.spec import Spec
 from minbert.grid.tasks import TASKS
 from minbert.grid.yaml_loader import from_text, from_words, load_yaml, merge, scalars_from_text
 
@@ -37,12 +38,6 @@ def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str | int) else value
 
 
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("expected a number, not true or false")
-    return value
-
-
 def _seed(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
@@ -56,10 +51,6 @@ def _seeds(values: Any) -> Any:
     return [_seed(value) for value in values] if isinstance(values, list | tuple) else values
 
 
-Whole = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
-Rate = Annotated[Positive, BeforeValidator(_no_bool)]
-
-
 class Sizes(Spec):
     """Examples in each split of a task of the built-in corpus."""
 
@@ -71,7 +62,7 @@ class Sizes(Spec):
 class Corpus(Spec):
     """The built-in corpus: its seed, and its sizes where they differ from the usual ones."""
 
-    seed: Annotated[int, Field(ge=0), BeforeValidator(_no_bool)] = 0
+    seed: Annotated[int, Field(ge=0), BeforeValidator(no_bool)] = 0
     sizes: dict[str, Sizes] | None = None
 
     @field_validator("sizes")
@@ -80,25 +71,6 @@ class Corpus(Spec):
         for name in sizes or {}:
             _check_task_name(name)
         return sizes
-
-
-class Pretraining(Spec):
-    """The built-in backbone: its shapes, and its pretraining by masked language modelling."""
-
-    steps: Whole = 1000
-    vocabulary: Annotated[int, Field(ge=200), BeforeValidator(_no_bool)] = 2000
-    layers: Whole = 4
-    hidden: Whole = 128
-    heads: Whole = 2
-    intermediate: Whole = 512
-    batch: Whole = 32
-    lr: Rate = 1e-3
-
-    @model_validator(mode="after")
-    def _divisible(self) -> Self:
-        if self.hidden % self.heads:
-            raise ValueError(f"hidden ({self.hidden}) must be a multiple of heads ({self.heads})")
-        return self
 
 
 class Scale(Spec):

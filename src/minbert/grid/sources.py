@@ -175,15 +175,7 @@ class Sources:
             {"tokenizer": Need(vocabulary, "tokenizer.json")},
             {"device": self.config.device},
         )
-        shapes = Architecture(
-            vocab_size=wish.vocabulary,
-            hidden=wish.hidden,
-            layers=wish.layers,
-            heads=wish.heads,
-            intermediate=wish.intermediate,
-            positions=512,
-        )
-        return node, shapes
+        return node, wish.architecture(wish.vocabulary)
 
 
 def _pooling_root(spec: StageSpec, task: str) -> tuple[str, ...]:

@@ -16,8 +16,7 @@ from torch.nn import functional as F
 from minbert.common.files import whole, write_json
 from minbert.common.progress import Progress
 from minbert.data.corpus import pretraining_text
-from minbert.grid.architecture import Architecture
-from minbert.grid.config import Pretraining
+from minbert.grid.pretraining import Pretraining
 from minbert.grid.spec import Dropout
 from minbert.model.mimetic import mimetic
 from minbert.model.mlm import MaskedLanguageModel
@@ -67,14 +66,7 @@ def pretrain(
     torch.manual_seed(seed)
     place = choose_device(device)
     text = _read(tokenizer, seed, place)
-    architecture = Architecture(
-        vocab_size=text.words,
-        hidden=settings.hidden,
-        layers=settings.layers,
-        heads=settings.heads,
-        intermediate=settings.intermediate,
-        positions=512,
-    )
+    architecture = settings.architecture(text.words)
     model = MaskedLanguageModel(architecture, Dropout(hidden=0.0, attention=0.0))
     mimetic(model.encoder)
     model.to(place)
