@@ -157,7 +157,7 @@ def make_spec() -> SpecMaker:
                 spec.setdefault("pairing", "cross")
             specs[task] = spec
         if still:
-            stage["dropout"] = {"hidden": 0.0, "attention": 0.0}
+            stage["dropout"] = {"embedding": 0.0, "sublayer": 0.0, "attention": 0.0}
         return StageSpec.model_validate({"epochs": 1, **stage, "tasks": specs})
 
     return make

@@ -14,7 +14,7 @@ from minbert.grid.spec import Dropout
 from minbert.model.packed import Packed
 
 TINY = Architecture(vocab_size=50, hidden=12, layers=3, heads=2, intermediate=20, positions=40)
-STILL = Dropout(hidden=0.0, attention=0.0)
+STILL = Dropout(embedding=0.0, sublayer=0.0, attention=0.0)
 MIXED = (5, 17, 1, 30, 9, 17)
 
 

@@ -15,7 +15,8 @@ from minbert.cli import _parser
 from minbert.grid.config import Config, Corpus, Sizes, load_config
 from minbert.grid.node import OUTPUTS
 from minbert.grid.resolve import Grid, resolve
-from minbert.grid.spec import StageSpec, TaskSpec
+from minbert.grid.spec import StageSpec
+from minbert.grid.task_spec import TaskSpec
 from minbert.grid.yaml_loader import parse_yaml
 
 ROOT = Path(__file__).parents[2]

@@ -125,7 +125,7 @@ def test_no_gradient_crosses_from_one_row_to_another_or_to_padding() -> None:
 
 
 def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
-    encoder = tiny(Dropout(hidden=0.1, attention=0.1))
+    encoder = tiny(Dropout())
     batch = random_batch()
     assert not torch.equal(encoder(batch), encoder(batch))
     torch.manual_seed(1)
@@ -140,7 +140,7 @@ def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
 @pytest.mark.parametrize("lengths", [(4, 4), MIXED])
 def test_attention_dropout_zeroes_weights_and_keeps_their_mean(lengths: tuple[int, ...]) -> None:
     torch.manual_seed(0)
-    attention = Attention(TINY, Dropout(hidden=0.0, attention=0.5))
+    attention = Attention(TINY, Dropout(sublayer=0.0, attention=0.5))
     batch = random_batch(lengths)
     hidden = torch.randn(len(batch.tokens), TINY.hidden)
     projected = batch.padded.pad(attention.qkv(hidden))
@@ -154,7 +154,7 @@ def test_attention_dropout_zeroes_weights_and_keeps_their_mean(lengths: tuple[in
 
 
 def test_hidden_dropout_alone_leaves_attention_weights_alone() -> None:
-    attention = Attention(TINY, Dropout(hidden=0.5, attention=0.0))
+    attention = Attention(TINY, Dropout(sublayer=0.5, attention=0.0))
     batch = random_batch()
     projected = torch.randn(batch.padded.size, 3 * TINY.hidden)
     assert torch.equal(

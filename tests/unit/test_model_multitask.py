@@ -8,7 +8,8 @@ import torch
 from model_batches import STILL, TINY, one_by_one, random_batch
 from torch import nn
 
-from minbert.grid.spec import Head, StageSpec, TaskSpec
+from minbert.grid.spec import StageSpec
+from minbert.grid.task_spec import Head, TaskSpec
 from minbert.model.mimetic import mimetic
 from minbert.model.mlm import MaskedLanguageModel
 from minbert.model.multitask import MultitaskModel

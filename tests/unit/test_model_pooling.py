@@ -5,7 +5,7 @@ import torch
 from model_batches import MIXED, TINY, padded_inputs, random_batch
 from torch import Tensor
 
-from minbert.grid.spec import Head
+from minbert.grid.task_spec import Head
 from minbert.model.encoder import Pooler
 from minbert.model.heads.mlp import MLPHead
 from minbert.model.packed import Packed

@@ -10,7 +10,7 @@ from pydantic import Field, StrictInt
 
 from minbert.common.errors import UserError, nearest
 from minbert.common.files import read_json
-from minbert.grid.spec import Spec
+from minbert.grid.task_spec import Spec
 
 Size = Annotated[StrictInt, Field(ge=1)]
 

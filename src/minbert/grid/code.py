@@ -17,7 +17,10 @@ import minbert
 from minbert.common.errors import UserError
 
 PACKAGE = "minbert"
-OUTSIDE = ("minbert.common", "minbert.grid.parts", "minbert.grid.spec", "minbert.grid.tasks")
+OUTSIDE = (
+    "minbert.common",
+    *(f"minbert.grid.{name}" for name in ("parts", "spec", "task_spec", "tasks")),
+)
 """What no digest covers: `common` changes no number; the list of parts only names modules, and
 those that a stage uses are among its roots, so a new part changes no other stage's digest."""
 

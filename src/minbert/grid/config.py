@@ -19,7 +19,7 @@ from pydantic import (
 
 from minbert.common.errors import UserError, nearest
 from minbert.grid.pretraining import Pretraining, Rate, Whole, no_bool
-from minbert.grid.spec import Spec
+from minbert.grid.task_spec import Spec
 from minbert.grid.tasks import TASKS
 from minbert.grid.yaml_loader import from_text, from_words, load_yaml, merge, scalars_from_text
 

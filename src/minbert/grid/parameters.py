@@ -11,7 +11,8 @@ from typing import NamedTuple, TypedDict
 
 from minbert.grid.architecture import Architecture
 from minbert.grid.depth import shared_depth
-from minbert.grid.spec import StageSpec, TaskSpec
+from minbert.grid.spec import StageSpec
+from minbert.grid.task_spec import TaskSpec
 from minbert.grid.tasks import TASKS
 
 

@@ -15,13 +15,21 @@ PARTS: dict[str, dict[str, str]] = {
     "loss": {
         "cross_entropy": "minbert.train.losses.cross_entropy:CrossEntropy",
         "binary_cross_entropy": "minbert.train.losses.binary_cross_entropy:BinaryCrossEntropy",
+        "cosine_embedding": "minbert.train.losses.cosine_embedding:CosineEmbedding",
         "mse": "minbert.train.losses.mse:MeanSquaredError",
+        "cosine_mse": "minbert.train.losses.cosine_mse:CosineSquaredError",
     },
     "sampler": {
         "unified": "minbert.train.samplers.unified:Unified",
+        "recycled": "minbert.train.samplers.recycled:Recycled",
         "sequential": "minbert.train.samplers.sequential:Sequential",
     },
     "surgery": {"pcgrad": "minbert.train.surgery.pcgrad:pcgrad"},
+    "penalty": {"smart": "minbert.train.penalties.smart:SmartPenalty"},
+    "divergence": {
+        "symmetric_kl": "minbert.train.divergences.symmetric_kl:symmetric_kl",
+        "squared_error": "minbert.train.divergences.squared_error:squared_error",
+    },
     "schedule": {
         "constant": "minbert.train.schedules.constant:constant",
         "linear": "minbert.train.schedules.linear:linear",
@@ -31,11 +39,18 @@ PARTS: dict[str, dict[str, str]] = {
     "pooling": {
         "cls": "minbert.model.pooling.cls:ClsPooling",
         "mean": "minbert.model.pooling.mean:MeanPooling",
+        "max": "minbert.model.pooling.max:MaxPooling",
     },
-    "head": {"mlp": "minbert.model.heads.mlp:MLPHead"},
+    "token_layer": {"convolution": "minbert.model.convolution:TokenConvolution"},
+    "head": {
+        "mlp": "minbert.model.heads.mlp:MLPHead",
+        "cosine": "minbert.model.heads.cosine:CosineHead",
+    },
     "trainable": {
         "all": "minbert.train.finetune:Finetuned",
         "heads": "minbert.train.cached:Cached",
+        "adapters": "minbert.train.adapters:AdapterTuned",
+        "fusion": "minbert.train.fusion:FusionTuned",
     },
     "figure": {"loss-curves": "minbert.figures.loss_curves:draw"},
 }

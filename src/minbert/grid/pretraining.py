@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Positive, Spec
+from minbert.grid.task_spec import Positive, Spec
 
 
 def no_bool(value: Any) -> Any:

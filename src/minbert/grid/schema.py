@@ -15,7 +15,8 @@ from minbert.common.errors import UserError, nearest
 from minbert.common.files import write_json
 from minbert.grid.config import Config
 from minbert.grid.parts import PARTS, part_module
-from minbert.grid.spec import Rule, Spec, StageSpec
+from minbert.grid.spec import Rule, StageSpec
+from minbert.grid.task_spec import Spec
 from minbert.grid.tasks import TASKS
 
 STRUCTURE = ("extends", "expand", "stages")

@@ -9,87 +9,31 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, model_validator
+from pydantic import Field, StrictInt, field_validator, model_validator
 
-from minbert.common.errors import UserError, nearest
 from minbert.grid.parts import part_module
+from minbert.grid.task_spec import (
+    Count,
+    NonNegative,
+    Positive,
+    Probability,
+    Spec,
+    TaskSpec,
+    check_task,
+    known_part,
+)
 from minbert.grid.tasks import TASKS
 
 Rule = Literal["normalised", "plain"]
-Probability = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[StrictInt, Field(ge=1)]
-
-
-class Spec(BaseModel):
-    """Base of all specs: unknown keys are refused, instances cannot be changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def _part(kind: str, name: str) -> str:
-    try:
-        part_module(kind, name)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    return name
-
-
-class Head(Spec):
-    """A task's head: `depth` linear layers, `width` wide inside, with dropout before each."""
-
-    name: str = "mlp"
-    depth: Annotated[StrictInt, Field(ge=1, le=8)] = 1
-    width: Count = 256
-    dropout: Probability = 0.3
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        return _part("head", name)
-
-
-Feature = Literal["u", "v", "u*v", "|u-v|"]
-
-
-class TaskSpec(Spec):
-    """How one task is encoded, headed, weighed and batched.
-
-    `pairing` and `features` are for tasks of two sentences: `cross` encodes the pair as one
-    sequence; `siamese` encodes each alone and joins `features` of the embeddings u and v.
-    `start_at_prior` starts the head's output bias at the best constant prediction (mean label,
-    log odds, log class shares), so that the first steps need not bend the encoder to learn it;
-    the papers do not, and a small encoder at a high rate does not survive without.
-    """
-
-    pooling: str = "cls"
-    pairing: Literal["siamese", "cross"] | None = None
-    features: tuple[Feature, ...] | None = None
-    head: Head = Head()
-    loss: str
-    weight: Positive = 1.0
-    batch_size: Count = 16
-    start_at_prior: bool = False
-    trained: bool = True
-
-    @field_validator("pooling")
-    @classmethod
-    def _pooling_known(cls, name: str) -> str:
-        return _part("pooling", name)
-
-    @field_validator("loss")
-    @classmethod
-    def _loss_known(cls, name: str) -> str:
-        return _part("loss", name)
 
 
 class Sampler(Spec):
     """Which batches an epoch has.
 
     `unified`: steps of one batch of each task; `examples` a task and epoch (default: as many as
-    the smallest task has). `sequential`: one pass over each task in `order`, a batch a step;
-    `examples` caps each pass.
+    the smallest task has). `recycled`: the same steps, but an epoch is one pass over the largest
+    task, or `examples` of it drawn anew, and the smaller tasks come round again. `sequential`: one
+    pass over each task in `order`, a batch a step; `examples` caps each pass.
     """
 
     name: str = "unified"
@@ -99,7 +43,7 @@ class Sampler(Spec):
     @field_validator("name")
     @classmethod
     def _known(cls, name: str) -> str:
-        return _part("sampler", name)
+        return known_part("sampler", name)
 
 
 class Schedule(Spec):
@@ -111,7 +55,7 @@ class Schedule(Spec):
     @field_validator("name")
     @classmethod
     def _known(cls, name: str) -> str:
-        return _part("schedule", name)
+        return known_part("schedule", name)
 
 
 class Optimiser(Spec):
@@ -125,35 +69,67 @@ class Optimiser(Spec):
 
 
 class Dropout(Spec):
-    """Dropout inside the encoder: on embeddings and sublayer outputs, and on attention weights."""
+    """Dropout inside the encoder: on the embeddings, the sublayers' output, attention weights."""
 
-    hidden: Probability = 0.1
+    embedding: Probability = 0.1
+    sublayer: Probability = 0.1
     attention: Probability = 0.1
 
 
-_LOSSES = {
-    "classification": {"cross_entropy"},
-    "binary": {"binary_cross_entropy"},
-    "regression": {"mse"},
-}
+class Smart(Spec):
+    """SMART's smoothness penalty (Jiang et al., 2020, section 3.1), `weight` times in the loss.
+
+    The embeddings are moved by normal noise of deviation `noise`, then `ascents` times by `step`
+    along the gradient (divided by its largest entry) of the divergence from the clean output, and
+    kept within `radius` of where they were, entry by entry. Classifiers diverge by symmetrised
+    KL; `regression` names the divergence of tasks whose label is a number.
+    """
+
+    weight: NonNegative
+    noise: Positive = 1e-5
+    step: Positive = 1e-3
+    radius: Positive = 1e-5
+    ascents: Count = 1
+    regression: str = "squared_error"
+
+    @field_validator("regression")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return known_part("divergence", name)
+
+
+class Adapter(Spec):
+    """Houlsby bottlenecks, `width` wide, two a layer (Houlsby et al., 2019, section 2.1)."""
+
+    width: Count = 64
+
+
+_FROZEN = {"heads", "adapters", "fusion"}
 
 
 class StageSpec(Spec):
     """One training job: the identity of its result, with the seed.
 
     `start` is `backbone`, an earlier stage of the same variant, or `VARIANT` / `VARIANT/STAGE`
-    of any variant. `shared_layers`: `all` (one encoder), `none` (an encoder for each task,
+    of any variant. `trainable`: `all`, `heads` (the encoder is frozen), `adapters` (bottlenecks
+    in the frozen encoder, and heads) or `fusion` (of the adapters of the stages that `fuse`
+    names, and heads). `shared_layers`: `all` (one encoder), `none` (an encoder for each task,
     embeddings apart too), a whole number k (embeddings and the first k layers shared), or a
-    fraction of the backbone's layers.
+    fraction of the backbone's layers. `reduction`: a step's loss is the weighted `sum` of its
+    tasks' losses, or that divided by the number of tasks (`mean`).
     """
 
     start: str = "backbone"
     tasks: dict[str, TaskSpec] = Field(min_length=1)
     trainable: str = "all"
+    adapter: Adapter | None = None
+    fuse: tuple[str, ...] | None = None
     shared_layers: StrictInt | float | Literal["all", "none"] = "all"
     dropout: Dropout = Dropout()
     sampler: Sampler = Sampler()
+    reduction: Literal["sum", "mean"] = "sum"
     surgery: str | None = None
+    smart: Smart | None = None
     optimiser: Optimiser = Optimiser()
     epochs: Count = 10
     max_length: Annotated[StrictInt, Field(ge=8, le=512)] = 512
@@ -162,12 +138,18 @@ class StageSpec(Spec):
     @field_validator("trainable")
     @classmethod
     def _trainable_known(cls, name: str) -> str:
-        return _part("trainable", name)
+        return known_part("trainable", name)
 
     @field_validator("surgery")
     @classmethod
     def _surgery_known(cls, name: str | None) -> str | None:
-        return name if name is None else _part("surgery", name)
+        return name if name is None else known_part("surgery", name)
+
+    @field_validator("smart")
+    @classmethod
+    def _smart_if_any(cls, smart: Smart | None) -> Smart | None:
+        """A weight of 0 is no penalty: the same stage as one without."""
+        return smart if smart and smart.weight else None
 
     @field_validator("shared_layers")
     @classmethod
@@ -191,7 +173,7 @@ class StageSpec(Spec):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         for name, task in self.tasks.items():
-            _check_task(name, task)
+            check_task(name, task)
         if not self.trained_tasks:
             raise ValueError("no task has 'trained: true': the stage would train nothing")
         if self.surgery and len(self.trained_tasks) < 2:
@@ -205,8 +187,7 @@ class StageSpec(Spec):
             raise ValueError(f"surgery '{self.surgery}' with a frozen encoder: none is shared")
         if self.surgery and self.sampler.name == "sequential":
             raise ValueError(f"surgery '{self.surgery}' with one task a step (sequential sampler)")
-        if self.trainable == "heads" and self.shared_layers != "all":
-            raise ValueError("'shared_layers' with 'trainable: heads': a frozen encoder is one")
+        self._check_frozen()
         if self.sampler.order is not None:
             if self.sampler.name != "sequential":
                 raise ValueError("'sampler.order' belongs to the sequential sampler")
@@ -217,31 +198,42 @@ class StageSpec(Spec):
                 )
         return self
 
+    def _check_frozen(self) -> None:
+        how = self.trainable
+        if how in _FROZEN and self.shared_layers != "all":
+            raise ValueError(f"'shared_layers' with 'trainable: {how}': a frozen encoder is one")
+        if how in {"adapters", "fusion"} and self.start != "backbone":
+            raise ValueError(f"'trainable: {how}' starts from the backbone, found '{self.start}'")
+        if how == "heads" and self.smart:
+            raise ValueError("'smart' with 'trainable: heads': its noise is for the encoder")
+        for name, task in self.tasks.items():
+            if how == "heads" and task.convolution:
+                raise ValueError(
+                    f"task '{name}': 'convolution' with 'trainable: heads': a frozen encoder's "
+                    "features are cached pooled, without their tokens"
+                )
+        if (how == "adapters") != (self.adapter is not None):
+            raise ValueError("'adapter' (its width) and 'trainable: adapters' go together")
+        if (how == "fusion") != (self.fuse is not None):
+            raise ValueError("'fuse' (stages with adapters) and 'trainable: fusion' go together")
+        if self.fuse is not None and len(set(self.fuse)) < max(2, len(self.fuse)):
+            raise ValueError(f"'fuse' names two or more different stages, found {list(self.fuse)}")
+
     def parts(self) -> dict[str, str]:
         """Return the modules of the parts this stage uses, as {`kind:name`: module}."""
         chosen = {("trainable", self.trainable), ("sampler", self.sampler.name)}
         chosen.add(("schedule", self.optimiser.schedule.name))
         if self.surgery:
             chosen.add(("surgery", self.surgery))
-        for task in self.tasks.values():
+        for name, task in self.tasks.items():
             chosen |= {("pooling", task.pooling), ("head", task.head.name), ("loss", task.loss)}
+            if task.convolution:
+                chosen.add(("token_layer", "convolution"))
+            if self.smart and task.trained:
+                chosen |= {("penalty", "smart"), ("divergence", divergence(self.smart, name))}
         return {f"{kind}:{name}": part_module(kind, name) for kind, name in sorted(chosen)}
 
 
-def _check_task(name: str, task: TaskSpec) -> None:
-    if name not in TASKS:
-        raise ValueError(f"unknown task '{name}'; known: {', '.join(TASKS)}.{nearest(name, TASKS)}")
-    known = TASKS[name]
-    if known.pair and task.pairing is None:
-        raise ValueError(f"task '{name}' has two sentences: 'pairing' must be siamese or cross")
-    if not known.pair and (task.pairing or task.features):
-        raise ValueError(f"task '{name}' has one sentence: 'pairing' and 'features' do not apply")
-    if task.pairing == "cross" and task.features:
-        raise ValueError(f"task '{name}': 'features' need two embeddings, 'pairing: cross' has one")
-    if task.pairing == "siamese" and not task.features:
-        raise ValueError(f"task '{name}': 'pairing: siamese' needs 'features', such as [u, v]")
-    if task.loss not in _LOSSES[known.kind]:
-        raise ValueError(
-            f"task '{name}' is {known.kind}: its loss is one of {sorted(_LOSSES[known.kind])}, "
-            f"not '{task.loss}'"
-        )
+def divergence(smart: Smart, task: str) -> str:
+    """Return the name of the divergence that `smart` uses for `task`."""
+    return smart.regression if TASKS[task].kind == "regression" else "symmetric_kl"

@@ -24,7 +24,7 @@ class Embeddings(nn.Module):
         self.position = nn.Embedding(arch.positions, arch.hidden)
         self.token_type = nn.Embedding(arch.types, arch.hidden)
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
-        self.dropout = nn.Dropout(dropout.hidden)
+        self.dropout = nn.Dropout(dropout.embedding)
 
     def forward(self, batch: Packed) -> Tensor:
         if batch.longest > self.position.num_embeddings:
@@ -50,7 +50,7 @@ class Attention(nn.Module):
         self.attention_dropout = dropout.attention
         self.qkv = nn.Linear(arch.hidden, 3 * arch.hidden)
         self.output = nn.Linear(arch.hidden, arch.hidden)
-        self.dropout = nn.Dropout(dropout.hidden)
+        self.dropout = nn.Dropout(dropout.sublayer)
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor, batch: Packed) -> Tensor:
@@ -82,7 +82,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(arch.hidden, arch.intermediate)
         self.output = nn.Linear(arch.intermediate, arch.hidden)
-        self.dropout = nn.Dropout(dropout.hidden)
+        self.dropout = nn.Dropout(dropout.sublayer)
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from minbert.grid.spec import Feature
+from minbert.grid.task_spec import Feature
 
 FEATURES: dict[Feature, Callable[[Tensor, Tensor], Tensor]] = {
     "u": lambda u, v: u,

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from minbert.grid.spec import Head
+from minbert.grid.task_spec import Head
 
 
 class MLPHead(nn.Module):
