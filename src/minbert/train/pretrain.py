@@ -67,7 +67,7 @@ def pretrain(
     place = choose_device(device)
     text = _read(tokenizer, seed, place)
     architecture = settings.architecture(text.words)
-    model = MaskedLanguageModel(architecture, Dropout(hidden=0.0, attention=0.0))
+    model = MaskedLanguageModel(architecture, Dropout(embedding=0.0, sublayer=0.0, attention=0.0))
     mimetic(model.encoder)
     model.to(place)
     optimiser = torch.optim.AdamW(
