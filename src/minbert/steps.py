@@ -127,6 +127,7 @@ def train(job: Job) -> None:
         job.needs("tokens"),
         job.needs("features"),
         job.need("start") if starts else None,
+        tuple(path for _, path in sorted(job.needs("adapter").items(), key=lambda n: int(n[0]))),
     )
     name = f"{job.described['title']} . s{job.seed}"
     with ExitStack() as stack:

@@ -99,7 +99,7 @@ def test_a_seed_that_is_none_is_named(bad: Any) -> None:
             "unknown task 'parra'; known: sst, para, sts, cfimdb, lmrd. Did you mean 'para'?",
         ),
         ({"override": "lr"}, "'override' is 'lr'; expected a mapping"),
-        ({"override": {"start": "x"}}, "'start' cannot be overridden"),
+        ({"override": {"start": "x"}}, "'start' cannot be set here"),
         ({"scale": "{a: 1"}, "expected ',' or '}'"),
     ],
 )

@@ -313,7 +313,7 @@ def test_the_same_name_in_two_files_of_a_paper(tmp_path: Path) -> None:
 def test_files_of_a_paper_agree_on_its_rule(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(HEAD.replace("normalised", "plain"))
     (tmp_path / "a.yaml").write_text(HEAD)
-    with pytest.raises(UserError, match=r"b\.yaml: paper 'demo' has another title or overall rule"):
+    with pytest.raises(UserError, match=r"b\.yaml: paper 'demo' has another 'overall'"):
         resolve(load_config({"grids": ["a.yaml", "b.yaml"]}), tmp_path)
 
 
@@ -322,6 +322,6 @@ def test_a_paper_needs_its_header(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         resolve(load_config({"grids": ["a.yaml"]}), tmp_path)
     text = str(error.value)
-    assert "the key 'title' is missing" in text
+    assert "'paper' is 'A b'" in text
     assert "'overall' is 'best'; expected 'normalised' or 'plain'" in text
     assert "'paper' is 'A b'; expected text that matches" in text

@@ -73,11 +73,24 @@ class Corpus(Spec):
         return sizes
 
 
-class Scale(Spec):
-    """Factors on every stage's learning rate and number of epochs, for other backbones or data."""
+class HeadScale(Spec):
+    """The factors of stages that train heads alone: on cached features an epoch costs nothing."""
 
     learning_rate: Rate = 1.0
     epochs: Rate = 1.0
+
+
+class Scale(Spec):
+    """Factors on what every stage trains, for other backbones or data.
+
+    `examples` is for samplers whose `examples` are given; the other two are not for stages that
+    train heads alone, which have their own.
+    """
+
+    learning_rate: Rate = 1.0
+    epochs: Rate = 1.0
+    examples: Rate = 1.0
+    heads: HeadScale = HeadScale()
 
 
 class Tracking(Spec):
@@ -98,14 +111,16 @@ Strings = Annotated[
     BeforeValidator(_to_list),
 ]
 FromText = BeforeValidator(from_text)
+StageKeys = Annotated[dict[str, Any], BeforeValidator(scalars_from_text)]
 
 
 class Config(Spec):
     """config.yaml. `results`, `grids` and folders are relative to the working directory.
 
     `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `backbone` is
-    `builtin`, a folder, or a hub name with its `revision`. `override` is merged into every stage
-    after its paper's settings and `scale`; in `override.tasks` the key `*` means every task.
+    `builtin`, a folder, or a hub name with its `revision`. `defaults` is what every stage has
+    where its grid says nothing else; `override` is merged into every stage after its grid's
+    settings and `scale`. In the `tasks` of both the key `*` means every task.
     """
 
     results: Annotated[str, Field(min_length=1)] = "results"
@@ -123,9 +138,8 @@ class Config(Spec):
     threads: Whole = 2
     keep_weights: bool = True
     scale: Annotated[Scale, FromText] = Scale()
-    override: Annotated[dict[str, Any], BeforeValidator(scalars_from_text)] = Field(
-        default_factory=dict
-    )
+    defaults: StageKeys = Field(default_factory=dict)
+    override: StageKeys = Field(default_factory=dict)
     tracking: Annotated[Tracking, FromText] = Tracking()
 
     @model_validator(mode="before")
@@ -142,12 +156,13 @@ class Config(Spec):
             raise ValueError(f"{twice[0]!r} is there twice; name each once")
         return values
 
-    @field_validator("override")
+    @field_validator("defaults", "override")
     @classmethod
-    def _no_start(cls, override: dict[str, Any]) -> dict[str, Any]:
-        if "start" in override:
-            raise ValueError("'start' cannot be overridden: stages would start from themselves")
-        return override
+    def _no_start(cls, keys: dict[str, Any]) -> dict[str, Any]:
+        for key in ("start", "fuse"):
+            if key in keys:
+                raise ValueError(f"'{key}' cannot be set here: stages would start from themselves")
+        return keys
 
 
 def _check_task_name(name: str) -> None:

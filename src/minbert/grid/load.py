@@ -5,7 +5,6 @@ What comes out is one mapping a stage, checked for its keys and names; `resolve`
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,8 @@ from typing import Any
 
 from minbert.common.errors import UserError, nearest
 from minbert.grid.config import validated
-from minbert.grid.schema import STRUCTURE, Figure, GridFile, Looks, unknown_keys
+from minbert.grid.expand import expansions, with_setting
+from minbert.grid.schema import CHOICE, STRUCTURE, Figure, GridFile, Looks, unknown_keys
 from minbert.grid.spec import StageSpec
 from minbert.grid.yaml_loader import load_yaml, merge
 
@@ -60,16 +60,11 @@ def load_grids(paths: Iterable[Path]) -> list[RawGrid]:
     Raises `UserError` naming file, variant and key for what is unknown, there twice, cyclic, or
     of the wrong shape.
     """
-    grids: dict[str, RawGrid] = {}
+    files = [(path, validated(GridFile, load_yaml(path), str(path))) for path in paths]
+    grids = {file.paper: _head(file.paper, files) for _, file in files}
     bodies: dict[str, dict[str, _Body]] = {}
-    for path in paths:
-        file = validated(GridFile, load_yaml(path), str(path))
-        grid = grids.setdefault(file.paper, RawGrid(file, path))
-        if (file.title, file.overall) != (grid.head.title, grid.head.overall):
-            raise UserError(
-                f"{path}: paper '{file.paper}' has another title or overall rule in {grid.path}; "
-                "make them the same, or name another paper"
-            )
+    for path, file in files:
+        grid = grids[file.paper]
         known = bodies.setdefault(file.paper, {})
         for name, body in _bodies(file, path):
             if name in known:
@@ -88,6 +83,24 @@ def load_grids(paths: Iterable[Path]) -> list[RawGrid]:
     return list(grids.values())
 
 
+def _head(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
+    """Return the grid of the file that gives the paper's title and rule; others may leave them."""
+    of_paper = [(path, file) for path, file in files if file.paper == paper]
+    path, head = next((f for f in of_paper if f[1].title), of_paper[0])
+    for key in ("title", "overall"):
+        if key not in head.model_fields_set:
+            raise UserError(f"{path}: the key '{key}' is missing; no file of '{paper}' gives it")
+    for other, file in of_paper:
+        for key in ("title", "overall", "description"):
+            said, first = getattr(file, key), getattr(head, key)
+            if key in file.model_fields_set and said != first:
+                raise UserError(
+                    f"{other}: paper '{paper}' has another '{key}' in {path}: {first!r}; "
+                    "leave it out here, or name another paper"
+                )
+    return RawGrid(head, path)
+
+
 def _bodies(file: GridFile, path: Path) -> Iterator[tuple[str, _Body]]:
     for name, values in file.templates.items():
         body = _Body(f"{path}: template '{name}'", path, True, values)
@@ -98,7 +111,7 @@ def _bodies(file: GridFile, path: Path) -> Iterator[tuple[str, _Body]]:
     for pattern, values in file.variants.items():
         where = f"{path}: variant '{pattern}'"
         _check_keys(_Body(where, path, False, values))
-        for name, own, settings in _expand(pattern, values, where):
+        for name, own, settings in expansions(pattern, values, where):
             body = _Body(f"{path}: variant '{name}'", path, False, own, settings)
             _check_name(name, body.where)
             yield name, body
@@ -129,70 +142,10 @@ def _check_keys(body: _Body) -> None:
             problems.append(f"stage {number}: expected a mapping with a 'name', found {stage!r}")
             continue
         _check_name(stage["name"], f"{body.where}, stage '{stage['name']}'")
-        rest = {key: value for key, value in stage.items() if key != "name"}
+        rest = {key: value for key, value in stage.items() if key not in ("name", *CHOICE)}
         problems += unknown_keys(rest, StageSpec, f"stages.{stage['name']}.")
     if problems:
         raise UserError("\n".join(f"{body.where}: {problem}" for problem in problems))
-
-
-def _expand(
-    pattern: str, values: dict[str, Any], where: str
-) -> Iterator[tuple[str, dict[str, Any], tuple[tuple[str, Any], ...]]]:
-    """Yield (name, own keys, settings) for each combination of the values of `expand`."""
-    own = {key: value for key, value in values.items() if key != "expand"}
-    axes = values.get("expand") or {}
-    if not isinstance(axes, Mapping):
-        raise UserError(f"{where}: 'expand' is a mapping of keys to values, found {axes!r}")
-    words = [path.rpartition(".")[2] for path in axes]
-    placeholders = re.findall(r"\{(.*?)\}", pattern)
-    if sorted(words) != sorted(set(placeholders)):
-        wanted = ", ".join(f"{{{word}}}" for word in words) or "no placeholder"
-        raise UserError(
-            f"{where}: the name must hold {wanted}, one for the last word of each key of 'expand' "
-            f"(all different), found {', '.join(placeholders) or 'none'}"
-        )
-    options: list[list[tuple[str, Any]]] = []
-    for path, choices in axes.items():
-        if not isinstance(choices, list | Mapping) or not choices:
-            raise UserError(
-                f"{where}: 'expand.{path}' is {choices!r}; expected a list of values, or a "
-                "mapping of words for the name to values"
-            )
-        if path.partition(".")[0] != "stages":
-            for problem in unknown_keys(_nested(path, {}), StageSpec):
-                raise UserError(f"{where}: 'expand': {problem}")
-        pairs = (
-            choices.items() if isinstance(choices, Mapping) else ((_word(c), c) for c in choices)
-        )
-        options.append(list(pairs))
-    for combination in itertools.product(*options):
-        spelt = dict(zip(words, (word for word, _ in combination), strict=True))
-        named = {
-            key: _fill(value, spelt) if key in Looks.model_fields else value
-            for key, value in own.items()
-        }
-        settings = zip(axes, (value for _, value in combination), strict=True)
-        yield _fill(pattern, spelt), named, tuple(settings)
-
-
-def _fill(value: Any, spelt: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        for word, text in spelt.items():
-            value = value.replace(f"{{{word}}}", text)
-    return value
-
-
-def _word(value: Any) -> str:
-    """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
-    if isinstance(value, float):
-        mantissa, _, exponent = f"{value:e}".partition("e")
-        small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
-        return small if abs(value) < 1e-3 and value else f"{value:g}"
-    if isinstance(value, list):
-        return "-".join(_word(each) for each in value)
-    return str(value)
 
 
 def _flatten_all(grid: RawGrid, bodies: Mapping[str, _Body]) -> None:
@@ -203,9 +156,13 @@ def _flatten_all(grid: RawGrid, bodies: Mapping[str, _Body]) -> None:
         if body.template:
             continue
         looks = {key: values.pop(key) for key in Looks.model_fields if key in values}
-        grid.variants[name] = RawVariant(
-            body.path, validated(Looks, looks, body.where), _stages(values, body.where)
-        )
+        shown = validated(Looks, looks, body.where)
+        if shown.best_of and values:
+            raise UserError(
+                f"{body.where}: 'best_of' trains nothing, so '{next(iter(values))}' does not apply"
+            )
+        stages = () if shown.best_of else _stages(values, body.where)
+        grid.variants[name] = RawVariant(body.path, shown, stages)
     for name, figure in grid.figures.items():
         for variant in figure.variants:
             if variant not in grid.variants:
@@ -244,30 +201,9 @@ def _flatten(
         own = {key: value for key, value in body.values.items() if key != "extends"}
         values = merge(values, own)
         for path, value in body.settings:
-            values = _set(values, path, value, body.where)
+            values = with_setting(values, path, value, body.where)
         done[name] = values
     return dict(done[name])
-
-
-def _nested(path: str, value: Any) -> Any:
-    for word in reversed(path.split(".")):
-        value = {word: value}
-    return value
-
-
-def _set(values: dict[str, Any], path: str, value: Any, where: str) -> dict[str, Any]:
-    """Return `values` with the key at a dotted path set; `stages.NAME.KEY` reaches one stage."""
-    first, _, rest = path.partition(".")
-    if first != "stages":
-        return merge(values, _nested(path, value))
-    name, _, key = rest.partition(".")
-    stages = values.get("stages", [])
-    if name not in (stage["name"] for stage in stages):
-        raise UserError(f"{where}: 'expand.{path}': there is no stage '{name}'")
-    for problem in unknown_keys(_nested(key, {}), StageSpec):
-        raise UserError(f"{where}: 'expand.{path}': {problem}")
-    changed = [merge(s, _nested(key, value)) if s["name"] == name else s for s in stages]
-    return {**values, "stages": changed}
 
 
 def _stages(values: dict[str, Any], where: str) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -279,8 +215,32 @@ def _stages(values: dict[str, Any], where: str) -> tuple[tuple[str, dict[str, An
         if name in result:
             raise UserError(f"{where}: two stages are called '{name}'; rename one")
         keys = merge(values, {key: value for key, value in stage.items() if key != "name"})
+        chosen = {key: keys.pop(key) for key in CHOICE if key in keys}
         tasks = keys.get("tasks")
         if isinstance(tasks, dict):
-            keys["tasks"] = {task: spec for task, spec in tasks.items() if task != "*"}
+            tasks = {task: spec for task, spec in tasks.items() if task != "*"}
+            keys["tasks"] = _chosen(tasks, chosen, f"{where}, stage '{name}'")
         result[name] = keys
     return tuple(result.items())
+
+
+def _chosen(tasks: dict[str, Any], chosen: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the tasks that `train` names (all, if it is not given) and `also_score` carries."""
+    if not chosen:
+        return tasks
+    named = {key: [value] if isinstance(value, str) else value for key, value in chosen.items()}
+    for key, names in named.items():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UserError(f"{where}: '{key}' is a task or a list of tasks, found {names!r}")
+        for name in names:
+            if name not in tasks:
+                raise UserError(
+                    f"{where}: '{key}' names '{name}', which is not among its 'tasks': "
+                    f"{', '.join(tasks)}.{nearest(name, tasks)}"
+                )
+    carried = named.get("also_score", [])
+    trained = named.get("train") or [task for task in tasks if task not in carried]
+    if both := [task for task in carried if task in trained]:
+        raise UserError(f"{where}: task '{both[0]}' is in 'train' and in 'also_score'")
+    kept = {task: merge(tasks[task] or {}, {"trained": True}) for task in trained}
+    return kept | {task: merge(tasks[task] or {}, {"trained": False}) for task in carried}

@@ -13,7 +13,7 @@ from typing import Any
 
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
-from minbert.grid.architecture import BERT_BASE
+from minbert.grid.architecture import BERT_BASE, Architecture
 from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
 from minbert.grid.node import Need, Node, canonical, description_path, digest
@@ -168,13 +168,21 @@ class Plan:
     def parameters(self, variant: Variant, base_shapes: bool = False) -> int | None:
         """Return the parameters of the models a variant is scored with, counted from shapes.
 
-        `base_shapes` counts at BERT-base, whatever the backbone. None: shapes not known yet.
+        `base_shapes` counts at BERT-base, whatever the backbone. None: shapes not known yet, a
+        head whose parameters cannot be counted, or a variant that is the best of others.
         """
         shapes = BERT_BASE if base_shapes else self.sources.architecture
         if shapes is None:
             return None
         stages = {id(stage): stage for stage in self.scored(variant).values()}
-        return sum(count(stage.spec, shapes)["total"] for stage in stages.values())
+        found = [self._count(stage, shapes) for stage in stages.values()]
+        known = [number for number in found if number is not None]
+        return sum(known) if known and len(known) == len(found) else None
+
+    def _count(self, stage: Stage, shapes: Architecture) -> int | None:
+        adapters = [self.stages[ref].spec.adapter for ref in stage.fused]
+        widths = tuple(adapter.width for adapter in adapters if adapter)
+        return count(stage.spec, shapes, fused_widths=widths)["total"]
 
     def scored(self, variant: Variant) -> dict[str, Stage]:
         """Return, for each task of a variant, the last of its stages that has the task."""
@@ -207,8 +215,13 @@ class Plan:
                 needs[f"features.{task}"] = Need(features, "features.safetensors")
         if stage.start is not None:
             needs["start"] = Need(self.train(stage.start), "model.safetensors")
+        for number, ref in enumerate(stage.fused):
+            needs[f"adapter.{number}"] = Need(self.train(ref), "model.safetensors")
         resolved = spec.model_dump(mode="json")
+        # Which stages these are is in the needs' keys; what they are called is not.
         resolved["start"] = "backbone" if stage.start is None else "stage"
+        if stage.fused:
+            resolved["fuse"] = [f"adapter.{number}" for number in range(len(stage.fused))]
         if self.sources.architecture is not None:
             # However it was said (all, 12, 1.0), the same depth is the same stage.
             layers = self.sources.architecture.layers
@@ -227,15 +240,20 @@ class Plan:
         runs: list[dict[str, Any]] = []
         needs: dict[str, Need] = {}
         for variant in grid.variants.values():
-            trained = {task: self.train(s.ref) for task, s in self.scored(variant).items()}
             for seed in self.config.seeds:
                 entry = {"paper": grid.paper, "variant": variant.name, "seed": seed}
-                entry |= {"tested": variant.test, "key": self.train(variant.stages[-1].ref).key}
+                entry["tested"] = variant.test
+                if variant.best_of:
+                    choice = {"best_of": variant.best_of, "by": variant.best_by}
+                    runs.append(entry | choice | {"key": "", "rule": grid.overall})
+                    continue
+                trained = {task: self.train(s.ref) for task, s in self.scored(variant).items()}
+                entry["key"] = self.train(variant.stages[-1].ref).key
                 runs.append(entry | {"tasks": {task: node.key for task, node in trained.items()}})
                 for node in trained.values():
                     name = f"predictions.{node.key}.{seed}"
                     needs[name] = Need(node, "predictions.parquet", seed)
-        tasks = sorted({task for run in runs for task in run["tasks"]})
+        tasks = sorted({task for run in runs for task in run.get("tasks", {})})
         scores = Node(
             "scores", {"runs": runs, "tasks": _facts(tasks)}, ("minbert.evaluate.score",), needs
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from minbert.common.errors import UserError, nearest
 from minbert.grid.config import Config, validated
@@ -32,16 +32,20 @@ class StageRef:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage, and the one whose weights it starts from; None means the backbone."""
+    """A stage, the one whose weights it starts from (None: the backbone), those that it fuses."""
 
     ref: StageRef
     spec: StageSpec
-    start: StageRef | None
+    start: StageRef | None = None
+    fused: tuple[StageRef, ...] = ()
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of a paper's grid. `test` says whether it is scored on test."""
+    """A row of a paper's grid. `test` says whether it is scored on test.
+
+    One that is the best of others names them in `best_of` and has no stages.
+    """
 
     paper: str
     name: str
@@ -50,6 +54,8 @@ class Variant:
     note: str
     test: bool
     stages: tuple[Stage, ...]
+    best_of: tuple[str, ...] = ()
+    best_by: Literal["overall", "task"] = "overall"
 
     def stage_for(self, task: str) -> Stage | None:
         """Return the last stage that has `task`, which its score comes from; None if none has."""
@@ -73,13 +79,15 @@ class Grid:
 def resolve(config: Config, base: Path) -> list[Grid]:
     """Return the grids that `config` names, relative to the folder `base`.
 
-    A bare name such as `hybrid-bert` means `workflow/grids/hybrid-bert.yaml`. `config.scale` and
-    then `config.override` are applied to every stage. Raises `UserError` naming file, variant,
-    stage and key for anything unknown, impossible, there twice, or cyclic.
+    A bare name such as `hybrid-bert` means `workflow/grids/hybrid-bert.yaml`. Every stage's keys
+    are merged over `config.defaults`; `config.scale` and then `config.override` follow. Raises
+    `UserError` naming file, variant, stage and key for anything unknown, impossible, there twice,
+    or cyclic.
     """
-    problems = unknown_keys(config.override, StageSpec, "override.")
-    if text := "\n".join(f"config: {problem}" for problem in problems):
-        raise UserError(text)
+    problems = [*unknown_keys(config.defaults, StageSpec, "defaults.")]
+    problems += unknown_keys(config.override, StageSpec, "override.")
+    if problems:
+        raise UserError("\n".join(f"config: {problem}" for problem in problems))
     return [_grid(raw, config) for raw in load_grids(_path(base, name) for name in config.grids)]
 
 
@@ -100,7 +108,15 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
         where = _where(raw.variants[stage.ref.variant], stage.ref)
         _check_cycle(stage, stages, where)
         if stage.start:
-            _check_sharing(stage, stages[stage.start], where)
+            _check_start(stage, stages[stage.start], where)
+        for ref in stage.fused:
+            if stages[ref].spec.trainable != "adapters":
+                raise UserError(
+                    f"{where}: 'fuse' names '{ref}', which trains no adapters "
+                    f"('trainable: {stages[ref].spec.trainable}')"
+                )
+    for name, variant in linked.items():
+        _check_choice(variant, linked, f"{raw.variants[name].path}: variant '{name}'")
     head = raw.head
     for name in (name for pair in head.parameter_ratios for name in pair):
         if name not in linked:
@@ -119,6 +135,17 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
     )
 
 
+def _check_choice(variant: Variant, variants: Mapping[str, Variant], where: str) -> None:
+    for name in variant.best_of:
+        if name not in variants:
+            raise UserError(f"{where}: 'best_of' names unknown '{name}'.{nearest(name, variants)}")
+        if variants[name].best_of:
+            raise UserError(
+                f"{where}: 'best_of' names '{name}', which is itself the best of others; name "
+                f"those: {', '.join(variants[name].best_of)}"
+            )
+
+
 def _where(raw: RawVariant, ref: StageRef) -> str:
     return f"{raw.path}: variant '{ref.variant}', stage '{ref.stage}'"
 
@@ -129,8 +156,9 @@ def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
     for stage, values in raw.stages:
         ref = StageRef(grid.head.paper, name, stage)
         where = _where(raw, ref)
-        spec = validated(StageSpec, {"select": grid.head.overall, **values}, where)
-        stages.append(Stage(ref, _adjusted(spec, config, where), None))
+        known = {"select": grid.head.overall, **_merged(config.defaults, values, values)}
+        spec = validated(StageSpec, known, where)
+        stages.append(Stage(ref, _adjusted(spec, config, where)))
     looks = raw.looks
     return Variant(
         grid.head.paper,
@@ -140,82 +168,125 @@ def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
         looks.note,
         looks.test,
         tuple(stages),
+        looks.best_of,
+        looks.best_by,
     )
+
+
+def _merged(
+    base: Mapping[str, Any], over: Mapping[str, Any], stage: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return `over` merged into `base`, of tasks only those that `stage` has."""
+    values = merge(base, over)
+    if isinstance(tasks := values.get("tasks"), Mapping):
+        known = stage.get("tasks") or {}
+        values["tasks"] = {name: value for name, value in tasks.items() if name in known}
+    return values
 
 
 def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
     """Return `spec` scaled, then overridden, then validated again."""
     values: dict[str, Any] = spec.model_dump()
-    lr = values["optimiser"]["lr"] * config.scale.learning_rate
+    factors = config.scale.heads if spec.trainable == "heads" else config.scale
+    lr = values["optimiser"]["lr"] * factors.learning_rate
     # Twelve digits, so that 3 x 1e-5 is the same stage as 3e-5.
     values["optimiser"] |= {"lr": float(f"{lr:.12g}")}
-    values["epochs"] = max(1, int(values["epochs"] * config.scale.epochs + 0.5))
-    over = dict(config.override)
-    if isinstance(tasks := over.get("tasks"), Mapping):
-        over["tasks"] = {name: v for name, v in tasks.items() if name == "*" or name in spec.tasks}
-    values = merge(values, over)
-    if isinstance(values.get("tasks"), dict):
-        values["tasks"].pop("*", None)
-    return validated(StageSpec, values, f"{where}, after scale and override of the config")
+    values["epochs"] = max(1, int(values["epochs"] * factors.epochs + 0.5))
+    if examples := values["sampler"]["examples"]:
+        values["sampler"] |= {"examples": max(1, int(examples * config.scale.examples + 0.5))}
+    changed = _merged(values, config.override, values)
+    return validated(StageSpec, changed, f"{where}, after scale and override of the config")
 
 
 def _linked(variant: Variant, variants: Mapping[str, Variant], path: Path) -> tuple[Stage, ...]:
-    """Return the stages of `variant` with `start` found."""
-    names = [stage.ref.stage for stage in variant.stages]
+    """Return the stages of `variant` with `start` and `fuse` found."""
     result = []
     for number, stage in enumerate(variant.stages):
         where = f"{path}: variant '{variant.name}', stage '{stage.ref.stage}'"
+
+        def find(key: str, said: str, number: int = number, where: str = where) -> StageRef:
+            return _find(f"{key}: {said}", said, number, variant, variants, where)
+
         start = stage.spec.start
-        first, slash, rest = start.partition("/")
-        own = rest if slash and first == variant.name else start
-        if start == BACKBONE:
-            target = None
-        elif own in names[:number]:
-            target = replace(stage.ref, stage=own)
-        elif own in names or own == variant.name:
-            raise UserError(
-                f"{where}: 'start: {start}' is this stage or a later one of the same variant; "
-                f"a stage starts from '{BACKBONE}', an earlier stage, or another variant"
-            )
-        else:
-            target = _other(start, where, names[:number], variants)
-        result.append(replace(stage, start=target))
+        target = None if start == BACKBONE else find("start", start)
+        fused = tuple(find("fuse", name) for name in stage.spec.fuse or ())
+        result.append(replace(stage, start=target, fused=fused))
     return tuple(result)
 
 
-def _other(start: str, where: str, earlier: list[str], variants: Mapping[str, Variant]) -> StageRef:
+def _find(
+    key: str,
+    said: str,
+    number: int,
+    variant: Variant,
+    variants: Mapping[str, Variant],
+    where: str,
+) -> StageRef:
+    """Return the stage that stage `number` of `variant` calls `said`."""
+    names = [stage.ref.stage for stage in variant.stages]
+    first, slash, rest = said.partition("/")
+    own = rest if slash and first == variant.name else said
+    if own in names[:number]:
+        return variant.stages[names.index(own)].ref
+    if own in names or own == variant.name:
+        raise UserError(
+            f"{where}: '{key}' is this stage or a later one of the same variant; "
+            f"a stage starts from '{BACKBONE}', an earlier stage, or another variant"
+        )
+    return _other(key, said, where, names[:number], variants)
+
+
+def _other(
+    key: str, said: str, where: str, earlier: list[str], variants: Mapping[str, Variant]
+) -> StageRef:
     """Return the stage that `VARIANT` (its last) or `VARIANT/STAGE` names."""
-    name, slash, stage = start.partition("/")
+    name, slash, stage = said.partition("/")
     if name not in variants:
         known = [BACKBONE, *earlier, *variants]
         raise UserError(
-            f"{where}: 'start' is unknown: '{start}'.{nearest(name, known)} "
+            f"{where}: '{key.partition(':')[0]}' is unknown: '{said}'.{nearest(name, known)} "
             f"Known: {', '.join(known)}, or VARIANT/STAGE"
         )
     refs = {s.ref.stage: s.ref for s in variants[name].stages}
+    if not refs:
+        raise UserError(
+            f"{where}: '{key}': variant '{name}' is the best of others: it has no stage"
+        )
     if not slash:
         return list(refs.values())[-1]
     if stage not in refs:
         raise UserError(
-            f"{where}: 'start: {start}': variant '{name}' has no stage '{stage}'."
+            f"{where}: '{key}': variant '{name}' has no stage '{stage}'."
             f"{nearest(stage, refs)} Known: {', '.join(refs)}"
         )
     return refs[stage]
 
 
 def _check_cycle(stage: Stage, stages: Mapping[StageRef, Stage], where: str) -> None:
-    chain = [stage.ref]
-    start = stage.start
-    while start is not None:
-        chain.append(start)
-        if start in chain[:-1]:
-            circle = " -> ".join(str(ref) for ref in chain[chain.index(start) :])
-            raise UserError(f"{where}: 'start' goes round in a circle: {circle}")
-        start = stages[start].start
+    waiting: list[tuple[StageRef, ...]] = [(stage.ref,)]
+    while waiting:
+        chain = waiting.pop()
+        at = stages[chain[-1]]
+        for before in (*([at.start] if at.start else []), *at.fused):
+            if before in chain:
+                circle = " -> ".join(str(ref) for ref in (*chain[chain.index(before) :], before))
+                raise UserError(f"{where}: 'start' goes round in a circle: {circle}")
+            waiting.append((*chain, before))
 
 
-def _check_sharing(stage: Stage, earlier: Stage, where: str) -> None:
+def _check_start(stage: Stage, earlier: Stage, where: str) -> None:
     """Refuse a start whose weights do not cover what this stage needs."""
+    if earlier.spec.trainable in {"adapters", "fusion"}:
+        raise UserError(
+            f"{where}: starts from '{earlier.ref}', which trains {earlier.spec.trainable} and "
+            "leaves no encoder of its own; start from a stage with 'trainable: all', or 'fuse' it"
+        )
+    for task in stage.spec.tasks.values():
+        if task.head_from is not None and task.head_from not in earlier.spec.tasks:
+            raise UserError(
+                f"{where}: 'head_from: {task.head_from}': '{earlier.ref}' has no such task; it "
+                f"has {', '.join(earlier.spec.ordered_tasks)}"
+            )
     theirs, ours = earlier.spec.shared_layers, stage.spec.shared_layers
     if theirs == "all":
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -19,8 +19,11 @@ from minbert.grid.spec import Rule, StageSpec
 from minbert.grid.task_spec import Spec
 from minbert.grid.tasks import TASKS
 
-STRUCTURE = ("extends", "expand", "stages")
+STRUCTURE = ("extends", "expand", "stages", "train", "also_score")
 """Keys of a variant that say how it is put together."""
+
+CHOICE = ("train", "also_score")
+"""Those of them that a stage can have too: which of its tasks it trains, and which it carries."""
 
 FILES = {"config": "config.schema.json", "grid": "grids/grid.schema.json"}
 """Where each schema is kept, under `workflow/`."""
@@ -30,13 +33,17 @@ class Looks(Spec):
     """How a variant is shown and whether it is scored on test; it changes no stage's key.
 
     `row` is the variant's row in the paper's table, `label` its name in figures. Templates hand
-    these on to what extends them; variants do not.
+    these on to what extends them; variants do not. A variant with `best_of` trains nothing: it is
+    the one of those variants with the best dev score, by the paper's overall rule or, with
+    `best_by: task`, for each task apart.
     """
 
     label: str | None = None
     row: str | None = None
     note: str = ""
     test: bool = False
+    best_of: tuple[str, ...] = ()
+    best_by: Literal["overall", "task"] = "overall"
 
 
 class Figure(Spec):
@@ -61,12 +68,13 @@ class Figure(Spec):
 class GridFile(Spec):
     """The top level of a grid file. `overall` is the paper's rule for its overall score.
 
+    Further files of a paper name it and leave its title, rule and description to the first.
     `parameter_ratios` are pairs of variants whose counted parameters the table's notes compare.
     """
 
     paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
-    title: str
-    overall: Rule
+    title: str = ""
+    overall: Rule = "normalised"
     description: str = ""
     templates: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)

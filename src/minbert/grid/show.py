@@ -12,7 +12,7 @@ from minbert.grid.config import load_config
 from minbert.grid.estimate import Cost, Costs
 from minbert.grid.node import Node
 from minbert.grid.plan import Plan
-from minbert.grid.resolve import Stage
+from minbert.grid.resolve import Stage, StageRef
 from minbert.grid.yaml_loader import from_words, load_yaml, merge
 
 HEADER = ("variant", "stage", "key", "state", "parameters", "time a seed", "why")
@@ -40,6 +40,9 @@ def plan_text(plan: Plan) -> str:
         rows = []
         for variant in grid.variants.values():
             rows += [_row(plan, costs, stage) for stage in variant.stages]
+            if variant.best_of:
+                of = f"trains nothing: the best of {', '.join(variant.best_of)}"
+                rows.append((variant.name, "-", "-", "-", "-", "-", of))
         blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
     return "\n\n".join([*blocks, _totals(plan, costs)])
 
@@ -96,21 +99,50 @@ def _changes(old: Any, new: Any, path: str) -> Iterator[str]:
 
 
 def _totals(plan: Plan, costs: Costs) -> str:
-    waiting = [node for node, seed in plan.runs() if not node.done(plan.root, seed)]
-    found = [costs.of(node) for node in waiting]
-    seconds = sum(cost.seconds for cost in found)
-    guessed = "" if all(cost.measured for cost in found) else " (estimated from counted operations)"
-    variants = sum(len(grid.variants) for grid in plan.grids)
-    total = len(plan.owners) * len(plan.config.seeds)
-    shared = len(plan.stages) - len(plan.owners)
-    lines = [
-        f"{variants} variants, {len(plan.stages)} stages, {len(plan.owners)} distinct "
-        f"({shared} shared), {len(plan.config.seeds)} seeds: {total} training jobs, "
-        f"{len(waiting)} to run"
+    header = ("paper", "variants", "stages", "distinct", "training jobs", "to run", "time")
+    seeds = plan.config.seeds
+    rows, guessed = [], False
+    for grid in plan.grids:
+        own = [plan.nodes["train", k] for k, ref in plan.owners.items() if ref.paper == grid.paper]
+        waiting = [n for n in own for seed in seeds if not n.done(plan.root, seed)]
+        found = [costs.of(node) for node in waiting]
+        guessed = guessed or not all(cost.measured for cost in found)
+        stages = sum(len(variant.stages) for variant in grid.variants.values())
+        numbers = (len(grid.variants), stages, len(own), len(own) * len(seeds), len(waiting))
+        seconds = sum(cost.seconds for cost in found)
+        rows.append((grid.paper, *numbers, seconds))
+    totals = [sum(row[i] for row in rows) for i in range(1, len(header))]
+    cells = [
+        (str(row[0]), *map(str, row[1:-1]), _time(float(row[-1])))
+        for row in [*rows, ("all", *totals)]
     ]
-    if waiting:
-        lines.append(f"about {_time(seconds)} of training, one job at a time{guessed}")
-    return "\n".join(lines)
+    basis = f", estimated from counted operations at {costs.basis}" if guessed else ""
+    return "\n".join(
+        [
+            _aligned([header, *cells]),
+            "",
+            f"Time: that of the jobs to run, one job at a time{basis}.",
+            *_sharing(plan),
+        ]
+    )
+
+
+def _sharing(plan: Plan) -> Iterator[str]:
+    """Yield which stages are trained once for several variants."""
+    same: dict[str, list[StageRef]] = {}
+    after: dict[str, set[str]] = {}
+    for ref, stage in plan.stages.items():
+        same.setdefault(plan.train(ref).key, []).append(ref)
+        for before in (*([stage.start] if stage.start else []), *stage.fused):
+            if before.variant != ref.variant:
+                after.setdefault(plan.train(before).key, set()).add(ref.variant)
+    saved = len(plan.stages) - len(plan.owners)
+    groups = [f"{r[0]} = {', '.join(map(str, r[1:]))}" for r in same.values() if len(r) > 1]
+    if groups:
+        yield f"Trained once, {saved} stages saved: {'; '.join(groups)}."
+    starts = [f"{plan.owners[key]} ({len(users)} variants)" for key, users in after.items()]
+    if starts:
+        yield f"Trained once, and used by later stages of others: {', '.join(starts)}."
 
 
 def _cost(cost: Cost) -> str:

@@ -188,6 +188,11 @@ class StageSpec(Spec):
         if self.surgery and self.sampler.name == "sequential":
             raise ValueError(f"surgery '{self.surgery}' with one task a step (sequential sampler)")
         self._check_frozen()
+        for name, task in self.tasks.items():
+            if task.head_from is not None and self.start == "backbone":
+                raise ValueError(
+                    f"task '{name}': 'head_from: {task.head_from}' needs a stage to start from"
+                )
         if self.sampler.order is not None:
             if self.sampler.name != "sequential":
                 raise ValueError("'sampler.order' belongs to the sequential sampler")

@@ -89,7 +89,8 @@ class TaskSpec(Spec):
 
     `pairing` and `features` are for tasks of two sentences: `cross` encodes the pair as one
     sequence; `siamese` encodes each alone and joins `features` of the embeddings u and v.
-    A task that is not `trained` is scored with the weights that the others leave it.
+    A task that is not `trained` is scored with the weights that the others leave it. `head_from`
+    starts the head as that task's head in the stage that this one starts from (default: its own).
     `start_at_prior` starts the head's output bias at the best constant prediction (mean label,
     log odds, log class shares), so that the first steps need not bend the encoder to learn it;
     the papers do not, and a small encoder at a high rate does not survive without.
@@ -100,6 +101,7 @@ class TaskSpec(Spec):
     pairing: Literal["siamese", "cross"] | None = None
     features: tuple[Feature, ...] | None = None
     head: Head = Head()
+    head_from: str | None = None
     loss: str
     weight: Positive = 1.0
     batch_size: Count = 16
