@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from minbert.common.files import read_json
+from minbert.data.corpus import DEFAULT_SIZES
 from minbert.grid.architecture import BERT_BASE
 from minbert.grid.node import Node
 from minbert.grid.parameters import encoder_parameters
@@ -27,8 +29,11 @@ SIZES = {
 }
 """Examples of train, dev and test in the real data sets, where the tables are not made yet."""
 
-RATES = {"cpu": 5e10, "cuda": 1e14}
-"""Operations a second assumed where nothing was measured: one CPU thread, one data-centre GPU."""
+GPU_RATE = 1e14
+"""Operations a second that a data-centre GPU is taken to do, in bf16."""
+
+CPU_RATE = 5e10
+"""Operations a second that one CPU thread is taken to do, where nothing was measured."""
 
 
 @dataclass(frozen=True)
@@ -50,51 +55,95 @@ class Costs:
         seconds = [record["outcome"]["seconds"] for record in self._records(node)]
         if seconds:
             return Cost(statistics.median(seconds), True)
-        return Cost(self._operations(node.spec["stage"]) / self._rate, False)
+        return Cost(self.operations(node) / self._rate[0], False)
+
+    def gpu_hours(self, node: Node) -> float:
+        """Return the hours that one seed would take at `GPU_RATE`, by counted operations."""
+        return self.operations(node) / GPU_RATE / 3600
+
+    @property
+    def basis(self) -> str:
+        """What estimated times rest on, in words."""
+        rate, measured = self._rate
+        source = "as in finished runs" if measured else "an assumption"
+        return f"by counted operations at {rate:.1e} a second ({source})"
 
     @cached_property
-    def _rate(self) -> float:
+    def _rate(self) -> tuple[float, bool]:
         rates = []
         for node in self.plan.nodes.values():
             if node.kind != "train" or node.spec["stage"]["trainable"] == "heads":
                 continue
-            operations = self._operations(node.spec["stage"])
+            operations = self.operations(node)
             rates += [operations / r["outcome"]["seconds"] for r in self._records(node)]
         if rates:
-            return statistics.median(rates)
+            return statistics.median(rates), True
         wish = self.plan.config.device
-        return RATES["cuda" if wish.startswith("cuda") else "cpu"]
+        on_gpu = wish.startswith("cuda") or (wish == "auto" and Path("/dev/nvidiactl").exists())
+        return (GPU_RATE if on_gpu else CPU_RATE), False
 
     def _records(self, node: Node) -> list[dict[str, Any]]:
         folder = self.plan.root / "store" / "train" / node.key
         return [read_json(path) for path in sorted(folder.glob("seed*/run.json"))]
 
-    def _operations(self, stage: dict[str, Any]) -> float:
-        """Count multiplications and additions: 6 a weight and token forward and back, 2 forward.
+    def operations(self, node: Node) -> float:
+        """Count multiplications and additions, by weight and token.
 
-        Weights are those of layers and pooler: looking up an embedding costs nothing.
+        Weights are those of layers and pooler: looking up an embedding costs nothing. Trained
+        tasks are scored on dev after each epoch; all are scored on dev and test at the end.
         """
-        spec = StageSpec.model_validate(stage)
+        spec = StageSpec.model_validate(node.spec["stage"])
         shapes = self.plan.sources.architecture or BERT_BASE
         parts = encoder_parameters(shapes)
         weights = parts.layer * shapes.layers + parts.pooler
         sizes = {task: self._sizes(task) for task in spec.tasks}
         if spec.trainable == "heads":
             return 2e4 * sum(sizes[task][0] for task in spec.trained_tasks) * spec.epochs
-        trained = {task: sizes[task][0] for task in spec.trained_tasks}
-        cap = spec.sampler.examples
-        if spec.sampler.name == "sequential":
-            drawn = {task: min(n, cap or n) for task, n in trained.items()}
-        else:
-            drawn = dict.fromkeys(trained, cap or min(trained.values()))
-        train = sum(TOKENS[task] * n for task, n in drawn.items()) * spec.epochs
-        dev = sum(TOKENS[task] * n[1] for task, n in sizes.items()) * spec.epochs
-        test = sum(TOKENS[task] * n[2] for task, n in sizes.items())
-        return weights * (6.0 * train + 2.0 * (dev + test))
+        epoch = drawn(spec, {task: sizes[task][0] for task in spec.trained_tasks})
+        train = sum(TOKENS[task] * rows for task, rows in epoch.items())
+        dev = sum(TOKENS[task] * sizes[task][1] for task in spec.trained_tasks)
+        end = sum(TOKENS[task] * (sizes[task][1] + sizes[task][2]) for task in spec.tasks)
+        step = _step_operations(spec)
+        return weights * (spec.epochs * (step * train + 2.0 * dev) + 2.0 * end)
 
     def _sizes(self, task: str) -> tuple[int, int, int]:
         report: Path = self.plan.sources.data(task).folder(self.plan.root) / "report.json"
         if not report.exists():
-            return SIZES[task]
+            return self._unread(task)
         rows = read_json(report)["rows"]
         return rows.get("train", 0), rows.get("dev", 0), rows.get("test", 0)
+
+    def _unread(self, task: str) -> tuple[int, int, int]:
+        """Return the sizes of a data set whose table is not made yet."""
+        config = self.plan.config
+        if config.data != "builtin":
+            return SIZES[task]
+        chosen = (config.corpus.sizes or {}).get(task)
+        sizes = chosen.model_dump() if chosen else DEFAULT_SIZES[task]
+        return sizes["train"], sizes["dev"], sizes["test"]
+
+
+def _step_operations(spec: StageSpec) -> float:
+    """Return operations a weight and token of a training step.
+
+    Forward 2, backward 4; 2 of those where the weights are frozen and only activations need
+    gradients. SMART's perturbed output is a second pass, and each ascent goes forward, and back
+    to the embeddings alone.
+    """
+    once = 6.0 if spec.trainable == "all" else 4.0
+    return once if spec.smart is None else 2 * once + 4.0 * spec.smart.ascents
+
+
+def drawn(spec: StageSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return how many rows of each trained task an epoch has, of `sizes` there are."""
+    batch = {task: spec.tasks[task].batch_size for task in sizes}
+    cap = spec.sampler.examples
+    if spec.sampler.name == "sequential":
+        return {task: min(n, cap or n) for task, n in sizes.items()}
+    if spec.sampler.name == "recycled":
+        largest = max(sizes, key=lambda task: sizes[task])
+        rows = min(cap or sizes[largest], sizes[largest])
+        steps = -(-rows // batch[largest])
+        return {task: rows if task == largest else steps * batch[task] for task in sizes}
+    rows, smallest = cap or min(sizes.values()), min(batch.values())
+    return {task: rows * batch[task] // smallest for task in sizes}

@@ -103,20 +103,23 @@ def unknown_keys(values: Any, annotation: Any, path: str = "") -> Iterator[str]:
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON schemas (draft 2020-12) of config.yaml and of grid files."""
     stage, parts = _partial_stage()
-    tunable = {name: value for name, value in stage.items() if name != "start"}
+    tunable = {name: value for name, value in stage.items() if name not in ("start", "fuse")}
     config = Config.model_json_schema()
     config["$defs"] |= parts
-    config["properties"]["override"] = _closed(tunable)
+    for key in ("defaults", "override"):
+        config["properties"][key] = _closed(tunable)
     grid = GridFile.model_json_schema()
     looks = Looks.model_json_schema()["properties"]
     text = {"type": "string"}
+    names = {"anyOf": [text, {"type": "array", "items": text}]}
+    stage |= dict.fromkeys(CHOICE, names)
     grid["$defs"]["Figure"]["properties"]["kind"]["enum"] = sorted(PARTS["figure"])
     grid["$defs"] |= parts
     grid["$defs"]["Stage"] = {**_closed({"name": text, **stage}), "required": ["name"]}
     grid["$defs"]["Variant"] = _closed(
         {
             **looks,
-            "extends": {"anyOf": [text, {"type": "array", "items": text}]},
+            "extends": names,
             "expand": {"type": "object", "additionalProperties": {"type": ["array", "object"]}},
             "stages": {"type": "array", "items": {"$ref": "#/$defs/Stage"}, "minItems": 1},
             **stage,
@@ -136,6 +139,7 @@ _PARTS_IN = {
     ("Schedule", "name"): "schedule",
     ("StageSpec", "trainable"): "trainable",
     ("StageSpec", "surgery"): "surgery",
+    ("Smart", "regression"): "divergence",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from minbert.common.files import read_json
 from minbert.grid.code import differs
 from minbert.grid.config import load_config
-from minbert.grid.estimate import Cost, Costs
+from minbert.grid.estimate import GPU_RATE, Cost, Costs
 from minbert.grid.node import Node
 from minbert.grid.plan import Plan
 from minbert.grid.resolve import Stage, StageRef
@@ -99,32 +99,34 @@ def _changes(old: Any, new: Any, path: str) -> Iterator[str]:
 
 
 def _totals(plan: Plan, costs: Costs) -> str:
-    header = ("paper", "variants", "stages", "distinct", "training jobs", "to run", "time")
-    seeds = plan.config.seeds
-    rows, guessed = [], False
+    header = ("paper", "variants", "stages", "distinct", "jobs", "to run", "GPU-hours", "time here")
+    table: list[tuple[str, tuple[int, ...], float, float]] = []
+    guessed = False
     for grid in plan.grids:
         own = [plan.nodes["train", k] for k, ref in plan.owners.items() if ref.paper == grid.paper]
-        waiting = [n for n in own for seed in seeds if not n.done(plan.root, seed)]
+        waiting = [n for n in own for seed in plan.config.seeds if not n.done(plan.root, seed)]
         found = [costs.of(node) for node in waiting]
         guessed = guessed or not all(cost.measured for cost in found)
         stages = sum(len(variant.stages) for variant in grid.variants.values())
-        numbers = (len(grid.variants), stages, len(own), len(own) * len(seeds), len(waiting))
-        seconds = sum(cost.seconds for cost in found)
-        rows.append((grid.paper, *numbers, seconds))
-    totals = [sum(row[i] for row in rows) for i in range(1, len(header))]
-    cells = [
-        (str(row[0]), *map(str, row[1:-1]), _time(float(row[-1])))
-        for row in [*rows, ("all", *totals)]
+        jobs = len(own) * len(plan.config.seeds)
+        numbers = (len(grid.variants), stages, len(own), jobs, len(waiting))
+        hours = sum(costs.gpu_hours(node) for node in waiting)
+        table.append((grid.paper, numbers, hours, sum(cost.seconds for cost in found)))
+    columns = zip(*(numbers for _, numbers, _, _ in table), strict=True)
+    totals = tuple(sum(column) for column in columns)
+    table.append(("all", totals, sum(row[2] for row in table), sum(row[3] for row in table)))
+    cells = [(name, *map(str, n), f"{hours:.2g}", _time(s)) for name, n, hours, s in table]
+    shared = len(plan.stages) - len(plan.owners)
+    lines = [
+        _aligned([header, *cells]),
+        "",
+        f"{totals[0]} variants, {totals[1]} stages, {totals[2]} distinct ({shared} shared), "
+        f"{len(plan.config.seeds)} seeds: {totals[3]} training jobs, {totals[4]} to run",
     ]
-    basis = f", estimated from counted operations at {costs.basis}" if guessed else ""
-    return "\n".join(
-        [
-            _aligned([header, *cells]),
-            "",
-            f"Time: that of the jobs to run, one job at a time{basis}.",
-            *_sharing(plan),
-        ]
-    )
+    lines.append(f"GPU-hours: of the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).")
+    how = f"; where nothing was measured, {costs.basis}" if guessed else ", as measured"
+    lines.append(f"Time here: of the jobs to run, one at a time{how}.")
+    return "\n".join([*lines, *_sharing(plan)])
 
 
 def _sharing(plan: Plan) -> Iterator[str]:

@@ -16,7 +16,10 @@ from minbert.model.padding import PaddedView
 
 
 class Embeddings(nn.Module):
-    """Sum of word, position and token type embeddings, normalised: `Packed` to [T, H]."""
+    """Sum of word, position and token type embeddings, normalised: `Packed` to [T, H].
+
+    `noise` [T, H] is added before dropout.
+    """
 
     def __init__(self, arch: Architecture, dropout: Dropout) -> None:
         super().__init__()
@@ -26,7 +29,7 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
         self.dropout = nn.Dropout(dropout.embedding)
 
-    def forward(self, batch: Packed) -> Tensor:
+    def forward(self, batch: Packed, noise: Tensor | None = None) -> Tensor:
         if batch.longest > self.position.num_embeddings:
             raise UserError(
                 f"a row has {batch.longest} tokens, but the backbone knows "
@@ -35,12 +38,16 @@ class Embeddings(nn.Module):
         summed = (
             self.word(batch.tokens) + self.position(batch.positions) + self.token_type(batch.types)
         )
-        hidden: Tensor = self.dropout(self.norm(summed))
+        normed = self.norm(summed)
+        hidden: Tensor = self.dropout(normed if noise is None else normed + noise)
         return hidden
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention sublayer with its skip connection and norm, [T, H] to [T, H]."""
+    """Multi-head self-attention sublayer with its skip connection and norm, [T, H] to [T, H].
+
+    `adapter`, where there is one, changes the sublayer's output before the skip connection.
+    """
 
     def __init__(self, arch: Architecture, dropout: Dropout) -> None:
         super().__init__()
@@ -51,13 +58,17 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(arch.hidden, 3 * arch.hidden)
         self.output = nn.Linear(arch.hidden, arch.hidden)
         self.dropout = nn.Dropout(dropout.sublayer)
+        self.adapter: nn.Module | None = None
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor, batch: Packed) -> Tensor:
         view = batch.padded
         context = self._attend(view.pad(self.qkv(hidden)), view)
         context = context.index_select(0, view.slots)
-        normed: Tensor = self.norm(hidden + self.dropout(self.output(context)))
+        changed = self.dropout(self.output(context))
+        if self.adapter is not None:
+            changed = self.adapter(changed)
+        normed: Tensor = self.norm(hidden + changed)
         return normed
 
     def _attend(self, projected: Tensor, view: PaddedView) -> Tensor:
@@ -76,18 +87,24 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Position-wise sublayer with exact GELU, its skip connection and norm, [T, H] to [T, H]."""
+    """Position-wise sublayer with exact GELU, its skip connection and norm, [T, H] to [T, H].
+
+    `adapter`, where there is one, changes the sublayer's output before the skip connection.
+    """
 
     def __init__(self, arch: Architecture, dropout: Dropout) -> None:
         super().__init__()
         self.inner = nn.Linear(arch.hidden, arch.intermediate)
         self.output = nn.Linear(arch.intermediate, arch.hidden)
         self.dropout = nn.Dropout(dropout.sublayer)
+        self.adapter: nn.Module | None = None
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        changed = self.output(F.gelu(self.inner(hidden)))
-        normed: Tensor = self.norm(hidden + self.dropout(changed))
+        changed = self.dropout(self.output(F.gelu(self.inner(hidden))))
+        if self.adapter is not None:
+            changed = self.adapter(changed)
+        normed: Tensor = self.norm(hidden + changed)
         return normed
 
 
@@ -137,15 +154,18 @@ class Stack(nn.Module):
         self.layers = nn.ModuleDict({str(n): Layer(arch, dropout) for n in layers})
         self.pooler = Pooler(arch) if pooler else None
 
-    def forward(self, batch: Packed, hidden: Tensor | None = None) -> Tensor:
+    def forward(
+        self, batch: Packed, hidden: Tensor | None = None, noise: Tensor | None = None
+    ) -> Tensor:
         """Return [T, H], from the stack's own embeddings or from `hidden` [T, H] of the one below.
 
-        Raises `ValueError` if it has neither, or both.
+        `noise` [T, H] is added to the stack's own embeddings. Raises `ValueError` if it has
+        neither embeddings nor `hidden`, or both.
         """
         if (self.embeddings is None) == (hidden is None):
             raise ValueError("a stack starts from its own embeddings or from a hidden state")
         if self.embeddings is not None:
-            hidden = self.embeddings(batch)
+            hidden = self.embeddings(batch, noise)
         assert hidden is not None
         for layer in self.layers.values():
             hidden = layer(hidden, batch)

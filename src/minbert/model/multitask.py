@@ -1,4 +1,4 @@
-"""The model of a stage: an encoder shared as the spec says, and one pooling and head a task."""
+"""The model of a stage: an encoder shared as the spec says; pooling and head of each task."""
 
 from __future__ import annotations
 
@@ -31,17 +31,23 @@ class MultitaskModel(nn.Module):
             arch, tasks, shared_depth(spec.shared_layers, arch.layers), spec.dropout
         )
         self.heads = nn.ModuleDict()
+        self.convolutions = nn.ModuleDict()
         self._poolings: dict[str, Callable[..., Tensor]] = {}
         for name in tasks:
             task = spec.tasks[name]
             width = feature_width(task.features, arch.hidden) if task.features else arch.hidden
             head = load_part("head", task.head.name)(width, TASKS[name].classes, task.head)
             self.heads[name] = head
+            if task.convolution:
+                layer = load_part("token_layer", "convolution")
+                self.convolutions[name] = layer(arch.hidden, task.convolution)
             self._poolings[name] = load_part("pooling", task.pooling)()
 
-    def pooled(self, task: str, batch: Packed) -> Tensor:
+    def pooled(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
         """Return the embedding of each row for `task`, [rows, H]."""
-        hidden = self.encoder(task, batch)
+        hidden = self.encoder(task, batch, noise)
+        if task in self.convolutions:
+            hidden = self.convolutions[task](hidden, batch)
         return self._poolings[task](hidden, batch, self.encoder.pooler(task))
 
     def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
@@ -52,17 +58,24 @@ class MultitaskModel(nn.Module):
             pooled = join(u, v, features)
         return cast(Tensor, self.heads[task](pooled))
 
-    def forward(self, task: str, batch: Packed) -> Tensor:
+    def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
         """Return logits [B, classes].
 
         For a siamese task `batch` has 2B rows: all first sentences, then all second ones.
+        `noise` [T, H] is added to the embeddings of its tokens.
         """
-        return self.from_pooled(task, self.pooled(task, batch))
+        return self.from_pooled(task, self.pooled(task, batch, noise))
 
     def shared_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that several tasks train (never a head's)."""
         return self.encoder.shared_parameters()
 
     def own_parameters(self, task: str) -> list[nn.Parameter]:
-        """Return the parameters that only `task` trains: its part of the encoder, and its head."""
-        return self.encoder.own_parameters(task) + list(self.heads[task].parameters())
+        """Return the parameters that only `task` trains: its part of the encoder, and its head.
+
+        A convolution over its tokens is the task's own too.
+        """
+        own = self.encoder.own_parameters(task) + list(self.heads[task].parameters())
+        if task in self.convolutions:
+            own += self.convolutions[task].parameters()
+        return own

@@ -27,6 +27,7 @@ class SharedEncoder(nn.Module):
         self, arch: Architecture, tasks: Sequence[str], shared: int | None, dropout: Dropout
     ) -> None:
         super().__init__()
+        self.hidden = arch.hidden
         apart = shared is None
         depth = 0 if shared is None else shared
         whole = depth == arch.layers and not apart
@@ -53,12 +54,15 @@ class SharedEncoder(nn.Module):
     def _own(self, task: str) -> Stack:
         return cast(Stack, self.own[task])
 
-    def forward(self, task: str, batch: Packed) -> Tensor:
-        """Return the last layer's output for `task`, [T, H]."""
+    def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
+        """Return the last layer's output for `task`, [T, H]; `noise` [T, H] is added to its input.
+
+        That input is the embeddings, normalised, before dropout.
+        """
         own = self._own(task)
         if self.shared.embeddings is None:
-            return cast(Tensor, own(batch))
-        return cast(Tensor, own(batch, self.shared(batch)))
+            return cast(Tensor, own(batch, noise=noise))
+        return cast(Tensor, own(batch, self.shared(batch, noise=noise)))
 
     def pooler(self, task: str) -> Pooler:
         """Return the pooler of `task`, a module from [B, H] to [B, H]."""

@@ -108,3 +108,7 @@ class Cached:
     def weights(self) -> dict[str, Tensor]:
         """Return the heads' tensors by the whole model's names (`heads.TASK. ...`)."""
         return self.module.state_dict()
+
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        """Put saved heads back."""
+        self.module.load_state_dict(weights)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from minbert.common.errors import UserError
-from minbert.grid.architecture import read_architecture
+from minbert.grid.architecture import Architecture, read_architecture
 from minbert.grid.spec import StageSpec
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_backbone_file, load_weights
@@ -35,8 +35,7 @@ class Finetuned:
         self.module.encoder.load_backbone(
             load_backbone_file(sources.backbone / "model.safetensors")
         )
-        if sources.start is not None:
-            self._start_from(load_weights(sources.start), sources.start)
+        self._prepare(spec, sources, architecture)
         self.module.to(device)
         special = special_tokens(sources.backbone / "tokenizer.json")
         self.examples: dict[str, dict[str, Examples]] = {
@@ -47,8 +46,22 @@ class Finetuned:
         }
         self.tokens_seen = 0
 
+    def _prepare(self, spec: StageSpec, sources: Sources, architecture: Architecture) -> None:
+        """Turn the pretrained model into the one that the stage begins with."""
+        if sources.start is not None:
+            self._start_from(load_weights(sources.start), sources.start)
+
     def _start_from(self, state: dict[str, Tensor], where: Path) -> None:
         ours = self.module.state_dict()
+        for task, how in self.module.spec.tasks.items():
+            if how.head_from is not None:
+                state = {n: t for n, t in state.items() if not n.startswith(f"heads.{task}.")}
+                taken = f"heads.{how.head_from}."
+                state |= {
+                    f"heads.{task}.{name.removeprefix(taken)}": tensor
+                    for name, tensor in state.items()
+                    if name.startswith(taken)
+                }
         # What one encoder for all tasks has learnt starts each task's own copy.
         for name in ours:
             whole = re.sub(r"^encoder\.own\.[^.]+\.", "encoder.shared.", name)
@@ -94,12 +107,16 @@ class Finetuned:
 
     def shared_parameters(self) -> list[Parameter]:
         """Return the encoder's parameters that more than one task uses (never a head's)."""
-        return self.module.shared_parameters()
+        return [p for p in self.module.shared_parameters() if p.requires_grad]
 
     def own_parameters(self, task: str) -> list[Parameter]:
         """Return the parameters that `task` alone uses, its head among them."""
-        return self.module.own_parameters(task)
+        return [p for p in self.module.own_parameters(task) if p.requires_grad]
 
     def weights(self) -> dict[str, Tensor]:
         """Return all tensors of encoder and heads by name."""
         return self.module.state_dict()
+
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        """Put saved tensors back."""
+        self.module.load_state_dict(weights)

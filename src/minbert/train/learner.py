@@ -15,12 +15,16 @@ from minbert.grid.spec import StageSpec
 
 @dataclass(frozen=True)
 class Sources:
-    """The files that a stage trains on; tasks map to `tokens.parquet` or cached features."""
+    """The files that a stage trains on; tasks map to `tokens.parquet` or cached features.
+
+    `start` and `adapters` are weights of earlier stages: the one it starts from, those it fuses.
+    """
 
     backbone: Path
     tokens: dict[str, Path]
     features: dict[str, Path]
     start: Path | None = None
+    adapters: tuple[Path, ...] = ()
 
 
 class Learner(Protocol):
@@ -60,5 +64,9 @@ class Learner(Protocol):
         ...
 
     def weights(self) -> dict[str, Tensor]:
-        """All trained tensors by name, as they are saved."""
+        """All tensors but a frozen backbone's by name, as they are saved."""
+        ...
+
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        """Put tensors that `weights` gave back into the model."""
         ...

@@ -72,7 +72,7 @@ class Loop:
         for task, size in sizes.items():
             if size == 0:
                 raise UserError(f"task '{task}' has no training examples")
-        for task in spec.ordered_tasks:
+        for task in spec.trained_tasks:
             if learner.size(task, "dev") == 0:
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
         for task in spec.trained_tasks:
@@ -89,7 +89,12 @@ class Loop:
             else nullcontext
         )
         self.gradients = Gradients(
-            spec, learner, self.losses, self.autocast, torch.Generator().manual_seed(seed * 2 + 2)
+            spec,
+            learner,
+            self.losses,
+            self.autocast,
+            torch.Generator().manual_seed(seed * 2 + 2),
+            seed,
         )
         used = {id(p): p for p in self.gradients.shared}
         used |= {id(p): p for own in self.gradients.own.values() for p in own}
@@ -166,9 +171,10 @@ class Loop:
                 self.history.log(step, epoch, "train", pair, "gradient_cosine", found[i][j])
 
     def _evaluate(self, step: int, epoch: int) -> float:
+        """Score the trained tasks on dev; those carried along are scored once, by `predictions`."""
         self.learner.module.eval()
         scores: dict[str, float] = {}
-        for task in self.spec.ordered_tasks:
+        for task in self.spec.trained_tasks:
             output, labels = self._outputs(task, "dev"), self.learner.labels(task, "dev")
             prediction = self.losses[task].prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())
@@ -205,4 +211,4 @@ class Loop:
 
     def restore(self, weights: dict[str, Tensor]) -> None:
         """Put saved weights back into the model."""
-        self.learner.module.load_state_dict(weights)
+        self.learner.restore(weights)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
+
+HIGHEST = 5.0
+"""The highest label of a task whose label is a number: STS, scored from 0 to 5."""
+
+EDGE = 1e-3
+"""How near a coin's probability comes to 0 and 1, where its logarithm would be infinite."""
 
 
 class Loss(Protocol):
@@ -28,3 +35,17 @@ class Loss(Protocol):
     def prediction(self, output: Tensor) -> Tensor:
         """Return [B], float: the class, 0 or 1, or the value."""
         ...
+
+    def log_probabilities(self, output: Tensor) -> Tensor:
+        """Return [B, n]: logarithms of the distribution over n outcomes that is predicted.
+
+        A value between two bounds stands for a coin: the share of the way from low to high is
+        the probability of heads.
+        """
+        ...
+
+
+def coin(probability: Tensor) -> Tensor:
+    """Return the logarithms [B, 2] of 1 - p and p for `probability` [B], kept off 0 and 1."""
+    p = probability.clamp(EDGE, 1 - EDGE)
+    return torch.stack([torch.log1p(-p), p.log()], dim=-1)

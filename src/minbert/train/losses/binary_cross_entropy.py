@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,3 +26,8 @@ class BinaryCrossEntropy:
     def prediction(self, output: Tensor) -> Tensor:
         """0 or 1, [B]."""
         return (output.float().squeeze(-1) > 0).float()
+
+    def log_probabilities(self, output: Tensor) -> Tensor:
+        """Logarithms of the probabilities of 0 and 1, [B, 2]."""
+        logit = output.float().squeeze(-1)
+        return torch.stack([F.logsigmoid(-logit), F.logsigmoid(logit)], dim=-1)

@@ -26,3 +26,7 @@ class CrossEntropy:
     def prediction(self, output: Tensor) -> Tensor:
         """The most probable class [B]."""
         return output.argmax(-1).float()
+
+    def log_probabilities(self, output: Tensor) -> Tensor:
+        """Logarithms of the class probabilities, [B, C]."""
+        return output.float().log_softmax(-1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
+from minbert.train.losses import HIGHEST, coin
+
 
 class MeanSquaredError:
     """Squared error in the label's own units; the prediction is the head's output."""
@@ -24,3 +26,7 @@ class MeanSquaredError:
     def prediction(self, output: Tensor) -> Tensor:
         """The value, [B]."""
         return output.float().squeeze(-1)
+
+    def log_probabilities(self, output: Tensor) -> Tensor:
+        """A coin with the value's share of the highest label (5, as of STS), [B, 2]."""
+        return coin(self.prediction(output) / HIGHEST)

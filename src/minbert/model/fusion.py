@@ -1,0 +1,97 @@
+"""AdapterFusion: in each sublayer, attention over the adapters of several tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from minbert.common.errors import UserError
+from minbert.model.adapter import Bottleneck, insert
+from minbert.model.sharing import SharedEncoder
+
+OFF_DIAGONAL = 1e-6
+"""What the value map starts with off its diagonal of ones (Pfeiffer et al.'s code)."""
+
+
+class Fusion(nn.Module):
+    """Adds a mixture of what frozen adapters would add (Pfeiffer et al., 2021, section 3.2).
+
+    For each token the query is the sublayer's output; keys and values are the adapters' changes
+    to it; their softmax weights mix the values: [T, H] to [T, H]. The value map starts at the
+    identity. There is no temperature and no dropout: nothing that a saved file would not hold.
+    """
+
+    def __init__(self, hidden: int, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.adapters = nn.ModuleList(Bottleneck(hidden, width) for width in widths)
+        self.adapters.requires_grad_(False)
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.value = nn.Linear(hidden, hidden, bias=False)
+        for linear in (self.query, self.key):
+            nn.init.normal_(linear.weight, std=0.02)
+            nn.init.zeros_(linear.bias)
+        with torch.no_grad():
+            self.value.weight.fill_(OFF_DIAGONAL).fill_diagonal_(1.0)
+
+    def changes(self, hidden: Tensor) -> Tensor:
+        """Return what each of the n adapters would add to `hidden` [T, H], [n, T, H]."""
+        bottlenecks = (b for b in self.adapters if isinstance(b, Bottleneck))
+        return torch.stack([bottleneck.change(hidden) for bottleneck in bottlenecks])
+
+    def weights(self, hidden: Tensor, changes: Tensor) -> Tensor:
+        """Return the attention over the adapters, [n, T]; it sums to 1 over n."""
+        scores = (self.query(hidden) * self.key(changes)).sum(-1)
+        return scores.softmax(0)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        changes = self.changes(hidden)
+        mixed = self.weights(hidden, changes)[..., None] * self.value(changes)
+        return hidden + mixed.sum(0)
+
+
+def add_fusion(encoder: SharedEncoder, widths: Sequence[int]) -> None:
+    """Give the frozen `encoder` a fusion of adapters of these widths in each of its sublayers.
+
+    Weights are drawn from torch's default generator; `load_adapters` fills the adapters.
+    """
+    insert(encoder, lambda name: Fusion(encoder.hidden, widths))
+
+
+def adapter_width(state: Mapping[str, Tensor], hidden: int, layers: int, where: Path) -> int:
+    """Return the width of the adapters in a stage's weights; others than expected: `UserError`."""
+    downs = {n: tuple(t.shape) for n, t in state.items() if n.endswith(".adapter.down.weight")}
+    if not downs:
+        raise UserError(f"{where}: holds no adapters to fuse; fuse stages with adapters")
+    width, found = next(iter(downs.values()))
+    if found != hidden or len(downs) != 2 * layers:
+        raise UserError(
+            f"{where}: its adapters are for {len(downs) // 2} layers of {found} units, but the "
+            f"backbone has {layers} of {hidden}; train them on the same backbone"
+        )
+    return int(width)
+
+
+def load_adapters(encoder: SharedEncoder, states: Sequence[Mapping[str, Tensor]]) -> None:
+    """Copy each stage's adapters into the fusions of `encoder`, in order.
+
+    `states` have the names of whole models, as stages save them.
+    """
+    ours = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
+    with torch.no_grad():
+        for number, state in enumerate(states):
+            for name, tensor in state.items():
+                if ".adapter." in name:
+                    ours[name.replace(".adapter.", f".adapter.adapters.{number}.")].copy_(tensor)
+
+
+def fused_widths(state: Mapping[str, Tensor]) -> tuple[int, ...]:
+    """Return the widths of the adapters in the weights of a fusion, in order."""
+    first = next(name for name in state if ".adapter.adapters.0.down.weight" in name)
+    widths: list[int] = []
+    while (name := first.replace("adapters.0", f"adapters.{len(widths)}")) in state:
+        widths.append(int(state[name].shape[0]))
+    return tuple(widths)

@@ -1,0 +1,40 @@
+"""The cosine of two sentence embeddings as a task's head (Reimers and Gurevych, 2019)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from minbert.grid.task_spec import Head
+
+
+class CosineHead(nn.Module):
+    """Cosine of u and v, each sent through the same `depth` linear layers `width` wide.
+
+    Maps features [u, v], [B, in_features], to cosines [B, 1]. Each layer has dropout before it
+    and ReLU after it (minbert-downstream, section 3.3.2); with a depth of 0 there is none, and
+    nothing to train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4). The cosine of
+    a vector of zeros is 0.
+    """
+
+    def __init__(self, in_features: int, out_features: int, head: Head) -> None:
+        super().__init__()
+        sizes = [in_features // 2, *[head.width] * head.depth]
+        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.dropout = nn.Dropout(head.dropout)
+
+    def start_at(self, output: Tensor) -> None:
+        """Do nothing: a cosine has no bias that could be set."""
+
+    def _side(self, embedding: Tensor) -> Tensor:
+        for linear in self.linears:
+            embedding = linear(self.dropout(embedding)).relu()
+        return embedding
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        u, v = embedding.chunk(2, dim=1)
+        # In full precision: bf16 has two digits, too few to rank sentence pairs by.
+        cosine = F.cosine_similarity(self._side(u).float(), self._side(v).float(), dim=1)
+        return cosine.unsqueeze(1)

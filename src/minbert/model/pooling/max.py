@@ -1,0 +1,20 @@
+"""The `max` embedding: the largest value over a row's real tokens (Kim, 2014, section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from minbert.model.packed import Packed
+
+
+class MaxPooling:
+    """Max over time: each feature's largest value among a row's tokens; no pooler."""
+
+    def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return [B, H] from `hidden` [T, H]."""
+        lowest = hidden.new_full((batch.rows, hidden.shape[1]), torch.finfo(hidden.dtype).min)
+        rows = batch.row_of[:, None].expand_as(hidden)
+        return lowest.scatter_reduce(0, rows, hidden, "amax", include_self=False)

@@ -1,0 +1,1 @@
+"""Penalties that are added to a task's loss."""

@@ -1,0 +1,40 @@
+"""A finished stage's model, rebuilt from its spec, its backbone and its saved weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minbert.common.errors import UserError
+from minbert.grid.architecture import read_architecture
+from minbert.grid.spec import StageSpec
+from minbert.model.adapter import add_adapters
+from minbert.model.fusion import add_fusion, fused_widths
+from minbert.model.multitask import MultitaskModel
+from minbert.model.weights import load_backbone_file, load_weights
+
+
+def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskModel:
+    """Return the model of a stage with the weights that it was scored with, in evaluation mode.
+
+    `backbone` is the folder in the store, `weights` the stage's `model.safetensors`; where the
+    encoder was frozen, the file holds what was trained and the rest is the backbone's. Raises
+    `UserError` naming the file if the two do not belong together.
+    """
+    architecture = read_architecture(backbone / "config.json")
+    state = load_weights(weights)
+    model = MultitaskModel(architecture, spec)
+    model.encoder.load_backbone(load_backbone_file(backbone))
+    if spec.adapter is not None:
+        add_adapters(model.encoder, spec.adapter.width)
+    if spec.fuse is not None:
+        add_fusion(model.encoder, fused_widths(state))
+    from_backbone = {
+        name
+        for name in model.state_dict()
+        if spec.trainable != "all" and name.startswith("encoder.") and ".adapter." not in name
+    }
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    if unexpected or set(missing) != from_backbone:
+        strange = [*unexpected, *sorted(set(missing) - from_backbone)]
+        raise UserError(f"{weights}: not the weights of this stage (tensor '{strange[0]}')")
+    return model.eval()
