@@ -1,4 +1,4 @@
-"""The command line: `minbert plan`, `minbert ui`, and the steps that the rules call."""
+"""The command line: what people ask for (plan, ui, predict, submit), and the rules' steps."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from minbert import __version__
 from minbert.common.errors import UserError
+from minbert.predict.arguments import add_predict, add_submit, make_commands
 
 STEP_HELP = {
     "fetch": "download a raw file and verify it",
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Run the grids themselves by: snakemake --cores N all",
     )
     parser.add_argument("--version", action="version", version=f"minbert {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = make_commands(parser)
 
     plan = commands.add_parser("plan", help="say what is done and what would run, and why")
     plan.add_argument("--configfile", type=Path, action="append", default=[], metavar="FILE")
@@ -57,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on")
     ui.add_argument("--port", type=int, default=5000)
     ui.set_defaults(run=_ui)
+
+    add_predict(commands, _predict)
+    add_submit(commands, _submit)
 
     follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
     _add_root(follow)
@@ -108,6 +112,37 @@ def _ui(arguments: argparse.Namespace) -> None:
     from minbert.track.ui import serve
 
     serve(arguments.results, port=arguments.port, host=arguments.host)
+
+
+def _predict(arguments: argparse.Namespace) -> None:
+    from minbert.predict.predict import predict
+
+    predict(
+        arguments.results,
+        arguments.variant,
+        paper=arguments.paper,
+        task=arguments.task,
+        seed=arguments.seed,
+        sentences=arguments.sentences,
+        source=arguments.source,
+        form=arguments.format,
+        out=arguments.out,
+        device=arguments.device,
+    )
+
+
+def _submit(arguments: argparse.Namespace) -> None:
+    from minbert.predict.submit import submit
+
+    made = submit(
+        arguments.results,
+        arguments.variant,
+        paper=arguments.paper,
+        seed=arguments.seed,
+        out=arguments.out,
+    )
+    for path, rows in made.items():
+        print(f"{path}: {rows} rows")
 
 
 def _follow(arguments: argparse.Namespace) -> None:

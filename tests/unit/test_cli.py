@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "--help")
     assert set(STEP_HELP) == set(STEPS)
-    for command in (*STEP_HELP, "plan", "ui", "follow", "publish"):
+    for command in (*STEP_HELP, "plan", "ui", "predict", "submit", "follow", "publish"):
         assert re.search(rf"(?m)^ +{command}\b", text), command
     assert "snakemake --cores N all" in text
 

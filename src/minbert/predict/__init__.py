@@ -1,0 +1,1 @@
+"""What trained variants are used for: predictions of new sentences, and files to hand in."""

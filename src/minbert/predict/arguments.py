@@ -1,0 +1,100 @@
+"""The words of `minbert predict` and `minbert submit`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from minbert.grid.tasks import TASKS
+from minbert.predict.inputs import FORMATS
+
+_EXAMPLES = """\
+examples:
+  minbert predict 3-bert --task sst "A warm, funny film." "It drags."
+  minbert predict hybrid-bert --task para --in questions.tsv --out answers.jsonl
+
+A pair is two sentences one after the other; in text files a tab is between them. More in
+docs/predicting.md.
+"""
+
+
+class _Mixed(argparse.ArgumentParser):
+    """A parser that takes sentences after options too, as in `predict VARIANT --task sst WORDS`."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse options first, then all that is left; the library's way calls this one again."""
+        if self._mixing:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+
+
+def add_predict(commands: Any, run: Any) -> None:
+    """Add `predict` to the subparsers `commands`; it calls `run` with its arguments."""
+    parser = commands.add_parser(
+        "predict",
+        help="predict new sentences with a trained variant",
+        description="Send sentences through a trained variant; one JSON object a line comes out.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_variant(parser)
+    parser.add_argument(
+        "sentences", nargs="*", default=[], metavar="SENTENCE", help="what to predict"
+    )
+    parser.add_argument("--task", metavar="TASK", help=f"one of {', '.join(TASKS)}")
+    parser.add_argument(
+        "--in",
+        dest="source",
+        metavar="FILE",
+        help="a file of sentences, or - for standard input (the default if it is no terminal)",
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="of the input (default: by the file's ending; text)"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="(default: standard output)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, mps, cuda or cuda:N")
+    parser.set_defaults(run=run)
+
+
+def add_submit(commands: Any, run: Any) -> None:
+    """Add `submit` to the subparsers `commands`; it calls `run` with its arguments."""
+    parser = commands.add_parser(
+        "submit",
+        help="write the course's prediction files of a trained variant",
+        description="Write a variant's predictions of dev and test in the form of the CS 224N "
+        "default project.",
+    )
+    _add_variant(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="(default: RESULTS/submissions/PAPER/VARIANT/seedN)",
+    )
+    parser.set_defaults(run=run)
+
+
+def make_commands(parser: argparse.ArgumentParser) -> Any:
+    """Return the subparsers of `parser`, whose commands take words and options in any order."""
+    return parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Mixed)
+
+
+def _add_variant(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("variant", metavar="VARIANT", help="a name in RESULTS/variants.tsv")
+    parser.add_argument("--paper", help="which paper's, if several have a variant of the name")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="(default: the smallest that is trained)"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="results root (default: results)"
+    )

@@ -1,0 +1,88 @@
+"""`minbert submit`: prediction files in the form of the CS 224N default project."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from minbert.common.errors import UserError
+from minbert.common.files import write_text
+from minbert.evaluate.reading import read_columns
+from minbert.predict.lookup import Run, find
+
+HEADERS = {
+    "sst": "id \t Predicted_Sentiment \n",
+    "para": "id \t Predicted_Is_Paraphrase \n",
+    "sts": "id \t Predicted_Similiary \n",
+}
+"""First line of each task's files, as the course's starter code writes (and spells) it."""
+
+# The starter code prints an int64 and two float32, which in an f-string show all digits of the
+# double: 0.1 as 0.10000000149011612.
+_VALUES: dict[str, Callable[[float], object]] = {"sst": int, "para": float, "sts": float}
+
+
+def submit(
+    root: Path,
+    variant: str,
+    *,
+    paper: str | None = None,
+    seed: int | None = None,
+    out: Path | None = None,
+) -> dict[Path, int]:
+    """Write {sst,para,sts}-{dev,test}-output.csv of `variant`; return {path: rows}.
+
+    Of its tasks those that the course asks for; rows are in the data's order. The folder `out` is
+    `submissions/PAPER/VARIANT/seedN` of the results if not given. Each file is written whole, and
+    none before all are known to be well. Raises `UserError` for a variant that is unknown, not
+    trained, or has none of the three tasks.
+    """
+    found = find(root, variant, paper)
+    tasks = [task for task in found.tasks if task in HEADERS]
+    if not tasks:
+        raise UserError(
+            f"{found.paper}: variant '{found.name}' has {', '.join(found.tasks)}, of which the "
+            f"course asks for none; it asks for {', '.join(HEADERS)}"
+        )
+    others = [task for task in found.tasks if task not in HEADERS]
+    if others:
+        print(
+            f"minbert: left out {', '.join(others)}: the course asks for {', '.join(HEADERS)}",
+            file=sys.stderr,
+        )
+    runs = found.runs(tasks, seed)
+    used = next(iter(runs.values())).seed
+    folder = out or root / "submissions" / found.paper / found.name / f"seed{used}"
+    files = {}
+    for task, run in runs.items():
+        for split in ("dev", "test"):
+            rows = _rows(run, split)
+            if rows:
+                files[folder / f"{task}-{split}-output.csv"] = [HEADERS[task], *rows]
+            else:
+                print(f"minbert: {task} has no {split} examples, so no file", file=sys.stderr)
+    try:
+        for path, lines in files.items():
+            write_text(path, "".join(lines))
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {folder}: {error.strerror}; choose another --out"
+        ) from None
+    return {path: len(lines) - 1 for path, lines in files.items()}
+
+
+def _rows(run: Run, split: str) -> list[str]:
+    path = run.file("predictions.parquet")
+    filters = [("task", "=", run.task), ("split", "=", split)]
+    table = read_columns(path, ("id", "prediction"), filters)
+    rows = []
+    for identity, value in zip(*table.to_pydict().values(), strict=True):
+        if value is None or not math.isfinite(value):
+            raise UserError(
+                f"{path}: the prediction of '{identity}' ({run.task}, {split}) is {value}, "
+                "expected a number; train the run again, or choose another seed"
+            )
+        rows.append(f"{identity} , {_VALUES[run.task](value)} \n")
+    return rows

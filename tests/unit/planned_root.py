@@ -1,0 +1,61 @@
+"""A results folder as planning and training leave it, written by hand: no model is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from minbert.common.files import write_json, write_text
+from minbert.evaluate.score import SCHEMA
+from minbert.train.run import PREDICTIONS
+
+HEADER = "paper\tvariant\tstage\ttasks\tkey\tstart\tlabel\trow\n"
+
+
+class Planned:
+    """Stages are added to the plan one by one; some of them are trained."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        write_text(root / "variants.tsv", HEADER)
+
+    def stage(
+        self, key: str, tasks: str, variant: str, paper: str = "p", seeds: tuple[int, ...] = (0,)
+    ) -> None:
+        """Plan a stage of `tasks` (words), and leave the record of training it with `seeds`."""
+        words = tasks.split()
+        with (self.root / "variants.tsv").open("a", encoding="utf-8") as file:
+            # Only one task is trained: which ones a stage has, its description says.
+            file.write(f"{paper}\t{variant}\ts\t{words[0]}\t{key}\tbackbone\t{variant}\t\n")
+        spec = {"stage": {"tasks": {task: {} for task in words}}}
+        owner = {"paper": paper, "variant": variant, "stage": "s"}
+        described = {"kind": "train", "key": key, "spec": spec, "needs": {}, "owner": owner}
+        write_json(self.root / "store" / "spec" / f"train-{key}.json", described)
+        for seed in seeds:
+            write_json(self.folder(key, seed) / "run.json", {})
+
+    def folder(self, key: str, seed: int = 0) -> Path:
+        """Return where a run's files lie."""
+        return self.root / "store" / "train" / key / f"seed{seed}"
+
+    def predictions(self, key: str, rows: list[tuple[str, str, str, float]], seed: int = 0) -> None:
+        """Leave the predictions [(id, task, split, value)] of a run."""
+        table: list[dict[str, Any]] = [
+            {"id": i, "task": t, "split": s, "prediction": v, "scores": [v]} for i, t, s, v in rows
+        ]
+        path = self.folder(key, seed) / "predictions.parquet"
+        pq.write_table(pa.Table.from_pylist(table, schema=PREDICTIONS), path)
+
+    def scores(self, rows: list[tuple[str, int, str, str]], paper: str = "p") -> None:
+        """Leave the score table's rows [(variant, seed, task, key)] of a paper."""
+        about = {"paper": paper, "split": "dev", "metric": "accuracy", "value": 0.5}
+        table = [
+            {**about, "variant": variant, "seed": seed, "task": task, "key": key}
+            for variant, seed, task, key in rows
+        ]
+        path = self.root / "tables" / "scores.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA), path)

@@ -1,0 +1,102 @@
+"""Sentences and pairs from words, text, tables and JSON lines; what is wrong is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.grid.tasks import TASKS
+from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
+
+SST, PARA = TASKS["sst"], TASKS["para"]
+
+
+def read(text: str | bytes, form: str, task: str = "sst") -> list[tuple[object, ...]]:
+    content = text if isinstance(text, bytes) else text.encode()
+    return [tuple(item)[1:] for item in from_bytes(content, "in", form, TASKS[task])]
+
+
+def test_words_are_sentences_or_pairs() -> None:
+    assert from_words(["a b", "c"], SST) == [
+        Item("example 1", None, "a b", None),
+        Item("example 2", None, "c", None),
+    ]
+    assert from_words(["a", "b", "c", "d"], PARA)[1] == Item("example 2", None, "c", "d")
+    with pytest.raises(UserError, match=r"found 3 sentences.*did quotes go missing"):
+        from_words(["a", "b", "c"], PARA)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("text", "one\u2028two, \"q\ttwo 'x'\nthree\tfour\n"),
+        ("text", "\ufeffone\u2028two, \"q\ttwo 'x'\r\nthree\tfour"),
+        ("csv", 'sentence2,sentence1\ntwo \'x\',"one\u2028two, ""q"\nfour,three\n'),
+        (
+            "tsv",
+            '\tsentence1\tlabel\tsentence2\n0\t"one\u2028two, ""q"\t1\ttwo \'x\'\n'
+            "1\tthree\t0\tfour",
+        ),
+        (
+            "jsonl",
+            json.dumps({"sentence2": "two 'x'", "sentence1": 'one\u2028two, "q'})
+            + '\n{"sentence1": "three", "sentence2": "four", "label": 1, "id": null}\n',
+        ),
+    ],
+)
+def test_each_format_reads_the_same_pairs(form: str, text: str) -> None:
+    first = (None, 'one\u2028two, "q', "two 'x'")
+    assert read(text, form, "para") == [first, (None, "three", "four")]
+
+
+@pytest.mark.parametrize("name", ["sentence1", "sentence", "text"])
+def test_a_single_sentence_has_three_names(name: str) -> None:
+    expected = [("x-1", "a b", None)]
+    assert read(f"id,{name}\nx-1,a b\n", "csv") == expected
+    assert read(f"id\t{name}\nx-1\ta b\n", "tsv") == expected
+    assert read(json.dumps({"id": "x-1", name: "a b", "sentence2": None}), "jsonl") == expected
+    assert read(json.dumps({"id": 7, name: "a b"}), "jsonl") == [(7, "a b", None)]
+
+
+@pytest.mark.parametrize(
+    ("form", "task", "text", "message"),
+    [
+        ("text", "sst", "good\ta\n", r"in, line 1: found 2 fields .* one sentence \(task 'sst'"),
+        ("text", "sst", "good\n\nfine\n", "in, line 2: found an empty sentence"),
+        ("text", "para", "a\tb\nonly\n", "in, line 2: found 1 field .* expected two sentences"),
+        ("text", "sst", "a\0b", "in, line 1: found a NUL byte"),
+        ("text", "sst", "", r"in: found no sentences \(text\)"),
+        ("text", "sst", b"a\nb\xe9\n", "in, line 2: found byte 0xe9, expected UTF-8.*iconv"),
+        ("csv", "sst", "id,sentence\n", r"in: found no sentences \(csv\)"),
+        ("csv", "sst", "", r"in: found no sentences \(csv\)"),
+        ("csv", "sst", "id,words\n1,a\n", "line 1: no sentence1 or sentence or text; found id, wo"),
+        ("csv", "sst", "\tid\tsentence\n", "found .* There are tabs in it: say --format tsv"),
+        ("csv", "sst", "sentence1,sentence2\na,b\n", "found sentence1 and sentence2, expected one"),
+        ("csv", "para", "sentence1,text\na,b\n", "line 1: no sentence2"),
+        ("csv", "sst", 'text\n"a\nb"\nc,d\n', "in, line 4: found 2 fields, expected 1"),
+        ("csv", "sst", "text\na\n\nb\n", "in, line 3: found 0 fields"),
+        ("csv", "sst", 'text\nfine\n"open\nmore\n', "in, line 3: found malformed quotes"),
+        ("tsv", "sst", 'text\n"open\nfine\n', "in, line 2: found malformed quotes"),
+        ("jsonl", "sst", '{"text": "a"}\n\n', "in, line 2: found no JSON"),
+        ("jsonl", "sst", '["a"]', r"in, line 1: found \[\"a\"\], expected a JSON object"),
+        ("jsonl", "sst", '{"text": 3}', "in, line 1: found 3, expected a string"),
+        ("jsonl", "sst", '{"text": "a", "id": true}', "found id true, expected a string or"),
+        ("jsonl", "sst", '{"text": "\\ud800"}', "in, line 1: found half of a surrogate pair"),
+        ("jsonl", "para", '{"sentence1": "a", "sentence2": null}', "no sentence2; found sentence1"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    form: str, task: str, text: str | bytes, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        read(text, form, task)
+
+
+def test_the_format_is_told_by_the_ending() -> None:
+    names = {"a.txt": "text", "a.CSV": "csv", "a.b.tsv": "tsv", "a.jsonl": "jsonl"}
+    assert {name: guess_format(Path(name)) for name in names} == names
+    with pytest.raises(UserError, match=r"by the ending '.json'; say --format text or csv or"):
+        guess_format(Path("a.json"))

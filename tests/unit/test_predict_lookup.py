@@ -1,0 +1,125 @@
+"""Which run a variant's task comes from, and what is said when there is none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from planned_root import Planned
+
+from minbert.common.errors import UserError
+from minbert.predict.lookup import choose_task, find
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Planned:
+    return Planned(tmp_path / "results")
+
+
+def keys(planned: Planned, variant: str, seed: int | None = None, **names: str) -> dict[str, str]:
+    found = find(planned.root, variant, **names)
+    return {task: run.key for task, run in found.runs(found.tasks, seed).items()}
+
+
+def test_the_last_stage_that_has_a_task_counts_though_it_does_not_train_it(
+    planned: Planned,
+) -> None:
+    planned.stage("a1", "sts para sst", "staged")
+    planned.stage("a2", "sst sts", "staged")
+    planned.stage("b1", "sst", "other")
+    assert keys(planned, "staged") == {"sst": "a2", "para": "a1", "sts": "a2"}
+    assert find(planned.root, "staged").tasks == ("sst", "para", "sts")
+
+
+def test_the_smallest_seed_that_all_tasks_have(planned: Planned) -> None:
+    planned.stage("a1", "sst para", "staged", seeds=(10, 2, 1))
+    planned.stage("a2", "sst", "staged", seeds=(10, 2))
+    found = find(planned.root, "staged")
+    assert {run.seed for run in found.runs(found.tasks).values()} == {2}
+    assert found.runs(["para"])["para"].seed == 1
+    run = found.runs(["sst"], 10)["sst"]
+    assert run.folder == planned.folder("a2", 10)
+    with pytest.raises(UserError, match="not trained with seed 3; it is with 2, 10"):
+        found.runs(["sst"], 3)
+
+
+def test_a_paper_decides_between_variants_of_one_name(planned: Planned) -> None:
+    planned.stage("a1", "sst", "baseline", paper="first")
+    planned.stage("b1", "sst", "baseline", paper="second")
+    planned.stage("b2", "sst", "rest", paper="second")
+    assert keys(planned, "baseline", paper="second") == {"sst": "b1"}
+    with pytest.raises(UserError, match="name one: --paper first or --paper second"):
+        find(planned.root, "baseline")
+    with pytest.raises(UserError, match=r"no paper 'secnod'; there are first, second.*'second'"):
+        find(planned.root, "baseline", "secnod")
+    with pytest.raises(UserError, match="'first' has no variant 'rest', but second has"):
+        find(planned.root, "rest", "first")
+
+
+def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> None:
+    planned.stage("a1", "sst para", "one")
+    planned.stage("b1", "sst para", "two")
+    rows = [("best", 0, "sst", "a1"), ("best", 0, "para", "b1"), ("best", 0, "overall", "")]
+    planned.scores([*rows, ("best", 1, "sst", "b1"), ("one", 0, "sst", "stale")])
+    assert keys(planned, "best", seed=0) == {"sst": "a1", "para": "b1"}
+    found = find(planned.root, "best")
+    assert found.runs(["sst"], 1)["sst"].key == "b1"
+    assert found.wanted is None and found.owners["b1"] == "two"
+    assert found.runs(found.tasks)["para"].seed == 0
+    with pytest.raises(UserError, match="not trained with seed 1; it is with 0"):
+        found.runs(["para"], 1)
+    # What the table says of a variant with stages of its own may be of an earlier plan.
+    assert keys(planned, "one") == {"sst": "a1", "para": "a1"}
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        (
+            "hybird",
+            r"no variant 'hybird' \(one that is the best of others.*Did you mean 'hybrid'\?",
+        ),
+        ("later", r"not trained yet \(.*store/train/c1/seed0/run.json is missing\); `snakemake"),
+        ("halves", "not trained yet with one seed for all of sst, para"),
+    ],
+)
+def test_what_cannot_be_had_says_the_way_out(planned: Planned, variant: str, message: str) -> None:
+    planned.stage("a1", "sst", "hybrid")
+    planned.stage("c1", "sst", "later", seeds=())
+    planned.stage("d1", "sst", "halves", seeds=(0,))
+    planned.stage("d2", "para", "halves", seeds=(1,))
+    with pytest.raises(UserError, match=message):
+        keys(planned, variant)
+
+
+def test_the_task_is_named_unless_there_is_one(planned: Planned) -> None:
+    planned.stage("a1", "sst para", "both")
+    planned.stage("b1", "sts", "one")
+    both, one = find(planned.root, "both"), find(planned.root, "one")
+    assert choose_task(one, None) == "sts"
+    assert choose_task(both, "para") == "para"
+    with pytest.raises(UserError, match="several tasks: sst, para; name one with --task"):
+        choose_task(both, None)
+    with pytest.raises(UserError, match=r"no task 'pare'; it has sst, para. Did you mean 'para'"):
+        choose_task(both, "pare")
+
+
+def test_a_folder_without_results_names_those_below(planned: Planned) -> None:
+    outside = planned.root.parent
+    with pytest.raises(UserError, match=re.escape(f"There is --results {planned.root}")):
+        find(outside, "any")
+
+
+def test_weights_let_go(planned: Planned) -> None:
+    planned.stage("a1", "sst", "light")
+    run = find(planned.root, "light").runs(["sst"])["sst"]
+    with pytest.raises(UserError, match=r"weights of variant 'light' were let go \(keep_weights"):
+        run.file("model.safetensors")
+
+
+def test_a_missing_description_is_named(planned: Planned) -> None:
+    planned.stage("a1", "sst", "one")
+    (planned.root / "store/spec/train-a1.json").unlink()
+    with pytest.raises(UserError, match=r"train-a1.json: the description of a stage is missing"):
+        find(planned.root, "one")

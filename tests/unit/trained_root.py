@@ -1,0 +1,149 @@
+"""A results folder with trained variants of two papers, made in this process on a tiny corpus."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from minbert.common.files import write_json, write_text
+from minbert.data.corpus import pretraining_text
+from minbert.data.vocabulary import train_vocabulary
+from minbert.evaluate.score import SCHEMA
+from minbert.grid.job import Job
+from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.resolve import StageRef
+from minbert.model.weights import initial_backbone, save_weights
+from minbert.steps import STEPS
+from minbert.wordpiece import load_wordpiece
+
+REPOSITORY = Path(__file__).parents[2]
+
+ONE = """\
+paper: one
+title: One
+overall: normalised
+templates:
+  common:
+    epochs: 1
+    max_length: 24
+    optimiser: {lr: 1e-3}
+    tasks:
+      "*": {head: {width: 8}}
+      sst: {loss: cross_entropy}
+      para: {loss: binary_cross_entropy, pairing: siamese, features: [u, "|u-v|"], pooling: mean}
+      sts: {loss: mse, pairing: cross}
+variants:
+  three: {extends: common}
+  staged:
+    extends: common
+    stages:
+      - {name: all}
+      - {name: again, start: all, tasks: {para: null, sts: {trained: false}}}
+  frozen: {extends: common, trainable: heads, tasks: {sts: null}}
+  adapted:
+    extends: common
+    trainable: adapters
+    adapter: {width: 4}
+    tasks: {para: null}
+    stages:
+      - {name: a, train: sst}
+      - {name: b, train: sts}
+  fused:
+    extends: common
+    trainable: fusion
+    fuse: [adapted/a, adapted/b]
+    train: sts
+  later: {extends: common, epochs: 2}
+  best: {best_of: [three, staged], best_by: task}
+"""
+TWO = """\
+paper: two
+title: Two
+overall: plain
+variants:
+  three:
+    epochs: 1
+    tasks: {cfimdb: {loss: cross_entropy, head: {width: 8}}}
+"""
+CORPUS = {task: {"train": 24, "dev": 12, "test": 6} for task in ("sst", "para", "sts", "cfimdb")}
+VOCABULARY = 400
+UNTRAINED = ("later",)
+
+
+def make_root(base: Path) -> Plan:
+    """Plan the two grids in `base` and make everything but what is in `UNTRAINED`."""
+    (base / PUBLISHED).parent.mkdir(parents=True)
+    shutil.copy2(REPOSITORY / PUBLISHED, base / PUBLISHED)
+    write_text(base / "one.yaml", ONE)
+    write_text(base / "two.yaml", TWO)
+    sizes = {"steps": 4, "layers": 2, "hidden": 16, "heads": 2, "intermediate": 24}
+    plan = Plan.load(
+        {
+            "grids": ["one.yaml", "two.yaml"],
+            "results": str(base / "results"),
+            "data": "builtin",
+            "backbone": "builtin",
+            "corpus": {"sizes": CORPUS},
+            "pretraining": {**sizes, "vocabulary": VOCABULARY, "batch": 8},
+            "device": "cpu",
+            "precision": "fp32",
+            "threads": 1,
+        },
+        base,
+    )
+    plan.write()
+    for ref in plan.stages:
+        if ref.variant not in UNTRAINED:
+            _make(plan, "train", plan.train(ref).key)
+    _score(plan)
+    return plan
+
+
+def run_folder(plan: Plan, variant: str, stage: str = "main", paper: str = "one") -> Path:
+    """Return where the training of a stage with seed 0 left its files."""
+    return plan.train(StageRef(paper, variant, stage)).folder(plan.root, 0)
+
+
+def _make(plan: Plan, kind: str, key: str) -> None:
+    node = plan.node(kind, key)
+    seed = 0 if kind == "train" else None
+    if node.done(plan.root, seed):
+        return
+    if kind == "backbone":
+        _write_backbone(plan, node.folder(plan.root))
+        return
+    for need in node.needs.values():
+        _make(plan, need.node.kind, need.node.key)
+    STEPS[kind](Job.load(plan.root, kind, key, seed, threads=1))
+
+
+def _write_backbone(plan: Plan, folder: Path) -> None:
+    """Leave a backbone that was never pretrained; large weights make its outputs differ."""
+    folder.mkdir(parents=True)
+    items = pretraining_text(0, 400)
+    texts = (item if isinstance(item, str) else " ".join(item) for item in items)
+    train_vocabulary(texts, VOCABULARY, folder / "tokenizer.json")
+    size = load_wordpiece(folder / "tokenizer.json").get_vocab_size()
+    architecture = plan.config.pretraining.architecture(size)
+    state = initial_backbone(architecture, seed=1)
+    large = {name: 6 * t if t.ndim == 2 else t for name, t in state.items()}
+    save_weights(folder / "model.safetensors", large)
+    write_json(folder / "config.json", architecture.model_dump())
+
+
+def _score(plan: Plan) -> None:
+    """Leave the score table's rows of `best`: para of `three`, the others of `staged`."""
+    chosen = {"para": ("three", "main"), "sts": ("staged", "again"), "sst": ("staged", "again")}
+    keys = {task: plan.train(StageRef("one", *ref)).key for task, ref in chosen.items()}
+    about = {"paper": "one", "variant": "best", "seed": 0, "metric": "accuracy", "value": 0.5}
+    rows = [
+        {**about, "split": split, "task": task, "key": key}
+        for split in ("dev", "test")
+        for task, key in [*keys.items(), ("overall", "")]
+    ]
+    path = plan.root / "tables" / "scores.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
