@@ -22,6 +22,7 @@ STEP_HELP = {
     "train": "train one stage with one seed",
     "scores": "score all runs of a paper",
     "table": "set a paper's table",
+    "index": "list every published row",
     "figure": "draw a figure",
 }
 
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     publish = commands.add_parser("publish", help="copy tables and figures to their plain names")
     _add_root(publish)
     publish.add_argument("stamp", help="the plan's stamp, as the rule gives it")
+    publish.add_argument("--partial", action="store_true", help="what there is, after a failure")
     publish.set_defaults(run=_publish)
 
     for step, text in STEP_HELP.items():
@@ -155,6 +157,11 @@ def _follow(arguments: argparse.Namespace) -> None:
 
 
 def _publish(arguments: argparse.Namespace) -> None:
+    if arguments.partial:
+        from minbert.evaluate.partial import publish_partial
+
+        print(publish_partial(arguments.results, arguments.stamp), file=sys.stderr)
+        return
     from minbert.evaluate.publish import publish
 
     publish(arguments.results, arguments.stamp)

@@ -204,19 +204,10 @@ def _flatten(value: Any, prefix: str = "") -> dict[str, str]:
 
 def scores(job: Job) -> None:
     """Score every run of a paper."""
+    from minbert.evaluate.partial import score_entries
     from minbert.evaluate.score import score_runs
 
-    runs = [
-        run
-        | {
-            "tasks": {
-                task: {"key": key, "predictions": job.need(f"predictions.{key}.{run['seed']}")}
-                for task, key in run["tasks"].items()
-            }
-        }
-        for run in job.spec["runs"]
-    ]
-    score_runs(runs, job.out / "scores.parquet")
+    score_runs(list(score_entries(job)), job.out / "scores.parquet")
 
 
 def table(job: Job) -> None:
@@ -224,6 +215,13 @@ def table(job: Job) -> None:
     from minbert.evaluate.table import build_table
 
     build_table(job.spec, job.need("scores"), job.out, "table")
+
+
+def index(job: Job) -> None:
+    """List every published row with its status and scores."""
+    from minbert.evaluate.index import build_index
+
+    build_index(job.spec["published"], job.needs("table").values(), job.out)
 
 
 def figure(job: Job) -> None:
@@ -254,6 +252,7 @@ STEPS: dict[str, Callable[[Job], None]] = {
     "train": train,
     "scores": scores,
     "table": table,
+    "index": index,
     "figure": figure,
 }
 

@@ -135,14 +135,14 @@ def test_the_plan_says_why(base: Path) -> None:
     assert "has never run" in plan_text(first)
     for variant in first.grids[0].variants:
         finish(first, variant)
-    assert "5 training jobs, 0 to run" in plan_text(first)
+    assert "12 training jobs, 0 to run" in plan_text(first)
     assert "30 s" in plan_text(first) and "est." not in plan_text(first)
 
     change(base, "      lr: 1e-5", "      lr: 3e-5")
     told = plan_text(plan(base, seeds=[0, 1]))
     assert "0 of 2 seeds" in told
     assert "optimiser.lr: 1e-05 -> 3e-05" in told
-    assert "10 training jobs, 10 to run" in told
+    assert "24 training jobs, 24 to run" in told
     finish(plan(base), "1-bert")
     assert "seeds 1 have not run" in plan_text(plan(base, seeds=[0, 1]))
 

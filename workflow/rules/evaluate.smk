@@ -1,7 +1,7 @@
 # Scores, tables and figures, made under their keys and then published under plain names.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet
-# out: store/{scores,table,figure}/KEY/..., tables/*, figures/PAPER/*
+# out: store/{scores,table,index,figure}/KEY/..., tables/*, figures/PAPER/*
 
 
 rule scores:
@@ -34,6 +34,22 @@ rule table:
         root=lambda w: str(ROOT),
     shell:
         "exec python -m minbert table {wildcards.key} --results {params.root} 2> {log}"
+
+
+rule index:
+    input:
+        lambda w: PLAN.inputs("index", w.key).values(),
+    output:
+        STORE / "index" / "{key}" / "index.csv",
+        STORE / "index" / "{key}" / "index.md",
+    log:
+        LOGS / "index" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
+    shell:
+        "exec python -m minbert index {wildcards.key} --results {params.root} 2> {log}"
 
 
 rule figure:

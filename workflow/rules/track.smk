@@ -1,4 +1,5 @@
-# MLflow: one follower stores what the jobs measure; it starts and ends with the workflow.
+# Start and end of a workflow. MLflow: one follower stores what the jobs measure, from the start
+# to the end. After an error: what there is gets published.
 #
 # in:  tracking/ATTEMPT/{run.json,history.jsonl,end.json}, written by training jobs
 # out: mlflow.db, mlartifacts/
@@ -19,13 +20,22 @@ def last_pass():
     subprocess.run([*MINBERT, "follow", "--results", str(ROOT), "--once"], check=False)
 
 
-if PLAN.config.tracking.enabled:
+def publish_what_there_is():
+    """Rows that failed or were not reached never block the others: tables show them as such."""
+    subprocess.run([*MINBERT, "publish", PLAN.stamp, "--partial", "--results", str(ROOT)], check=False)
 
-    onstart:
+
+onstart:
+    if PLAN.config.tracking.enabled:
         start_follower()
 
-    onsuccess:
+
+onsuccess:
+    if PLAN.config.tracking.enabled:
         last_pass()
 
-    onerror:
+
+onerror:
+    if PLAN.config.tracking.enabled:
         last_pass()
+    publish_what_there_is()

@@ -29,7 +29,11 @@ def publish(root: Path, stamp: str) -> None:
     tables = [pq.read_table(path) for path in listed["scores"]]
     with whole(root / "tables" / "scores.parquet") as temporary:
         pq.write_table(pa.concat_tables(tables), temporary)
-    marks = root / "store" / "published"
-    for mark in marks.glob("*.done"):
+    clear_marks(root)
+    published_path(root, stamp).with_suffix(".done").touch()
+
+
+def clear_marks(root: Path) -> None:
+    """Take away the marks of all that was published."""
+    for mark in (root / "store" / "published").glob("*.done"):
         mark.unlink()
-    (marks / f"{stamp}.done").touch()

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from minbert.common.errors import UserError, nearest
 from minbert.common.files import whole
+from minbert.evaluate.best import RunScores, TaskScore, best_of
 from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.reading import read_columns
 from minbert.grid.tasks import TASKS
@@ -36,11 +37,22 @@ Metrics = dict[str, float]
 
 
 class Scored(NamedTuple):
-    """What `score_runs` did: runs scored, runs left out for want of predictions, rows written."""
+    """What `score_runs` did: runs scored, runs that have no predictions, rows written."""
 
     scored: int
     missing: int
     rows: int
+
+
+class TaskScores(NamedTuple):
+    """A task's metrics on one split, and the training key that they come from."""
+
+    metrics: Metrics
+    key: str
+
+
+Splits = dict[str, dict[str, TaskScores]]
+"""{split: {task: scores}}; a split without labels has no tasks."""
 
 
 def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
@@ -52,13 +64,16 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
     metrics `normalised` and `plain` under the run's own key. A run that lacks one of its files is
     left out whole, for half a run would show as a run of fewer tasks.
 
+    A run with {best_of: variants of the paper, by, rule} in place of tasks has the scores of the
+    best of them (`best.best_of`), under the keys of what was chosen; their test scores too, where
+    this run is `tested`, though they themselves need not be.
+
     Rows keep the order of `runs`; one file that several runs share is read once. Two runs of the
     same paper, variant and seed, and predictions that are malformed, raise `UserError`.
     """
-    rows: list[dict[str, Any]] = []
+    found: dict[tuple[str, str], dict[int, RunScores]] = {}
     read: dict[tuple[Path, str], dict[str, Metrics | None]] = {}
     seen: set[tuple[str, str, int]] = set()
-    missing = 0
     for run in runs:
         name = (run["paper"], run["variant"], run["seed"])
         if name in seen:
@@ -67,38 +82,55 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
                 "a run has one set of scores: drop one or rename its variant"
             )
         seen.add(name)
-        files = {task: Path(entry["predictions"]) for task, entry in run["tasks"].items()}
-        if not all(path.is_file() for path in files.values()):
-            missing += 1
-            continue
-        for task, path in files.items():
-            if (path, task) not in read:
-                read[path, task] = _score_file(path, task)
-        for split in ("dev", "test") if run["tested"] else ("dev",):
-            scores = {task: read[path, task][split] for task, path in files.items()}
-            rows.extend(_run_rows(run, split, scores))
+        if "tasks" in run and (scores := _run_scores(run, read)) is not None:
+            found.setdefault(name[:2], {})[name[2]] = scores
+    for run in runs:
+        if "best_of" in run:
+            candidates = {name: found.get((run["paper"], name), {}) for name in run["best_of"]}
+            best = best_of(candidates, run["by"], run["rule"])
+            found[run["paper"], run["variant"]] = best
+    rows: list[dict[str, Any]] = []
+    scored = 0
+    for run in runs:
+        scores = found.get((run["paper"], run["variant"]), {}).get(run["seed"])
+        if scores is not None:
+            scored += 1
+            for split in ("dev", "test") if run["tested"] else ("dev",):
+                rows.extend(_rows(run, split, scores))
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     with whole(out) as temporary:
         pq.write_table(table, temporary)
-    return Scored(len(runs) - missing, missing, len(rows))
+    return Scored(scored, len(runs) - scored, len(rows))
 
 
-def _run_rows(
-    run: Mapping[str, Any], split: str, scores: Mapping[str, Metrics | None]
-) -> list[dict[str, Any]]:
-    """Return the table's rows of one run and split; tasks without labels have none."""
-    values: list[tuple[str, str, float, str]] = []
-    main: dict[str, float] = {}
-    for task, metrics in scores.items():
-        if metrics is None:
-            continue
-        main[task] = metrics[TASKS[task].metric]
-        key = run["tasks"][task]["key"]
-        values += [(task, metric, value, key) for metric, value in metrics.items()]
+def _run_scores(
+    run: Mapping[str, Any], read: dict[tuple[Path, str], dict[str, Metrics | None]]
+) -> RunScores | None:
+    """Return the scores of a run's files, read once into `read`; None if a file is missing."""
+    files = {task: Path(entry["predictions"]) for task, entry in run["tasks"].items()}
+    if not all(path.is_file() for path in files.values()):
+        return None
+    splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "test": {}}
+    for task, path in files.items():
+        if (path, task) not in read:
+            read[path, task] = _score_file(path, task)
+        for split, metrics in read[path, task].items():
+            if metrics is not None:
+                splits[split][task] = TaskScore(run["tasks"][task]["key"], metrics)
+    return RunScores(run["key"], splits)
+
+
+def _rows(run: Mapping[str, Any], split: str, scores: RunScores) -> list[dict[str, Any]]:
+    """Return the table's rows of one run and split."""
+    values = [
+        (task, metric, value, score.key)
+        for task, score in scores.splits[split].items()
+        for metric, value in score.metrics.items()
+    ]
     for rule in get_args(Rule):
-        score = overall(main, rule)
-        if score is not None:
-            values.append(("overall", rule, score, run["key"]))
+        mean = overall(scores.main(split), rule)
+        if mean is not None:
+            values.append(("overall", rule, mean, scores.key))
     about = {name: run[name] for name in ("paper", "variant", "seed")} | {"split": split}
     return [about | {"task": t, "metric": m, "value": v, "key": k} for t, m, v, k in values]
 

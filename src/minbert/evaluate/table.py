@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,17 +16,24 @@ from minbert.evaluate.table_text import to_latex, to_markdown
 from minbert.scoring import OVERALL_TASKS, Rule
 
 
-def build_table(spec: dict[str, Any], scores: Path, out_dir: Path, stem: str) -> None:
+def build_table(
+    spec: dict[str, Any],
+    scores: Path,
+    out_dir: Path,
+    stem: str,
+    failures: Mapping[str, str] | None = None,
+) -> None:
     """Write `STEM.csv`, `STEM.md` and `STEM.tex` in `out_dir`, a line a published row.
 
     `spec` is what `TableSpec` describes; `scores` is the parquet table of `score_runs`. Rows keep
-    the order of the spec. A row without scores says `not run`, or `no labels` where it is a test
-    row whose labels are not public. The csv has every number unrounded, one column each, named
+    the order of the spec, by the paper's own tables. A row without scores says `not run`,
+    `failed` where `failures` has its variant and the reason, or `no labels` where it is a test row
+    whose labels are not public. The csv has every number unrounded, one column each, named
     `sst_published`, `sst_mean`, `sst_low`, `sst_high`, `sst_n` and so on, empty where there is
     none (its `status` says why); the other two are for reading.
     """
     table = parse_table(spec)
-    rows = collect(table, scores)
+    rows = collect(table, scores, failures)
     out_dir = Path(out_dir)
     write_text(out_dir / f"{stem}.csv", to_csv(table, rows))
     write_text(out_dir / f"{stem}.md", to_markdown(table, rows))
@@ -47,6 +54,7 @@ def _csv_row(table: TableSpec, row: Row) -> dict[str, Any]:
     spec = row.spec
     line: dict[str, Any] = {
         "paper": table.paper,
+        "table": spec.table,
         "row": spec.row,
         "variant": spec.variant,
         "split": spec.split,
@@ -62,7 +70,7 @@ def _csv_row(table: TableSpec, row: Row) -> dict[str, Any]:
         line |= _csv_interval(f"overall_{rule}", row.scores.get(rule))
     line |= {"parameters": spec.parameters, "parameters_bert_base": spec.parameters_bert_base}
     line |= {"backbone": table.backbone, "data": table.data}
-    line |= {"note": spec.note, "reason": spec.reason}
+    line |= {"note": spec.note, "reason": spec.reason or row.remark, "keys": " ".join(row.keys)}
     return line
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -12,14 +13,15 @@ from minbert.evaluate.table_spec import TableRow, TableSpec
 from minbert.grid.tasks import TASKS
 from minbert.scoring import OVERALL_TASKS, Rule
 
-SCORED, NOT_RUN, NO_LABELS = "scored", "not run", "no labels"
+SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 
 
 class Row(NamedTuple):
     """A row of the table with our figures.
 
     `scores` has an `Interval` for each of sst, para, sts, other, normalised and plain that was
-    scored; `n` is the number of seeds behind the row.
+    scored; `n` is the number of seeds behind the row. `keys` are the training keys it comes from,
+    and `remark` what is to be said of it besides its notes.
     """
 
     spec: TableRow
@@ -27,31 +29,53 @@ class Row(NamedTuple):
     other_task: str | None
     scores: dict[str, Interval]
     n: int
+    keys: tuple[str, ...] = ()
+    remark: str = ""
 
 
-def collect(table: TableSpec, scores: Path) -> list[Row]:
-    """Return the table's rows in the order of the spec, each with what `scores` has of it."""
-    columns = ("paper", "variant", "seed", "split", "task", "metric", "value")
-    found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
-    scored_variants = set()
+Values = dict[str, dict[int, float]]
+"""{score name: {seed: value}} of one variant and split."""
+
+
+def collect(table: TableSpec, scores: Path, failures: Mapping[str, str] | None = None) -> list[Row]:
+    """Return the table's rows in the order of the spec, each with what `scores` has of it.
+
+    `failures` says of variants, by name, why they have no scores.
+    """
+    columns = ("paper", "variant", "seed", "split", "task", "metric", "value", "key")
+    found: dict[tuple[str, str], Values] = {}
+    keys: dict[tuple[str, str], dict[str, set[str]]] = {}
     main = {(name, task.metric) for name, task in TASKS.items()}
     main |= {("overall", rule) for rule in get_args(Rule)}
     of_paper = read_columns(scores, columns, [("paper", "=", table.paper)])
     for line in of_paper.to_pylist():
-        scored_variants.add(line["variant"])
         if (line["task"], line["metric"]) in main:
+            at = (line["variant"], line["split"])
             name = line["metric"] if line["task"] == "overall" else line["task"]
-            values = found.setdefault((line["variant"], line["split"]), {}).setdefault(name, {})
-            values[line["seed"]] = line["value"]
-    return [
-        _row(
-            table.paper,
-            row,
-            found.get((row.variant, row.split), {}),
-            row.variant in scored_variants,
-        )
-        for row in table.rows
-    ]
+            found.setdefault(at, {}).setdefault(name, {})[line["seed"]] = line["value"]
+            if line["task"] != "overall":
+                keys.setdefault(at, {}).setdefault(line["task"], set()).add(line["key"])
+    scored = {variant for variant, _ in found}
+    rows = []
+    for row in table.rows:
+        at = (row.variant, row.split)
+        made = _row(table.paper, row, found.get(at, {}), row.variant in scored)
+        of_tasks = keys.get(at, {})
+        made = made._replace(keys=tuple(sorted(set().union(*of_tasks.values()))))
+        if row.choice and of_tasks:
+            made = made._replace(remark=_choice(row.choice, of_tasks))
+        if made.status == NOT_RUN and failures and row.variant in failures:
+            made = made._replace(status=FAILED, remark=failures[row.variant])
+        rows.append(made)
+    return rows
+
+
+def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:
+    """Say which variants the scores of a best-of row are those of."""
+    named = {t: "/".join(sorted({choice.get(k, k) for k in keys[t]})) for t in TASKS if t in keys}
+    if len(set(named.values())) == 1:
+        return f"here: {next(iter(named.values()))}"
+    return "here: " + ", ".join(f"{TASKS[task].title} {name}" for task, name in named.items())
 
 
 def _row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from minbert.common.errors import UserError, nearest
 from minbert.grid.tasks import TASKS
@@ -26,14 +26,18 @@ class Published(_Strict):
 
 
 class TableRow(_Strict):
-    """One published row. `reason` says why a test row cannot be scored (no public labels).
+    """One row. `table` is the paper's own table that it stands in ("1", "text"), None if none.
 
+    `reason` says why a test row cannot be scored (no public labels). A row that is the best of
+    others has these as `choice`, {training key: variant}, and its note says which were chosen.
     `other_task` is the task that column `other` shows: needed only where the variant is scored
     on several tasks besides SST, para and STS.
     """
 
     row: str
     variant: str
+    table: str | None = None
+    choice: dict[str, str] = Field(default_factory=dict)
     split: Literal["dev", "test"]
     published: Published
     note: str | None = None

@@ -50,7 +50,7 @@ def body(table: TableSpec, rows: Sequence[Row]) -> list[list[str]]:
 
 
 def remarks(table: TableSpec, rows: Sequence[Row]) -> list[str]:
-    """Return the sentences under the table as plain text: how to read it, then the notes."""
+    """Return the sentences under the table, as plain text, that say how to read it."""
     short = sum(row.n < table.seed_count for row in rows)
     seeds = f"Ours: mean ± half the width of the 95 % Student-t interval over n of {_count(table)}"
     if short:
@@ -63,13 +63,36 @@ def remarks(table: TableSpec, rows: Sequence[Row]) -> list[str]:
         f"{OWN_RULE} marks the paper's own rule, which its published overall follows.",
         f"Backbone: {table.backbone}. Data: {table.data}. "
         f"{ABSENT}: not published, or not a task of the row.",
-        *(f"[{number}] {note}" for number, note in enumerate(_marked_notes(rows), start=1)),
-        *table.footnotes,
     ]
 
 
+def sections(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Return (heading, rows) for each table of the paper, in order, and for what is in none."""
+    found: dict[str | None, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.spec.table, []).append(row)
+    extra = found.pop(None, [])
+    named = [("In the text" if t == "text" else f"Table {t}", of) for t, of in found.items()]
+    return [*named, ("Not in the paper", extra)] if extra and named else named or [("", list(rows))]
+
+
 def to_markdown(table: TableSpec, rows: Sequence[Row]) -> str:
-    """Return the table as markdown with aligned columns, so that it reads well unrendered."""
+    """Return the table as markdown with aligned columns, so that it reads well unrendered.
+
+    Each of the paper's tables is a section; what holds for all stands at the end.
+    """
+    parts = [f"# {escape.markdown(table.title)}", escape.markdown(table.caption)]
+    for heading, of_section in sections(rows):
+        parts += [f"## {heading}" if heading else "", _aligned(table, of_section)]
+        parts += [escape.markdown(note) for note in _numbered(of_section)]
+    said = [*remarks(table, rows), *table.footnotes]
+    parts += ["## How to read this" if len(sections(rows)) > 1 else ""]
+    parts += [escape.markdown(text) for text in said]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _aligned(table: TableSpec, rows: Sequence[Row]) -> str:
+    """Return the rows as one markdown table with aligned columns."""
     columns = header(table, rows)
     heads = [" ".join(part for part in column if part) for column in columns]
     cells = [[escape.markdown(cell) for cell in line] for line in [heads, *body(table, rows)]]
@@ -88,14 +111,22 @@ def to_markdown(table: TableSpec, rows: Sequence[Row]) -> str:
         + " |"
         for line in [cells[0], align, *cells[1:]]
     ]
-    said = [escape.markdown(text) for text in (table.caption, *remarks(table, rows))]
-    parts = [f"# {escape.markdown(table.title)}", said[0], "\n".join(lines), *said[1:]]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n".join(lines)
 
 
 def to_latex(table: TableSpec, rows: Sequence[Row]) -> str:
-    """Return the table as a LaTeX float over both columns; it needs the package booktabs."""
+    """Return LaTeX floats over both columns, one a table of the paper.
+
+    They need the package booktabs.
+    """
+    return "\n".join(_float(table, heading, of) for heading, of in sections(rows))
+
+
+def _float(table: TableSpec, heading: str, rows: Sequence[Row]) -> str:
     columns = header(table, rows)
+    said = [*remarks(table, rows), *_numbered(rows), *table.footnotes]
+    title = f"{table.title}, {heading}" if heading else table.title
+    name = f"{table.paper} {heading}".strip()
     groups = [group for group, _ in columns]
     top, rules = [], []
     start = 0
@@ -113,8 +144,8 @@ def to_latex(table: TableSpec, rows: Sequence[Row]) -> str:
     lines = [
         r"\begin{table*}[t]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{escape.latex(f'{table.title}. {table.caption}')}}}",
-        rf"\label{{tab:{_label(table.paper)}}}",
+        rf"\caption{{{escape.latex(f'{title}. {table.caption}'.strip())}}}",
+        rf"\label{{tab:{_label(name)}}}",
         rf"\begin{{tabular}}{{ll{'r' * (len(columns) - 2)}}}",
         r"\toprule",
         " & ".join(top) + r" \\",
@@ -125,7 +156,7 @@ def to_latex(table: TableSpec, rows: Sequence[Row]) -> str:
         r"\bottomrule",
         r"\end{tabular}",
         r"\par\medskip\raggedright",
-        *(escape.latex(remark) + r"\par" for remark in remarks(table, rows)),
+        *(escape.latex(remark) + r"\par" for remark in said),
         r"\end{table*}",
     ]
     return "\n".join(lines) + "\n"
@@ -182,10 +213,14 @@ def _count(table: TableSpec) -> str:
     return f"{table.seed_count} seed{'s' * (table.seed_count != 1)}"
 
 
+def _numbered(rows: Sequence[Row]) -> list[str]:
+    return [f"[{number}] {note}" for number, note in enumerate(_marked_notes(rows), start=1)]
+
+
 def _row_note(row: Row) -> str:
     """Return the row's note and, where it could not be scored, the reason."""
     reason = row.spec.reason if row.status == NO_LABELS else None
-    return "; ".join(part for part in (row.spec.note, reason) if part)
+    return "; ".join(part for part in (row.spec.note, reason, row.remark) if part)
 
 
 def _marked_notes(rows: Sequence[Row]) -> list[str]:

@@ -21,6 +21,7 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "train": ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
     "scores": ("scores.parquet",),
     "table": ("table.csv", "table.md", "table.tex"),
+    "index": ("index.csv", "index.md"),
     "figure": ("figure.pdf", "figure.png"),
 }
 """The files that a node of each kind leaves in its folder; `fetch` leaves the file it names."""

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class Plan:
         for ref in self.stages:
             self.owners.setdefault(self._collect(self.train(ref)).key, ref)
         self.outputs = {grid.paper: self._outputs(grid) for grid in self.grids}
+        self.index = self._collect(self._make_index())
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
@@ -106,6 +107,8 @@ class Plan:
                 for ending in ("pdf", "png"):
                     source = figure.folder(self.root) / f"figure.{ending}"
                     found[f"figures/{paper}/{name}.{ending}"] = source
+        for name in self.index.outputs:
+            found[f"tables/{name}"] = self.index.folder(self.root) / name
         return found
 
     @cached_property
@@ -142,6 +145,11 @@ class Plan:
         listed = {
             "products": {name: str(path) for name, path in self.products.items()},
             "scores": [str(path) for path in self.scores],
+            "papers": {
+                paper: {"scores": made.scores.key, "table": made.table.key}
+                for paper, made in self.outputs.items()
+            },
+            "index": self.index.key,
         }
         if not self.listing.exists():
             write_json(self.listing, listed)
@@ -267,6 +275,13 @@ class Plan:
         self._collect(table)
         figures = {name: self._figure(grid, name, spec) for name, spec in grid.figures.items()}
         return Outputs(scores, table, figures)
+
+    def _make_index(self) -> Node:
+        needs = {
+            f"table.{paper}": Need(made.table, "table.csv") for paper, made in self.outputs.items()
+        }
+        rows = [asdict(row) for row in self.published]
+        return Node("index", {"published": rows}, ("minbert.evaluate.index",), needs)
 
     def _figure(self, grid: Grid, name: str, spec: Figure) -> Node:
         needs = {}

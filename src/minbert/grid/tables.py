@@ -17,9 +17,9 @@ def table_spec(plan: Plan, grid: Grid) -> dict[str, Any]:
     published = [row for row in plan.published if row.paper == grid.paper]
     for row in published:
         if row.variant in grid.variants:
-            rows.append(_row(plan, grid.variants[row.variant], row))
+            rows.append(_row(plan, grid, grid.variants[row.variant], row))
     named = {row.variant for row in published}
-    rows += [_row(plan, v, None) for name, v in grid.variants.items() if name not in named]
+    rows += [_row(plan, grid, v, None) for name, v in grid.variants.items() if name not in named]
     return {
         "paper": grid.paper,
         "title": grid.title,
@@ -33,10 +33,16 @@ def table_spec(plan: Plan, grid: Grid) -> dict[str, Any]:
     }
 
 
-def _row(plan: Plan, variant: Variant, row: Published | None) -> dict[str, Any]:
+def _row(plan: Plan, grid: Grid, variant: Variant, row: Published | None) -> dict[str, Any]:
     return {
-        "row": variant.label or (row.row if row else variant.name),
+        "row": row.row if row else variant.label,
         "variant": variant.name,
+        "table": row.table if row else None,
+        "choice": {
+            plan.train(stage.ref).key: name
+            for name in variant.best_of
+            for stage in grid.variants[name].stages
+        },
         "split": row.split if row else "dev",
         "published": row.figures if row else {},
         "note": "; ".join(n for n in (row.note if row else "", variant.note or "") if n),

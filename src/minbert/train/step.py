@@ -24,9 +24,9 @@ class Gradients:
 
     Without surgery the loss is the weighted sum of the tasks' losses (`reduction: mean` divides it
     by their number), one backward pass a task so that only one task's activations are alive at a
-    time. SMART's penalty is part of a task's loss; `seed` is that of its noise. With surgery the shared parameters get
-    the combination that the method's weights give; heads and a task's own layers always get their
-    own task's gradient, never projected.
+    time. SMART's penalty is part of a task's loss; `seed` is that of its noise. With surgery the
+    shared parameters get the combination that the method's weights give; heads and a task's own
+    layers always get their own task's gradient, never projected.
     """
 
     def __init__(

@@ -1,0 +1,110 @@
+"""What there is, when not all is: tables of a workflow that ended with failed jobs.
+
+Only plain names are written. Keyed paths hold complete results alone, and no mark is left: the
+next run makes all of it anew.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from minbert.common.files import read_json, whole
+from minbert.evaluate.index import build_index
+from minbert.evaluate.publish import clear_marks, published_path
+from minbert.evaluate.score import score_runs
+from minbert.evaluate.table import build_table
+from minbert.grid.job import Job
+from minbert.grid.node import description_path
+from minbert.track.attempts import attempts
+
+
+def publish_partial(root: Path, stamp: str) -> str:
+    """Publish tables, index and figures from the runs that finished; return a summary in words.
+
+    A variant whose latest attempt at one of its stages ended in an error shows as failed, with
+    the error; one that waits for such a stage, or was not reached, as not run.
+    """
+    listed = read_json(published_path(root, stamp))
+    clear_marks(root)
+    failures = failed_variants(root)
+    with tempfile.TemporaryDirectory() as folder:
+        made: dict[str, Path] = {}
+        for paper, keys in listed["papers"].items():
+            out = made[paper] = Path(folder) / paper
+            out.mkdir()
+            score_runs(
+                list(score_entries(_job(root, "scores", keys["scores"]))), out / "scores.parquet"
+            )
+            spec = _job(root, "table", keys["table"]).spec
+            of_paper = {variant: why for (p, variant), why in failures.items() if p == paper}
+            build_table(spec, out / "scores.parquet", out, "table", of_paper)
+        index = _job(root, "index", listed["index"]).spec["published"]
+        summary = build_index(index, [out / "table.csv" for out in made.values()], Path(folder))
+        sources = {
+            f"tables/{p}.{e}": out / f"table.{e}"
+            for p, out in made.items()
+            for e in ("csv", "md", "tex")
+        }
+        sources |= {
+            f"tables/index.{ending}": Path(folder) / f"index.{ending}" for ending in ("csv", "md")
+        }
+        for name, keyed in listed["products"].items():
+            source = sources.get(name, Path(keyed))
+            if source.exists():
+                with whole(root / name) as temporary:
+                    shutil.copyfile(source, temporary)
+            else:
+                (root / name).unlink(missing_ok=True)
+        tables = [pq.read_table(out / "scores.parquet") for out in made.values()]
+        with whole(root / "tables" / "scores.parquet") as temporary:
+            pq.write_table(pa.concat_tables(tables), temporary)
+    said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
+    return "\n".join([*said, summary])
+
+
+def score_entries(job: Job) -> Iterator[dict[str, Any]]:
+    """Yield the runs of a scores job as `score_runs` takes them, with the paths of predictions."""
+    for run in job.spec["runs"]:
+        yield run | {
+            "tasks": {
+                task: {"key": key, "predictions": job.need(f"predictions.{key}.{run['seed']}")}
+                for task, key in run.get("tasks", {}).items()
+            }
+        }
+
+
+def failed_variants(root: Path) -> dict[tuple[str, str], str]:
+    """Return {(paper, variant): why} for variants of the plan that have a failed stage.
+
+    A stage has failed if its newest attempt ended in an error, or died without a word, and left
+    no record of a finished run.
+    """
+    newest = {attempt.group: attempt for attempt in attempts(root)}
+    why: dict[str, str] = {}
+    for (key, seed), attempt in newest.items():
+        if (root / "store" / "train" / key / f"seed{seed}" / "run.json").exists():
+            continue
+        end = attempt.end()
+        if end is not None:
+            why[key] = f"seed {seed}: {end['error'] or end['status']}"
+        elif not attempt.alive():
+            why[key] = f"seed {seed}: killed"
+    found: dict[tuple[str, str], str] = {}
+    with (root / "variants.tsv").open(encoding="utf-8", newline="") as handle:
+        for row in csv.DictReader(handle, delimiter="\t"):
+            if row["key"] in why:
+                stage = f"stage '{row['stage']}', {why[row['key']]}"
+                found.setdefault((row["paper"], row["variant"]), stage)
+    return found
+
+
+def _job(root: Path, kind: str, key: str) -> Job:
+    return Job(root, read_json(description_path(root, kind, key)), None, 1)
