@@ -57,7 +57,7 @@ class Project:
 
     @classmethod
     def make(cls, folder: Path) -> Project:
-        """Copy the workflow from the checkout and give it the tiny configuration."""
+        """Copy the workflow and give it the tiny configuration and the rows of Table 1."""
         folder.mkdir(parents=True)
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         for name in WORKFLOW:
@@ -68,6 +68,10 @@ class Project:
                 shutil.copy2(source, folder / name)
         (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
         project = cls(folder)
+        grid = folder / "workflow" / "grids" / f"{PAPER}.yaml"
+        whole = grid.read_text(encoding="utf-8")
+        kept, table_3 = whole.split("  # Table 3.")
+        grid.write_text(kept + table_3[table_3.index("# The paper says") :], encoding="utf-8")
         project.edit(f"workflow/grids/{PAPER}.yaml", "variants:\n", SST_ONLY)
         return project
 
@@ -160,6 +164,12 @@ class Project:
         """Return the published tables' bytes by name."""
         folder = self.root / "tables"
         return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        """Return the lines of a published csv table."""
+        path = self.root / "tables" / f"{name}.csv"
+        with path.open(encoding="utf-8", newline="") as handle:
+            return list(csv.DictReader(handle))
 
     def trained(self) -> dict[str, int]:
         """Return {file: time of last change, ns} of all that training left."""

@@ -119,7 +119,24 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
     )
     assert (project.seed_folder("sst-only") / "run.json").exists()
     assert project.trained().items() >= trained.items()
-    assert project.jobs() == {"train 1-bert 0", "scores", "table", "figure", "publish"}
+    status = {row["variant"]: row for row in project.table("hybrid-bert")}
+    assert {name: row["status"] for name, row in status.items()} == {
+        **dict.fromkeys(project.variants().values(), "scored"),
+        "1-bert": "failed",
+    }
+    assert "at step" in status["1-bert"]["reason"] and not status["1-bert"]["sst_mean"]
+    index = {(row["paper"], row["variant"]): row["status"] for row in project.table("index")}
+    assert index[PAPER, "1-bert"] == "failed" and index[PAPER, "3-bert"] == "scored"
+    assert index["adapter-fusion", "adapter"] == "not configured"
+    assert "hybrid-bert: 1-bert failed" in printed and "4 of 56 published rows scored" in printed
+    assert (
+        "1-bert" not in pq.read_table(project.root / "tables/scores.parquet")["variant"].to_pylist()
+    )
+    assert project.jobs() == {"train 1-bert 0", "scores", "table", "index", "figure", "publish"}
+
+    project.edit(GRID, "    optimiser: {lr: 1e+30}\n", "")
+    project.snakemake("all")
+    assert {row["status"] for row in project.table("hybrid-bert")} == {"scored"}
 
 
 def test_a_job_whose_code_was_changed_refuses(project: Project) -> None:

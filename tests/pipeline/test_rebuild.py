@@ -17,7 +17,7 @@ GRID = f"workflow/grids/{PAPER}.yaml"
 ALL = {"sst-only", "baseline", "1-bert", "3-bert", "hybrid-bert", "hybrid-bert-40"}
 WITH_STS = ALL - {"sst-only"}
 PCGRAD = {"1-bert", "hybrid-bert", "hybrid-bert-40"}
-TABLE = {"table", "publish"}
+TABLE = {"table", "index", "publish"}
 SCORED = {"scores", *TABLE}
 SHOWN = {"figure", *SCORED}
 
@@ -87,13 +87,17 @@ EDITS: dict[str, tuple[Callable[[Project], None], set[str]]] = {
     "a template's rate": (grid("lr: 1e-5", "lr: 2e-5"), trains(ALL) | SHOWN),
     "the label of a row in the figure": (
         grid("label: 1-bert", "label: one encoder"),
-        {"figure", *TABLE},
+        {"figure", "publish"},
     ),
     "the label of a row in no figure": (grid("label: SST alone", "label: SST only"), TABLE),
     "a note": (grid("note: One encoder for all tasks.", "note: One encoder."), TABLE),
     "a figure's title": (grid("title: Multitask training", "title: Our"), {"figure", "publish"}),
     "a new row with a stage that is there": (
         grid("variants:\n", "variants:\n  again: {extends: 3-bert}\n"),
+        SCORED,
+    ),
+    "a row that is the best of others": (
+        grid("variants:\n", "variants:\n  best: {best_of: [1-bert, 3-bert]}\n"),
         SCORED,
     ),
     "a new row": (

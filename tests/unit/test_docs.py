@@ -14,7 +14,9 @@ from pydantic import BaseModel
 from minbert.cli import _parser
 from minbert.grid.config import Config, Corpus, Sizes, load_config
 from minbert.grid.node import OUTPUTS
-from minbert.grid.resolve import Grid, resolve
+from minbert.grid.parts import PARTS
+from minbert.grid.resolve import Variant, resolve
+from minbert.grid.rows import rows_page
 from minbert.grid.spec import StageSpec
 from minbert.grid.task_spec import TaskSpec
 from minbert.grid.yaml_loader import parse_yaml
@@ -24,7 +26,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXT = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 
 # What a reader is told to write, so that it is not there.
-EXAMPLES = {"workflow/grids/depth.yaml", "src/minbert/model/pooling/largest.py"}
+EXAMPLES = {
+    "workflow/grids/depth.yaml",
+    "workflow/grids/normed.yaml",
+    "src/minbert/model/heads/normed.py",
+}
 FOLDERS = r"(?:src|workflow|profiles|envs|tests|docs)"
 
 every_page = pytest.mark.parametrize("name", TEXT)
@@ -146,21 +152,28 @@ def test_every_key_of_a_stage_is_documented() -> None:
         assert re.search(rf"^\| .*`{key}(?:\.\w+)?`", text, re.MULTILINE), key
 
 
-def resolved(tmp_path: Path, example: str = "", **settings: Any) -> Grid:
-    """Return the hybrid-bert grid with an example file beside it."""
-    grids = [str(ROOT / "workflow/grids/hybrid-bert.yaml")]
-    if example:
-        path = tmp_path / "example.yaml"
-        path.write_text(example, encoding="utf-8")
-        grids.append(str(path))
-    (grid,) = resolve(load_config({"grids": grids, **settings}), ROOT)
-    return grid
+def resolved(example: Path | None = None, **settings: Any) -> dict[str, Variant]:
+    """Return the variants of the default grids, with an example file beside them."""
+    named = load_config(ROOT / "config.yaml").grids
+    grids = [str(ROOT / f"workflow/grids/{name}.yaml") for name in named]
+    grids += [str(example)] if example else []
+    found = resolve(load_config({"grids": grids, **settings}), ROOT)
+    return {f"{g.paper}/{name}": v for g in found for name, v in g.variants.items()}
+
+
+def file(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "example.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 @pytest.mark.parametrize("example", blocks("docs/adding.md", "yaml"))
-def test_the_examples_of_grids_resolve(tmp_path: Path, example: str) -> None:
-    before = resolved(tmp_path).variants
-    after = resolved(tmp_path, example).variants
+def test_the_examples_of_grids_resolve(
+    tmp_path: Path, example: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PARTS["head"], "normed", PARTS["head"]["mlp"])
+    before = resolved()
+    after = resolved(file(tmp_path, example))
     assert before.items() <= after.items()
     assert len(after) > len(before)
 
@@ -168,19 +181,27 @@ def test_the_examples_of_grids_resolve(tmp_path: Path, example: str) -> None:
 def test_the_first_example_is_short_and_one_of_the_second_is_known_already(tmp_path: Path) -> None:
     first, second, *_ = blocks("docs/adding.md", "yaml")
     assert len(first.splitlines()) <= 5
-    variants = resolved(tmp_path, second).variants
-    one, same = (variants[name].stages[0].spec for name in ("hybrid-bert", "hybrid-bert-lr1e-5"))
+    variants = resolved(file(tmp_path, second))
+    names = ("hybrid-bert", "hybrid-bert-lr1e-5")
+    one, same = (variants[f"hybrid-bert/{name}"].stages[0].spec for name in names)
     assert one == same
 
 
-def test_the_example_of_an_override_changes_every_stage(tmp_path: Path) -> None:
+def test_the_example_of_an_override_changes_every_stage() -> None:
     (example,) = blocks("docs/configuration.md", "yaml")
-    grid = resolved(tmp_path, **parse_yaml(example, "example"))
-    for variant in grid.variants.values():
-        spec = variant.stages[0].spec
-        assert spec.optimiser.lr == 5e-4
-        assert spec.tasks["sst"].batch_size == 32
-        assert spec.tasks["sts"].weight == 2
+    plain, changed = resolved(), resolved(**parse_yaml(example, "example"))
+    for name, variant in changed.items():
+        for before, after in zip(plain[name].stages, variant.stages, strict=True):
+            factor = 1 if after.spec.trainable == "heads" else 50
+            assert after.spec.optimiser.lr == pytest.approx(factor * before.spec.optimiser.lr)
+            assert {task.batch_size for task in after.spec.tasks.values()} == {32}
+            assert "sts" not in after.spec.tasks or after.spec.tasks["sts"].weight == 2
+    schedules = {
+        n: v.stages[0].spec.optimiser.schedule.name for n, v in changed.items() if v.stages
+    }
+    assert schedules["hybrid-bert/1-bert"] == "linear"
+    assert schedules["hybrid-bert/sequential-onecycle"] == "onecycle"
+    assert schedules["hybrid-bert/sequential"] == "constant"
 
 
 def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
@@ -216,3 +237,7 @@ def test_the_columns_of_tables_are_documented() -> None:
             stored = str(schema.field(column).type).replace("double", "float64")
             stored = re.sub(r"list<\w+: (\w+)>", r"list of \1", stored)
             assert kind == re.sub(r"\bfloat$", "float32", stored), f"{name}: {column}"
+
+
+def test_the_page_of_rows_is_what_the_grids_say() -> None:
+    assert TEXT["docs/rows.md"] == rows_page(ROOT), "run python -m minbert.grid.rows"

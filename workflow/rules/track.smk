@@ -22,7 +22,9 @@ def last_pass():
 
 def publish_what_there_is():
     """Rows that failed or were not reached never block the others: tables show them as such."""
-    subprocess.run([*MINBERT, "publish", PLAN.stamp, "--partial", "--results", str(ROOT)], check=False)
+    subprocess.run(
+        [*MINBERT, "publish", PLAN.stamp, "--partial", "--results", str(ROOT)], check=False
+    )
 
 
 onstart:

@@ -62,7 +62,8 @@ def _line(
         return line | {"status": NOT_CONFIGURED}
     if ours["split"] != row["split"]:
         raise UserError(
-            f"{' / '.join(names)}: the table has split {ours['split']}, expected {row['split']}"
+            f"{' / '.join(names)}: the paper's table has split '{ours['split']}', published.csv "
+            f"'{row['split']}'; make the tables anew"
         )
     scores = {figure: ours[f"{figure}_mean"] for figure in FIGURES if figure != "overall"}
     scores["overall"] = ours[f"overall_{ours['overall_rule']}_mean"]
@@ -72,7 +73,7 @@ def _line(
 
 def _markdown(summary: str, lines: Sequence[Mapping[str, Any]]) -> str:
     heads = ("Paper", "Table", "Row", "Split", "Status", "Published", "Ours")
-    cells = [heads]
+    cells: list[tuple[str, ...]] = [heads]
     for line in lines:
         about = (line["paper"], line["table"], line["row"], line["split"], line["status"])
         sides = (_figures(line, "published"), _figures(line, "ours"))

@@ -36,36 +36,31 @@ def publish_partial(root: Path, stamp: str) -> str:
     clear_marks(root)
     failures = failed_variants(root)
     with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder)
         made: dict[str, Path] = {}
         for paper, keys in listed["papers"].items():
-            out = made[paper] = Path(folder) / paper
+            out = made[paper] = temporary / paper
             out.mkdir()
-            score_runs(
-                list(score_entries(_job(root, "scores", keys["scores"]))), out / "scores.parquet"
-            )
+            runs = list(score_entries(_job(root, "scores", keys["scores"])))
+            score_runs(runs, out / "scores.parquet")
             spec = _job(root, "table", keys["table"]).spec
             of_paper = {variant: why for (p, variant), why in failures.items() if p == paper}
             build_table(spec, out / "scores.parquet", out, "table", of_paper)
-        index = _job(root, "index", listed["index"]).spec["published"]
-        summary = build_index(index, [out / "table.csv" for out in made.values()], Path(folder))
-        sources = {
-            f"tables/{p}.{e}": out / f"table.{e}"
-            for p, out in made.items()
-            for e in ("csv", "md", "tex")
-        }
-        sources |= {
-            f"tables/index.{ending}": Path(folder) / f"index.{ending}" for ending in ("csv", "md")
-        }
+        published = _job(root, "index", listed["index"]).spec["published"]
+        summary = build_index(published, [out / "table.csv" for out in made.values()], temporary)
+        sources = {f"tables/{name}": temporary / name for name in ("index.csv", "index.md")}
+        for paper, out in made.items():
+            sources |= {f"tables/{paper}.{e}": out / f"table.{e}" for e in ("csv", "md", "tex")}
         for name, keyed in listed["products"].items():
             source = sources.get(name, Path(keyed))
             if source.exists():
-                with whole(root / name) as temporary:
-                    shutil.copyfile(source, temporary)
+                with whole(root / name) as target:
+                    shutil.copyfile(source, target)
             else:
                 (root / name).unlink(missing_ok=True)
         tables = [pq.read_table(out / "scores.parquet") for out in made.values()]
-        with whole(root / "tables" / "scores.parquet") as temporary:
-            pq.write_table(pa.concat_tables(tables), temporary)
+        with whole(root / "tables" / "scores.parquet") as target:
+            pq.write_table(pa.concat_tables(tables), target)
     said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
     return "\n".join([*said, summary])
 

@@ -1,0 +1,184 @@
+"""The four papers' grids: every published row is there, and trains what its paper says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minbert.grid.config import load_config
+from minbert.grid.parts import PARTS
+from minbert.grid.published import read_published
+from minbert.grid.resolve import Grid, StageRef, resolve
+from minbert.grid.spec import StageSpec
+from minbert.grid.task_spec import TaskSpec
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = read_published(ROOT / "workflow" / "published.csv")
+
+
+@pytest.fixture(scope="module")
+def grids() -> dict[str, Grid]:
+    found = resolve(load_config(ROOT / "config.yaml"), ROOT)
+    return {grid.paper: grid for grid in found}
+
+
+def spec(grid: Grid, variant: str, stage: str = "main") -> StageSpec:
+    return {s.ref.stage: s.spec for s in grid.variants[variant].stages}[stage]
+
+
+def test_every_published_row_has_its_variant(grids: dict[str, Grid]) -> None:
+    assert len(PUBLISHED) == 56
+    for row in PUBLISHED:
+        variant = grids[row.paper].variants[row.variant]
+        assert variant.test or row.split == "dev", row
+        scored = {
+            t for name in (row.variant, *variant.best_of) for t in tasks(grids[row.paper], name)
+        }
+        reported = {name for name in ("sst", "para", "sts") if row.figures[name] is not None}
+        assert reported <= scored, row
+        assert not row.other_task or row.other_task in scored, row
+
+
+def tasks(grid: Grid, variant: str) -> set[str]:
+    return {task for stage in grid.variants[variant].stages for task in stage.spec.tasks}
+
+
+def test_every_part_is_used_by_some_row(grids: dict[str, Grid]) -> None:
+    used = {
+        part
+        for grid in grids.values()
+        for variant in grid.variants.values()
+        for stage in variant.stages
+        for part in stage.spec.parts()
+    }
+    known = {f"{kind}:{name}" for kind, parts in PARTS.items() for name in parts}
+    assert known - used == {"schedule:linear", "figure:loss-curves"}
+
+
+def test_hybrid_bert_table_3(grids: dict[str, Grid]) -> None:
+    grid = grids["hybrid-bert"]
+    rows = {name: spec(grid, name) for name in grid.variants if name.startswith("sequential")}
+    assert {n: (s.optimiser.schedule.name, s.optimiser.weight_decay) for n, s in rows.items()} == {
+        "sequential-onecycle": ("onecycle", 0.0),
+        "sequential-cosine": ("cosine", 0.0),
+        "sequential-cosine-wd1e-3": ("cosine", 1e-3),
+        "sequential": ("constant", 0.0),
+        "sequential-wd1e-4": ("constant", 1e-4),
+        "sequential-wd1e-3": ("constant", 1e-3),
+        "sequential-wd1e-2": ("constant", 1e-2),
+    }
+    for row in rows.values():
+        assert row.sampler.name == "sequential" and row.sampler.order == ("sst", "para", "sts")
+        assert (row.trainable, row.epochs, row.surgery) == ("all", 10, None)
+        assert row.tasks == {
+            name: task.model_copy(update={"trained": True})
+            for name, task in spec(grid, "baseline").tasks.items()
+        }
+
+
+def test_hybrid_bert_in_words(grids: dict[str, Grid]) -> None:
+    grid = grids["hybrid-bert"]
+    whole = spec(grid, "hybrid-bert")
+    for same in ("depth-3", "dropout-0.3", "cross"):
+        assert spec(grid, f"hybrid-bert-{same}") == whole
+    depths = [spec(grid, f"hybrid-bert-depth-{n}").tasks["sts"].head.depth for n in (1, 2, 3, 4)]
+    assert depths == [1, 2, 3, 4]
+    assert spec(grid, "hybrid-bert-hadamard").tasks["para"].features == ("u", "v", "u*v")
+    for name in ("1-bert", "hybrid-bert"):
+        assert spec(grid, name).surgery == "pcgrad"
+        off = spec(grid, f"{name}-no-surgery")
+        assert off == spec(grid, name).model_copy(update={"surgery": None})
+
+
+def test_adapter_fusion(grids: dict[str, Grid]) -> None:
+    grid = grids["adapter-fusion"]
+    names = {"lmrd": ("sst", "para", "sts"), "sst": ("para", "sts"), "para": ("sst", "sts")}
+    names["sts"] = ("sst", "para")
+    for start, targets in names.items():
+        for target in targets:
+            (stage,) = grid.variants[f"{start}-to-{target}"].stages
+            assert stage.start == StageRef("adapter-fusion", "full-mean", start)
+            assert stage.spec.trained_tasks == (target,)
+            assert set(stage.spec.tasks) == {start, target}
+            assert (stage.spec.epochs, stage.spec.optimiser.lr) == (10, 1e-5)
+    assert spec(grid, "lmrd-to-sst").tasks["sst"].head_from == "lmrd"
+    assert [s.spec.epochs for s in grid.variants["full-mean"].stages] == [5, 10, 10, 10]
+    for name, pooling in (("full-cls", "cls"), ("full-mean", "mean")):
+        for stage in grid.variants[name].stages:
+            (task,) = stage.spec.tasks.values()
+            assert (task.pooling, task.batch_size, stage.start) == (pooling, 16, None)
+    para, sts = (spec(grid, "full-mean", name).tasks[name] for name in ("para", "sts"))
+    assert (para.head.name, para.head.depth, para.loss) == ("cosine", 0, "cosine_embedding")
+    assert (sts.head.name, sts.head.depth, sts.loss) == ("cosine", 0, "cosine_mse")
+    adapters = {s.ref.stage: s for s in grid.variants["adapter"].stages}
+    assert list(adapters) == ["lmrd", "sst", "para", "sts"]
+    assert {s.spec.optimiser.lr for s in adapters.values()} == {1e-4}
+    for stage in grid.variants["adapter-fusion"].stages:
+        assert stage.fused == tuple(s.ref for s in adapters.values())
+        assert (stage.spec.trainable, stage.spec.optimiser.lr) == ("fusion", 5e-5)
+    best = grid.variants["best"]
+    assert best.best_by == "task" and best.test and "last-linear" not in best.best_of
+
+
+def test_minbert_downstream(grids: dict[str, Grid]) -> None:
+    grid = grids["minbert-downstream"]
+    assert grid.overall == "plain"
+    assert spec(grid, "sst-finetune").tasks["sst"].batch_size == 64
+    assert spec(grid, "cfimdb-finetune").tasks["cfimdb"].batch_size == 8
+    assert {spec(grid, n).optimiser.lr for n in ("r1", "r3", "sst-last-linear")} == {1e-3}
+    assert {spec(grid, n).trainable for n in ("r1", "r3", "cfimdb-last-linear")} == {"heads"}
+    r2, r4 = spec(grid, "r2"), spec(grid, "r4")
+    assert (r4.reduction, r4.sampler.name, r4.epochs, r4.select) == ("mean", "unified", 10, "plain")
+    assert (r4.dropout.sublayer, spec(grid, "r11").dropout.sublayer) == (0.0, 0.1)
+    assert r2.tasks["sts"].head.name == "mlp"
+    assert changed(r2.tasks["sts"], r4.tasks["sts"]) == {"pooling", "head", "loss"}
+    assert (r4.tasks["sts"].head.name, r4.tasks["sts"].head.depth) == ("cosine", 1)
+    assert spec(grid, "r7") == r4
+    assert changed(r4, spec(grid, "r6")) == {"smart"}
+    assert changed(r4, spec(grid, "r8")) == {"surgery"}
+    first, second = grid.variants["r5"].stages
+    assert first.spec.trained_tasks == ("para",) and second.start == first.ref
+    assert changed(r4, second.spec) == {"start"}
+    tried = [spec(grid, name) for name in grid.variants["r9"].best_of]
+    assert {s.optimiser.lr for s in tried} == {1e-4, 1e-5, 1e-6, 1e-7}
+    assert {s.tasks["sst"].head.dropout for s in tried} == {0.3, 0.4, 0.5, 0.6}
+    assert {s.epochs for s in tried} == {6}
+    assert spec(grid, "shallow-para").tasks["para"].head.depth == 1
+    assert spec(grid, "deep-sts").tasks["sts"].head.depth == 3
+    smart = {n: spec(grid, n).smart for n in grid.variants if n.startswith("smart-")}
+    assert {s.weight for s in smart.values() if s} == {1, 3, 5} and len(smart) == 9
+    assert {s.regression for n, s in smart.items() if s and n.endswith("-kl")} == {"symmetric_kl"}
+
+
+def changed(one: StageSpec | TaskSpec, other: StageSpec | TaskSpec) -> set[str]:
+    return {name for name in type(one).model_fields if getattr(one, name) != getattr(other, name)}
+
+
+def test_minibert_unleashed(grids: dict[str, Grid]) -> None:
+    grid = grids["minibert-unleashed"]
+    stages = grid.variants["baseline"].stages
+    assert [s.spec.trained_tasks for s in stages] == [("sst",), ("sts",), ("para",)]
+    assert set(stages[-1].spec.tasks) == {"sst", "sts", "para"}
+    assert [s.start for s in stages] == [None, stages[0].ref, stages[1].ref]
+    sr, rss = spec(grid, "sr"), spec(grid, "rss")
+    assert {t.batch_size for t in sr.tasks.values()} == {8} and sr.sampler.examples is None
+    assert (rss.sampler.name, rss.sampler.examples) == ("recycled", 140_000)
+    assert {n: t.batch_size for n, t in rss.tasks.items()} == {"sst": 8, "para": 128, "sts": 8}
+    rows = [v.name for v in grid.variants.values() if v.name.startswith("rss")]
+    poolings = {name: {t.pooling for t in spec(grid, name).tasks.values()} for name in rows}
+    assert poolings.pop("rss") == {"cls"} and poolings.pop("rss-mtp-gs-cnn") == {"max"}
+    assert set.union(*poolings.values()) == {"mean"}
+    assert [n for n in rows if spec(grid, n).surgery] == rows[3:]
+    for name in rows:
+        for task in spec(grid, name).tasks.values():
+            residual = {None: None, True: True, False: False}[
+                task.convolution.residual if task.convolution else None
+            ]
+            assert residual == (None if "cnn" not in name else "res" in name)
+            depth = {"1": 2, "2": 3}.get(name[-1] if "mlp" in name else "", 1)
+            assert task.head.name == "cosine" or task.head.depth == depth
+            assert depth == 1 or task.head.width == 384
+    sts = spec(grid, "rss-mp-cs").tasks["sts"]
+    assert (sts.head.name, sts.head.depth, sts.loss) == ("cosine", 0, "mse")
+    assert spec(grid, "rss-mp").tasks["para"].features == ("u", "v", "|u-v|")
