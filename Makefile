@@ -18,8 +18,9 @@ SOURCES := src tests
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
 	@echo
-	@cat results/demo/tables/hybrid-bert.md
-	@echo
+	@sed -n 3p results/demo/tables/index.md
+	@echo "rows:   results/demo/tables/index.md"
+	@echo "tables: results/demo/tables/*.md"
 	@echo "figure: results/demo/figures/hybrid-bert/multitask-loss.png"
 	@echo "runs:   $(BIN)/minbert ui --results results/demo"
 

@@ -129,9 +129,8 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
     assert index[PAPER, "1-bert"] == "failed" and index[PAPER, "3-bert"] == "scored"
     assert index["adapter-fusion", "adapter"] == "not configured"
     assert "hybrid-bert: 1-bert failed" in printed and "4 of 56 published rows scored" in printed
-    assert (
-        "1-bert" not in pq.read_table(project.root / "tables/scores.parquet")["variant"].to_pylist()
-    )
+    scores = pq.read_table(project.root / "tables" / "scores.parquet")
+    assert "1-bert" not in scores["variant"].to_pylist()
     assert project.jobs() == {"train 1-bert 0", "scores", "table", "index", "figure", "publish"}
 
     project.edit(GRID, "    optimiser: {lr: 1e+30}\n", "")
