@@ -73,7 +73,7 @@ def test_csv_golden(tmp_path: Path, two_seeds: Path) -> None:
     spec = table(row("Row A", "a", parameters=1234, parameters_bert_base=110_000_000, note="n"))
     (line,), _, _ = build(tmp_path, spec, two_seeds)
     assert list(line)[:8] == [
-        *("paper", "row", "variant", "split", "status", "seeds", "other_task", "sst_published")
+        *("paper", "table", "row", "variant", "split", "status", "seeds", "other_task")
     ]
     assert (line["row"], line["status"], line["seeds"]) == ("Row A", "scored", "2")
     assert float(line["sst_published"]) == 0.5

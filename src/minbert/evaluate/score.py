@@ -44,17 +44,6 @@ class Scored(NamedTuple):
     rows: int
 
 
-class TaskScores(NamedTuple):
-    """A task's metrics on one split, and the training key that they come from."""
-
-    metrics: Metrics
-    key: str
-
-
-Splits = dict[str, dict[str, TaskScores]]
-"""{split: {task: scores}}; a split without labels has no tasks."""
-
-
 def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
     """Score the predictions of `runs` and write the table to `out` (parquet, `SCHEMA`).
 

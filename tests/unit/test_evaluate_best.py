@@ -1,0 +1,151 @@
+"""Rows that are the best of others: how they are chosen, scored and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.evaluate.best import RunScores, TaskScore, best_of
+from minbert.evaluate.score import score_runs
+from minbert.evaluate.table import build_table
+from minbert.grid.tasks import TASKS
+from minbert.train.run import PREDICTIONS
+
+THREE = ("sst", "para", "sts")
+Dev = dict[str, dict[int, dict[str, float]]]
+
+
+def chosen(order: list[str], dev: Dev, by: Literal["overall", "task"], rule: str) -> dict[str, str]:
+    """Return {task: variant} of the first seed of the best, by the key that its score has."""
+    candidates = {
+        name: {
+            seed: RunScores(
+                name, {"dev": {t: score(name, t, v) for t, v in of.items()}, "test": {}}
+            )
+            for seed, of in dev.get(name, {}).items()
+        }
+        for name in order
+    }
+    found = best_of(candidates, by, rule)
+    return {task: score.key for task, score in found[0].splits["dev"].items()} if found else {}
+
+
+def score(key: str, task: str, value: float) -> TaskScore:
+    return TaskScore(key, {TASKS[task].metric: value})
+
+
+def test_the_best_overall_by_the_papers_rule() -> None:
+    # With r as (r + 1) / 2 they are .600 and .667, plainly .600 and .500.
+    dev: Dev = {
+        "steady": {0: {"sst": 0.3, "para": 0.5, "sts": 1.0}},
+        "sharp": {0: {"sst": 0.7, "para": 0.8, "sts": 0.0}},
+    }
+    assert chosen(["steady", "sharp"], dev, "overall", "plain") == dict.fromkeys(THREE, "steady")
+    assert chosen(["steady", "sharp"], dev, "overall", "normalised")["sst"] == "sharp"
+
+
+def test_the_mean_over_seeds_decides_and_the_first_of_equals_wins() -> None:
+    dev: Dev = {
+        "a": {0: {"sst": 0.9}, 1: {"sst": 0.1}},
+        "b": {0: {"sst": 0.6}, 1: {"sst": 0.6}},
+        "c": {0: {"sst": 0.6}},
+    }
+    assert chosen(["a", "b", "c"], dev, "task", "plain") == {"sst": "b"}
+    assert chosen(["c", "b", "a"], dev, "task", "plain") == {"sst": "c"}
+
+
+def test_each_task_may_be_anothers_and_candidates_without_scores_are_left_out() -> None:
+    dev: Dev = {
+        "a": {0: {"sst": 0.9, "sts": 0.1}},
+        "b": {0: {"sst": 0.1, "sts": 0.2}},
+        "c": {},
+    }
+    assert chosen(["a", "b", "c", "d"], dev, "task", "plain") == {"sst": "a", "sts": "b"}
+    assert chosen(["c", "d"], dev, "task", "plain") == {}
+    assert chosen(["a", "b"], dev, "overall", "plain") == {}, "neither has all three tasks"
+
+
+def predictions(path: Path, hits: dict[tuple[str, str], int]) -> Path:
+    """Write four sst predictions a split, `hits` of them right."""
+    rows: list[dict[str, Any]] = []
+    for (task, split), right in hits.items():
+        for number in range(4):
+            label = float(number % 2)
+            wrong = number >= right
+            rows.append(
+                {
+                    "id": f"{split}{number}",
+                    "task": task,
+                    "split": split,
+                    "prediction": 1 - label if wrong else label,
+                    "scores": [0.0],
+                    "label": label,
+                }
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
+    return path
+
+
+def run(name: str, seed: int, folder: Path, tested: bool = False) -> dict[str, Any]:
+    tasks = {"sst": {"key": f"key-{name}", "predictions": folder / name / f"{seed}.parquet"}}
+    about = {"paper": "p", "variant": name, "seed": seed, "key": f"key-{name}", "tested": tested}
+    return about | {"tasks": tasks}
+
+
+def best(seed: int, tested: bool) -> dict[str, Any]:
+    about = {"paper": "p", "variant": "best", "seed": seed, "key": "", "tested": tested}
+    return about | {"best_of": ["a", "b"], "by": "task", "rule": "plain", "tasks": {}}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[dict[str, Any]]:
+    """Variant b is better on dev, a on test; neither is itself tested."""
+    for seed in (0, 1):
+        predictions(tmp_path / "a" / f"{seed}.parquet", {("sst", "dev"): 1, ("sst", "test"): 4})
+        predictions(tmp_path / "b" / f"{seed}.parquet", {("sst", "dev"): 3, ("sst", "test"): 2})
+    return [run(name, seed, tmp_path) for name in ("a", "b") for seed in (0, 1)]
+
+
+def scored(path: Path) -> dict[tuple[str, int, str], tuple[float, str]]:
+    rows = pq.read_table(path).to_pylist()
+    return {
+        (r["variant"], r["seed"], r["split"]): (r["value"], r["key"])
+        for r in rows
+        if r["metric"] == "accuracy"
+    }
+
+
+def test_dev_chooses_and_test_is_scored_once(tmp_path: Path, runs: list[dict[str, Any]]) -> None:
+    done = score_runs([best(0, True), *runs, best(1, True)], tmp_path / "s.parquet")
+    found = scored(tmp_path / "s.parquet")
+    assert (done.scored, done.missing) == (6, 0)
+    assert found["best", 0, "dev"] == found["b", 0, "dev"] == (0.75, "key-b")
+    assert found["best", 1, "test"] == (0.5, "key-b")
+    assert ("a", 0, "test") not in found and ("b", 0, "test") not in found
+
+
+def test_a_choice_among_runs_that_are_not_there(tmp_path: Path, runs: list[dict[str, Any]]) -> None:
+    (tmp_path / "b" / "0.parquet").unlink()
+    (tmp_path / "b" / "1.parquet").unlink()
+    score_runs([*runs, best(0, False)], tmp_path / "s.parquet")
+    assert scored(tmp_path / "s.parquet")["best", 0, "dev"] == (0.25, "key-a")
+    (tmp_path / "a" / "0.parquet").unlink()
+    (tmp_path / "a" / "1.parquet").unlink()
+    done = score_runs([*runs, best(0, False)], tmp_path / "s.parquet")
+    assert (done.scored, done.missing, done.rows) == (0, 5, 0)
+
+
+def test_the_table_names_the_choice(tmp_path: Path, runs: list[dict[str, Any]]) -> None:
+    score_runs([*runs, best(0, True), best(1, True)], tmp_path / "s.parquet")
+    row = {"row": "Best", "variant": "best", "split": "test", "published": {"sst": 0.5}}
+    row |= {"choice": {"key-a": "a", "key-b": "b"}, "table": "2"}
+    spec = {"paper": "p", "title": "T", "caption": "", "rule": "plain", "seeds": [0, 1]}
+    spec |= {"backbone": "tiny", "data": "builtin", "rows": [row]}
+    build_table(spec, tmp_path / "s.parquet", tmp_path, "t")
+    assert "here: b" in (tmp_path / "t.md").read_text(encoding="utf-8")
+    assert "key-b" in (tmp_path / "t.csv").read_text(encoding="utf-8")

@@ -1,0 +1,111 @@
+"""The index of published rows, and tables in the paper's own sections with failed rows."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.evaluate.index import build_index
+from minbert.evaluate.score import SCHEMA
+from minbert.evaluate.table import build_table
+
+FIGURES = {"sst": 0.5, "para": None, "sts": None, "other": None, "overall": None}
+
+
+def row(variant: str, table: str | None, **more: Any) -> dict[str, Any]:
+    return {
+        "row": f"Row {variant}",
+        "variant": variant,
+        "table": table,
+        "split": "dev",
+        "published": FIGURES if table else {},
+    } | more
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """Three published rows in two tables, and one that the paper has not; b has failed."""
+    values = {"a": 0.25, "c": 0.75, "extra": 0.5}
+    lines = [
+        {"paper": "p", "variant": v, "seed": 0, "split": "dev", "task": "sst"}
+        | {"metric": "accuracy", "value": value, "key": f"k{v}"}
+        for v, value in values.items()
+    ]
+    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), tmp_path / "s.parquet")
+    spec = {"paper": "p", "title": "T", "caption": "", "rule": "plain", "seeds": [0]}
+    spec |= {"backbone": "tiny", "data": "builtin", "footnotes": ["A foot."]}
+    rows = [row("a", "1", note="n"), row("b", "1"), row("c", "text"), row("extra", None)]
+    failures = {"b": "stage 'main', seed 0: UserError: too | hot", "a": "an old failure"}
+    build_table(spec | {"rows": rows}, tmp_path / "s.parquet", tmp_path, "t", failures)
+    return tmp_path
+
+
+def lines(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def test_each_table_of_the_paper_is_a_section(made: Path) -> None:
+    text = (made / "t.md").read_text(encoding="utf-8")
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads == [
+        "# T",
+        "## Table 1",
+        "## In the text",
+        "## Not in the paper",
+        "## How to read this",
+    ]
+    first = text.split("## In the text")[0]
+    assert "Row a" in first and "Row c" not in first
+    latex = (made / "t.tex").read_text(encoding="utf-8")
+    assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == 3
+    assert r"\label{tab:p-Table-1}" in latex and r"\label{tab:p-In-the-text}" in latex
+
+
+def test_a_failed_row_says_so_and_why(made: Path) -> None:
+    found = {line["variant"]: line for line in lines(made / "t.csv")}
+    assert {name: line["status"] for name, line in found.items()} == {
+        "a": "scored",
+        "b": "failed",
+        "c": "scored",
+        "extra": "scored",
+    }
+    assert "too | hot" in found["b"]["reason"] and not found["a"]["reason"]
+    assert (found["a"]["table"], found["extra"]["table"]) == ("1", "")
+    assert found["c"]["keys"] == "kc" and not found["b"]["keys"]
+    text = (made / "t.md").read_text(encoding="utf-8")
+    assert "failed" in text and r"too \| hot" in text
+
+
+def published(variant: str, table: str, paper: str = "p", **more: Any) -> dict[str, Any]:
+    names = {"paper": paper, "table": table, "row": f"Row {variant}", "variant": variant}
+    return names | {"split": "dev", "figures": FIGURES} | more
+
+
+def test_the_index_counts_by_status(made: Path) -> None:
+    rows = [published("a", "1"), published("b", "1"), published("c", "text")]
+    summary = build_index([*rows, published("a", "1", "other")], [made / "t.csv"], made)
+    assert summary == "2 of 4 published rows scored (1 failed, 1 not configured)"
+    found = lines(made / "index.csv")
+    assert [line["status"] for line in found] == ["scored", "failed", "scored", "not configured"]
+    assert [line["sst_ours"] for line in found] == ["0.25", "", "0.75", ""]
+    assert [line["keys"] for line in found] == ["ka", "", "kc", ""]
+    text = (made / "index.md").read_text(encoding="utf-8")
+    assert summary in text and "sst 0.500" in text and "sst 0.250" in text
+
+
+def test_the_index_of_rows_that_are_all_scored(made: Path) -> None:
+    assert build_index([published("a", "1")], [made / "t.csv"], made) == (
+        "1 of 1 published rows scored"
+    )
+
+
+def test_a_table_of_another_split_is_refused(made: Path) -> None:
+    with pytest.raises(UserError, match=r"p / 1 / Row a / a: .*split 'dev'.*'test'"):
+        build_index([published("a", "1", split="test")], [made / "t.csv"], made)
