@@ -11,6 +11,8 @@ from minbert.model.heads.mlp import MLPHead
 from minbert.model.packed import Packed
 from minbert.model.pairs import feature_width, join
 from minbert.model.pooling.cls import ClsPooling
+from minbert.model.pooling.max import MaxPooling
+from minbert.model.pooling.max import MaxPooling
 from minbert.model.pooling.mean import MeanPooling
 
 
@@ -23,7 +25,7 @@ def padded_hidden(hidden: Tensor, batch: Packed) -> tuple[Tensor, Tensor]:
 
 
 def unused(hidden: Tensor) -> Tensor:
-    raise AssertionError("mean pooling has no use for the pooler")
+    raise AssertionError("this pooling has no use for the pooler")
 
 
 def test_mean_is_that_of_the_real_tokens() -> None:
@@ -42,6 +44,45 @@ def test_mean_spreads_its_gradient_over_the_row() -> None:
     assert hidden.grad is not None
     assert torch.equal(hidden.grad[:4], torch.full((4, 3), 0.25))
     assert (hidden.grad[4:] == 0).all()
+
+
+def test_max_is_that_of_the_real_tokens() -> None:
+    batch = random_batch()
+    hidden = torch.randn(sum(MIXED), 12) - 5  # all negative: a padding of zeros would win
+    padded, mask = padded_hidden(hidden, batch)
+    expected = padded.masked_fill(~mask[:, :, None], -torch.inf).amax(1)
+    assert torch.equal(MaxPooling()(hidden, batch, unused), expected)
+
+
+def test_max_sends_its_gradient_to_the_largest_and_shares_it_among_equals() -> None:
+    batch = random_batch((3, 2))
+    hidden = torch.tensor([[1.0], [4.0], [2.0], [7.0], [7.0]], requires_grad=True)
+    MaxPooling()(hidden, batch, unused).sum().backward()
+    assert hidden.grad is not None
+    assert hidden.grad.flatten().tolist() == [0.0, 1.0, 0.0, 0.5, 0.5]
+
+
+def test_max_is_that_of_the_real_tokens_and_so_is_its_gradient() -> None:
+    batch = random_batch()
+    # All below 0, so that a padding of zeros would win.
+    hidden = (-1 - torch.rand(sum(MIXED), 12)).requires_grad_()
+    pooled = MaxPooling()(hidden, batch, unused)
+    padded, mask = padded_hidden(hidden, batch)
+    expected = padded.masked_fill(~mask[:, :, None], -torch.inf).amax(1)
+    assert torch.equal(pooled, expected)
+    upstream = torch.randn(pooled.shape)
+    ours, theirs = (torch.autograd.grad(p, hidden, upstream)[0] for p in (pooled, expected))
+    torch.testing.assert_close(ours, theirs)
+    for row, part in enumerate(hidden.split(list(MIXED))):
+        alone = MaxPooling()(part, random_batch((len(part),)), unused)
+        assert torch.equal(alone[0], pooled[row])
+
+
+def test_max_shares_its_gradient_among_equal_tokens() -> None:
+    hidden = torch.tensor([[2.0], [5.0], [5.0], [7.0], [7.0]], requires_grad=True)
+    MaxPooling()(hidden, random_batch((3, 2)), unused).sum().backward()
+    assert hidden.grad is not None
+    assert hidden.grad.squeeze(1).tolist() == [0.0, 0.5, 0.5, 0.5, 0.5]
 
 
 def test_cls_is_the_pooler_of_each_first_token() -> None:

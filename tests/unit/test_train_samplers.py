@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from minbert.grid.spec import StageSpec
 from minbert.train.samplers import Step, draw
+from minbert.train.samplers.recycled import Recycled
+from minbert.train.samplers.recycled import Recycled
 from minbert.train.samplers.sequential import Sequential
 from minbert.train.samplers.unified import Unified
 
 SIZES = {"sst": 10, "para": 23, "sts": 7}
+KINDS = [Unified, Recycled, Sequential]
 
 
 def generator(seed: int = 3) -> torch.Generator:
@@ -34,6 +37,12 @@ def unified(make_spec: Any, examples: int | None = None, **tasks: dict[str, Any]
     chosen = {task: tasks.get(task, {}) for task in SIZES}
     spec = make_spec(chosen, sampler={"name": "unified", "examples": examples})
     return Unified(spec, SIZES, generator())
+
+
+def recycled(make_spec: Any, examples: int | None = None, **tasks: dict[str, Any]) -> Recycled:
+    chosen = {task: tasks.get(task, {}) for task in SIZES}
+    spec = make_spec(chosen, sampler={"name": "recycled", "examples": examples})
+    return Recycled(spec, SIZES, generator())
 
 
 def sequential(make_spec: Any, **sampler: Any) -> Sequential:
@@ -69,9 +78,9 @@ def test_unified_draws_larger_tasks_anew_each_epoch(make_spec: Any) -> None:
     assert all(set(rows_of(steps, "sts")) == set(range(7)) for steps in epochs)
 
 
-@pytest.mark.parametrize("name", ["unified", "sequential"])
-def test_no_two_epochs_are_shuffled_alike(name: str, make_spec: Any) -> None:
-    sampler = unified(make_spec) if name == "unified" else sequential(make_spec)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_two_epochs_are_shuffled_alike(kind: Any, make_spec: Any) -> None:
+    sampler = kind(make_spec(sampler={"name": kind.__name__.lower()}), SIZES, generator())
     epochs = [list(sampler.epoch()) for _ in range(5)]
     for task in SIZES:
         assert len({tuple(rows_of(steps, task)) for steps in epochs}) == 5
@@ -122,6 +131,87 @@ def test_unified_leaves_out_untrained_tasks(make_spec: Any) -> None:
     assert all([task for task, _ in step] == ["sst", "para"] for step in steps)
 
 
+def test_recycled_is_one_pass_over_the_largest_task(make_spec: Any) -> None:
+    sampler = recycled(make_spec)
+    steps = list(sampler.epoch())
+    assert sampler.steps == len(steps) == 6
+    full = [("sst", 4), ("para", 4), ("sts", 4)]
+    sizes = [[(t, len(r)) for t, r in step] for step in steps]
+    assert sizes == [full] * 5 + [[("sst", 4), ("para", 3), ("sts", 4)]]
+    assert sorted(rows_of(steps, "para")) == list(range(23))
+    for task, often in (("sst", {2, 3}), ("sts", {3, 4})):
+        counts = Counter(rows_of(steps, task))
+        assert len(counts) == SIZES[task] and set(counts.values()) == often
+
+
+def test_recycled_rows_come_round_in_another_order_each_time(make_spec: Any) -> None:
+    sampler = recycled(make_spec, sts={"batch_size": 7})
+    rows = [row for _ in range(2) for row in rows_of(list(sampler.epoch()), "sts")]
+    rounds = [tuple(rows[n : n + 7]) for n in range(0, len(rows), 7)]
+    assert len(rounds) == len(set(rounds)) == 12
+    assert all(sorted(order) == list(range(7)) for order in rounds)
+
+
+def test_recycled_examples_are_a_subset_drawn_anew_each_epoch(make_spec: Any) -> None:
+    sampler = recycled(make_spec, 12, para={"batch_size": 6})
+    epochs = [list(sampler.epoch()) for _ in range(8)]
+    assert sampler.steps == 2 and all(len(steps) == 2 for steps in epochs)
+    subsets = [frozenset(rows_of(steps, "para")) for steps in epochs]
+    assert all(len(rows) == 12 for rows in subsets)
+    assert len(set(subsets)) == 8 and frozenset.union(*subsets) == set(range(23))
+
+
+def test_recycled_examples_beyond_the_largest_task_are_one_pass(make_spec: Any) -> None:
+    steps = list(recycled(make_spec, 1000).epoch())
+    assert sorted(rows_of(steps, "para")) == list(range(23))
+
+
+def test_the_papers_random_subsets_have_1094_steps(make_spec: Any) -> None:
+    """minibert-unleashed, section 4.3: 140,000 pairs by 128, the small tasks by 8."""
+    tasks = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
+    spec = make_spec(tasks, sampler={"name": "recycled", "examples": 140_000})
+    sizes = {"sst": 8544, "para": 141_506, "sts": 6040}
+    assert Recycled(spec, sizes, generator()).steps == 1094
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    examples=st.none() | st.integers(1, 60),
+    sizes=st.tuples(*[st.integers(1, 40)] * 3),
+    batches=st.tuples(*[st.integers(1, 12)] * 3),
+    seed=st.integers(0, 2**32),
+)
+def test_recycled_rows_are_used_equally_often_whatever_the_sizes(
+    make_spec: Any,
+    examples: int | None,
+    sizes: tuple[int, int, int],
+    batches: tuple[int, int, int],
+    seed: int,
+) -> None:
+    tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
+    spec = make_spec(tasks, sampler={"name": "recycled", "examples": examples})
+    there = dict(zip(SIZES, sizes, strict=True))
+    sampler = Recycled(spec, there, generator(seed))
+    steps = list(sampler.epoch())
+    assert len(steps) == sampler.steps
+    largest = max(there, key=lambda task: there[task])
+    for (task, size), batch in zip(there.items(), batches, strict=True):
+        counts = Counter(rows_of(steps, task))
+        passed = min(examples or size, size) if task == largest else len(steps) * batch
+        assert counts.total() == passed
+        assert all(passed // size <= counts[row] <= -(-passed // size) for row in range(size))
+    for step in steps:
+        assert [task for task, _ in step] == list(SIZES)
+        assert all(1 <= len(rows) <= b for (_, rows), b in zip(step, batches, strict=True))
+
+
+def test_recycled_leaves_out_untrained_tasks(make_spec: Any) -> None:
+    steps = list(recycled(make_spec, para={"trained": False}).epoch())
+    assert len(steps) == 3
+    assert all([task for task, _ in step] == ["sst", "sts"] for step in steps)
+    assert sorted(rows_of(steps, "sst")) == list(range(10))
+
+
 def test_sequential_passes_over_each_task_once(make_spec: Any) -> None:
     sampler = sequential(make_spec)
     steps = list(sampler.epoch())
@@ -149,7 +239,7 @@ def test_sequential_cap(make_spec: Any) -> None:
     assert {row for steps in epochs for row in rows_of(steps, "para")} == set(range(23))
 
 
-@pytest.mark.parametrize("kind", [Unified, Sequential])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_same_state_draws_the_same(kind: Any, make_spec: Any) -> None:
     spec: StageSpec = make_spec(sampler={"name": kind.__name__.lower()})
     first, second = (kind(spec, SIZES, generator(8)) for _ in range(2))
@@ -157,7 +247,7 @@ def test_the_same_state_draws_the_same(kind: Any, make_spec: Any) -> None:
     assert plain(list(first.epoch())) == plain(list(second.epoch())) != plain(list(other.epoch()))
 
 
-@pytest.mark.parametrize("kind", [Unified, Sequential])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_generators_state_is_all_that_a_sampler_remembers(kind: Any, make_spec: Any) -> None:
     spec: StageSpec = make_spec(sampler={"name": kind.__name__.lower()})
     sampler = kind(spec, SIZES, generator(8))
@@ -170,8 +260,64 @@ def test_the_generators_state_is_all_that_a_sampler_remembers(kind: Any, make_sp
     assert [plain(list(again.epoch())) for _ in range(2)] == expected
 
 
-@pytest.mark.parametrize("kind", [Unified, Sequential])
+@pytest.mark.parametrize("kind", KINDS)
 def test_samplers_leave_the_default_generator_alone(kind: Any, make_spec: Any) -> None:
     before = torch.get_rng_state()
     list(kind(make_spec(sampler={"name": kind.__name__.lower()}), SIZES, generator()).epoch())
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def recycled(make_spec: Any, examples: int | None = None, seed: int = 3) -> Recycled:
+    tasks = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {"batch_size": 3}}
+    spec = make_spec(tasks, sampler={"name": "recycled", "examples": examples})
+    return Recycled(spec, SIZES, generator(seed))
+
+
+def test_recycled_is_one_pass_over_the_largest_task(make_spec: Any) -> None:
+    sampler = recycled(make_spec)
+    steps = list(sampler.epoch())
+    assert sampler.steps == len(steps) == 4
+    assert [len(rows) for step in steps for t, rows in step if t == "para"] == [6, 6, 6, 5]
+    assert sorted(rows_of(steps, "para")) == list(range(23))
+    for task, count in (("sst", 8), ("sts", 12)):
+        seen = Counter(rows_of(steps, task))
+        assert sum(seen.values()) == count
+        assert set(seen.values()) <= {count // SIZES[task], -(-count // SIZES[task])}
+
+
+def test_recycled_rows_come_round_again_in_another_order(make_spec: Any) -> None:
+    spec = make_spec({"sts": {"batch_size": 7}, "para": {"batch_size": 1}})
+    sampler = Recycled(spec, {"sts": 7, "para": 23}, generator())
+    rounds = [tuple(rows) for step in sampler.epoch() for t, rows in step if t == "sts"]
+    assert all(sorted(int(r) for r in rows) == list(range(7)) for rows in rounds)
+    assert len({tuple(int(r) for r in rows) for rows in rounds}) > 15
+
+
+def test_recycled_draws_a_new_subset_of_the_largest_each_epoch(make_spec: Any) -> None:
+    sampler = recycled(make_spec, examples=12)
+    first, second = list(sampler.epoch()), list(sampler.epoch())
+    assert sampler.steps == len(first) == 2
+    subsets = [rows_of(steps, "para") for steps in (first, second)]
+    assert all(len(set(rows)) == 12 for rows in subsets)
+    assert set(subsets[0]) != set(subsets[1])
+    assert len(rows_of(first, "sst")) == 4 and len(rows_of(first, "sts")) == 6
+    assert recycled(make_spec, examples=999).steps == 4, "no more than there are"
+
+
+def test_the_papers_subset_has_1094_steps(make_spec: Any) -> None:
+    tasks = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
+    spec = make_spec(tasks, sampler={"name": "recycled", "examples": 140_000})
+    sizes = {"sst": 8544, "para": 283_010, "sts": 6040}
+    assert Recycled(spec, sizes, generator()).steps == 1094
+
+
+@pytest.mark.parametrize("make", [unified, recycled, sequential])
+def test_a_generator_put_back_draws_the_same_epoch_again(make_spec: Any, make: Any) -> None:
+    sampler = make(make_spec)
+    list(sampler.epoch())
+    state = sampler.generator.get_state()
+    expected = plain(list(sampler.epoch()))
+    again = make(make_spec)
+    again.generator.set_state(state)
+    assert plain(list(again.epoch())) == expected
+    assert plain(list(again.epoch())) != expected

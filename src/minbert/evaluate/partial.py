@@ -80,7 +80,7 @@ def failed_variants(root: Path) -> dict[tuple[str, str], str]:
     """Return {(paper, variant): why} for variants of the plan that have a failed stage.
 
     A stage has failed if its newest attempt ended in an error, or died without a word, and left
-    no record of a finished run.
+    no record of a finished run. One that was told to stop has not: it was not run to its end.
     """
     newest = {attempt.group: attempt for attempt in attempts(root)}
     why: dict[str, str] = {}
@@ -88,6 +88,8 @@ def failed_variants(root: Path) -> dict[tuple[str, str], str]:
         if (root / "store" / "train" / key / f"seed{seed}" / "run.json").exists():
             continue
         end = attempt.end()
+        if end is not None and str(end["error"]).startswith("SystemExit"):
+            continue
         if end is not None:
             why[key] = f"seed {seed}: {end['error'] or end['status']}"
         elif not attempt.alive():

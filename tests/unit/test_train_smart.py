@@ -1,0 +1,250 @@
+"""SMART: its perturbation, its penalty and gradient, and what it leaves alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from minbert.grid.parts import load_part
+from minbert.grid.spec import Smart, StageSpec
+from minbert.model.packed import Packed
+from minbert.train.divergences.squared_error import squared_error
+from minbert.train.divergences.symmetric_kl import symmetric_kl
+from minbert.train.finetune import Finetuned
+from minbert.train.losses.binary_cross_entropy import BinaryCrossEntropy
+from minbert.train.losses.cosine_mse import CosineSquaredError
+from minbert.train.losses.cross_entropy import CrossEntropy
+from minbert.train.losses.mse import MeanSquaredError
+from minbert.train.penalties.smart import SmartPenalty, perturbation
+from minbert.train.run import train_stage
+from minbert.train.step import Gradients
+
+CPU = torch.device("cpu")
+ROWS = torch.tensor([3, 0, 5])
+
+
+def test_golden_divergences() -> None:
+    logit = torch.tensor([[math.log(3.0)], [0.0]])  # p = 3/4, 1/2
+    other = torch.tensor([[0.0], [0.0]])
+    by_hand = (0.75 - 0.5) * math.log(0.75 / 0.5) + (0.25 - 0.5) * math.log(0.25 / 0.5)
+    found = symmetric_kl(BinaryCrossEntropy(), logit, other)
+    assert found.item() == pytest.approx(by_hand / 2, rel=1e-5)
+    values, others = torch.tensor([[2.0], [1.0]]), torch.tensor([[0.0], [4.0]])
+    assert squared_error(MeanSquaredError(), values, others).item() == pytest.approx(6.5)
+    cosines = torch.tensor([[0.5], [-1.0]]), torch.tensor([[0.1], [0.2]])
+    assert squared_error(CosineSquaredError(), *cosines).item() == pytest.approx((4 + 1) / 2)
+
+
+def test_symmetric_kl_is_both_ways_of_torchs() -> None:
+    one, other = torch.randn(2, 6, 5).unbind()
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    kl = partial(torch.nn.functional.kl_div, reduction="batchmean", log_target=True)
+    found = symmetric_kl(CrossEntropy(), one, other)
+    torch.testing.assert_close(found, kl(q, p) + kl(p, q))
+    torch.testing.assert_close(found, symmetric_kl(CrossEntropy(), other, one))
+
+
+@pytest.mark.parametrize("name", ["symmetric_kl", "squared_error"])
+def test_equal_outputs_do_not_diverge(name: str) -> None:
+    output = torch.randn(4, 1)
+    apart = load_part("divergence", name)(MeanSquaredError(), output, output.clone())
+    assert apart.item() == 0.0
+
+
+def away(weights: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a divergence whose gradient is known: 2 W^T W e, summed over tokens."""
+    return lambda noise: (noise @ weights.T).square().sum()
+
+
+def test_the_perturbation_is_that_of_the_formula() -> None:
+    draw = torch.Generator().manual_seed(0)
+    weights = torch.randn(3, 4, generator=draw, dtype=torch.float64)
+    start = torch.randn(5, 4, generator=draw, dtype=torch.float64)
+    row_of = torch.tensor([0, 0, 1, 1, 1])
+    smart = Smart(weight=1, step=0.3, radius=0.9, ascents=2)
+    expected = start.clone()
+    for _ in range(2):
+        gradient = 2 * expected @ weights.T @ weights
+        for row in (slice(0, 2), slice(2, 5)):
+            expected[row] += 0.3 * gradient[row] / gradient[row].abs().max()
+        expected = expected.clamp(-0.9, 0.9)
+    found = perturbation(away(weights), start, row_of, smart)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
+    assert not found.requires_grad
+
+
+def test_each_step_goes_up_and_no_entry_leaves_the_radius() -> None:
+    weights = torch.randn(3, 4)
+    start = 1e-3 * torch.randn(5, 4)
+    row_of = torch.zeros(5, dtype=torch.int64)
+    for ascents in (1, 3):
+        smart = Smart(weight=1, step=0.01, radius=0.02, ascents=ascents)
+        found = perturbation(away(weights), start, row_of, smart)
+        assert away(weights)(found) > away(weights)(start)
+        assert found.abs().max() <= 0.02
+
+
+def test_where_nothing_moves_the_noise_stays() -> None:
+    start = torch.full((2, 3), 1e-6)
+    row_of = torch.tensor([0, 1])
+    found = perturbation(lambda e: (e * 0).sum(), start, row_of, Smart(weight=1))
+    assert torch.equal(found, start)
+
+
+@pytest.fixture
+def smart_spec(make_spec: Any) -> StageSpec:
+    spec: StageSpec = make_spec(
+        ("sst", "sts"), still=True, smart={"weight": 3.0, "noise": 0.1, "radius": 0.2, "step": 0.1}
+    )
+    return spec
+
+
+def penalty_of(spec: StageSpec, sources: Any) -> tuple[Finetuned, SmartPenalty]:
+    torch.manual_seed(0)
+    made = Finetuned(spec, sources(*spec.tasks), CPU)
+    made.module.train()
+    losses = {name: load_part("loss", task.loss)() for name, task in spec.tasks.items()}
+    return made, SmartPenalty(spec, made, losses, seed=5)
+
+
+@pytest.mark.parametrize("task", ["sst", "sts"])
+def test_the_penalty_is_the_divergence_at_the_perturbation(
+    task: str, smart_spec: StageSpec, sources: Any
+) -> None:
+    made, penalty = penalty_of(smart_spec, sources)
+    output, _ = made.output(task, ROWS)
+    value = penalty(task, ROWS, output)
+    assert value > 0
+    assert all(p.grad is None for p in made.module.parameters()), (
+        "the ascent leaves gradients alone"
+    )
+
+    batch, _ = made.examples[task]["train"].batch(ROWS)
+    loss = penalty.losses[task]
+    apart = symmetric_kl if task == "sst" else squared_error
+    noise = 0.1 * torch.randn(
+        (batch.tokens.shape[0], 32), generator=torch.Generator().manual_seed(5)
+    )
+    noise.requires_grad_()
+    (gradient,) = torch.autograd.grad(
+        apart(loss, made.module(task, batch, noise), output.detach()), noise
+    )
+    lengths = batch.lengths.tolist()
+    largest = torch.cat([part.abs().max().expand(len(part)) for part in gradient.split(lengths)])
+    moved = (noise.detach() + 0.1 * gradient / largest[:, None]).clamp(-0.2, 0.2)
+    expected = 3.0 * apart(loss, output, made.module(task, batch, moved))
+    torch.testing.assert_close(value, expected)
+
+
+def test_noise_is_added_to_the_embeddings(smart_spec: StageSpec, sources: Any) -> None:
+    made, _ = penalty_of(smart_spec, sources)
+    batch, _ = made.examples["sst"]["train"].batch(ROWS)
+    nothing = torch.zeros(batch.tokens.shape[0], 32)
+    plain = made.module("sst", batch)
+    assert torch.equal(made.module("sst", batch, nothing), plain)
+    one = nothing.clone()
+    one[int(batch.first[1])] = 1.0
+    changed = (made.module("sst", batch, one) - plain).abs().sum(1) > 0
+    assert changed.tolist() == [False, True, False], "noise on a row changes that row's output"
+
+
+def test_the_penaltys_gradient_by_finite_differences(smart_spec: StageSpec, sources: Any) -> None:
+    made, _ = penalty_of(smart_spec, sources)
+    made.module.double()
+    batch: Packed
+    batch, _ = made.examples["sst"]["train"].batch(ROWS)
+    noise = 0.1 * torch.randn(batch.tokens.shape[0], 32, dtype=torch.float64)
+    parameter = made.module.encoder.shared.layers["0"].feed_forward.inner.weight  # type: ignore[union-attr]
+
+    class Exact(CrossEntropy):
+        def log_probabilities(self, output: Tensor) -> Tensor:
+            return output.log_softmax(-1)
+
+    def value() -> Tensor:
+        output = made.module("sst", batch)
+        return symmetric_kl(Exact(), output, made.module("sst", batch, noise))
+
+    (gradient,) = torch.autograd.grad(value(), parameter)
+    direction = torch.randn_like(parameter)
+    with torch.no_grad():
+        ends = []
+        for sign in (1, -1):
+            parameter.add_(direction, alpha=sign * 1e-5)
+            ends.append(value().item())
+            parameter.add_(direction, alpha=-sign * 1e-5)
+    slope = (ends[0] - ends[1]) / 2e-5
+    assert slope == pytest.approx((gradient * direction).sum().item(), rel=1e-4)
+
+
+def trained(spec: StageSpec, sources: Any, out: Path) -> tuple[list[Any], bytes]:
+    out.mkdir()
+    train_stage(spec, 3, sources(*spec.tasks), out, title="t", device="cpu", precision="fp32")
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(out / "history.parquet").drop_columns(["time"]).to_pylist()
+    return rows, (out / "model.safetensors").read_bytes()
+
+
+def test_weight_nought_is_no_smart_to_the_bit(make_spec: Any, sources: Any, tmp_path: Path) -> None:
+    without = trained(make_spec(("sst", "sts"), surgery="pcgrad"), sources, tmp_path / "a")
+    nought = make_spec(("sst", "sts"), surgery="pcgrad", smart={"weight": 0.0})
+    assert trained(nought, sources, tmp_path / "b") == without
+    some = make_spec(("sst", "sts"), surgery="pcgrad", smart={"weight": 5.0, "radius": 0.1})
+    assert trained(some, sources, tmp_path / "c") != without
+
+
+def test_a_tasks_loss_holds_its_penalty(smart_spec: StageSpec, sources: Any) -> None:
+    losses = {name: load_part("loss", task.loss)() for name, task in smart_spec.tasks.items()}
+    noted: dict[bool, float] = {}
+    for with_smart in (True, False):
+        spec = smart_spec if with_smart else smart_spec.model_copy(update={"smart": None})
+        torch.manual_seed(0)
+        made = Finetuned(spec, sources(*spec.tasks), CPU)
+        made.module.train()
+        run = Gradients(spec, made, losses, nullcontext, torch.Generator(), seed=5)
+        run(
+            [("sst", ROWS)],
+            lambda task, rows, weight, loss, w=with_smart: noted.update({w: loss.item()}),
+        )
+    _, penalty = penalty_of(smart_spec, sources)
+    output, _ = penalty.learner.output("sst", ROWS)
+    added = penalty("sst", ROWS, output).item()
+    assert noted[True] - noted[False] == pytest.approx(added, rel=1e-4)
+
+
+def test_the_mean_of_tasks_is_the_sum_divided(make_spec: Any, sources: Any) -> None:
+    step = [("sst", ROWS), ("sts", ROWS)]
+    found = []
+    for reduction, surgery in (
+        ("sum", None),
+        ("mean", None),
+        ("sum", "pcgrad"),
+        ("mean", "pcgrad"),
+    ):
+        spec = make_spec(("sst", "sts"), still=True, reduction=reduction, surgery=surgery)
+        losses = {name: load_part("loss", task.loss)() for name, task in spec.tasks.items()}
+        torch.manual_seed(0)
+        made = Finetuned(spec, sources(*spec.tasks), CPU)
+        Gradients(spec, made, losses, nullcontext, torch.Generator())(step, lambda *_: None)
+        found.append({n: p.grad for n, p in made.module.named_parameters() if p.grad is not None})
+    for whole, mean in (found[:2], found[2:]):
+        assert whole.keys() == mean.keys()
+        for name, gradient in whole.items():
+            torch.testing.assert_close(mean[name], gradient / 2, atol=1e-7, rtol=1e-4)
+
+
+def test_surgery_refuses_a_task_that_comes_twice(make_spec: Any, sources: Any) -> None:
+    spec = make_spec(("sst", "sts"), surgery="pcgrad")
+    losses = {name: load_part("loss", task.loss)() for name, task in spec.tasks.items()}
+    made = Finetuned(spec, sources(*spec.tasks), CPU)
+    run = Gradients(spec, made, losses, nullcontext, torch.Generator())
+    with pytest.raises(ValueError, match="'sst' is twice"):
+        run([("sst", ROWS), ("sst", ROWS)], lambda *_: None)
