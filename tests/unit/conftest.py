@@ -178,3 +178,11 @@ def sources(one_thread: None, backbone: Path, tokens: dict[str, Path]) -> Callab
         return Sources(backbone, chosen, features or {}, start)
 
     return choose
+
+
+@pytest.fixture(scope="session")
+def mlflow_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new MLflow store, made by three processes at once; tests take copies, which is quicker."""
+    from following import make_store
+
+    return make_store(tmp_path_factory.mktemp("made").resolve())

@@ -13,9 +13,10 @@ from pydantic import BaseModel
 
 from minbert.cli import _parser
 from minbert.grid.config import Config, Corpus, Sizes, load_config
+from minbert.grid.links import Variant
 from minbert.grid.node import OUTPUTS
 from minbert.grid.parts import PARTS
-from minbert.grid.resolve import Variant, resolve
+from minbert.grid.resolve import resolve
 from minbert.grid.rows import rows_page
 from minbert.grid.spec import StageSpec
 from minbert.grid.task_spec import TaskSpec

@@ -236,6 +236,12 @@ def test_problems(tmp_path: Path, text: str, parts: list[str]) -> None:
         assert part in message, message
 
 
+def test_a_figure_of_a_choice_is_refused(tmp_path: Path) -> None:
+    text = "  a: {extends: all}\n  b: {best_of: [a]}\n"
+    figure = "figures: {f: {kind: loss-curves, title: T, variants: [b]}}\n"
+    assert "figure 'f': variant 'b' is the best of others" in problem(tmp_path, text + figure)
+
+
 def test_what_a_configuration_cannot_set(tmp_path: Path) -> None:
     assert "'fuse' cannot be set" in problem(tmp_path, "  a: {}", defaults={"fuse": ["a"]})
     message = problem(tmp_path, "  a: {extends: all}\n", defaults={"epoch": 3})

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from minbert.grid.config import load_config
+from minbert.grid.links import StageRef
 from minbert.grid.parts import PARTS
 from minbert.grid.published import read_published
-from minbert.grid.resolve import Grid, StageRef, resolve
+from minbert.grid.resolve import Grid, resolve
 from minbert.grid.spec import StageSpec
 from minbert.grid.task_spec import TaskSpec
 

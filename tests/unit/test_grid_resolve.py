@@ -10,7 +10,8 @@ import pytest
 
 from minbert.common.errors import UserError
 from minbert.grid.config import load_config
-from minbert.grid.resolve import Grid, StageRef, resolve
+from minbert.grid.links import StageRef
+from minbert.grid.resolve import Grid, resolve
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = """

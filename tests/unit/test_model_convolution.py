@@ -25,25 +25,21 @@ def layer(kernel: int = 3, residual: bool = False) -> TokenConvolution:
     return TokenConvolution(WIDTH, Convolution(kernel=kernel, residual=residual))
 
 
-def one_sequence_at_a_time(ours: TokenConvolution, hidden: Tensor, residual: bool) -> Tensor:
-    """Return what `torch.nn.Conv1d` with zeros around makes of each sequence by itself."""
-    theirs = nn.Conv1d(WIDTH, WIDTH, ours.kernel, padding=ours.kernel // 2)
-    theirs.load_state_dict(ours.convolution.state_dict())
-    rows = [theirs(part.T).T.relu() for part in hidden.split(list(MIXED))]
-    return torch.cat(rows) + (hidden if residual else 0)
-
-
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("kernel", [1, 3, 5, 15])
 def test_it_is_torchs_convolution_of_each_sequence_alone(kernel: int, residual: bool) -> None:
     ours = layer(kernel, residual)
+    theirs = nn.Conv1d(WIDTH, WIDTH, kernel, padding=kernel // 2)
+    theirs.load_state_dict(ours.convolution.state_dict())
     hidden = torch.randn(sum(MIXED), WIDTH, requires_grad=True)
     found = ours(hidden, random_batch())
-    expected = one_sequence_at_a_time(ours, hidden, residual)
+    alone = [theirs(part.T).T.relu() for part in hidden.split(list(MIXED))]
+    expected = torch.cat(alone) + (hidden if residual else 0)
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
     upstream = torch.randn(found.shape)
-    gradients = (torch.autograd.grad(p, hidden, upstream)[0] for p in (found, expected))
-    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+    gradients = torch.autograd.grad(found, [hidden, *ours.parameters()], upstream)
+    wanted = torch.autograd.grad(expected, [hidden, *theirs.parameters()], upstream)
+    torch.testing.assert_close(gradients, wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_it_is_torchs_convolution_of_a_padded_batch() -> None:

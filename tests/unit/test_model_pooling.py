@@ -12,7 +12,6 @@ from minbert.model.packed import Packed
 from minbert.model.pairs import feature_width, join
 from minbert.model.pooling.cls import ClsPooling
 from minbert.model.pooling.max import MaxPooling
-from minbert.model.pooling.max import MaxPooling
 from minbert.model.pooling.mean import MeanPooling
 
 
@@ -44,22 +43,6 @@ def test_mean_spreads_its_gradient_over_the_row() -> None:
     assert hidden.grad is not None
     assert torch.equal(hidden.grad[:4], torch.full((4, 3), 0.25))
     assert (hidden.grad[4:] == 0).all()
-
-
-def test_max_is_that_of_the_real_tokens() -> None:
-    batch = random_batch()
-    hidden = torch.randn(sum(MIXED), 12) - 5  # all negative: a padding of zeros would win
-    padded, mask = padded_hidden(hidden, batch)
-    expected = padded.masked_fill(~mask[:, :, None], -torch.inf).amax(1)
-    assert torch.equal(MaxPooling()(hidden, batch, unused), expected)
-
-
-def test_max_sends_its_gradient_to_the_largest_and_shares_it_among_equals() -> None:
-    batch = random_batch((3, 2))
-    hidden = torch.tensor([[1.0], [4.0], [2.0], [7.0], [7.0]], requires_grad=True)
-    MaxPooling()(hidden, batch, unused).sum().backward()
-    assert hidden.grad is not None
-    assert hidden.grad.flatten().tolist() == [0.0, 1.0, 0.0, 0.5, 0.5]
 
 
 def test_max_is_that_of_the_real_tokens_and_so_is_its_gradient() -> None:

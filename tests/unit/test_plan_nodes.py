@@ -12,10 +12,10 @@ import pytest
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.estimate import Costs
+from minbert.grid.links import StageRef
 from minbert.grid.node import Need, Node, canonical, description_path
 from minbert.grid.plan import PUBLISHED, Plan
 from minbert.grid.published import read_published
-from minbert.grid.resolve import StageRef
 from minbert.grid.show import plan_text
 
 REPOSITORY = Path(__file__).parents[2]

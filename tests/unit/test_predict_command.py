@@ -19,8 +19,8 @@ from trained_root import make_root, run_folder
 from minbert.cli import main
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
+from minbert.grid.links import StageRef
 from minbert.grid.plan import Plan
-from minbert.grid.resolve import StageRef
 from minbert.grid.tasks import TASKS
 from minbert.predict import predict as command
 from minbert.predict.labels import CLASS_NAMES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,11 +185,48 @@ def test_a_task_that_is_not_trained_keeps_its_head_and_is_scored(
     for name, tensor in load_file(folder / "model.safetensors").items():
         own = name.startswith(("heads.sts.", "encoder.own.sts."))
         assert torch.equal(tensor, initial[name]) == own, name
-    rows = history(folder)
-    assert not [r for r in rows if r["split"] == "train" and "sts" in r["task"]]
-    assert {r["task"] for r in rows if r["split"] == "dev"} == {"sst", "para"}
-    predicted = pq.read_table(folder / "predictions.parquet").column("task").to_pylist()
-    assert set(predicted) == {"sst", "para", "sts"}
+    assert not [r for r in history(folder) if r["split"] == "train" and "sts" in r["task"]]
+    assert {p["task"] for p in predictions(folder)} == {"sst", "para", "sts"}
+
+
+def test_a_carried_task_is_scored_once_and_has_no_say_in_the_best_epoch(
+    make_spec: Any,
+    run: Run,
+    tokens: dict[str, Path],
+    write_tokens: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    untold = [r for r in pq.read_table(tokens["sts"]).to_pylist() if r["split"] == "test"]
+    path = write_tokens(tmp_path / "tokens.parquet", untold)
+    asked: list[tuple[str, str]] = []
+    ordinary = Finetuned.outputs
+
+    def outputs(learner: Finetuned, task: str, split: str) -> torch.Tensor:
+        asked.append((task, split))
+        return ordinary(learner, task, split)
+
+    monkeypatch.setattr(Finetuned, "outputs", outputs)
+    carried = {"trained": False}
+    spec = make_spec({"sst": {}, "para": carried, "sts": carried}, epochs=3, optimiser=FAST)
+    folder = run(spec, instead={"sts": path})
+    dev, test = ([task for task, split in asked if split == s] for s in ("dev", "test"))
+    assert dev == ["sst"] * 3 + ["sst", "para"]
+    assert test == ["sst", "para", "sts"]
+    accuracies = [r["value"] for r in history(folder) if r["metric"] == "accuracy"]
+    assert outcome(folder)["best_score"] == max(accuracies)
+    assert outcome(folder)["best_epoch"] == 1 + accuracies.index(max(accuracies))
+    assert "overall" not in {r["task"] for r in history(folder) if r["split"] == "dev"}
+
+
+def test_dev_predictions_that_are_not_finite_score_nothing(make_spec: Any, run: Run) -> None:
+    # One step at such a rate leaves weights whose outputs are no numbers, after a finite loss.
+    spec = make_spec(everywhere={"batch_size": 32}, optimiser={"lr": 1e38})
+    folder = run(spec)
+    assert [r["value"] for r in history(folder) if r["metric"] == "pearson"] == [0.0]
+    sts = [p["prediction"] for p in predictions(folder) if p["task"] == "sts"]
+    assert sts and not any(map(math.isfinite, sts))
+    assert math.isfinite(outcome(folder)["best_score"])
 
 
 @pytest.mark.parametrize("surgery", [None, "pcgrad"])

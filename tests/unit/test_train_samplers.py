@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from minbert.grid.spec import StageSpec
 from minbert.train.samplers import Step, draw
 from minbert.train.samplers.recycled import Recycled
-from minbert.train.samplers.recycled import Recycled
 from minbert.train.samplers.sequential import Sequential
 from minbert.train.samplers.unified import Unified
 
@@ -265,59 +264,3 @@ def test_samplers_leave_the_default_generator_alone(kind: Any, make_spec: Any) -
     before = torch.get_rng_state()
     list(kind(make_spec(sampler={"name": kind.__name__.lower()}), SIZES, generator()).epoch())
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def recycled(make_spec: Any, examples: int | None = None, seed: int = 3) -> Recycled:
-    tasks = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {"batch_size": 3}}
-    spec = make_spec(tasks, sampler={"name": "recycled", "examples": examples})
-    return Recycled(spec, SIZES, generator(seed))
-
-
-def test_recycled_is_one_pass_over_the_largest_task(make_spec: Any) -> None:
-    sampler = recycled(make_spec)
-    steps = list(sampler.epoch())
-    assert sampler.steps == len(steps) == 4
-    assert [len(rows) for step in steps for t, rows in step if t == "para"] == [6, 6, 6, 5]
-    assert sorted(rows_of(steps, "para")) == list(range(23))
-    for task, count in (("sst", 8), ("sts", 12)):
-        seen = Counter(rows_of(steps, task))
-        assert sum(seen.values()) == count
-        assert set(seen.values()) <= {count // SIZES[task], -(-count // SIZES[task])}
-
-
-def test_recycled_rows_come_round_again_in_another_order(make_spec: Any) -> None:
-    spec = make_spec({"sts": {"batch_size": 7}, "para": {"batch_size": 1}})
-    sampler = Recycled(spec, {"sts": 7, "para": 23}, generator())
-    rounds = [tuple(rows) for step in sampler.epoch() for t, rows in step if t == "sts"]
-    assert all(sorted(int(r) for r in rows) == list(range(7)) for rows in rounds)
-    assert len({tuple(int(r) for r in rows) for rows in rounds}) > 15
-
-
-def test_recycled_draws_a_new_subset_of_the_largest_each_epoch(make_spec: Any) -> None:
-    sampler = recycled(make_spec, examples=12)
-    first, second = list(sampler.epoch()), list(sampler.epoch())
-    assert sampler.steps == len(first) == 2
-    subsets = [rows_of(steps, "para") for steps in (first, second)]
-    assert all(len(set(rows)) == 12 for rows in subsets)
-    assert set(subsets[0]) != set(subsets[1])
-    assert len(rows_of(first, "sst")) == 4 and len(rows_of(first, "sts")) == 6
-    assert recycled(make_spec, examples=999).steps == 4, "no more than there are"
-
-
-def test_the_papers_subset_has_1094_steps(make_spec: Any) -> None:
-    tasks = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
-    spec = make_spec(tasks, sampler={"name": "recycled", "examples": 140_000})
-    sizes = {"sst": 8544, "para": 283_010, "sts": 6040}
-    assert Recycled(spec, sizes, generator()).steps == 1094
-
-
-@pytest.mark.parametrize("make", [unified, recycled, sequential])
-def test_a_generator_put_back_draws_the_same_epoch_again(make_spec: Any, make: Any) -> None:
-    sampler = make(make_spec)
-    list(sampler.epoch())
-    state = sampler.generator.get_state()
-    expected = plain(list(sampler.epoch()))
-    again = make(make_spec)
-    again.generator.set_state(state)
-    assert plain(list(again.epoch())) == expected
-    assert plain(list(again.epoch())) != expected

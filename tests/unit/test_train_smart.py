@@ -76,7 +76,7 @@ def test_the_perturbation_is_that_of_the_formula() -> None:
         for row in (slice(0, 2), slice(2, 5)):
             expected[row] += 0.3 * gradient[row] / gradient[row].abs().max()
         expected = expected.clamp(-0.9, 0.9)
-    found = perturbation(away(weights), start, row_of, smart)
+    found = perturbation(away(weights), start, row_of, 2, smart)
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
     assert not found.requires_grad
 
@@ -87,7 +87,7 @@ def test_each_step_goes_up_and_no_entry_leaves_the_radius() -> None:
     row_of = torch.zeros(5, dtype=torch.int64)
     for ascents in (1, 3):
         smart = Smart(weight=1, step=0.01, radius=0.02, ascents=ascents)
-        found = perturbation(away(weights), start, row_of, smart)
+        found = perturbation(away(weights), start, row_of, 1, smart)
         assert away(weights)(found) > away(weights)(start)
         assert found.abs().max() <= 0.02
 
@@ -95,7 +95,7 @@ def test_each_step_goes_up_and_no_entry_leaves_the_radius() -> None:
 def test_where_nothing_moves_the_noise_stays() -> None:
     start = torch.full((2, 3), 1e-6)
     row_of = torch.tensor([0, 1])
-    found = perturbation(lambda e: (e * 0).sum(), start, row_of, Smart(weight=1))
+    found = perturbation(lambda e: (e * 0).sum(), start, row_of, 2, Smart(weight=1))
     assert torch.equal(found, start)
 
 

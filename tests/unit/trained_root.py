@@ -13,8 +13,8 @@ from minbert.data.corpus import pretraining_text
 from minbert.data.vocabulary import train_vocabulary
 from minbert.evaluate.score import SCHEMA
 from minbert.grid.job import Job
+from minbert.grid.links import StageRef
 from minbert.grid.plan import PUBLISHED, Plan
-from minbert.grid.resolve import StageRef
 from minbert.model.weights import initial_backbone, save_weights
 from minbert.steps import STEPS
 from minbert.wordpiece import load_wordpiece

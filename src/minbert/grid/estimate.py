@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,19 +12,16 @@ from minbert.common.files import read_json
 from minbert.data.corpus import DEFAULT_SIZES
 from minbert.grid.architecture import BERT_BASE
 from minbert.grid.node import Node
-from minbert.grid.parameters import encoder_parameters
+from minbert.grid.operations import Rows, operations
 from minbert.grid.plan import Plan
 from minbert.grid.spec import StageSpec
 
-TOKENS = {"sst": 25, "para": 30, "sts": 28, "cfimdb": 224, "lmrd": 300}
-"""Mean tokens of an example, special ones included, in the real data sets."""
-
 SIZES = {
-    "sst": (8544, 1101, 2210),
-    "para": (141506, 20215, 40431),
-    "sts": (6040, 863, 1725),
-    "cfimdb": (1707, 245, 488),
-    "lmrd": (22500, 2500, 25000),
+    "sst": Rows(8544, 1101, 2210),
+    "para": Rows(141506, 20215, 40431),
+    "sts": Rows(6040, 863, 1725),
+    "cfimdb": Rows(1707, 245, 488),
+    "lmrd": Rows(22500, 2500, 25000),
 }
 """Examples of train, dev and test in the real data sets, where the tables are not made yet."""
 
@@ -87,63 +83,23 @@ class Costs:
         return [read_json(path) for path in sorted(folder.glob("seed*/run.json"))]
 
     def operations(self, node: Node) -> float:
-        """Count multiplications and additions, by weight and token.
-
-        Weights are those of layers and pooler: looking up an embedding costs nothing. Trained
-        tasks are scored on dev after each epoch; all are scored on dev and test at the end.
-        """
+        """Count multiplications and additions of one seed of a training node."""
         spec = StageSpec.model_validate(node.spec["stage"])
         shapes = self.plan.sources.architecture or BERT_BASE
-        parts = encoder_parameters(shapes)
-        weights = parts.layer * shapes.layers + parts.pooler
-        sizes = {task: self._sizes(task) for task in spec.tasks}
-        if spec.trainable == "heads":
-            return 2e4 * sum(sizes[task][0] for task in spec.trained_tasks) * spec.epochs
-        epoch = drawn(spec, {task: sizes[task][0] for task in spec.trained_tasks})
-        train = sum(TOKENS[task] * rows for task, rows in epoch.items())
-        dev = sum(TOKENS[task] * sizes[task][1] for task in spec.trained_tasks)
-        end = sum(TOKENS[task] * (sizes[task][1] + sizes[task][2]) for task in spec.tasks)
-        step = _step_operations(spec)
-        return weights * (spec.epochs * (step * train + 2.0 * dev) + 2.0 * end)
+        return operations(spec, shapes, {task: self._rows(task) for task in spec.tasks})
 
-    def _sizes(self, task: str) -> tuple[int, int, int]:
+    def _rows(self, task: str) -> Rows:
         report: Path = self.plan.sources.data(task).folder(self.plan.root) / "report.json"
         if not report.exists():
             return self._unread(task)
         rows = read_json(report)["rows"]
-        return rows.get("train", 0), rows.get("dev", 0), rows.get("test", 0)
+        return Rows(rows.get("train", 0), rows.get("dev", 0), rows.get("test", 0))
 
-    def _unread(self, task: str) -> tuple[int, int, int]:
+    def _unread(self, task: str) -> Rows:
         """Return the sizes of a data set whose table is not made yet."""
         config = self.plan.config
         if config.data != "builtin":
             return SIZES[task]
         chosen = (config.corpus.sizes or {}).get(task)
         sizes = chosen.model_dump() if chosen else DEFAULT_SIZES[task]
-        return sizes["train"], sizes["dev"], sizes["test"]
-
-
-def _step_operations(spec: StageSpec) -> float:
-    """Return operations a weight and token of a training step.
-
-    Forward 2, backward 4; 2 of those where the weights are frozen and only activations need
-    gradients. SMART's perturbed output is a second pass, and each ascent goes forward, and back
-    to the embeddings alone.
-    """
-    once = 6.0 if spec.trainable == "all" else 4.0
-    return once if spec.smart is None else 2 * once + 4.0 * spec.smart.ascents
-
-
-def drawn(spec: StageSpec, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return how many rows of each trained task an epoch has, of `sizes` there are."""
-    batch = {task: spec.tasks[task].batch_size for task in sizes}
-    cap = spec.sampler.examples
-    if spec.sampler.name == "sequential":
-        return {task: min(n, cap or n) for task, n in sizes.items()}
-    if spec.sampler.name == "recycled":
-        largest = max(sizes, key=lambda task: sizes[task])
-        rows = min(cap or sizes[largest], sizes[largest])
-        steps = -(-rows // batch[largest])
-        return {task: rows if task == largest else steps * batch[task] for task in sizes}
-    rows, smallest = cap or min(sizes.values()), min(batch.values())
-    return {task: rows * batch[task] // smallest for task in sizes}
+        return Rows(sizes["train"], sizes["dev"], sizes["test"])

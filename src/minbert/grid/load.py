@@ -170,6 +170,11 @@ def _flatten_all(grid: RawGrid, bodies: Mapping[str, _Body]) -> None:
                     f"{grid.path}: figure '{name}': unknown variant '{variant}'."
                     f"{nearest(variant, grid.variants)}"
                 )
+            if grid.variants[variant].looks.best_of:
+                raise UserError(
+                    f"{grid.path}: figure '{name}': variant '{variant}' is the best of others and "
+                    "trains nothing that could be shown; name one of those"
+                )
 
 
 def _flatten(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,26 +15,16 @@ from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.architecture import BERT_BASE, Architecture
 from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
+from minbert.grid.links import Stage, StageRef, Variant
 from minbert.grid.node import Need, Node, canonical, description_path, digest
+from minbert.grid.outputs import facts, index_node, paper_outputs
 from minbert.grid.parameters import count
-from minbert.grid.parts import part_module
 from minbert.grid.published import Published, read_published
-from minbert.grid.resolve import Grid, Stage, StageRef, Variant, resolve
-from minbert.grid.schema import Figure
+from minbert.grid.resolve import Grid, resolve
 from minbert.grid.sources import Sources
-from minbert.grid.tables import table_spec
-from minbert.grid.tasks import TASKS, task_facts
+from minbert.grid.tasks import TASKS
 
 PUBLISHED = Path("workflow/published.csv")
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """The nodes of a paper's scores, table and figures."""
-
-    scores: Node
-    table: Node
-    figures: dict[str, Node]
 
 
 class Plan:
@@ -59,9 +48,9 @@ class Plan:
         self.owners: dict[str, StageRef] = {}
         """The first stage, in the order of the grids, that each training key belongs to."""
         for ref in self.stages:
-            self.owners.setdefault(self._collect(self.train(ref)).key, ref)
-        self.outputs = {grid.paper: self._outputs(grid) for grid in self.grids}
-        self.index = self._collect(self._make_index())
+            self.owners.setdefault(self.collect(self.train(ref)).key, ref)
+        self.outputs = {grid.paper: paper_outputs(self, grid) for grid in self.grids}
+        self.index = self.collect(index_node(self))
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
@@ -197,10 +186,11 @@ class Plan:
         found = {task: variant.stage_for(task) for task in TASKS}
         return {task: stage for task, stage in found.items() if stage is not None}
 
-    def _collect(self, node: Node) -> Node:
+    def collect(self, node: Node) -> Node:
+        """Take in a node and all that it needs; return the one that has its key."""
         for need in node.needs.values():
             if (need.node.kind, need.node.key) not in self.nodes:
-                self._collect(need.node)
+                self.collect(need.node)
         return self.nodes.setdefault((node.kind, node.key), node)
 
     def _make_train(self, stage: Stage) -> Node:
@@ -240,70 +230,7 @@ class Plan:
             "precision": self.config.precision,
         }
         roots = ("minbert.train.run", *spec.parts().values())
-        return Node(
-            "train", {"stage": resolved, "tasks": _facts(spec.tasks)}, roots, needs, compute
-        )
-
-    def _outputs(self, grid: Grid) -> Outputs:
-        runs: list[dict[str, Any]] = []
-        needs: dict[str, Need] = {}
-        for variant in grid.variants.values():
-            for seed in self.config.seeds:
-                entry = {"paper": grid.paper, "variant": variant.name, "seed": seed}
-                entry["tested"] = variant.test
-                if variant.best_of:
-                    choice = {"best_of": variant.best_of, "by": variant.best_by}
-                    runs.append(entry | choice | {"key": "", "rule": grid.overall})
-                    continue
-                trained = {task: self.train(s.ref) for task, s in self.scored(variant).items()}
-                entry["key"] = self.train(variant.stages[-1].ref).key
-                runs.append(entry | {"tasks": {task: node.key for task, node in trained.items()}})
-                for node in trained.values():
-                    name = f"predictions.{node.key}.{seed}"
-                    needs[name] = Need(node, "predictions.parquet", seed)
-        tasks = sorted({task for run in runs for task in run.get("tasks", {})})
-        scores = Node(
-            "scores", {"runs": runs, "tasks": _facts(tasks)}, ("minbert.evaluate.score",), needs
-        )
-        self._collect(scores)
-        table = Node(
-            "table",
-            table_spec(self, grid),
-            ("minbert.evaluate.table",),
-            {"scores": Need(scores, "scores.parquet")},
-        )
-        self._collect(table)
-        figures = {name: self._figure(grid, name, spec) for name, spec in grid.figures.items()}
-        return Outputs(scores, table, figures)
-
-    def _make_index(self) -> Node:
-        needs = {
-            f"table.{paper}": Need(made.table, "table.csv") for paper, made in self.outputs.items()
-        }
-        rows = [asdict(row) for row in self.published]
-        return Node("index", {"published": rows}, ("minbert.evaluate.index",), needs)
-
-    def _figure(self, grid: Grid, name: str, spec: Figure) -> Node:
-        needs = {}
-        for variant in spec.variants:
-            ref = grid.variants[variant].stages[-1].ref
-            for seed in self.config.seeds:
-                needs[f"{variant}.{seed}"] = Need(self.train(ref), "history.parquet", seed)
-        shown = {
-            "kind": spec.kind,
-            "paper": grid.paper,
-            "name": name,
-            "backbone": self.config.backbone,
-            "data": self.config.data,
-            "seeds": len(self.config.seeds),
-            "draw": {
-                "title": spec.title,
-                "caption": spec.caption,
-                "variants": {v: grid.variants[v].label or v for v in spec.variants},
-                **spec.options,
-            },
-        }
-        return self._collect(Node("figure", shown, (part_module("figure", spec.kind),), needs))
+        return Node("train", {"stage": resolved, "tasks": facts(spec.tasks)}, roots, needs, compute)
 
     def _variants_table(self) -> str:
         text = io.StringIO()
@@ -318,7 +245,3 @@ class Plan:
                 [*ref_words, tasks, self.train(ref).key, start, variant.label, variant.row]
             )
         return text.getvalue()
-
-
-def _facts(tasks: Iterable[str]) -> dict[str, Any]:
-    return {task: task_facts(task) for task in tasks}

@@ -14,8 +14,9 @@ from pydantic import BaseModel
 
 from minbert.common.files import write_text
 from minbert.grid.config import load_config
+from minbert.grid.links import Stage, Variant
 from minbert.grid.published import FIGURES, Published, read_published
-from minbert.grid.resolve import Grid, Stage, Variant, resolve
+from minbert.grid.resolve import Grid, resolve
 from minbert.grid.spec import StageSpec
 from minbert.grid.task_spec import TaskSpec
 

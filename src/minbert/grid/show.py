@@ -10,9 +10,9 @@ from minbert.common.files import read_json
 from minbert.grid.code import differs
 from minbert.grid.config import load_config
 from minbert.grid.estimate import GPU_RATE, Cost, Costs
+from minbert.grid.links import Stage, StageRef
 from minbert.grid.node import Node
 from minbert.grid.plan import Plan
-from minbert.grid.resolve import Stage, StageRef
 from minbert.grid.yaml_loader import from_words, load_yaml, merge
 
 HEADER = ("variant", "stage", "key", "state", "parameters", "time a seed", "why")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minbert.grid.links import Variant
 from minbert.grid.published import Published
-from minbert.grid.resolve import Grid, Variant
+from minbert.grid.resolve import Grid
 
 if TYPE_CHECKING:
     from minbert.grid.plan import Plan

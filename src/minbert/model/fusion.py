@@ -89,8 +89,8 @@ def load_adapters(encoder: SharedEncoder, states: Sequence[Mapping[str, Tensor]]
 
 
 def fused_widths(state: Mapping[str, Tensor]) -> tuple[int, ...]:
-    """Return the widths of the adapters in the weights of a fusion, in order."""
-    first = next(name for name in state if ".adapter.adapters.0.down.weight" in name)
+    """Return the widths of the adapters in the weights of a fusion, in order; none: no fusion."""
+    first = next((name for name in state if ".adapter.adapters.0.down.weight" in name), "")
     widths: list[int] = []
     while (name := first.replace("adapters.0", f"adapters.{len(widths)}")) in state:
         widths.append(int(state[name].shape[0]))

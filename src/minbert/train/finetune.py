@@ -23,8 +23,8 @@ from minbert.train.learner import Sources
 class Finetuned:
     """All weights are trained, from the backbone's or from those of an earlier stage.
 
-    A head starts anew unless the earlier stage has that task's head, of the same shape. A stage
-    that trained heads alone leaves no encoder: its encoder was the backbone's.
+    A head or convolution starts anew unless the earlier stage has that task's, of the same shape.
+    A stage that trained heads alone leaves no encoder: its encoder was the backbone's.
     """
 
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
@@ -53,13 +53,14 @@ class Finetuned:
 
     def _start_from(self, state: dict[str, Tensor], where: Path) -> None:
         ours = self.module.state_dict()
+        earlier = state
         for task, how in self.module.spec.tasks.items():
             if how.head_from is not None:
                 state = {n: t for n, t in state.items() if not n.startswith(f"heads.{task}.")}
                 taken = f"heads.{how.head_from}."
                 state |= {
                     f"heads.{task}.{name.removeprefix(taken)}": tensor
-                    for name, tensor in state.items()
+                    for name, tensor in earlier.items()
                     if name.startswith(taken)
                 }
         # What one encoder for all tasks has learnt starts each task's own copy.
@@ -74,9 +75,11 @@ class Finetuned:
                 f"{where}: does not hold the encoder's {missing[0]} (and {len(missing) - 1} more); "
                 "the stage it starts from must share layers in the same way"
             )
-        # Half of a head is no head: a deeper one may share its first layer's shape.
-        for task in self.module.heads:
-            names = {k for k in {*ours, *state} if k.startswith(f"heads.{task}.")}
+        # Half of a head is no head: a deeper one may share its first layer's shape, a wider
+        # convolution its bias's.
+        kinds = ("heads", "convolutions")
+        for part in [f"{kind}.{task}." for task in self.module.heads for kind in kinds]:
+            names = {k for k in {*ours, *state} if k.startswith(part)}
             if not names <= fits.keys():
                 fits = {k: v for k, v in fits.items() if k not in names}
         self.module.load_state_dict(fits, strict=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from minbert.common.errors import UserError
 from minbert.grid.architecture import read_architecture
 from minbert.grid.spec import StageSpec
-from minbert.model.adapter import add_adapters
+from minbert.model.adapter import add_adapters, without_backbone
 from minbert.model.fusion import add_fusion, fused_widths
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_backbone_file, load_weights
@@ -28,13 +28,12 @@ def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskMod
         add_adapters(model.encoder, spec.adapter.width)
     if spec.fuse is not None:
         add_fusion(model.encoder, fused_widths(state))
-    from_backbone = {
-        name
-        for name in model.state_dict()
-        if spec.trainable != "all" and name.startswith("encoder.") and ".adapter." not in name
-    }
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    if unexpected or set(missing) != from_backbone:
-        strange = [*unexpected, *sorted(set(missing) - from_backbone)]
+    saved = model.state_dict()
+    if spec.trainable != "all":
+        saved = without_backbone(saved)
+    ours, theirs = ({n: t.shape for n, t in tensors.items()} for tensors in (saved, state))
+    strange = sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
+    if strange:
         raise UserError(f"{weights}: not the weights of this stage (tensor '{strange[0]}')")
+    model.load_state_dict(state, strict=False)
     return model.eval()

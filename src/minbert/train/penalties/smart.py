@@ -46,7 +46,7 @@ class SmartPenalty:
         clean = output.detach()
         start = self.smart.noise * self._normal(batch.tokens.shape[0], output.device)
         noise = perturbation(
-            lambda noise: apart(forward(noise), clean), start, batch.row_of, self.smart
+            lambda noise: apart(forward(noise), clean), start, batch.row_of, batch.rows, self.smart
         )
         return self.smart.weight * apart(forward(noise), output)
 
@@ -58,7 +58,7 @@ class SmartPenalty:
 
 
 def perturbation(
-    away: Callable[[Tensor], Tensor], start: Tensor, row_of: Tensor, smart: Smart
+    away: Callable[[Tensor], Tensor], start: Tensor, row_of: Tensor, rows: int, smart: Smart
 ) -> Tensor:
     r"""Return the move of the embeddings [T, H] that `ascents` steps lead to from `start`.
 
@@ -67,15 +67,13 @@ def perturbation(
 
         e <- clip(e + step * g / max|g|, -radius, radius).
 
-    `row_of` [T] is the row of each token. The gradients of parameters are left alone.
+    `row_of` [T] is the row of each token, of `rows` in all. The gradients of parameters are left alone.
     """
     noise = start
     for _ in range(smart.ascents):
         noise = noise.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(away(noise), noise)
-        largest = gradient.new_zeros(int(row_of[-1]) + 1).scatter_reduce(
-            0, row_of, gradient.abs().amax(1), "amax"
-        )
+        largest = gradient.new_zeros(rows).scatter_reduce(0, row_of, gradient.abs().amax(1), "amax")
         # A row whose output does not move has nowhere to climb to.
         scale = largest.clamp(min=torch.finfo(gradient.dtype).tiny)[row_of, None]
         noise = (noise + smart.step * gradient / scale).clamp(-smart.radius, smart.radius)

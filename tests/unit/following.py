@@ -1,0 +1,118 @@
+"""Jobs' files, followers in processes of their own, and what a real sqlite store holds."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minbert.track.attempts import Attempt
+from minbert.track.follower import follow
+from minbert.track.journal import Journal
+from minbert.track.store import open_store
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+# Forked from a process that has imported mlflow and opened nothing: an import takes seconds.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store"])
+
+
+def follow_in_process(root: Path, pid: int, told: Path) -> None:
+    with told.open("a", buffering=1, encoding="utf-8") as sys.stderr:
+        follow(root, until_pid=pid, interval=0.05)
+
+
+@contextmanager
+def follower(root: Path, told: Path, pid: int | None = None) -> Iterator[BaseProcess]:
+    """Run a follower in a process of its own; SIGKILL it at the end, if it is still there."""
+    process = processes.Process(target=follow_in_process, args=(root, pid or os.getpid(), told))
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, f"waited 60 s for {what}"
+        time.sleep(0.02)
+
+
+def make(root: Path) -> None:
+    open_store(root).experiment("x")
+
+
+def start(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
+    run = {"experiment": "paper", "key": key, "seed": seed, "name": f"{key} . sst . s{seed}"}
+    return Journal.start(root, {**run, **more})
+
+
+def log(journal: Journal, steps: range, value: Callable[[int], float] = float) -> None:
+    for step in steps:
+        journal.log(step, 1, "train", "sst", "loss", value(step), 1.7e9 + step / 7)
+
+
+def stored_run(root: Path, attempt: Path | str) -> Run:
+    store = open_store(root)
+    name = Path(attempt).name
+    found = [
+        run
+        for experiment in store.client.search_experiments()
+        for run in store.runs(experiment.experiment_id)
+        if run.data.tags.get("minbert.attempt") == name
+    ]
+    assert len(found) == 1, f"{name} is stored {len(found)} times"
+    return found[0]
+
+
+def stored_points(root: Path, run_id: str) -> Counter[tuple[str, int, int, float, bool]]:
+    with sqlite3.connect(root / "mlflow.db") as connection:
+        query = "SELECT key, step, timestamp, value, is_nan FROM metrics WHERE run_uuid = ?"
+        rows = connection.execute(query, (run_id,)).fetchall()
+    return Counter((k, s, t, 0.0 if nan else v, bool(nan)) for k, s, t, v, nan in rows)
+
+
+def written_points(attempt: Attempt) -> Counter[tuple[str, int, int, float, bool]]:
+    largest = sys.float_info.max
+    return Counter(
+        (
+            f"{row.split}/{row.task}/{row.metric}",
+            row.step,
+            round(row.time * 1000),
+            0.0 if math.isnan(row.value) else max(-largest, min(largest, row.value)),
+            math.isnan(row.value),
+        )
+        for row in attempt.rows(0, 1 << 62)[0]
+    )
+
+
+def results(folder: Path, store: Path) -> Path:
+    """Return `folder` as a results root with a copy of a made store."""
+    shutil.copy(store, folder)
+    return folder
+
+
+def make_store(folder: Path) -> Path:
+    """Make a store by three processes at once."""
+    users = [processes.Process(target=make, args=(folder,)) for _ in range(3)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join(120)
+    assert [user.exitcode for user in users] == [0, 0, 0]
+    return folder / "mlflow.db"

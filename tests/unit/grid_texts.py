@@ -1,0 +1,36 @@
+"""Grid files of a few lines, and what they resolve to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.grid.config import load_config
+from minbert.grid.resolve import Grid, resolve
+from minbert.grid.spec import StageSpec
+
+HEAD = "paper: demo\ntitle: A demo\noverall: normalised\n"
+TASKS = "tasks: {sst: {loss: cross_entropy}}"
+
+
+def grid(tmp_path: Path, *texts: str, head: str = HEAD, **config: Any) -> Grid:
+    names = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"g{number}.yaml"
+        path.write_text(head + text)
+        names.append(path.name)
+    (found,) = resolve(load_config({"grids": names, **config}), tmp_path)
+    return found
+
+
+def problem(tmp_path: Path, *texts: str, **config: Any) -> str:
+    with pytest.raises(UserError) as error:
+        grid(tmp_path, *texts, **config)
+    return str(error.value)
+
+
+def spec(found: Grid, variant: str, stage: str = "main") -> StageSpec:
+    return {s.ref.stage: s.spec for s in found.variants[variant].stages}[stage]

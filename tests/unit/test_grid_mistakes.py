@@ -1,0 +1,142 @@
+"""Grid files: every mistake with its message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from grid_texts import HEAD, TASKS, problem
+
+from minbert.common.errors import UserError
+from minbert.grid.config import load_config
+from minbert.grid.resolve import resolve
+
+BASE = f"templates: {{t: {{{TASKS}}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("variants: {a: {epoch: 3}}", ["variant 'a'", "unknown key 'epoch'", "mean 'epochs'"]),
+        (
+            "variants: {a: {optimiser: {lrr: 3}}}",
+            ["variant 'a'", "unknown key 'optimiser.lrr'", "mean 'lr'"],
+        ),
+        (
+            "templates: {t: {tasks: {sst: {head: {depht: null}}}}}",
+            ["template 't'", "unknown key 'tasks.sst.head.depht'", "mean 'depth'"],
+        ),
+        ("variants: {a: {tasks: {stss: {}}}}", ["unknown key 'tasks.stss'", "mean 'sts'"]),
+        ("variant: {}", ["unknown key 'variant'. Did you mean 'variants'?"]),
+        (
+            "variants: {a: {stages: [{name: x, epoch: 1}]}}",
+            ["variant 'a'", "unknown key 'stages.x.epoch'", "mean 'epochs'"],
+        ),
+        ("variants: {a: {stages: {}}}", ["'stages' is a list"]),
+        ("variants: {a: {stages: [{epochs: 1}]}}", ["stage 1: expected a mapping with a 'name'"]),
+        ("variants: {a: 3}", ["'variants.a' is 3; expected a mapping"]),
+        ("variants: {a: {extends: t, label: [x]}}", ["'a'", "'label' is ['x']; expected text"]),
+        ("variants: {a: {extends: tt}}", ["variant 'a': extends unknown 'tt'", "mean 't'"]),
+        ("variants: {a: {extends: {x: y}}}", ["'extends' is a name or a list of names"]),
+        (
+            "variants: {a: {extends: b}, b: {extends: [c]}, c: {extends: a}}",
+            ["'extends' goes round in a circle: a -> b -> c -> a"],
+        ),
+        ("variants: {a: {extends: a}}", ["circle: a -> a"]),
+        ("variants:\n  a: {}\n  a: {}\n", ["line 6", "duplicate key 'a'"]),
+        ("variants: {t: {}}", ["the name 't' is taken by", "template 't'"]),
+        ("variants: {backbone: {extends: t}}", ["is not 'backbone'"]),
+        ("variants: {a/b: {extends: t}}", ["variant 'a/b': a name has letters"]),
+        ("variants: {'a{x}': {extends: t}}", ["must hold no placeholder", "found x"]),
+        (
+            "variants: {a: {extends: t, expand: {optimiser.lr: [1]}}}",
+            ["variant 'a'", "must hold {lr}", "found none"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: 1e-3}}}",
+            ["'expand.optimiser.lr' is 0.001; expected a list"],
+        ),
+        ("variants: {'a{lr}': {expand: [1]}}", ["'expand' is a mapping"]),
+        (
+            "variants: {'a{l}': {extends: t, expand: {optimiser.l: [1]}}}",
+            ["'expand': unknown key 'optimiser.l'", "mean 'lr'"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [1e-4, 0.0001]}}}",
+            ["the name 'a1e-4' is taken by", "variant 'a1e-4'"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {stages.x.optimiser.lr: [1]}}}",
+            ["there is no stage 'x'"],
+        ),
+        ("templates: {u: {expand: {epochs: [1]}}}", ["template 'u'", "belongs to variants"]),
+        (
+            "variants: {a: {extends: t, stages: [{name: x}, {name: x}]}}",
+            ["variant 'a': two stages are called 'x'"],
+        ),
+        (
+            "variants: {a: {extends: t, optimiser: {lr: fast}}}",
+            ["variant 'a', stage 'main': 'optimiser.lr' is 'fast'; expected a number"],
+        ),
+        (
+            "variants: {a: {extends: t, epochs: 1.5, optimiser: 3}}",
+            ["'epochs' is 1.5; expected a whole number", "'optimiser' is 3; expected a mapping"],
+        ),
+        (
+            "variants: {a: {extends: t, shared_layers: half}}",
+            ["'shared_layers' is 'half'; expected a whole number or a number or 'all' or 'none'"],
+        ),
+        (
+            "variants: {a: {extends: t, tasks: {sst: {loss: cross_entrpy}}}}",
+            ["stage 'main'", "unknown loss 'cross_entrpy'", "mean 'cross_entropy'"],
+        ),
+        ("variants: {a: {extends: t, tasks: {sst: {loss: mse}}}}", ["stage 'main'", "not 'mse'"]),
+        ("variants: {a: {epochs: 3}}", ["variant 'a'", "the key 'tasks' is missing"]),
+        (
+            "variants: {a: {extends: t, surgery: pcgrad}}",
+            ["surgery 'pcgrad' needs two or more trained tasks"],
+        ),
+        (
+            "variants: {ab: {extends: t}}\n"
+            "figures: {f: {kind: loss-curves, title: T, variants: [abc]}}",
+            ["figure 'f': unknown variant 'abc'. Did you mean 'ab'?"],
+        ),
+        (
+            "figures: {f: {kind: loss-curve, title: T, variants: [a]}}",
+            ["'figures.f.kind': unknown figure 'loss-curve'", "mean 'loss-curves'"],
+        ),
+        ("figures: {f: {kind: loss-curves, variants: []}}", ["'figures.f.title' is missing"]),
+    ],
+)
+def test_problems(tmp_path: Path, text: str, parts: list[str]) -> None:
+    message = problem(tmp_path, text if "templates" in text else text + "\n" + BASE)
+    assert str(tmp_path / "g0.yaml") in message
+    for part in parts:
+        assert part in message
+
+
+def test_the_same_name_in_two_files_of_a_paper(tmp_path: Path) -> None:
+    text = f"variants: {{a: {{{TASKS}}}}}"
+    message = problem(tmp_path, text, text)
+    assert "g1.yaml: variant 'a': the name 'a' is taken by" in message
+    assert "g0.yaml: variant 'a'" in message
+    figure = "figures: {f: {kind: loss-curves, title: T, variants: [a]}}"
+    message = problem(tmp_path, f"{text}\n{figure}", figure)
+    assert "g1.yaml: figure 'f' is in" in message
+
+
+def test_files_of_a_paper_agree_on_its_rule(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(HEAD.replace("normalised", "plain"))
+    (tmp_path / "a.yaml").write_text(HEAD)
+    with pytest.raises(UserError, match=r"b\.yaml: paper 'demo' has another 'overall'"):
+        resolve(load_config({"grids": ["a.yaml", "b.yaml"]}), tmp_path)
+
+
+def test_a_paper_needs_its_header(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("paper: A b\noverall: best\n")
+    with pytest.raises(UserError) as error:
+        resolve(load_config({"grids": ["a.yaml"]}), tmp_path)
+    text = str(error.value)
+    assert "'paper' is 'A b'" in text
+    assert "'overall' is 'best'; expected 'normalised' or 'plain'" in text
+    assert "'paper' is 'A b'; expected text that matches" in text
