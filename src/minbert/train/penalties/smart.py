@@ -67,7 +67,7 @@ def perturbation(
 
         e <- clip(e + step * g / max|g|, -radius, radius).
 
-    `row_of` [T] is the row of each token, of `rows` in all. The gradients of parameters are left alone.
+    `row_of` [T] is the row of each token, of `rows` in all. Parameters' gradients are left alone.
     """
     noise = start
     for _ in range(smart.ascents):
