@@ -135,8 +135,6 @@ class Loop:
                 best_epoch, best_score = epoch, score
                 best = {k: v.detach().cpu().clone() for k, v in self.learner.weights().items()}
         self.progress.close()
-        if not best:
-            raise UserError("no epoch has a finite dev score; are there dev examples with labels?")
         return Outcome(
             best_epoch,
             best_score,
