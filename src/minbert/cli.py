@@ -49,10 +49,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = make_commands(parser)
 
     plan = commands.add_parser("plan", help="say what is done and what would run, and why")
-    plan.add_argument("--configfile", type=Path, action="append", default=[], metavar="FILE")
-    plan.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE")
-    plan.add_argument("--directory", type=Path, default=Path(), help="the folder of the Snakefile")
+    _add_config(plan)
     plan.set_defaults(run=_plan)
+
+    gc = commands.add_parser("gc", help="list results that the configuration no longer needs")
+    _add_config(gc)
+    gc.add_argument("--delete", action="store_true", help="delete them")
+    gc.set_defaults(run=_gc)
 
     ui = commands.add_parser("ui", help="open MLflow on the runs")
     _add_root(ui)
@@ -86,6 +89,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--configfile", type=Path, action="append", default=[], metavar="FILE")
+    parser.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "--directory", type=Path, default=Path(), help="the folder of the Snakefile"
+    )
+
+
 def _add_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results", type=Path, default=Path("results"), help="results root (default: results)"
@@ -108,6 +119,15 @@ def _plan(arguments: argparse.Namespace) -> None:
 
     files = [arguments.directory / "config.yaml", *arguments.configfile]
     print(show_plan(files, arguments.config, arguments.directory))
+
+
+def _gc(arguments: argparse.Namespace) -> None:
+    from minbert.grid.garbage import report
+    from minbert.grid.show import read_plan
+
+    files = [arguments.directory / "config.yaml", *arguments.configfile]
+    plan = read_plan(files, arguments.config, arguments.directory)
+    print("\n".join(report(plan, remove=arguments.delete)))
 
 
 def _ui(arguments: argparse.Namespace) -> None:

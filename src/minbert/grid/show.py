@@ -19,17 +19,22 @@ HEADER = ("variant", "stage", "key", "state", "parameters", "time a seed", "why"
 
 
 def show_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> str:
-    """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words.
+    """Return the plan of a configuration, as `read_plan` takes it, in words.
 
     Writes the descriptions that jobs read, so that a step can be run by hand after it.
     """
+    plan = read_plan(files, words, base)
+    plan.write()
+    return plan_text(plan)
+
+
+def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
+    """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
     values: dict[str, Any] = {}
     for path in files:
         values = merge(values, load_yaml(path))
     where = ", ".join(str(path) for path in files)
-    plan = Plan(load_config(values, from_words(words), where=where), base)
-    plan.write()
-    return plan_text(plan)
+    return Plan(load_config(values, from_words(words), where=where), base)
 
 
 def plan_text(plan: Plan) -> str:
@@ -142,9 +147,9 @@ def _sharing(plan: Plan) -> Iterator[str]:
     groups = [f"{r[0]} = {', '.join(map(str, r[1:]))}" for r in same.values() if len(r) > 1]
     if groups:
         yield f"Trained once, {saved} stages saved: {'; '.join(groups)}."
-    starts = [f"{plan.owners[key]} ({len(users)} variants)" for key, users in after.items()]
+    starts = [f"{plan.owners[key]} ({', '.join(sorted(users))})" for key, users in after.items()]
     if starts:
-        yield f"Trained once, and used by later stages of others: {', '.join(starts)}."
+        yield f"Trained once, and used by later stages of others: {'; '.join(starts)}."
 
 
 def _cost(cost: Cost) -> str:

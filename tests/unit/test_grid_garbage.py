@@ -1,0 +1,119 @@
+"""What `minbert gc` lists and deletes: all that no variant needs, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.cli import main
+from minbert.common.errors import UserError
+from minbert.common.files import write_text
+from minbert.grid.garbage import delete, leftovers
+from minbert.grid.node import SEEDED, description_path
+from minbert.grid.plan import PUBLISHED, Plan
+
+REPOSITORY = Path(__file__).parents[2]
+GRID = """paper: hybrid-bert
+title: T
+overall: plain
+variants:
+  a: {tasks: {sst: {loss: cross_entropy}}}
+  b: {tasks: {sst: {loss: cross_entropy}}, trainable: heads}
+"""
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    (tmp_path / "workflow/grids").mkdir(parents=True)
+    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
+    (tmp_path / "workflow/grids/g.yaml").write_text(GRID, encoding="utf-8")
+    config = f"grids: [g]\ndata: builtin\nbackbone: builtin\nresults: {tmp_path / 'results'}\n"
+    (tmp_path / "config.yaml").write_text(config, encoding="utf-8")
+    return tmp_path
+
+
+def plan(base: Path, **config: Any) -> Plan:
+    values = {"grids": "g", "data": "builtin", "backbone": "builtin"}
+    return Plan.load({**values, "results": str(base / "results"), **config}, base)
+
+
+def fill(made: Plan, seeds: tuple[int, ...] = (0,)) -> set[Path]:
+    """Make every file that the plan's nodes leave; return their folders."""
+    made.write()
+    folders = set()
+    for node in made.nodes.values():
+        for seed in seeds if node.kind in SEEDED else (None,):
+            folder = node.folder(made.root, seed)
+            folders.add(folder)
+            for name in node.outputs:
+                write_text(folder / name, "x" * 100)
+    return folders
+
+
+def test_what_is_needed_is_never_listed(base: Path) -> None:
+    made = plan(base)
+    fill(made)
+    (made.root / "store" / "digests.json").write_text("{}")
+    assert leftovers(made) == []
+
+
+def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> None:
+    before = plan(base, seeds=[0, 1])
+    old = fill(before, (0, 1))
+    work = before.root / "work" / before.train(next(iter(before.stages))).key / "seed1"
+    write_text(work / "lock", "")
+    grid = base / "workflow/grids/g.yaml"
+    grid.write_text(GRID.replace("cross_entropy}}}", "cross_entropy}}, epochs: 3}"))
+    after = plan(base)
+    needed = fill(after)
+    found = leftovers(after)
+    gone = {each.path for each in found}
+    assert gone and not gone & needed
+    assert {each.kind for each in found} == {"train", "scores", "table", "index"}
+    assert {p for p in old - needed if p not in gone and p.parent not in gone} == set()
+    assert [each.size for each in found] == sorted((each.size for each in found), reverse=True)
+    delete(after, found)
+    assert all(folder.exists() for folder in needed)
+    assert not any(path.exists() for path in gone) and not work.exists()
+    assert leftovers(after) == []
+    assert not description_path(
+        before.root, "scores", before.outputs["hybrid-bert"].scores.key
+    ).exists()
+
+
+def test_a_seed_that_is_asked_for_no_more_goes_alone(base: Path) -> None:
+    fill(plan(base, seeds=[0, 1]), (0, 1))
+    after = plan(base, seeds=[1])
+    fill(after, (1,))
+    seeds = {each.path.name for each in leftovers(after) if each.kind == "train"}
+    assert seeds == {"seed0"}
+
+
+def test_nothing_is_deleted_beside_a_workflow(base: Path) -> None:
+    made = plan(base)
+    fill(made)
+    write_text(made.root / "store" / "train" / ("0" * 16) / "seed0" / "run.json", "x")
+    write_text(base / ".snakemake" / "locks" / "0.output.lock", "")
+    with pytest.raises(UserError, match="a workflow runs in"):
+        delete(made, leftovers(made))
+    assert len(leftovers(made)) == 1
+
+
+def test_the_command_lists_and_deletes_only_when_told(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(plan(base))
+    stray = base / "results" / "store" / "tokens" / ("f" * 16)
+    write_text(stray / "tokens.parquet", "x" * 12_345)
+    main(["gc", "--directory", str(base)])
+    told = capsys.readouterr().out
+    assert f"12.3 KB  store/tokens/{'f' * 16}" in told and "--delete" in told
+    assert stray.exists()
+    main(["gc", "--directory", str(base), "--delete"])
+    assert "12.3 KB deleted, 1 folders" in capsys.readouterr().out
+    assert not stray.exists()
+    main(["gc", "--directory", str(base)])
+    assert "nothing under" in capsys.readouterr().out
