@@ -225,6 +225,11 @@ COSINE = "tasks: {para: {head: {name: cosine, depth: 0}, loss: cosine_embedding}
             ["'head_from: lmrd'", "'a/main' has no such task", "sst"],
         ),
         (
+            "  a: {extends: all, train: lmrd, tasks: {lmrd: {head: {depth: 2}}}}\n"
+            "  b: {extends: all, train: sst, start: a, tasks: {sst: {head_from: lmrd}}}",
+            ["'head_from: lmrd'", "another shape in 'a/main'"],
+        ),
+        (
             "  a: {extends: all, smart: {weight: 1, regression: kl}}",
             ["unknown divergence 'kl'", "symmetric_kl"],
         ),

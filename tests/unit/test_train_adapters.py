@@ -202,17 +202,7 @@ def test_loaded_again_it_predicts_the_same_bits(
             else:
                 assert torch.equal(output, stage.learner.outputs(task, split))
     rows = pq.read_table(stage.folder / "predictions.parquet").to_pylist()
-    if name == "heads":
-        # Equal but for the last bit: in the memory of the features' file rows begin anywhere, and
-        # there torch's product adds up in another order.
-        weights = {n: t for n, t in model.state_dict().items() if n.startswith("heads.")}
-        ours = stage.learner.weights()
-        assert ours.keys() == weights.keys()
-        assert all(torch.equal(tensor, ours[n]) for n, tensor in weights.items())
-        for (one, _, scores), row in zip(found, rows, strict=True):
-            assert one == row["id"] and scores == pytest.approx(row["scores"], abs=1e-6)
-    else:
-        assert found == [(row["id"], row["prediction"], row["scores"]) for row in rows]
+    assert found == [(row["id"], row["prediction"], row["scores"]) for row in rows]
     for task in stage.spec.tasks:
         assert len({str(row["scores"]) for row in rows if row["task"] == task}) > 5
 

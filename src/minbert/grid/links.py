@@ -9,6 +9,8 @@ from typing import Literal
 
 from minbert.common.errors import UserError, nearest
 from minbert.grid.spec import StageSpec
+from minbert.grid.task_spec import TaskSpec
+from minbert.grid.tasks import TASKS
 
 BACKBONE = "backbone"
 """What `start` says for the pretrained weights."""
@@ -144,11 +146,18 @@ def check_start(stage: Stage, earlier: Stage, where: str) -> None:
             f"{where}: starts from '{earlier.ref}', which trains {earlier.spec.trainable} and "
             "leaves no encoder of its own; start from a stage with 'trainable: all', or 'fuse' it"
         )
-    for task in stage.spec.tasks.values():
+    for name, task in stage.spec.tasks.items():
         if task.head_from is not None and task.head_from not in earlier.spec.tasks:
             raise UserError(
                 f"{where}: 'head_from: {task.head_from}': '{earlier.ref}' has no such task; it "
                 f"has {', '.join(earlier.spec.ordered_tasks)}"
+            )
+        if task.head_from is not None and _head(name, task) != _head(
+            task.head_from, earlier.spec.tasks[task.head_from]
+        ):
+            raise UserError(
+                f"{where}: 'head_from: {task.head_from}': that head has another shape in "
+                f"'{earlier.ref}'; give both tasks the same head, features and number of classes"
             )
     theirs, ours = earlier.spec.shared_layers, stage.spec.shared_layers
     if theirs == "all":
@@ -176,3 +185,9 @@ def check_choice(variant: Variant, variants: Mapping[str, Variant], where: str) 
                 f"{where}: 'best_of' names '{name}', which is itself the best of others; name "
                 f"those: {', '.join(variants[name].best_of)}"
             )
+
+
+def _head(name: str, task: TaskSpec) -> tuple[object, ...]:
+    """Return what the shapes of a task's head follow from."""
+    head = task.head
+    return head.name, head.depth, head.width, len(task.features or ("u",)), TASKS[name].classes

@@ -63,7 +63,8 @@ class Cached:
             self._ids[task, split] = part.column("id").to_pylist()
             self._labels[task, split] = torch.from_numpy(labels.copy()).to(self.device)
             if len(part):
-                self._features[task, split] = pooled[split].to(self.device)
+                # A copy of its own: products of a file's unaligned memory end in other last bits.
+                self._features[task, split] = pooled[split].to(self.device).clone()
 
     def _joined(self, task: str, split: str, rows: Tensor | slice) -> Tensor:
         pooled = self._features[task, split]
