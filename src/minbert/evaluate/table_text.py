@@ -67,12 +67,13 @@ def remarks(table: TableSpec, rows: Sequence[Row]) -> list[str]:
 
 
 def sections(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """Return (heading, rows) for each table of the paper, in order, and for what is in none."""
+    """Return (heading, rows) for each table of the paper, by number, and for what is in none."""
     found: dict[str | None, list[Row]] = {}
     for row in rows:
         found.setdefault(row.spec.table, []).append(row)
     extra = found.pop(None, [])
-    named = [("In the text" if t == "text" else f"Table {t}", of) for t, of in found.items()]
+    ordered = sorted(found, key=lambda t: (not str(t).isdigit(), f"{t:>4}"))
+    named = [("In the text" if t == "text" else f"Table {t}", found[t]) for t in ordered]
     return [*named, ("Not in the paper", extra)] if extra and named else named or [("", list(rows))]
 
 
