@@ -11,10 +11,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minbert.common.process import only_one
 from minbert.grid.job import Job
+
+if TYPE_CHECKING:
+    from minbert.train.resume import Checkpoints
 
 
 def fetch(job: Job) -> None:
@@ -118,7 +121,9 @@ def train(job: Job) -> None:
     from minbert.grid.spec import StageSpec
     from minbert.track.journal import Journal
     from minbert.train.learner import Sources
+    from minbert.train.resume import Checkpoints
     from minbert.train.run import train_stage
+    from minbert.train.state import StateFile
 
     spec = StageSpec.model_validate(job.spec["stage"])
     starts = "start" in job.described["needs"]
@@ -133,6 +138,9 @@ def train(job: Job) -> None:
     with ExitStack() as stack:
         work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
         stack.enter_context(only_one(work, f"training of {name}"))
+        state = StateFile(work, f"{job.described['key']} seed {job.seed}")
+        checkpoints = Checkpoints(state, job.extra["checkpoint_seconds"])
+        _save_before_stopping(checkpoints)
         journal = Journal.start(job.root, _run(job, spec, name))
         try:
             record = train_stage(
@@ -145,6 +153,7 @@ def train(job: Job) -> None:
                 precision=job.extra["precision"],
                 threads=job.threads,
                 listener=journal.log,
+                checkpoints=checkpoints,
             )
         except BaseException as error:
             journal.end("FAILED", f"{type(error).__name__}: {error}")
@@ -242,6 +251,9 @@ def figure(job: Job) -> None:
     draw({**spec["draw"], "stamp": stamp}, histories, job.out / "figure")
 
 
+PATIENCE = 8
+"""Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
+
 STEPS: dict[str, Callable[[Job], None]] = {
     "fetch": fetch,
     "data": data,
@@ -265,3 +277,14 @@ def run_step(root: Path, kind: str, key: str, seed: int | None, threads: int) ->
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise SystemExit(f"stopped by signal {number}")
+
+
+def _save_before_stopping(checkpoints: Checkpoints) -> None:
+    """Let SIGTERM save the state after the step at hand; end in any case within seconds."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        checkpoints.stop = number
+        signal.signal(signal.SIGALRM, lambda *_: _stop(number, frame))
+        signal.alarm(PATIENCE)
+
+    signal.signal(signal.SIGTERM, ask)

@@ -16,17 +16,18 @@ class Progress:
     def __init__(self, title: str) -> None:
         self.title = title
         self.bar: Any = None
-        self.total = self.done = 0
+        self.total = self.done = self.before = 0
         self.started = self.told = time.monotonic()
 
-    def start(self, total: int) -> None:
-        """Begin work of `total` steps."""
+    def start(self, total: int, done: int = 0) -> None:
+        """Begin work of `total` steps, `done` of which an earlier run has done."""
         self.total = total
+        self.done = self.before = done
         self.started = self.told = time.monotonic()
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self.bar = tqdm(total=total, desc=self.title, unit="step")
+            self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step")
 
     def update(self, epoch: int, loss: float) -> None:
         """One more step is done, in `epoch` (from 1); `loss` is the latest one known."""
@@ -36,7 +37,8 @@ class Progress:
             self.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
         elif time.monotonic() - self.told > LINE_EVERY:
             self.told = time.monotonic()
-            left = (self.told - self.started) / self.done * (self.total - self.done)
+            rate = (self.told - self.started) / (self.done - self.before)
+            left = rate * (self.total - self.done)
             self.say(
                 f"step {self.done}/{self.total}, epoch {epoch}, loss {loss:.4f}, {left:.0f} s left"
             )

@@ -137,6 +137,7 @@ class Config(Spec):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Whole = 2
     keep_weights: bool = True
+    checkpoint_seconds: Rate = 300.0
     scale: Annotated[Scale, FromText] = Scale()
     defaults: StageKeys = Field(default_factory=dict)
     override: StageKeys = Field(default_factory=dict)

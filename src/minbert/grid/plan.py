@@ -228,6 +228,7 @@ class Plan:
         compute = {
             "device": self.config.device,
             "precision": self.config.precision,
+            "checkpoint_seconds": self.config.checkpoint_seconds,
         }
         roots = ("minbert.train.run", *spec.parts().values())
         return Node("train", {"stage": resolved, "tasks": facts(spec.tasks)}, roots, needs, compute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,6 +44,13 @@ class History:
         if self.listener:
             self.listener(*row)
 
+    def replay(self, rows: Sequence[tuple[int, int, str, str, str, float, float]]) -> None:
+        """Take in rows that an interrupted run measured, and tell them to the listener."""
+        for row in rows:
+            self.rows.append(row)
+            if self.listener:
+                self.listener(*row)
+
     def write(self, path: Path) -> None:
         """Write `history.parquet`."""
         rows = [dict(zip(SCHEMA.names, row, strict=True)) for row in self.rows]
@@ -82,13 +89,14 @@ class LossMeter:
     def after_step(self, step: int, epoch: int, last: bool = False) -> None:
         """Read what waits every `read_every` steps; log at the end of each window or epoch."""
         if step % self.read_every == 0 or step % self.window == 0 or last:
-            self._read()
+            self.flush()
         if step % self.window == 0 or last:
             for task, values in self.sums.items():
                 self.history.log(step, epoch, "train", task, "loss", sum(values) / len(values))
             self.sums = {}
 
-    def _read(self) -> None:
+    def flush(self) -> None:
+        """Read the losses that wait on the device."""
         if not self.waiting:
             return
         values = torch.stack([loss for *_, loss in self.waiting]).tolist()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from minbert.scoring import overall, score_task, selection_score
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
+from minbert.train.resume import Checkpoints
 from minbert.train.samplers import EpochSampler
 from minbert.train.step import Gradients
 from minbert.train.surgery.gradients import cosines
@@ -43,6 +45,24 @@ class Outcome:
     weights: dict[str, Tensor] = field(repr=False)
 
 
+@dataclass
+class Position:
+    """How far a run has come: `epoch` (from 1) and `done`, the steps of it that are done.
+
+    `seconds` are those of the whole run, `training` those without evaluation, both up to the
+    last time the clock was read.
+    """
+
+    epoch: int = 1
+    done: int = 0
+    step: int = 0
+    best_epoch: int = 0
+    best_score: float = float("-inf")
+    score: float = float("nan")
+    seconds: float = 0.0
+    training: float = 0.0
+
+
 class Loop:
     """Trains a learner as its spec says.
 
@@ -59,12 +79,16 @@ class Loop:
         precision: str,
         history: History,
         progress: Progress,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.spec = spec
         self.learner = learner
         self.device = device
         self.history = history
         self.progress = progress
+        self.checkpoints = checkpoints
+        self.position = Position()
+        self.best: dict[str, Tensor] = {}
         self.losses: dict[str, Loss] = {
             name: load_part("loss", task.loss)() for name, task in spec.tasks.items()
         }
@@ -120,46 +144,64 @@ class Loop:
         )
 
     def run(self) -> Outcome:
-        """Train every epoch; return the weights of the epoch with the best dev score."""
-        started = time.perf_counter()
-        training = 0.0
-        step, best_epoch, best_score, score = 0, 0, float("-inf"), float("nan")
-        best: dict[str, Tensor] = {}
-        self.progress.start(self.total)
-        for epoch in range(1, self.spec.epochs + 1):
-            epoch_started = time.perf_counter()
-            step = self._epoch(step, epoch)
-            training += time.perf_counter() - epoch_started
-            score = self._evaluate(step, epoch)
-            if score > best_score:
-                best_epoch, best_score = epoch, score
-                best = {k: v.detach().cpu().clone() for k, v in self.learner.weights().items()}
+        """Train every epoch; return the weights of the epoch with the best dev score.
+
+        With checkpoints, a run that was interrupted goes on where it stopped.
+        """
+        at = self.position
+        self.epoch_start = self.sampler.generator.get_state()
+        if self.checkpoints and (told := self.checkpoints.restore(self)):
+            self.progress.say(told)
+        self.sampler.generator.set_state(self.epoch_start)
+        self._began = time.perf_counter() - at.seconds
+        self.progress.start(self.total, at.step)
+        while at.epoch <= self.spec.epochs:
+            self._epoch()
+            at.score = self._evaluate(at.step, at.epoch)
+            if at.score > at.best_score:
+                at.best_epoch, at.best_score = at.epoch, at.score
+                self.best = {k: v.detach().cpu().clone() for k, v in self.learner.weights().items()}
+            at.epoch, at.done = at.epoch + 1, 0
+            self.epoch_start = self.sampler.generator.get_state()
+            if self.checkpoints and at.epoch <= self.spec.epochs:
+                self.checkpoints.save(self)
         self.progress.close()
+        self.read_clock()
         return Outcome(
-            best_epoch,
-            best_score,
-            score,
-            step,
-            time.perf_counter() - started,
-            training,
-            self.learner.tokens_seen / max(training, 1e-9),
-            best,
+            at.best_epoch,
+            at.best_score,
+            at.score,
+            at.step,
+            at.seconds,
+            at.training,
+            self.learner.tokens_seen / max(at.training, 1e-9),
+            self.best,
         )
 
-    def _epoch(self, step: int, epoch: int) -> int:
+    def read_clock(self) -> None:
+        """Note how long the run has taken, its interrupted parts together."""
+        self.position.seconds = time.perf_counter() - self._began
+
+    def _epoch(self) -> None:
+        """Train the steps of the epoch that are not done yet."""
+        at = self.position
         self.learner.module.train()
-        last = step + self.sampler.steps
-        for batch in self.sampler.epoch():
-            step += 1
+        last = at.step - at.done + self.sampler.steps
+        clock = time.perf_counter()
+        for batch in islice(self.sampler.epoch(), at.done, None):
+            at.step, at.done = at.step + 1, at.done + 1
             self.optimiser.zero_grad(set_to_none=True)
-            products = self.gradients(batch, partial(self.meter.add, step))
+            products = self.gradients(batch, partial(self.meter.add, at.step))
             self.optimiser.step()
             self.schedule.step()
-            self.meter.after_step(step, epoch, last=step == last)
-            if products is not None and (step % self.meter.window == 0):
-                self._log_cosines(step, epoch, [task for task, _ in batch], products)
-            self.progress.update(epoch, self.meter.latest)
-        return step
+            self.meter.after_step(at.step, at.epoch, last=at.step == last)
+            if products is not None and (at.step % self.meter.window == 0):
+                self._log_cosines(at.step, at.epoch, [task for task, _ in batch], products)
+            self.progress.update(at.epoch, self.meter.latest)
+            at.training += time.perf_counter() - clock
+            clock = time.perf_counter()
+            if self.checkpoints and at.step != last:
+                self.checkpoints.after_step(self)
 
     def _log_cosines(self, step: int, epoch: int, tasks: list[str], products: Tensor) -> None:
         found = cosines(products).tolist()

@@ -26,6 +26,7 @@ from minbert.train.device import (
 from minbert.train.history import History, Listener
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Outcome
+from minbert.train.resume import Checkpoints
 
 PREDICTIONS = pa.schema(
     [
@@ -50,12 +51,14 @@ def train_stage(
     precision: str = "auto",
     threads: int = 1,
     listener: Listener | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
     """Train one stage and write its files to `out`; return the record that is in `run.json`.
 
     Writes `model.safetensors` (the best epoch's weights), `history.parquet`,
     `predictions.parquet` (dev and test, by the best epoch) and `run.json` (spec, seed, outcome,
-    environment, peak memory in bytes, tokens a second).
+    environment, peak memory in bytes, tokens a second). With `checkpoints` an interrupted run goes
+    on from its last state, which goes when the run has ended.
     """
     torch.set_num_threads(threads)
     place = choose_device(device)
@@ -64,7 +67,7 @@ def train_stage(
     learner: Learner = load_part("trainable", spec.trainable)(spec, sources, place)
     history = History(listener)
     progress = Progress(title)
-    loop = Loop(spec, learner, seed, place, chosen, history, progress)
+    loop = Loop(spec, learner, seed, place, chosen, history, progress, checkpoints)
     progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads")
     outcome = loop.run()
     loop.restore(outcome.weights)
@@ -77,6 +80,8 @@ def train_stage(
     record["peak_device_memory_bytes"] = peak_device_memory(place)
     record["parameters"] = sum(p.numel() for p in learner.module.parameters())
     write_json(out / "run.json", record)
+    if checkpoints:
+        checkpoints.file.clear()
     progress.say(
         f"best epoch {outcome.best_epoch} ({spec.select} {outcome.best_score:.4f}), "
         f"{outcome.seconds:.0f} s, {outcome.tokens_per_second:.0f} tokens/s"

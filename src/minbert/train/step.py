@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -17,6 +18,16 @@ from minbert.train.surgery.gradients import combine, gramian
 
 Note = Callable[[str, Tensor, float, Tensor], None]
 """Told of each batch: its task, its rows [B], the task's weight, and its loss (a scalar)."""
+
+
+class Penalty(Protocol):
+    """A penalty that is added to a task's loss."""
+
+    generator: torch.Generator
+
+    def __call__(self, task: str, rows: Tensor, output: Tensor) -> Tensor:
+        """Return it for the training `rows` [B] of `task` and the head's `output` [B, classes]."""
+        ...
 
 
 class Gradients:
@@ -44,7 +55,7 @@ class Gradients:
         self.autocast = autocast
         self.generator = generator
         self.mean = spec.reduction == "mean"
-        self.penalty: Callable[[str, Tensor, Tensor], Tensor] | None = (
+        self.penalty: Penalty | None = (
             load_part("penalty", "smart")(spec, learner, losses, seed) if spec.smart else None
         )
         self.method = load_part("surgery", spec.surgery) if spec.surgery else None

@@ -35,8 +35,8 @@ class SmartPenalty:
             task: load_part("divergence", divergence(spec.smart, task))
             for task in spec.trained_tasks
         }
-        self.seed = seed
-        self.generator: torch.Generator | None = None
+        device = next(learner.module.parameters()).device
+        self.generator = torch.Generator(device).manual_seed(seed)
 
     def __call__(self, task: str, rows: Tensor, output: Tensor) -> Tensor:
         """Return the weighted penalty for the training `rows` [B] of `task`, and f(x), `output`."""
@@ -51,8 +51,6 @@ class SmartPenalty:
         return self.smart.weight * apart(forward(noise), output)
 
     def _normal(self, tokens: int, device: torch.device) -> Tensor:
-        if self.generator is None:
-            self.generator = torch.Generator(device).manual_seed(self.seed)
         size = (tokens, self.learner.module.encoder.hidden)
         return torch.randn(size, generator=self.generator, device=device)
 

@@ -20,6 +20,9 @@ class EpochSampler(Protocol):
     steps: int
     """Steps an epoch."""
 
+    generator: torch.Generator
+    """What it draws from; an epoch follows from the generator's state at its start."""
+
     def __init__(
         self, spec: StageSpec, sizes: Mapping[str, int], generator: torch.Generator
     ) -> None: ...

@@ -1,0 +1,119 @@
+"""Going on where an interrupted run stopped, with the same bits as one that was not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from minbert.train.state import StateFile
+
+if TYPE_CHECKING:
+    from minbert.train.loop import Loop
+
+
+class Checkpoints:
+    """Saves a loop's state every `every` seconds, after each epoch, and when asked to stop.
+
+    Saved are weights, moments, schedule, all generators, the best epoch so far, and the history;
+    of the sampler, its generator at the epoch's start and the steps done since.
+    """
+
+    def __init__(self, file: StateFile, every: float) -> None:
+        self.file = file
+        self.every = every
+        self.stop: int | None = None
+        """The signal that asked the run to stop, if one did."""
+        self._saved = time.monotonic()
+
+    def after_step(self, loop: Loop) -> None:
+        """Save if it is time; save and leave (`SystemExit`) if the run was asked to stop."""
+        if self.stop is not None:
+            self.save(loop)
+            raise SystemExit(f"stopped by signal {self.stop}; the next run goes on from here")
+        if time.monotonic() - self._saved > self.every:
+            self.save(loop)
+
+    def save(self, loop: Loop) -> None:
+        """Write the state of `loop`, which stands between two steps."""
+        loop.meter.flush()
+        loop.read_clock()
+        tensors = _prefixed("model", loop.learner.weights()) | _prefixed("best", loop.best)
+        optimiser = loop.optimiser.state_dict()
+        for number, state in optimiser["state"].items():
+            tensors |= _prefixed(f"optimiser.{number}", state)
+        tensors |= _prefixed("generator", _generators(loop))
+        facts = {
+            "position": vars(loop.position),
+            "groups": optimiser["param_groups"],
+            "schedule": loop.schedule.state_dict(),
+            "history": loop.history.rows,
+            "meter": {"sums": loop.meter.sums, "latest": loop.meter.latest},
+            "tokens_seen": loop.learner.tokens_seen,
+        }
+        self.file.save(loop.position.step, tensors, facts)
+        self._saved = time.monotonic()
+
+    def restore(self, loop: Loop) -> str:
+        """Put a saved state into a fresh `loop`; return what was done, in words, "" for nothing."""
+        found = self.file.load()
+        if isinstance(found, str):
+            return f"starting anew: {found}" if found else ""
+        tensors, facts = found
+        loop.learner.restore(_without("model", tensors))
+        loop.best = _without("best", tensors)
+        loop.optimiser.load_state_dict(_optimiser(tensors, facts["groups"]))
+        loop.schedule.load_state_dict(facts["schedule"])
+        for name in _generators(loop):
+            _set_generator(loop, name, tensors[f"generator.{name}"])
+        vars(loop.position).update(facts["position"])
+        loop.history.replay([tuple(row) for row in facts["history"]])
+        loop.meter.sums, loop.meter.latest = facts["meter"]["sums"], facts["meter"]["latest"]
+        loop.learner.tokens_seen = facts["tokens_seen"]
+        return f"going on after step {loop.position.step} of {loop.total}"
+
+
+def _optimiser(tensors: dict[str, Tensor], groups: list[dict[str, Any]]) -> dict[str, Any]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in _without("optimiser", tensors).items():
+        number, _, part = name.partition(".")
+        state.setdefault(int(number), {})[part] = tensor
+    return {"state": state, "param_groups": groups}
+
+
+def _generators(loop: Loop) -> dict[str, Tensor]:
+    """Return the state of every generator that the run draws from, uint8 [n]."""
+    states = {
+        "torch": torch.get_rng_state(),
+        "epoch": loop.epoch_start,
+        "surgery": loop.gradients.generator.get_state(),
+    }
+    if loop.device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(loop.device)
+    if loop.gradients.penalty is not None:
+        states["penalty"] = loop.gradients.penalty.generator.get_state()
+    return states
+
+
+def _set_generator(loop: Loop, name: str, state: Tensor) -> None:
+    if name == "torch":
+        torch.set_rng_state(state)
+    elif name == "cuda":
+        torch.cuda.set_rng_state(state, loop.device)
+    elif name == "epoch":
+        loop.epoch_start = state
+    elif name == "surgery":
+        loop.gradients.generator.set_state(state)
+    elif loop.gradients.penalty is not None:
+        loop.gradients.penalty.generator.set_state(state)
+
+
+def _prefixed(prefix: str, tensors: dict[str, Any]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _without(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}."
+    return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
