@@ -1,0 +1,198 @@
+"""Interrupted runs end in the same bits as uninterrupted ones; bad states are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.grid.spec import StageSpec
+from minbert.train.loop import Loop
+from minbert.train.resume import Checkpoints
+from minbert.train.run import train_stage
+from minbert.train.state import StateFile
+
+SIAMESE = {"pairing": "siamese", "features": ["u", "v"], "pooling": "max"}
+STAGES: dict[str, dict[str, Any]] = {
+    "surgery, SMART, one cycle": {
+        "tasks": {"sst": {}, "para": {"convolution": {}}, "sts": {}},
+        "surgery": "pcgrad",
+        "smart": {"weight": 2.0, "radius": 0.1},
+        "optimiser": {"lr": 1e-3, "schedule": {"name": "onecycle"}},
+    },
+    "sequential, layers shared in part": {
+        "tasks": {"sst": {}, "sts": SIAMESE},
+        "sampler": {"name": "sequential"},
+        "shared_layers": 1,
+        "optimiser": {"lr": 1e-3, "schedule": {"name": "linear", "warmup": 0.2}},
+    },
+    "adapters, recycled": {
+        "tasks": {"sst": {}, "para": SIAMESE},
+        "sampler": {"name": "recycled", "examples": 9},
+        "trainable": "adapters",
+        "adapter": {"width": 3},
+        "optimiser": {"lr": 1e-2},
+    },
+}
+
+
+class Interrupted(Checkpoints):
+    """Asks the run to stop at one step, or dies right after one saved epoch."""
+
+    def __init__(self, file: StateFile, step: int | None, epoch: int | None) -> None:
+        super().__init__(file, every=1e9)
+        self.at_step, self.at_epoch = step, epoch
+
+    def after_step(self, loop: Loop) -> None:
+        if loop.position.step == self.at_step:
+            self.stop = 15
+        super().after_step(loop)
+
+    def save(self, loop: Loop) -> None:
+        super().save(loop)
+        if loop.position.epoch - 1 == self.at_epoch and loop.position.done == 0:
+            raise KeyboardInterrupt
+
+
+Results = tuple[list[dict[str, Any]], bytes, list[Any], int]
+Train = Callable[..., Results]
+
+
+@pytest.fixture
+def train(sources: Any, tmp_path: Path) -> Train:
+    """Return a function that trains a spec with checkpoints into a folder of its own."""
+
+    def run(spec: StageSpec, name: str, checkpoints: Checkpoints | None = None) -> Results:
+        out = tmp_path / name
+        out.mkdir(exist_ok=True)
+        told: list[tuple[Any, ...]] = []
+        train_stage(
+            spec,
+            4,
+            sources(*spec.tasks),
+            out,
+            title=name,
+            device="cpu",
+            precision="fp32",
+            listener=lambda *row: told.append(row),
+            checkpoints=checkpoints,
+        )
+        history = pq.read_table(out / "history.parquet").drop_columns(["time"]).to_pylist()
+        assert [row[:6] for row in told] == [tuple(row.values()) for row in history]
+        predictions = pq.read_table(out / "predictions.parquet").to_pylist()
+        steps = json.loads((out / "run.json").read_text("utf-8"))["outcome"]["steps"]
+        return history, (out / "model.safetensors").read_bytes(), predictions, steps
+
+    return run
+
+
+def file(tmp_path: Path, identity: str = "key seed 4") -> StateFile:
+    return StateFile(tmp_path / "work", identity)
+
+
+def whole(results: Results) -> str:
+    """Return results so that NaN equals itself."""
+    return str(results)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_stopped_anywhere_it_ends_in_the_same_bits(
+    name: str, make_spec: Any, train: Train, tmp_path: Path
+) -> None:
+    spec = make_spec(epochs=3, **STAGES[name])
+    expected = whole(train(spec, "uninterrupted"))
+    steps = json.loads((tmp_path / "uninterrupted" / "run.json").read_text())["outcome"]["steps"]
+    cuts = [(step, None) for step in range(1, steps, max(1, steps // 5))] + [(None, 1), (None, 2)]
+    stopped = 0
+    for step, epoch in cuts:
+        state = file(tmp_path)
+        try:
+            train(spec, "cut", Interrupted(state, step, epoch))
+        except (SystemExit, KeyboardInterrupt):
+            stopped += 1
+            assert (tmp_path / "work" / "state.json").exists()
+        found = train(spec, "cut", Checkpoints(state, every=1e9))
+        assert whole(found) == expected, (step, epoch)
+        assert not list((tmp_path / "work").iterdir()), "a finished run leaves no state"
+    assert stopped >= len(cuts) - 2, "the last step of an epoch is saved with the epoch"
+
+
+def test_stopped_again_and_again(make_spec: Any, train: Train, tmp_path: Path) -> None:
+    spec = make_spec(epochs=2, **STAGES["surgery, SMART, one cycle"])
+    expected = whole(train(spec, "uninterrupted"))
+    for step in (1, 2, 4, 5):
+        with pytest.raises(SystemExit, match="signal 15"):
+            train(spec, "cut", Interrupted(file(tmp_path), step, None))
+    assert whole(train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))) == expected
+
+
+def test_time_saves_too(make_spec: Any, train: Train, tmp_path: Path) -> None:
+    class Killed(Checkpoints):
+        def save(self, loop: Loop) -> None:
+            super().save(loop)
+            if loop.position.step == 2:
+                raise KeyboardInterrupt
+
+    spec = make_spec(("sst",), epochs=2)
+    expected = whole(train(spec, "uninterrupted"))
+    with pytest.raises(KeyboardInterrupt):
+        train(spec, "cut", Killed(file(tmp_path), every=0.0))
+    (kept,) = (tmp_path / "work").glob("state-*.safetensors")
+    assert kept.name == "state-2.safetensors", "the state before is gone"
+    assert whole(train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))) == expected
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def other(path: Path) -> None:
+    record = path.parent / "state.json"
+    record.write_text(record.read_text().replace("key seed 4", "another seed 4"))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a flipped bit": (flip, "is damaged: its checksum"),
+    "half a file": (lambda path: path.write_bytes(path.read_bytes()[:500]), "is damaged"),
+    "no tensors": (lambda path: path.unlink(), "cannot be read (FileNotFoundError"),
+    "half a record": (
+        lambda path: (path.parent / "state.json").write_text('{"identity": "key'),
+        "cannot be read (JSONDecodeError",
+    ),
+    "another run": (other, "is of another run or of other code"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_bad_state_is_refused_and_training_starts_anew(
+    damage: str, make_spec: Any, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harm, message = DAMAGES[damage]
+    spec = make_spec(("sst",), epochs=2)
+    expected = whole(train(spec, "uninterrupted"))
+    with pytest.raises(SystemExit):
+        train(spec, "cut", Interrupted(file(tmp_path), 4, None))
+    (tensors,) = (tmp_path / "work").glob("state-*.safetensors")
+    harm(tensors)
+    capsys.readouterr()
+    assert whole(train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))) == expected
+    told = capsys.readouterr().err
+    assert "starting anew: " in told and message in told
+    assert not list((tmp_path / "work").iterdir())
+
+
+def test_it_says_where_it_goes_on(
+    make_spec: Any, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = make_spec(("sst",), epochs=2)
+    with pytest.raises(SystemExit):
+        train(spec, "cut", Interrupted(file(tmp_path), 4, None))
+    capsys.readouterr()
+    train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))
+    assert "going on after step 4 of 6" in capsys.readouterr().err
