@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -100,6 +102,30 @@ def test_a_job_ends_with_its_killed_workflow(slow: Project) -> None:
     slow.run("snakemake", "--unlock")
     slow.run(*words)
     assert (slow.folder / target).exists()
+
+
+def test_a_job_told_to_stop_goes_on_where_it_was(slow: Project) -> None:
+    key, seed = slow.key("1-bert"), str(NEW_SEED)
+    out = slow.root / "store" / "train" / key / f"seed{seed}"
+    words = ("minbert", "train", key, "--seed", seed, "--results", str(slow.root))
+    job = slow.start(*words)
+    state = slow.root / "work" / key / f"seed{seed}" / "state.json"
+    wait_for(state.exists, "no epoch is saved")
+    job.send_signal(signal.SIGTERM)
+    asked = time.monotonic()
+    printed, _ = job.communicate(timeout=60)
+    assert time.monotonic() - asked < 10
+    assert job.returncode != 0 and "stopped by signal 15" in printed
+    assert state.exists() and not (out / "run.json").exists()
+    printed = slow.run(*words)
+    assert "going on after step" in printed
+    first = {
+        name: (out / name).read_bytes() for name in ("model.safetensors", "predictions.parquet")
+    }
+    assert not state.exists()
+    shutil.rmtree(out)
+    assert "going on" not in slow.run(*words)
+    assert first == {name: (out / name).read_bytes() for name in first}
 
 
 def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
