@@ -235,3 +235,18 @@ def test_a_lost_store_is_filled_again_from_the_jobs_files(
             assert connection.execute("SELECT count(*) FROM metrics").fetchone() == (12,)
         assert Follower(tmp_path, tracking_uri(tmp_path)).pending() == []
         path.unlink()
+
+
+def test_an_experiment_that_another_user_makes_first_is_taken(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_store(root).experiment("raced")
+    late = open_store(root)
+    look = late.client.get_experiment_by_name
+    answers = [None]
+    monkeypatch.setattr(
+        late.client,
+        "get_experiment_by_name",
+        lambda name: answers.pop() if answers else look(name),
+    )
+    assert late.experiment("raced") == first and not answers

@@ -24,7 +24,7 @@ from minbert.track.location import (
 )
 
 if TYPE_CHECKING:
-    from mlflow.entities import Run
+    from mlflow.entities import Experiment, Run
     from mlflow.tracking import MlflowClient
 
 VIEW_TAG = "mlflow.sharedViewState.minbert"
@@ -102,14 +102,24 @@ class Store:
             if not token:
                 return
 
+    def _create(self, name: str) -> Experiment:
+        from mlflow.exceptions import MlflowException
+
+        folder = None if is_remote(self.uri) else str(self.root / "mlartifacts" / name)
+        try:
+            made = self.client.create_experiment(name, artifact_location=folder)
+        except MlflowException as error:
+            # Another user of the store made it since we looked.
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            found = self.client.get_experiment_by_name(name)
+            assert found is not None
+            return found
+        return self.client.get_experiment(made)
+
     def _prepare(self, name: str) -> str:
-        found = self.client.get_experiment_by_name(name)
-        if found is None:
-            folder = None if is_remote(self.uri) else str(self.root / "mlartifacts" / name)
-            found = self.client.get_experiment(
-                self.client.create_experiment(name, artifact_location=folder)
-            )
-        elif found.lifecycle_stage == "deleted":
+        found = self.client.get_experiment_by_name(name) or self._create(name)
+        if found.lifecycle_stage == "deleted":
             self.client.restore_experiment(found.experiment_id)
             say(f"experiment '{name}' had been deleted in the store and is back: it has new runs")
         experiment_id = str(found.experiment_id)
