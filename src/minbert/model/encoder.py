@@ -25,9 +25,11 @@ class Embeddings(nn.Module):
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
-        self.word = nn.Embedding(arch.vocab_size, arch.hidden)
-        self.position = nn.Embedding(arch.positions, arch.hidden)
-        self.token_type = nn.Embedding(arch.types, arch.hidden)
+        self.word, self.position, self.token_type = (
+            # Empty: torch's own draws are thrown away, and on its meta device they cost a second.
+            nn.Embedding(rows, arch.hidden, _weight=torch.empty(rows, arch.hidden))
+            for rows in (arch.vocab_size, arch.positions, arch.types)
+        )
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
         self.dropout = Dropout(dropout.embedding)
 
