@@ -23,6 +23,7 @@ from minbert.scoring import overall, score_task, selection_score
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
+from minbert.train.memory import is_out_of_memory
 from minbert.train.optimiser import AdamW
 from minbert.train.resume import Checkpoints
 from minbert.train.samplers import EpochSampler, Step
@@ -82,6 +83,7 @@ class Loop:
         history: History,
         progress: Progress,
         checkpoints: Checkpoints | None = None,
+        room: float = float("inf"),
     ) -> None:
         self.spec = spec
         self.learner = learner
@@ -121,6 +123,7 @@ class Loop:
             self.autocast,
             torch.Generator().manual_seed(seed * 2 + 2),
             seed,
+            room,
         )
         used = {id(p): p for p in self.gradients.shared}
         used |= {id(p): p for own in self.gradients.own.values() for p in own}
@@ -197,11 +200,44 @@ class Loop:
                 self.checkpoints.after_step(self)
 
     def train_step(self, batch: Step) -> Tensor | None:
-        """Make one optimiser step of one batch a task; return the tasks' Gramian, if made."""
-        self.optimiser.zero_grad()
-        products = self.gradients(batch, partial(self.meter.add, self.position.step))
+        """Make one optimiser step of one batch a task; return the tasks' Gramian, if made.
+
+        Where memory runs out the step is made again once, in parts of half of what fits.
+        """
+        products = None
+        for again in (False, True):
+            self.optimiser.zero_grad()
+            try:
+                products = self.gradients(batch, partial(self.meter.add, self.position.step))
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if again:
+                    raise UserError(self._too_large(batch, error)) from error
+            # Outside of the handler, whose traceback holds on to the activations.
+            self._make_room(batch)
         self.optimiser.step()
         return products
+
+    def _make_room(self, batch: Step) -> None:
+        """Halve the room, from what the largest batch of the step takes if that is less."""
+        most = max(self.learner.activations(task, rows).sum() for task, rows in batch)
+        self.gradients.room = min(self.gradients.room, most) / 2
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.progress.say(
+            f"out of memory at step {self.position.step}: once more, in parts of "
+            f"{self.gradients.room / 2**20:.0f} MiB of activations"
+        )
+
+    def _too_large(self, batch: Step, error: BaseException) -> str:
+        sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
+        return (
+            f"out of memory at step {self.position.step} ({sizes}), also in parts of "
+            f"{self.gradients.room / 2**20:.0f} MiB of activations. Lower 'batch_size' or "
+            f"'max_length', run fewer jobs at once, or take a smaller backbone. {error}"
+        )
 
     def _log_cosines(self, step: int, epoch: int, tasks: list[str], products: Tensor) -> None:
         found = cosines(products).tolist()
