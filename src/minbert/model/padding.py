@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-GROUP_COST = 500
+GROUP_COST = 1500
 """What one more group costs on a CPU, in attention scores a head.
 
-Measured on MiniLM's shapes, 16 and 128 rows: from 200 to 2,000 the speed is flat to a few per
+Measured on the shapes of the built-in backbone and of MiniLM, 16 and 128 rows: from 500 to 5,000 the speed is flat to a few per
 cent; fewer groups compute on padding, more of them start many small kernels.
 """
 
