@@ -11,31 +11,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from minbert.common.errors import UserError, nearest
+from minbert.common.errors import UserError
 from minbert.evaluate.reading import read_columns
 from minbert.figures import style
 from minbert.figures.inputs import Inputs, absent_notes, present
+from minbert.figures.spec import FigureSpec, render
 
 _POINTS = 400  # a smoothed line has no more: more would only make the PDF large
 Values = NDArray[np.float64]
 _COLUMNS = ("step", "epoch", "split", "task", "metric", "value")
 
 
-class Spec(BaseModel):
+class Spec(FigureSpec):
     """What is drawn: `variants` as {name: label}, in the order of the legend.
 
     `task`, `metric` and `split` choose the rows of the history. `smooth` is the width of the
     running mean as a share of the epochs shown; 0 draws the raw curve only.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    title: str
     variants: dict[str, str] = Field(min_length=1)
-    caption: str = ""
-    stamp: str
     task: str = "overall"
     metric: str = "loss"
     split: str = "train"
@@ -56,12 +52,7 @@ def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
     What of the histories is absent is said in a note under the axes. A variant that the spec does
     not name is not drawn. A spec or a history that is malformed raises `UserError`.
     """
-    parsed = _parse(spec)
-    with style.style():
-        figure, notes = plot(parsed, inputs)
-        style.save(
-            figure, stem, parsed.stamp, notes=notes, title=parsed.title, caption=parsed.caption
-        )
+    render("loss-curves", Spec, plot, spec, inputs, stem)
 
 
 def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
@@ -86,20 +77,6 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     else:
         axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", color="0.4")
     return figure, _notes(curves, absent, window)
-
-
-def _parse(spec: dict[str, Any]) -> Spec:
-    try:
-        return Spec.model_validate(spec)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            hint = nearest(where, Spec.model_fields)
-            raise UserError(f"figure 'loss-curves': unknown key '{where}'.{hint}") from error
-        raise UserError(
-            f"figure 'loss-curves', key '{where}': {first['msg']}, found {first['input']!r}"
-        ) from error
 
 
 def _read(spec: Spec, inputs: Inputs) -> tuple[dict[str, Curve], list[str]]:

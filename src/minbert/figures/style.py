@@ -96,6 +96,39 @@ def new_figure(width: float = COLUMN, height: float = 2.9) -> Figure:
     return figure
 
 
+def panels(count: int, height: float, most: int = 3) -> tuple[Figure, list[Axes]]:
+    """Return a figure of `count` panels, each `height` inches high, and their axes.
+
+    One panel is a column wide; more stand side by side over both columns, up to `most` a row.
+    """
+    columns = min(count, most)
+    rows = -(-count // columns)
+    figure = new_figure(COLUMN if count == 1 else WIDE, 0.65 + rows * height)
+    grid = figure.add_gridspec(rows, columns)
+    return figure, [figure.add_subplot(grid[divmod(n, columns)]) for n in range(count)]
+
+
+def nothing(text: str = "no run yet") -> Figure:
+    """Return a figure that only says that there is nothing to show."""
+    figure = new_figure(COLUMN, 1.5)
+    axes = figure.add_subplot()
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
+    return figure
+
+
+def shorten(label: str, characters: int) -> str:
+    """Return `label` on one line of at most so many characters.
+
+    What must go is cut out of the middle: labels of a grid often differ in their ends.
+    """
+    label = " ".join(label.split())
+    if len(label) <= characters:
+        return label
+    end = (characters - 1) // 2
+    return f"{label[: characters - 1 - end].rstrip()}\u2026{label[-end:].lstrip()}"
+
+
 def add_footer(figure: Figure, notes: list[str], stamp: str) -> None:
     """Write `notes` and, last and lighter, `stamp` below the axes, wrapped to the width."""
     width, height = figure.get_size_inches()

@@ -36,5 +36,13 @@ class Reads:
 
 READS: dict[str, Reads] = {
     "loss-curves": Reads(runs=("histories",)),
+    "ranking": Reads(papers=("scores",), facts=("rules",)),
+    "published-reproduced": Reads(papers=("scores",), facts=("published", "rules")),
+    "dev-test": Reads(papers=("scores",), facts=("rules",)),
+    "confusion-matrix": Reads(runs=("predictions",), tasks=("sst",)),
+    "calibration": Reads(runs=("predictions",), tasks=("para",)),
+    "sts-scatter": Reads(runs=("predictions",), tasks=("sts",)),
+    "worst-examples": Reads(runs=("predictions",), papers=("examples",)),
+    "leakage": Reads(runs=("predictions",), papers=("examples",)),
 }
 """By kind. One that reads no files of runs can be a figure over all papers, too."""

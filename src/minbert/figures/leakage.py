@@ -1,0 +1,100 @@
+"""What the dev examples that stand in train, too, do to the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from minbert.data.overlap import overlapping
+from minbert.evaluate.reading import read_columns
+from minbert.evaluate.statistics import Interval, interval
+from minbert.figures import style
+from minbert.figures.inputs import Inputs, absent_notes, present
+from minbert.figures.predicted import Predicted, read_predicted
+from minbert.figures.rows import marks, rows_of_panels
+from minbert.figures.scored import TITLES, seeds_note
+from minbert.figures.spec import FigureSpec, render
+from minbert.grid.tasks import TASKS
+from minbert.scoring import score_task
+
+
+class Spec(FigureSpec):
+    """All variants of one paper, on dev."""
+
+    variants: dict[str, str] = Field(min_length=1)
+
+
+class Both(NamedTuple):
+    """A score on all dev examples, and on those whose text does not stand in train."""
+
+    whole: Interval
+    clean: Interval
+
+
+def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
+    """Draw each variant's dev scores with and without the examples that overlap with train.
+
+    Texts are compared as `minbert.data.overlap.seen` sees them. A task without overlap has no
+    panel, but is named.
+    """
+    render("leakage", Spec, plot, spec, inputs, stem)
+
+
+def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
+    """Return the figure, and the notes that belong under it."""
+    found: dict[str, dict[str, Both]] = {}
+    heads: dict[str, str] = {}
+    spared: list[str] = []
+    wanted = {n: set().union(*inputs.predictions.get(n, {"": {}}).values()) for n in spec.variants}
+    shown: dict[str, set[int]] = {name: set() for name in spec.variants}
+    for task in (task for task in TASKS if task in inputs.examples):
+        leaked = _leaked(inputs.examples[task])
+        for name in spec.variants:
+            of_seeds = inputs.predictions.get(name, {}).get(task, {})
+            shown[name] |= set(present(of_seeds))
+            one = read_predicted(of_seeds, task) if leaked else None
+            if one is not None:
+                found.setdefault(task, {})[name] = _both(task, one, leaked)
+                head = TITLES[task].replace(" ", "\n", 1)
+                heads[task] = f"{head}\n({len(leaked)} of {len(one.ids)})"
+        if not leaked:
+            spared.append(TASKS[task].title)
+    absent = absent_notes(spec.variants, shown, wanted, inputs.failed)
+    notes = [f"No dev example of {' or '.join(spared)} stands in train."] if spared else []
+    if not found:
+        return style.nothing("no overlap" if any(shown.values()) else "no run yet"), notes + absent
+    rows = [name for name in spec.variants if any(name in of for of in found.values())]
+    figure, panels = rows_of_panels([spec.variants[name] for name in rows], len(found))
+    for axes, (task, of) in zip(panels, found.items(), strict=True):
+        places = {row: of[name] for row, name in enumerate(rows) if name in of}
+        marks(axes, {row - 0.14: b.whole for row, b in places.items()}, style.look(0), False, "all")
+        label = "without those in train"
+        marks(axes, {row + 0.14: b.clean for row, b in places.items()}, style.look(1), True, label)
+        axes.set_xlabel(heads[task])
+    figure.suptitle(spec.title)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2)
+    counts = [both.whole.n for of in found.values() for both in of.values()]
+    said = "In brackets: dev examples whose text stands in train, of all."
+    return figure, [said, *seeds_note(counts), *notes, *absent]
+
+
+def _leaked(path: Path) -> set[str]:
+    """Return the ids of the dev examples whose text stands in train."""
+    columns = ("id", "split", "sentence1", "sentence2")
+    return overlapping(read_columns(path, columns).to_pylist(), "dev")
+
+
+def _both(task: str, one: Predicted, leaked: set[str]) -> Both:
+    clean = np.array([name not in leaked for name in one.ids])
+    kept: Mapping[str, Any] = {"whole": np.full(len(clean), True), "clean": clean}
+    values = {
+        how: [score_task(task, seed[mask], one.label[mask]) for seed in one.prediction]
+        for how, mask in kept.items()
+    }
+    return Both(interval(values["whole"]), interval(values["clean"]))
