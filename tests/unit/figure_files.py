@@ -250,7 +250,6 @@ def _drawn() -> Iterator[list[Text]]:
 def finish(figure: Figure, notes: list[str], stamp: str = STAMP) -> list[Text]:
     """Lay a figure out as `style.save` does; return the texts that are drawn."""
     style.add_footer(figure, notes, stamp)
-    figure.draw_without_rendering()
     with _drawn() as texts:
         figure.canvas.draw()  # the Agg renderer, whose extents are those of the PNG
     return list(dict.fromkeys(texts))

@@ -34,7 +34,7 @@ def scatter(points: Sequence[Point], papers: Sequence[str], title: str, x: str, 
     measures = [m for m in MEASURES if any(p.measure == m for p in points)]
     cells = len(measures) + 1  # the last is the legend's
     rows = -(-cells // _COLUMNS)
-    figure = style.new_figure(style.WIDE, 0.5 + 2.3 * rows)
+    figure = style.new_figure(style.WIDE, 0.3 + 2.2 * rows)
     grid = figure.add_gridspec(rows, _COLUMNS)
     looks = {paper: style.look(number) for number, paper in enumerate(papers)}
     for number, measure in enumerate(measures):

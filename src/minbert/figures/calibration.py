@@ -51,7 +51,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     """Return the figure, and the notes that belong under it."""
     found, absent = of_variants(inputs, spec.variants, TASK)
     if not found:
-        return style.nothing(), absent
+        return style.nothing(spec.title), absent
     figure, panels = style.panels(len(found), 2.5)
     for axes, (name, one) in zip(panels, found.items(), strict=True):
         _panel(axes, one, spec.bins, spec.variants[name])

@@ -50,24 +50,27 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     found: dict[str, dict[str, Both]] = {}
     heads: dict[str, str] = {}
     spared: list[str] = []
+    of_tests: dict[str, set[str]] = {}
     wanted = {n: set().union(*inputs.predictions.get(n, {"": {}}).values()) for n in spec.variants}
     shown: dict[str, set[int]] = {name: set() for name in spec.variants}
     for task in (task for task in TASKS if task in inputs.examples):
-        leaked = _leaked(inputs.examples[task])
+        leaked, of_tests[task] = (_leaked(inputs.examples[task], s) for s in ("dev", "test"))
         for name in spec.variants:
             of_seeds = inputs.predictions.get(name, {}).get(task, {})
             shown[name] |= set(present(of_seeds))
             one = read_predicted(of_seeds, task) if leaked else None
             if one is not None:
                 found.setdefault(task, {})[name] = _both(task, one, leaked)
-                head = TITLES[task].replace(" ", "\n", 1)
-                heads[task] = f"{head}\n({len(leaked)} of {len(one.ids)})"
+                heads[task] = f"{TITLES[task]}\n({len(leaked)} of {len(one.ids)})"
         if not leaked:
             spared.append(TASKS[task].title)
     absent = absent_notes(spec.variants, shown, wanted, inputs.failed)
     notes = [f"No dev example of {' or '.join(spared)} stands in train."] if spared else []
+    counted = [f"{TASKS[task].title} {len(ids)}" for task, ids in of_tests.items() if ids]
+    notes += [f"Test examples that stand in train: {', '.join(counted)}."] if counted else []
     if not found:
-        return style.nothing("no overlap" if any(shown.values()) else "no run yet"), notes + absent
+        said = "no overlap" if any(shown.values()) else "no run yet"
+        return style.nothing(spec.title, said), notes + absent
     rows = [name for name in spec.variants if any(name in of for of in found.values())]
     figure, panels = rows_of_panels([spec.variants[name] for name in rows], len(found))
     for axes, (task, of) in zip(panels, found.items(), strict=True):
@@ -84,10 +87,10 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     return figure, [said, *seeds_note(counts), *notes, *absent]
 
 
-def _leaked(path: Path) -> set[str]:
-    """Return the ids of the dev examples whose text stands in train."""
+def _leaked(path: Path, split: str) -> set[str]:
+    """Return the ids of a split's examples whose text stands in train."""
     columns = ("id", "split", "sentence1", "sentence2")
-    return overlapping(read_columns(path, columns).to_pylist(), "dev")
+    return overlapping(read_columns(path, columns).to_pylist(), split)
 
 
 def _both(task: str, one: Predicted, leaked: set[str]) -> Both:

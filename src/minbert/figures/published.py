@@ -48,7 +48,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     absent = [f"{paper} {count}" for paper, count in without.items() if count]
     notes += [f"Rows without our score: {', '.join(absent)}."] if absent else []
     if not points:
-        return style.nothing(), notes
+        return style.nothing(spec.title), notes
     papers = list(inputs.facts["rules"])
     return scatter(points, papers, spec.title, "published", "ours"), notes
 

@@ -44,7 +44,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     names = sorted((n for n in spec.variants if shown[n]), key=_order(found, spec.split, rule))
     measures = [m for m in (rule, *TASKS) if any(of.measure == m for of in found)]
     if not names:
-        return style.nothing(), notes
+        return style.nothing(spec.title), notes
     figure, panels = rows_of_panels([spec.variants[name] for name in names], len(measures))
     for axes, measure in zip(panels, measures, strict=True):
         marks(axes, {row: found.get(Of(n, spec.split, measure)) for row, n in enumerate(names)})

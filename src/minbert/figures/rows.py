@@ -20,7 +20,7 @@ LABEL = 38
 
 def rows_of_panels(labels: Sequence[str], count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure of `count` panels that share rows, which `labels` name from the top."""
-    figure = style.new_figure(style.WIDE, 1.25 + ROW * len(labels))
+    figure = style.new_figure(style.WIDE, 1.2 + ROW * len(labels))
     grid = figure.add_gridspec(1, count)
     panels: list[Axes] = []
     for column in range(count):

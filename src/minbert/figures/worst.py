@@ -24,7 +24,7 @@ SIZE = 6.5
 """Points of the text."""
 
 _LINE = SIZE * 1.3 / 72  # inches
-_LEFT, _RIGHT = 0.25, 5.5  # inches: where the text begins and ends
+_LEFT, _RIGHT = 0.15, 5.45  # inches: where the text begins and ends
 _COLUMNS = (5.75, 6.22, 6.72)  # inches: the middles of label, prediction and error
 _LINES = 3  # of one sentence; a review that goes on is cut off
 Values = NDArray[np.float64]
@@ -74,7 +74,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
             shown.setdefault(name, set()).update(present(of_seeds))
     absent = absent_notes(spec.variants, shown, wanted, inputs.failed)
     if not sections:
-        return style.nothing(), absent
+        return style.nothing(spec.title), absent
     names = [spec.variants[name] for name in spec.variants if shown.get(name)]
     of = names[0] if len(names) == 1 else f"{len(names)} variants ({', '.join(names[:6])}"
     of += "" if len(names) == 1 else f"{' and others' * (len(names) > 6)})"
@@ -145,19 +145,18 @@ def _texts(path: Path, ids: Sequence[str]) -> list[list[str]]:
 
 def _set(title: str, sections: Sequence[tuple[str, list[Example]]]) -> Figure:
     """Return the table as a figure; each row is as high as its text."""
-    total = sum(1.9 + sum(len(row.lines) + 0.6 for row in rows) for _, rows in sections)
-    top, room = 0.35, 0.75  # inches: the title's, and the footer's
-    height = top + total * _LINE + room
-    figure = style.new_figure(style.WIDE, height)
+    high = sum(1.9 + sum(len(row.lines) + 0.6 for row in rows) for _, rows in sections) * _LINE
+    figure = style.new_figure(style.WIDE, high + 0.3)
     figure.suptitle(title)
-    at = top
+    axes = figure.add_subplot(xlim=(0, style.WIDE), ylim=(high, 0))  # in inches
+    axes.set_axis_off()
+    at = 0.0
 
     def put(x: float, text: str, ha: Any = "left", **more: Any) -> None:
-        place = (x / style.WIDE, 1 - at / height)
-        figure.text(*place, text, ha=ha, va="top", fontsize=SIZE, **more)
+        axes.text(x, at, text, ha=ha, va="top", fontsize=SIZE, **more)
 
     for head, rows in sections:
-        put(0.1, head, weight="bold")
+        put(0.0, head, weight="bold")
         for x, word in zip(_COLUMNS, ("label", "predicted", "error"), strict=True):
             put(x, word, "center", color="0.35")
         at += 1.5 * _LINE
