@@ -15,11 +15,15 @@ def seen(sentence1: str, sentence2: str | None) -> tuple[str, ...]:
     return tuple(sorted(" ".join(s.lower().split()) for s in sentences))
 
 
-def overlapping(examples: Iterable[Mapping[str, Any]], split: str) -> set[str]:
-    """Return the ids of a split's examples whose text stands in train.
+def overlapping(examples: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return the ids of the examples of dev and of test whose text stands in train, by split.
 
     An example is {id, split, sentence1, sentence2}.
     """
     rows = [(e["split"], e["id"], seen(e["sentence1"], e["sentence2"])) for e in examples]
-    train = {text for of, _, text in rows if of == "train"}
-    return {name for of, name, text in rows if of == split and text in train}
+    train = {text for split, _, text in rows if split == "train"}
+    found: dict[str, set[str]] = {"dev": set(), "test": set()}
+    for split, name, text in rows:
+        if split in found and text in train:
+            found[split].add(name)
+    return found

@@ -39,9 +39,8 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
                 if measure in names:
                     points.append(Point(paper, names[measure], dev, test))
     if not points:
-        return style.nothing(spec.title, "no test labels"), [
-            "No variant was scored on labelled test data."
-        ]
+        notes = ["No variant was scored on labelled test data."]
+        return style.nothing(spec.title, "no test labels"), notes
     notes = ["Each variant that was scored on test. Overall: by each paper's own rule."]
     notes += seeds_note(point.y.n for point in points)
     papers = list(inputs.facts["rules"])

@@ -22,6 +22,8 @@ from minbert.figures.spec import FigureSpec, render
 from minbert.grid.tasks import TASKS
 from minbert.scoring import score_task
 
+_COLUMNS = ("id", "split", "sentence1", "sentence2")
+
 
 class Spec(FigureSpec):
     """All variants of one paper, on dev."""
@@ -51,12 +53,14 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     heads: dict[str, str] = {}
     spared: list[str] = []
     of_tests: dict[str, set[str]] = {}
-    wanted = {n: set().union(*inputs.predictions.get(n, {"": {}}).values()) for n in spec.variants}
+    wanted: dict[str, set[int]] = {name: set() for name in spec.variants}
     shown: dict[str, set[int]] = {name: set() for name in spec.variants}
     for task in (task for task in TASKS if task in inputs.examples):
-        leaked, of_tests[task] = (_leaked(inputs.examples[task], s) for s in ("dev", "test"))
+        overlaps = overlapping(read_columns(inputs.examples[task], _COLUMNS).to_pylist())
+        leaked, of_tests[task] = overlaps["dev"], overlaps["test"]
         for name in spec.variants:
             of_seeds = inputs.predictions.get(name, {}).get(task, {})
+            wanted[name] |= set(of_seeds)
             shown[name] |= set(present(of_seeds))
             one = read_predicted(of_seeds, task) if leaked else None
             if one is not None:
@@ -85,12 +89,6 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     counts = [both.whole.n for of in found.values() for both in of.values()]
     said = "In brackets: dev examples whose text stands in train, of all."
     return figure, [said, *seeds_note(counts), *notes, *absent]
-
-
-def _leaked(path: Path, split: str) -> set[str]:
-    """Return the ids of a split's examples whose text stands in train."""
-    columns = ("id", "split", "sentence1", "sentence2")
-    return overlapping(read_columns(path, columns).to_pylist(), split)
 
 
 def _both(task: str, one: Predicted, leaked: set[str]) -> Both:
