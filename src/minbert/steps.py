@@ -235,20 +235,9 @@ def index(job: Job) -> None:
 
 def figure(job: Job) -> None:
     """Draw one figure."""
-    from minbert.common.environment import commit
-    from minbert.grid.parts import load_part
+    from minbert.figures.make import draw_figure
 
-    histories: dict[str, dict[int, Path]] = {}
-    for name in job.described["needs"]:
-        variant, _, seed = name.rpartition(".")
-        histories.setdefault(variant, {})[int(seed)] = job.need(name)
-    spec = job.spec
-    stamp = (
-        f"commit {commit()}  backbone {spec['backbone']}  data {spec['data']}  "
-        f"seeds {spec['seeds']}"
-    )
-    draw = load_part("figure", spec["kind"])
-    draw({**spec["draw"], "stamp": stamp}, histories, job.out / "figure")
+    draw_figure(job, job.out / "figure")
 
 
 PATIENCE = 8

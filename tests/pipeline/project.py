@@ -57,7 +57,7 @@ class Project:
 
     @classmethod
     def make(cls, folder: Path) -> Project:
-        """Copy the workflow and give it the tiny configuration and the rows of Table 1."""
+        """Copy the workflow with the rows of Table 1 and one figure; give it the configuration."""
         folder.mkdir(parents=True)
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         for name in WORKFLOW:
@@ -71,7 +71,11 @@ class Project:
         grid = folder / "workflow" / "grids" / f"{PAPER}.yaml"
         whole = grid.read_text(encoding="utf-8")
         kept, table_3 = whole.split("  # Table 3.")
-        grid.write_text(kept + table_3[table_3.index("# The paper says") :], encoding="utf-8")
+        rest = table_3[table_3.index("# The paper says") :]
+        head, figures = rest.split("figures:\n")
+        first = re.split(r"\n\n", figures)[0]
+        grid.write_text(f"{kept}{head}figures:\n{first}\n", encoding="utf-8")
+        (folder / "workflow" / "figures.yaml").unlink()
         project.edit(f"workflow/grids/{PAPER}.yaml", "variants:\n", SST_ONLY)
         return project
 

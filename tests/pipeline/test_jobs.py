@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from minbert.grid.node import OUTPUTS
 
@@ -134,6 +135,7 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
     project.edit(
         GRID, "    label: SST alone\n", "    label: SST alone\n    optimiser: {lr: 2e-5}\n"
     )
+    started = time.time()
     printed = project.snakemake("all", ends=1)
     told = [line for line in printed.splitlines() if "minbert: the loss of task" in line]
     assert told and "at step" in told[0] and "batch ids: " in told[0] and "optimiser.lr" in told[0]
@@ -157,6 +159,10 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
     assert "hybrid-bert: 1-bert failed" in printed and "4 of 56 published rows scored" in printed
     scores = pq.read_table(project.root / "tables" / "scores.parquet")
     assert "1-bert" not in scores["variant"].to_pylist()
+    figure = project.root / "figures" / PAPER / "multitask-loss.png"
+    with Image.open(figure) as image:
+        image.load()
+    assert figure.stat().st_mtime > started, "the figure is drawn without the row"
     assert project.jobs() == {"train 1-bert 0", "scores", "table", "index", "figure", "publish"}
 
     project.edit(GRID, "    optimiser: {lr: 1e+30}\n", "")

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from minbert.common.errors import UserError
 from minbert.figures import style
+from minbert.figures.inputs import Inputs
 from minbert.figures.loss_curves import Spec, draw, plot, running_mean
 
 VARIANTS = {"one": "1-bert", "three": "3-bert $k$"}
@@ -53,7 +54,7 @@ def test_lines_are_means_over_seeds_by_epoch_on_a_log_axis(tmp_path: Path) -> No
             1: history(tmp_path / "b", [2, 1, 1, 0.5], every=10),
         },
     }
-    figure, notes = plot(Spec(**spec(smooth=0)), histories)
+    figure, notes = plot(Spec(**spec(smooth=0)), Inputs(histories))
     (axes,) = figure.axes
     lines = labelled(axes)
     assert list(lines) == ["1-bert", "3-bert $k$"]
@@ -76,7 +77,7 @@ def test_band_spans_the_seeds(tmp_path: Path) -> None:
             1: history(tmp_path / "b", [2, 5, 1, 0.5]),
         }
     }
-    figure, _ = plot(Spec(**spec(smooth=0)), histories)
+    figure, _ = plot(Spec(**spec(smooth=0)), Inputs(histories))
     (band,) = figure.axes[0].collections
     corners = {tuple(point) for point in band.get_paths()[0].vertices.tolist()}
     assert {(0.5, 2), (0.5, 4), (1, 3), (1, 5), (2, 0.5), (2, 1)} <= corners
@@ -86,7 +87,7 @@ def test_band_spans_the_seeds(tmp_path: Path) -> None:
 def test_smoothing_is_stated_and_keeps_the_logged_line(tmp_path: Path) -> None:
     losses = [3.0, 1.0] * 20
     histories = {"one": {0: history(tmp_path / "a", losses)}}
-    figure, notes = plot(Spec(**spec(smooth=0.5)), histories)
+    figure, notes = plot(Spec(**spec(smooth=0.5)), Inputs(histories))
     raw, smooth = figure.axes[0].lines
     np.testing.assert_allclose(raw.get_ydata(), losses)
     assert float(np.std(np.asarray(smooth.get_ydata())[5:-5])) < 0.1
@@ -106,7 +107,7 @@ def test_running_mean_golden() -> None:
 
 def test_epoch_length_without_dev_rows(tmp_path: Path) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1, 1, 1], epochs=3, dev=False)
-    figure, _ = plot(Spec(**spec(smooth=0)), {"one": {0: made}})
+    figure, _ = plot(Spec(**spec(smooth=0)), Inputs({"one": {0: made}}))
     x = np.asarray(labelled(figure.axes[0])["1-bert"].get_xdata())
     np.testing.assert_allclose(x, [0.5, 1, 1.5, 2, 2.5, 3])
 
@@ -118,7 +119,7 @@ def test_seeds_of_different_length_are_drawn_where_both_are(tmp_path: Path) -> N
             1: history(tmp_path / "b", [2, 1], epochs=1),
         }
     }
-    figure, _ = plot(Spec(**spec(smooth=0)), histories)
+    figure, _ = plot(Spec(**spec(smooth=0)), Inputs(histories))
     y = np.asarray(labelled(figure.axes[0])["1-bert"].get_ydata())
     np.testing.assert_allclose(y, [3, 2])
 
@@ -126,12 +127,12 @@ def test_seeds_of_different_length_are_drawn_where_both_are(tmp_path: Path) -> N
 def test_absent_runs_are_listed(tmp_path: Path) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1])
     histories = {"one": {0: made, 3: tmp_path / "none.parquet"}}
-    _, notes = plot(Spec(**spec()), histories)
+    _, notes = plot(Spec(**spec()), Inputs(histories))
     assert notes[-1] == "Not run: 1-bert (seed 3), 3-bert $k$."
-    figure, notes = plot(Spec(**spec()), {})
+    figure, notes = plot(Spec(**spec()), Inputs({}))
     assert notes == ["Not run: 1-bert, 3-bert $k$."]
     assert [text.get_text() for text in figure.axes[0].texts] == ["no run yet"]
-    draw(spec(), {}, tmp_path / "empty")
+    draw(spec(), Inputs({}), tmp_path / "empty")
     assert (tmp_path / "empty.png").exists()
 
 
@@ -145,7 +146,7 @@ def test_files_are_the_same_bytes_twice(tmp_path: Path) -> None:
         for name in VARIANTS
     }
     for name in ("a", "b"):
-        draw(spec(caption="Figure 3"), histories, tmp_path / "figures" / name)
+        draw(spec(caption="Figure 3"), Inputs(histories), tmp_path / "figures" / name)
     for ending in ("pdf", "png"):
         first, second = (tmp_path / "figures" / f"{name}.{ending}" for name in ("a", "b"))
         assert first.read_bytes() == second.read_bytes()
@@ -164,7 +165,7 @@ def test_files_are_the_same_bytes_twice(tmp_path: Path) -> None:
 def test_wrong_specs_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1])
     with pytest.raises(UserError, match=message):
-        draw(spec(**change), {"one": {0: made}}, tmp_path / "figure")
+        draw(spec(**change), Inputs({"one": {0: made}}), tmp_path / "figure")
     assert not (tmp_path / "figure.pdf").exists()
 
 
@@ -172,8 +173,8 @@ def test_wrong_histories_are_named(tmp_path: Path) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1])
     other = history(tmp_path / "b", [4, 3, 2, 1], every=7)
     with pytest.raises(UserError, match="no step in common"):
-        draw(spec(), {"one": {0: made, 1: other}}, tmp_path / "figure")
+        draw(spec(), Inputs({"one": {0: made, 1: other}}), tmp_path / "figure")
     table = pq.read_table(made)
     pq.write_table(table.drop_columns(["value"]), made)
     with pytest.raises(UserError, match="a: no column 'value'"):
-        draw(spec(), {"one": {0: made}}, tmp_path / "figure")
+        draw(spec(), Inputs({"one": {0: made}}), tmp_path / "figure")

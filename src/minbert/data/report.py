@@ -12,6 +12,7 @@ from typing import Any
 from minbert.common.errors import UserError
 from minbert.common.files import whole, write_json
 from minbert.data.examples import SPLITS, Example, Rejected, known_task, write_examples
+from minbert.data.overlap import seen
 from minbert.grid.tasks import Task
 
 MAX_REJECTED = 0.01
@@ -55,7 +56,7 @@ def describe(
     """
     rows = {split: [e for e in examples if e.split == split] for split in SPLITS}
     present = {split: found for split, found in rows.items() if found}
-    texts = {split: [_seen(e) for e in found] for split, found in present.items()}
+    texts = {s: [seen(e.sentence1, e.sentence2) for e in found] for s, found in present.items()}
     distinct = {split: set(found) for split, found in texts.items()}
     return {
         "task": task.name,
@@ -88,11 +89,6 @@ def _check_share(task: str, examples: Sequence[Example], rejected: Sequence[Reje
                 f"task '{task}': {len(found)} of {rows[split]} {split} rows are malformed, more "
                 f"than {MAX_REJECTED:.0%}; is it the right file? The first of them:\n{listed}"
             )
-
-
-def _seen(example: Example) -> tuple[str, ...]:
-    sentences = [s for s in (example.sentence1, example.sentence2) if s is not None]
-    return tuple(sorted(" ".join(s.lower().split()) for s in sentences))
 
 
 def _words(example: Example) -> int:

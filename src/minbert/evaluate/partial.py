@@ -51,6 +51,10 @@ def publish_partial(root: Path, stamp: str) -> str:
         sources = {f"tables/{name}": temporary / name for name in ("index.csv", "index.md")}
         for paper, out in made.items():
             sources |= {f"tables/{paper}.{e}": out / f"table.{e}" for e in ("csv", "md", "tex")}
+        if listed["figures"]:
+            from minbert.figures.partial import draw_partial  # brings matplotlib
+
+            sources |= draw_partial(root, listed, made, failures, temporary / "figures")
         for name, keyed in listed["products"].items():
             source = sources.get(name, Path(keyed))
             if source.exists():

@@ -11,30 +11,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from minbert.common.errors import UserError, nearest
+from minbert.common.errors import UserError
 from minbert.evaluate.reading import read_columns
 from minbert.figures import style
+from minbert.figures.inputs import Inputs, absent_notes, present
+from minbert.figures.spec import FigureSpec, render
 
 _POINTS = 400  # a smoothed line has no more: more would only make the PDF large
 Values = NDArray[np.float64]
 _COLUMNS = ("step", "epoch", "split", "task", "metric", "value")
 
 
-class Spec(BaseModel):
+class Spec(FigureSpec):
     """What is drawn: `variants` as {name: label}, in the order of the legend.
 
     `task`, `metric` and `split` choose the rows of the history. `smooth` is the width of the
     running mean as a share of the epochs shown; 0 draws the raw curve only.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    title: str
     variants: dict[str, str] = Field(min_length=1)
-    caption: str = ""
-    stamp: str
     task: str = "overall"
     metric: str = "loss"
     split: str = "train"
@@ -49,26 +46,20 @@ class Curve(NamedTuple):
     values: Values
 
 
-def draw(spec: dict[str, Any], histories: Mapping[str, Mapping[int, Path]], stem: Path) -> None:
-    """Draw the curves of `spec` (see `Spec`) from `histories` and save `STEM.pdf`, `STEM.png`.
+def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
+    """Draw the curves of `spec` (see `Spec`) from the histories; save `STEM.pdf`, `STEM.png`.
 
-    `histories` is {variant: {seed: path of history.parquet}}. What of it is absent is said in a
-    note under the axes. A variant that the spec does not name is not drawn. A spec or a history
-    that is malformed raises `UserError`.
+    What of the histories is absent is said in a note under the axes. A variant that the spec does
+    not name is not drawn. A spec or a history that is malformed raises `UserError`.
     """
-    parsed = _parse(spec)
-    with style.style():
-        figure, notes = plot(parsed, histories)
-        style.save(
-            figure, stem, parsed.stamp, notes=notes, title=parsed.title, caption=parsed.caption
-        )
+    render("loss-curves", Spec, plot, spec, inputs, stem)
 
 
-def plot(spec: Spec, histories: Mapping[str, Mapping[int, Path]]) -> tuple[Figure, list[str]]:
+def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     """Return the figure, and the notes that belong under it."""
     figure = style.new_figure()
     axes = figure.add_subplot()
-    curves, absent = _read(spec, histories)
+    curves, absent = _read(spec, inputs)
     longest = max((curve.epochs[-1] for curve in curves.values()), default=1.0)
     window = spec.smooth * longest
     for index, (name, label) in enumerate(spec.variants.items()):
@@ -88,36 +79,11 @@ def plot(spec: Spec, histories: Mapping[str, Mapping[int, Path]]) -> tuple[Figur
     return figure, _notes(curves, absent, window)
 
 
-def _parse(spec: dict[str, Any]) -> Spec:
-    try:
-        return Spec.model_validate(spec)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            hint = nearest(where, Spec.model_fields)
-            raise UserError(f"figure 'loss-curves': unknown key '{where}'.{hint}") from error
-        raise UserError(
-            f"figure 'loss-curves', key '{where}': {first['msg']}, found {first['input']!r}"
-        ) from error
-
-
-def _read(
-    spec: Spec, histories: Mapping[str, Mapping[int, Path]]
-) -> tuple[dict[str, Curve], list[str]]:
-    """Return the curve of each variant that has one, and the names of the runs that are absent."""
-    curves: dict[str, Curve] = {}
-    absent: list[str] = []
-    for name, label in spec.variants.items():
-        of_seed = histories.get(name, {})
-        there = {seed: Path(path) for seed, path in of_seed.items() if Path(path).is_file()}
-        gone = sorted(set(of_seed) - set(there))
-        if not there:
-            absent.append(label)
-            continue
-        absent += [f"{label} (seed {seed})" for seed in gone]
-        curves[name] = _curve(spec, [there[seed] for seed in sorted(there)])
-    return curves, absent
+def _read(spec: Spec, inputs: Inputs) -> tuple[dict[str, Curve], list[str]]:
+    """Return the curve of each variant that has one, and notes that name what is absent."""
+    there = {name: present(inputs.histories.get(name, {})) for name in spec.variants}
+    curves = {name: _curve(spec, list(of.values())) for name, of in there.items() if of}
+    return curves, absent_notes(spec.variants, there, inputs.histories, inputs.failed)
 
 
 def _curve(spec: Spec, paths: list[Path]) -> Curve:
@@ -204,6 +170,4 @@ def _notes(curves: Mapping[str, Curve], absent: list[str], window: float) -> lis
             line += f", running mean over {width} epoch{'s' * (width != '1')} (faint: as logged)"
         band = "" if counts == [1] else " Bands: smallest to largest seed."
         notes.append(f"{line}.{band}")
-    if absent:
-        notes.append(f"Not run: {', '.join(absent)}.")
-    return notes
+    return notes + absent

@@ -22,6 +22,7 @@ WIDE = 7.0  # inches: both columns
 _DPI = 300
 _POINTS = 72
 _LEGEND = 7  # points
+_LEGEND_ROWS = 3  # with more the figure grows, so that the axes keep their room
 _SMALL = 5.5  # points: notes and stamp
 
 _RC: dict[Any, Any] = {
@@ -89,15 +90,52 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float = COLUMN, height: float = 2.9) -> Figure:
-    """Return an empty figure of `width` by `height` inches, drawn without any display."""
+def new_figure(width: float = COLUMN, height: float = 2.6) -> Figure:
+    """Return an empty figure of `width` by `height` inches, its footer not counted."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
+def panels(count: int, height: float, most: int = 3) -> tuple[Figure, list[Axes]]:
+    """Return a figure of `count` panels, each `height` inches high, and their axes.
+
+    One panel is a column wide; more stand side by side over both columns, up to `most` a row.
+    """
+    columns = min(count, most)
+    rows = -(-count // columns)
+    figure = new_figure(COLUMN if count == 1 else WIDE, 0.45 + rows * height)
+    grid = figure.add_gridspec(rows, columns)
+    return figure, [figure.add_subplot(grid[divmod(n, columns)]) for n in range(count)]
+
+
+def nothing(title: str, text: str = "no run yet") -> Figure:
+    """Return a figure that only says that there is nothing to show."""
+    figure = new_figure(COLUMN, 1.0)
+    axes = figure.add_subplot()
+    axes.set_axis_off()
+    figure.suptitle(title)
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
+    return figure
+
+
+def shorten(label: str, characters: int) -> str:
+    """Return `label` on one line of at most so many characters.
+
+    What must go is cut out of the middle: labels of a grid often differ in their ends.
+    """
+    label = " ".join(label.split())
+    if len(label) <= characters:
+        return label
+    end = (characters - 1) // 2
+    return f"{label[: characters - 1 - end].rstrip()}\u2026{label[-end:].lstrip()}"
+
+
 def add_footer(figure: Figure, notes: list[str], stamp: str) -> None:
-    """Write `notes` and, last and lighter, `stamp` below the axes, wrapped to the width."""
+    """Write `notes` and, last and lighter, `stamp` below the axes, wrapped to the width.
+
+    The figure grows by what they need, so that axes are as large with many notes as with none.
+    """
     width, height = figure.get_size_inches()
     characters = int(width * _POINTS / (_SMALL * 0.56))
     lines = [
@@ -106,7 +144,10 @@ def add_footer(figure: Figure, notes: list[str], stamp: str) -> None:
         for text in texts
         for line in textwrap.wrap(text, characters)
     ]
-    step = _SMALL * 1.3 / _POINTS / height
+    line_height = _SMALL * 1.3 / _POINTS  # inches
+    height += (len(lines) + 0.6) * line_height
+    figure.set_size_inches(width, height)
+    step = line_height / height
     for i, (line, color) in enumerate(lines):
         y = (len(lines) - i - 0.6) * step
         figure.text(0.01, y, line, fontsize=_SMALL, color=color, va="bottom")
@@ -120,13 +161,20 @@ def add_legend(axes: Axes) -> None:
     """Put the legend above the axes, where it hides no data, in as many columns as fit."""
     handles, labels = axes.get_legend_handles_labels()
     width = axes.figure.bbox.width / axes.figure.dpi * _POINTS
+    labels = [shorten(label, int(width / _LEGEND / 0.6) - 7) for label in labels]
     entry = _LEGEND * (6 + 0.56 * max(len(label) for label in labels))
+    columns = max(1, min(len(labels), int(width / entry)))
+    more = -(-len(labels) // columns) - _LEGEND_ROWS
+    figure = axes.get_figure(root=True)
+    if more > 0 and figure is not None:
+        _, high = figure.get_size_inches()
+        figure.set_figheight(high + more * 1.5 * _LEGEND / _POINTS)
     axes.legend(
         handles,
         labels,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
-        ncols=max(1, min(len(labels), int(width / entry))),
+        ncols=columns,
         handlelength=3.2,
         columnspacing=1.2,
     )

@@ -14,6 +14,7 @@ from typing import Any
 from minbert.common.errors import UserError, nearest
 from minbert.grid.config import validated
 from minbert.grid.expand import expansions, with_setting
+from minbert.grid.figure_reads import READS
 from minbert.grid.schema import CHOICE, STRUCTURE, Figure, GridFile, Looks, unknown_keys
 from minbert.grid.spec import StageSpec
 from minbert.grid.yaml_loader import load_yaml, merge
@@ -170,7 +171,7 @@ def _flatten_all(grid: RawGrid, bodies: Mapping[str, _Body]) -> None:
                     f"{grid.path}: figure '{name}': unknown variant '{variant}'."
                     f"{nearest(variant, grid.variants)}"
                 )
-            if grid.variants[variant].looks.best_of:
+            if grid.variants[variant].looks.best_of and READS[figure.kind].runs:
                 raise UserError(
                     f"{grid.path}: figure '{name}': variant '{variant}' is the best of others and "
                     "trains nothing that could be shown; name one of those"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from minbert.grid.figures import paper_figure
 from minbert.grid.node import Need, Node
-from minbert.grid.parts import part_module
 from minbert.grid.resolve import Grid
-from minbert.grid.schema import Figure
 from minbert.grid.tables import table_spec
 from minbert.grid.tasks import task_facts
 
@@ -56,8 +55,9 @@ def paper_outputs(plan: Plan, grid: Grid) -> Outputs:
         {"scores": Need(scores, "scores.parquet")},
     )
     plan.collect(table)
-    figures = {name: _figure(plan, grid, name, spec) for name, spec in grid.figures.items()}
-    return Outputs(scores, table, figures)
+    made = Outputs(scores, table, {})
+    figures = {n: paper_figure(plan, grid, made, n, spec) for n, spec in grid.figures.items()}
+    return replace(made, figures=figures)
 
 
 def index_node(plan: Plan) -> Node:
@@ -67,29 +67,6 @@ def index_node(plan: Plan) -> Node:
     }
     rows = [asdict(row) for row in plan.published]
     return Node("index", {"published": rows}, ("minbert.evaluate.index",), needs)
-
-
-def _figure(plan: Plan, grid: Grid, name: str, spec: Figure) -> Node:
-    needs = {}
-    for variant in spec.variants:
-        ref = grid.variants[variant].stages[-1].ref
-        for seed in plan.config.seeds:
-            needs[f"{variant}.{seed}"] = Need(plan.train(ref), "history.parquet", seed)
-    shown = {
-        "kind": spec.kind,
-        "paper": grid.paper,
-        "name": name,
-        "backbone": plan.config.backbone,
-        "data": plan.config.data,
-        "seeds": len(plan.config.seeds),
-        "draw": {
-            "title": spec.title,
-            "caption": spec.caption,
-            "variants": {v: grid.variants[v].label or v for v in spec.variants},
-            **spec.options,
-        },
-    }
-    return plan.collect(Node("figure", shown, (part_module("figure", spec.kind),), needs))
 
 
 def facts(tasks: Iterable[str]) -> dict[str, Any]:

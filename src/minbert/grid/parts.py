@@ -52,7 +52,17 @@ PARTS: dict[str, dict[str, str]] = {
         "adapters": "minbert.train.adapters:AdapterTuned",
         "fusion": "minbert.train.fusion:FusionTuned",
     },
-    "figure": {"loss-curves": "minbert.figures.loss_curves:draw"},
+    "figure": {
+        "loss-curves": "minbert.figures.loss_curves:draw",
+        "ranking": "minbert.figures.ranking:draw",
+        "published-reproduced": "minbert.figures.published:draw",
+        "dev-test": "minbert.figures.dev_test:draw",
+        "confusion-matrix": "minbert.figures.confusion:draw",
+        "calibration": "minbert.figures.calibration:draw",
+        "sts-scatter": "minbert.figures.sts_scatter:draw",
+        "worst-examples": "minbert.figures.worst:draw",
+        "leakage": "minbert.figures.leakage:draw",
+    },
 }
 
 

@@ -12,15 +12,17 @@ from typing import Any
 
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
-from minbert.grid.architecture import BERT_BASE, Architecture
+from minbert.grid.architecture import BERT_BASE
 from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
+from minbert.grid.figures import all_figures
 from minbert.grid.links import Stage, StageRef, Variant
 from minbert.grid.node import Need, Node, canonical, description_path, digest
 from minbert.grid.outputs import facts, index_node, paper_outputs
-from minbert.grid.parameters import count
+from minbert.grid.parameters import Counts, count
 from minbert.grid.published import Published, read_published
 from minbert.grid.resolve import Grid, resolve
+from minbert.grid.schema import ALL
 from minbert.grid.sources import Sources
 from minbert.grid.tasks import TASKS
 
@@ -51,6 +53,7 @@ class Plan:
             self.owners.setdefault(self.collect(self.train(ref)).key, ref)
         self.outputs = {grid.paper: paper_outputs(self, grid) for grid in self.grids}
         self.index = self.collect(index_node(self))
+        self.all_figures = all_figures(self, self.outputs)
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
@@ -92,13 +95,22 @@ class Plan:
             for ending in ("csv", "md", "tex"):
                 source = made.table.folder(self.root) / f"table.{ending}"
                 found[f"tables/{paper}.{ending}"] = source
-            for name, figure in made.figures.items():
-                for ending in ("pdf", "png"):
-                    source = figure.folder(self.root) / f"figure.{ending}"
-                    found[f"figures/{paper}/{name}.{ending}"] = source
+        for name, figure in self.figures.items():
+            for ending in ("pdf", "png"):
+                found[f"{name}.{ending}"] = figure.folder(self.root) / f"figure.{ending}"
         for name in self.index.outputs:
             found[f"tables/{name}"] = self.index.folder(self.root) / name
         return found
+
+    @property
+    def figures(self) -> dict[str, Node]:
+        """The node of each figure by the name that it is published under, without its ending."""
+        folders = {paper: made.figures for paper, made in self.outputs.items()}
+        return {
+            f"figures/{folder}/{name}": node
+            for folder, figures in {**folders, ALL: self.all_figures}.items()
+            for name, node in figures.items()
+        }
 
     @cached_property
     def scores(self) -> list[Path]:
@@ -139,6 +151,7 @@ class Plan:
                 for paper, made in self.outputs.items()
             },
             "index": self.index.key,
+            "figures": {name: node.key for name, node in self.figures.items()},
         }
         if not self.listing.exists():
             write_json(self.listing, listed)
@@ -168,18 +181,20 @@ class Plan:
         `base_shapes` counts at BERT-base, whatever the backbone. None: shapes not known yet, a
         head whose parameters cannot be counted, or a variant that is the best of others.
         """
-        shapes = BERT_BASE if base_shapes else self.sources.architecture
-        if shapes is None:
-            return None
         stages = {id(stage): stage for stage in self.scored(variant).values()}
-        found = [self._count(stage, shapes) for stage in stages.values()]
+        counted = [self.counts(stage, base_shapes) for stage in stages.values()]
+        found = [counts and counts["total"] for counts in counted]
         known = [number for number in found if number is not None]
         return sum(known) if known and len(known) == len(found) else None
 
-    def _count(self, stage: Stage, shapes: Architecture) -> int | None:
+    def counts(self, stage: Stage, base_shapes: bool = False) -> Counts | None:
+        """Return the parameters of a stage's model by part; None: shapes not known yet."""
+        shapes = BERT_BASE if base_shapes else self.sources.architecture
+        if shapes is None:
+            return None
         adapters = [self.stages[ref].spec.adapter for ref in stage.fused]
         widths = tuple(adapter.width for adapter in adapters if adapter)
-        return count(stage.spec, shapes, fused_widths=widths)["total"]
+        return count(stage.spec, shapes, fused_widths=widths)
 
     def scored(self, variant: Variant) -> dict[str, Stage]:
         """Return, for each task of a variant, the last of its stages that has the task."""

@@ -1,6 +1,6 @@
-"""The shape of a grid file, and JSON schemas for editors: of grid files and of config.yaml.
+"""The shape of a grid file, and JSON schemas for editors: of it, config.yaml and figures.yaml.
 
-`python -m minbert.grid.schema` writes both into `workflow/`.
+`python -m minbert.grid.schema` writes them into `workflow/`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ STRUCTURE = ("extends", "expand", "stages", "train", "also_score")
 CHOICE = ("train", "also_score")
 """Those of them that a stage can have too: which of its tasks it trains, and which it carries."""
 
-FILES = {"config": "config.schema.json", "grid": "grids/grid.schema.json"}
+ALL = "all"
+"""The folder of the figures over all papers; so no paper is called that."""
+
+FILES = {
+    "config": "config.schema.json",
+    "grid": "grids/grid.schema.json",
+    "figures": "figures.schema.json",
+}
 """Where each schema is kept, under `workflow/`."""
 
 
@@ -46,11 +53,10 @@ class Looks(Spec):
     best_by: Literal["overall", "task"] = "overall"
 
 
-class Figure(Spec):
-    """A figure: a part of kind `figure`, and what it draws."""
+class Drawing(Spec):
+    """A figure: a part of kind `figure`, and how it looks."""
 
     kind: str
-    variants: Annotated[tuple[str, ...], Field(min_length=1)]
     title: str
     caption: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
@@ -63,6 +69,18 @@ class Figure(Spec):
         except UserError as error:
             raise ValueError(str(error)) from None
         return name
+
+
+class Figure(Drawing):
+    """A paper's figure; without `variants` it shows all of the paper that it can."""
+
+    variants: tuple[str, ...] = ()
+
+
+class FiguresFile(Spec):
+    """workflow/figures.yaml: the figures over all papers, published under `figures/all`."""
+
+    figures: dict[str, Drawing] = Field(default_factory=dict)
 
 
 class GridFile(Spec):
@@ -80,6 +98,13 @@ class GridFile(Spec):
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: dict[str, Figure] = Field(default_factory=dict)
     parameter_ratios: tuple[tuple[str, str], ...] = ()
+
+    @field_validator("paper")
+    @classmethod
+    def _own_folder(cls, name: str) -> str:
+        if name == ALL:
+            raise ValueError(f"no paper is called '{ALL}': figures over all papers lie there")
+        return name
 
 
 def unknown_keys(values: Any, annotation: Any, path: str = "") -> Iterator[str]:
@@ -101,7 +126,7 @@ def unknown_keys(values: Any, annotation: Any, path: str = "") -> Iterator[str]:
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON schemas (draft 2020-12) of config.yaml and of grid files."""
+    """Return the JSON schemas (draft 2020-12) of config.yaml, grid files and figures.yaml."""
     stage, parts = _partial_stage()
     tunable = {name: value for name, value in stage.items() if name not in ("start", "fuse")}
     config = Config.model_json_schema()
@@ -113,7 +138,9 @@ def schemas() -> dict[str, dict[str, Any]]:
     text = {"type": "string"}
     names = {"anyOf": [text, {"type": "array", "items": text}]}
     stage |= dict.fromkeys(CHOICE, names)
-    grid["$defs"]["Figure"]["properties"]["kind"]["enum"] = sorted(PARTS["figure"])
+    figures = FiguresFile.model_json_schema()
+    for figure in (grid["$defs"]["Figure"], figures["$defs"]["Drawing"]):
+        figure["properties"]["kind"]["enum"] = sorted(PARTS["figure"])
     grid["$defs"] |= parts
     grid["$defs"]["Stage"] = {**_closed({"name": text, **stage}), "required": ["name"]}
     grid["$defs"]["Variant"] = _closed(
@@ -128,7 +155,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     for key in ("templates", "variants"):
         grid["properties"][key]["additionalProperties"] = {"$ref": "#/$defs/Variant"}
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return {"config": draft | config, "grid": draft | grid}
+    return {"config": draft | config, "grid": draft | grid, "figures": draft | figures}
 
 
 _PARTS_IN = {
@@ -172,7 +199,7 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write both schemas under `folder`, the repository's `workflow/`."""
+    """Write the schemas under `folder`, the repository's `workflow/`."""
     for name, schema in schemas().items():
         write_json(folder / FILES[name], schema)
 

@@ -1,0 +1,283 @@
+"""Result files as training and scoring leave them, made up; and a check of a figure's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib.backend_bases import RendererBase
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from minbert.common.files import write_json
+from minbert.data.examples import Example, write_examples
+from minbert.evaluate.metrics import task_metrics
+from minbert.evaluate.score import SCHEMA as SCORES
+from minbert.figures import style
+from minbert.figures.inputs import Inputs
+from minbert.grid.tasks import TASKS
+from minbert.scoring import overall
+
+OVERALL = ("sst", "para", "sts")
+SIZES = {"sst": 110, "para": 200, "sts": 86, "cfimdb": 24, "lmrd": 24}
+STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  seeds 5"
+HISTORY = [("step", pa.int64()), ("epoch", pa.int32()), ("split", pa.string())]
+HISTORY += [("task", pa.string()), ("metric", pa.string()), ("value", pa.float64())]
+HISTORY += [("time", pa.float64())]
+PREDICTIONS = [("id", pa.string()), ("task", pa.string()), ("split", pa.string())]
+PREDICTIONS += [("prediction", pa.float64()), ("scores", pa.list_(pa.float32()))]
+PREDICTIONS += [("label", pa.float64())]
+
+
+def many(count: int) -> dict[str, str]:
+    """Return {name: label} of `count` variants, some of them with long labels."""
+    long = "RSS + MP + GS + CNN + Res + MLP[2], cosine annealing, weight decay 1e-3"
+    return {f"v{n}": long if n % 7 == 3 else f"variant {n}" for n in range(count)}
+
+
+def labels_of(task: str, split: str, count: int) -> np.ndarray:
+    """Return the true labels [count] of a task's split; the same ones for every run."""
+    draw = np.random.default_rng([list(TASKS).index(task), ("train", "dev", "test").index(split)])
+    known = TASKS[task]
+    values = draw.uniform(known.low, known.high, count)
+    return np.round(values, 1) if known.kind == "regression" else np.round(values)
+
+
+def predicted(task: str, label: np.ndarray, quality: float, seed: int) -> tuple[Any, Any]:
+    """Return predictions [n] and scores [n, outputs] that are right as often as `quality`."""
+    draw = np.random.default_rng([seed, int(1000 * quality)])
+    known = TASKS[task]
+    if known.kind == "regression":
+        noise = draw.normal(0, 3 * (1 - quality), len(label))
+        values = np.clip(label + noise, known.low, known.high)
+        return values, values[:, None]
+    logits = draw.normal(0, 1, (len(label), max(2, known.classes)))
+    logits[np.arange(len(label)), label.astype(int)] += 4 * quality - 1
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    if known.kind == "binary":
+        return (shares[:, 1] > 0.5).astype(float), shares[:, 1:]
+    return shares.argmax(1).astype(float), shares
+
+
+def write_predictions(
+    path: Path, tasks: Iterable[str], quality: float, seed: int, sizes: Mapping[str, int] = SIZES
+) -> Path:
+    """Write predictions of dev, and of test with no labels, as a run of this quality has them."""
+    rows: list[dict[str, Any]] = []
+    for task in tasks:
+        for split in ("dev", "test"):
+            label = labels_of(task, split, sizes[task])
+            values, scores = predicted(task, label, quality, seed)
+            for n, (value, of_classes) in enumerate(zip(values, scores, strict=True)):
+                about = {"id": f"{task}-{split}-{n}", "task": task, "split": split}
+                given = float(label[n]) if split == "dev" else None
+                rows.append({**about, "prediction": value, "scores": of_classes, "label": given})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema(PREDICTIONS)), path)
+    return path
+
+
+def write_history(
+    path: Path,
+    tasks: Sequence[str] = OVERALL,
+    quality: float = 0.5,
+    seed: int = 0,
+    epochs: int = 10,
+    steps: int = 60,
+) -> Path:
+    """Write a history of `epochs` with losses, dev scores and cosines between gradients."""
+    draw = np.random.default_rng([seed, int(1000 * quality)])
+    rows: list[tuple[int, int, str, str, str, float]] = []
+    for step in range(1, epochs * steps + 1):
+        epoch = (step - 1) // steps + 1
+        level = (1.5 - quality) * np.exp(-step / (3 * steps)) + 0.2
+        losses = {task: level * draw.lognormal(0, 0.2) for task in tasks}
+        for task, loss in {**losses, "overall": sum(losses.values())}.items():
+            rows.append((step, epoch, "train", task, "loss", loss))
+        if step % 10 == 0:
+            for a, b in combinations(tasks, 2):
+                cosine = float(draw.normal(0.05, 0.1))
+                rows.append((step, epoch, "train", f"{a}-{b}", "gradient_cosine", cosine))
+        if step % steps == 0:
+            scores = {t: quality * (1 - np.exp(-epoch / 2)) + draw.normal(0, 0.01) for t in tasks}
+            for task, score in scores.items():
+                rows.append((step, epoch, "dev", task, TASKS[task].metric, score))
+                rows.append((step, epoch, "dev", task, "loss", 1.5 - score))
+            if set(OVERALL) <= set(tasks):
+                for rule in ("normalised", "plain"):
+                    rows.append((step, epoch, "dev", "overall", rule, overall(scores, rule) or 0))
+    lines = [
+        dict(zip(("step", "epoch", "split", "task", "metric", "value"), row, strict=True))
+        | {"time": 1e9 + row[0]}
+        for row in rows
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(lines, schema=pa.schema(HISTORY)), path)
+    return path
+
+
+def write_run(path: Path, epochs: int = 10, seed: int = 0) -> Path:
+    """Write the record of a run."""
+    outcome = {"best_epoch": epochs - 1, "best_score": 0.7, "last_score": 0.69, "seconds": 60.0}
+    write_json(path, {"seed": seed, "parameters": 109_000_000, "outcome": outcome})
+    return path
+
+
+def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path:
+    """Write an example table; the first three dev texts stand in train too."""
+    examples = []
+    for split in ("train", "dev", "test"):
+        label = labels_of(task, split, sizes[task])
+        for n in range(sizes[task]):
+            text = f"{'train' if split == 'dev' and n < 3 else split} sentence number {n} of {task}"
+            text += " which goes on for a while" * (n % 5)
+            second = f"another {text}" if TASKS[task].pair else None
+            examples.append(Example(f"{task}-{split}-{n}", split, text, second, float(label[n])))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_examples(task, examples, path)
+    return path
+
+
+def write_scores(
+    path: Path,
+    paper: str,
+    qualities: Mapping[str, float],
+    seeds: Sequence[int],
+    tasks: Sequence[str] = OVERALL,
+    tested: Iterable[str] = (),
+) -> Path:
+    """Write the score table of a paper whose variants have these qualities."""
+    rows: list[dict[str, Any]] = []
+    for variant, quality in qualities.items():
+        for seed in seeds:
+            for split in ("dev", "test") if variant in set(tested) else ("dev",):
+                main: dict[str, float] = {}
+                about = {"paper": paper, "variant": variant, "seed": seed, "split": split}
+                for task in tasks:
+                    label = labels_of(task, split, SIZES[task])
+                    metrics = task_metrics(task, predicted(task, label, quality, seed)[0], label)
+                    main[task] = metrics[TASKS[task].metric]
+                    for metric, value in metrics.items():
+                        rows.append(about | {"task": task, "metric": metric, "value": value})
+                for rule in ("normalised", "plain"):
+                    if (mean := overall(main, rule)) is not None:
+                        rows.append(about | {"task": "overall", "metric": rule, "value": mean})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist([row | {"key": "0" * 16} for row in rows], schema=SCORES)
+    pq.write_table(table, path)
+    return path
+
+
+def qualities(variants: Iterable[str]) -> dict[str, float]:
+    """Return a quality for each variant, in no order."""
+    names = list(variants)
+    return {name: round(0.35 + 0.5 * ((n * 7) % 11) / 11, 3) for n, name in enumerate(names)}
+
+
+def make_inputs(
+    folder: Path,
+    variants: Iterable[str],
+    seeds: Sequence[int] = (0,),
+    tasks: Sequence[str] = OVERALL,
+    absent: Iterable[str] = (),
+    failed: Iterable[str] = (),
+    paper: str = "hybrid-bert",
+    facts: Mapping[str, Any] | None = None,
+    epochs: int = 10,
+) -> Inputs:
+    """Return inputs of every sort, with their files in `folder`.
+
+    Each variant has one stage, `main`. The files of those `absent` or `failed` are named but not
+    there; `seeds` are the same for all.
+    """
+    names = list(variants)
+    found = qualities(names)
+    gone = {*absent, *failed}
+    histories: dict[str, dict[int, Path]] = {}
+    runs: dict[str, dict[int, Path]] = {}
+    predictions: dict[str, dict[int, Path]] = {}
+    for name in names:
+        for seed in seeds:
+            at = folder / name / f"seed{seed}"
+            history, run, prediction = (
+                at / file for file in ("history.parquet", "run.json", "predictions.parquet")
+            )
+            histories.setdefault(name, {})[seed] = history
+            runs.setdefault(name, {})[seed] = run
+            predictions.setdefault(name, {})[seed] = prediction
+            if name not in gone:
+                write_history(history, tasks, found[name], seed, epochs)
+                write_run(run, epochs, seed)
+                write_predictions(prediction, tasks, found[name], seed)
+    there = {name: quality for name, quality in found.items() if name not in gone}
+    return Inputs(
+        histories=histories,
+        stage_histories={name: {"main": of} for name, of in histories.items()},
+        runs={name: {"main": of} for name, of in runs.items()},
+        predictions={name: dict.fromkeys(tasks, of) for name, of in predictions.items()},
+        scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
+        examples={task: write_texts(folder / task / "examples.parquet", task) for task in tasks},
+        facts=facts or {"rules": {paper: "normalised"}},
+        failed=frozenset(failed),
+    )
+
+
+@contextmanager
+def _drawn() -> Iterator[list[Text]]:
+    """Yield the list of texts that are really drawn in the block."""
+    drawn: list[Text] = []
+    before = Text.draw
+
+    def draw(self: Text, renderer: RendererBase) -> None:
+        if self.get_visible() and self.get_text().strip():
+            drawn.append(self)
+        before(self, renderer)
+
+    Text.draw = draw  # type: ignore[method-assign]
+    try:
+        yield drawn
+    finally:
+        Text.draw = before  # type: ignore[method-assign]
+
+
+def finish(figure: Figure, notes: list[str], stamp: str = STAMP) -> list[Text]:
+    """Lay a figure out as `style.save` does; return the texts that are drawn."""
+    style.add_footer(figure, notes, stamp)
+    with _drawn() as texts:
+        figure.canvas.draw()  # the Agg renderer, whose extents are those of the PNG
+    return list(dict.fromkeys(texts))
+
+
+def text_faults(figure: Figure, notes: list[str], stamp: str = STAMP) -> list[str]:
+    """Return what is wrong with a figure's texts: those that overlap, or leave the canvas.
+
+    Call it inside `style.style()`. A quarter of a line's height may overlap: a box holds room
+    above and below its letters.
+    """
+    boxes = [(text, _box(text)) for text in finish(figure, notes, stamp)]
+    width, height = figure.bbox.width, figure.bbox.height
+    faults = [
+        f"{text.get_text()!r} leaves the canvas: {box.extents.round(1)} of {width} x {height}"
+        for text, box in boxes
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > width + 1 or box.y1 > height + 1
+    ]
+    for (one, a), (other, b) in combinations(boxes, 2):
+        if a.overlaps(b):
+            faults.append(f"{one.get_text()!r} overlaps {other.get_text()!r}")
+    return faults
+
+
+def _box(text: Text) -> Bbox:
+    box = text.get_window_extent()
+    slack = 0.25 * text.get_fontsize() * text.figure.dpi / 72  # type: ignore[union-attr]
+    wide, high = min(slack, box.width / 3), min(slack, box.height / 3)
+    return Bbox.from_extents(
+        box.x0 + wide / 2, box.y0 + high / 2, box.x1 - wide / 2, box.y1 - high / 2
+    )

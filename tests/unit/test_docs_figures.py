@@ -1,0 +1,29 @@
+"""docs/figures.md lists every figure of the grids, and none that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from minbert.grid.config import load_config
+from minbert.grid.figure_reads import READS
+from minbert.grid.figures import FIGURES
+from minbert.grid.resolve import resolve
+from minbert.grid.yaml_loader import load_yaml
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+
+
+def test_every_figure_and_kind_is_listed() -> None:
+    grids = resolve(load_config(ROOT / "config.yaml"), ROOT)
+    papers = {grid.paper for grid in grids}
+    planned = {f"figures/{grid.paper}/{name}" for grid in grids for name in grid.figures}
+    planned |= {f"figures/all/{name}" for name in load_yaml(ROOT / FIGURES)["figures"]}
+    named = set(re.findall(r"`((?:figures/[\w-]+|tables)/[\w-]+)`", TEXT))
+    listed = {name for name in named if name.startswith("figures/")}
+    of_all = {name for name in listed if "/PAPER/" in name}
+    listed = listed - of_all | {name.replace("PAPER", p) for name in of_all for p in papers}
+    assert listed == planned
+    assert {name.removeprefix("tables/") for name in named - listed - of_all} == papers
+    assert set(READS) - set(re.findall(r"`([\w-]+)`", TEXT)) <= {"loss-curves"}

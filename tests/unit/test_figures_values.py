@@ -1,0 +1,252 @@
+"""What the figures of all papers show: their numbers, order and words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from figure_files import PREDICTIONS, STAMP
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from scipy.stats import binomtest
+
+from minbert.common.errors import UserError
+from minbert.data.examples import Example, write_examples
+from minbert.evaluate.score import SCHEMA
+from minbert.figures import (
+    calibration,
+    confusion,
+    dev_test,
+    leakage,
+    published,
+    ranking,
+    sts_scatter,
+    worst,
+)
+from minbert.figures.calibration import binned, calibration_error, wilson
+from minbert.figures.inputs import Inputs
+from minbert.figures.predicted import read_predicted
+
+
+def predictions(
+    path: Path, task: str, rows: list[tuple[float, float, list[float]]], names: str = "abcdefgh"
+) -> Path:
+    """Write dev rows of (label, prediction, scores), last first: order must not matter."""
+    lines = [
+        {"id": name, "task": task, "split": "dev"}
+        | {"label": label, "prediction": prediction, "scores": scores}
+        for name, (label, prediction, scores) in zip(names, rows, strict=False)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(lines[::-1], schema=pa.schema(PREDICTIONS)), path)
+    return path
+
+
+def spec(module: Any, variants: str = "", **more: Any) -> Any:
+    names = {name: f"label of {name}" for name in variants.split()}
+    return module.Spec(title="T", variants=names, stamp=STAMP, **more)
+
+
+def scores(path: Path, paper: str, rows: list[tuple[str, int, str, str, str, float]]) -> Path:
+    """Write a score table of (variant, seed, split, task, metric, value)."""
+    names = ("variant", "seed", "split", "task", "metric", "value")
+    lines = [{**dict(zip(names, row, strict=True)), "paper": paper, "key": ""} for row in rows]
+    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
+    return path
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def points(figure: Figure) -> list[tuple[float, float]]:
+    """Return the means that error bars are drawn around, panel by panel."""
+    return [
+        (float(x), float(y))
+        for axes in figure.axes
+        for container in axes.containers
+        if isinstance(container, ErrorbarContainer)
+        for x, y in zip(*container.lines[0].get_data(), strict=True)
+    ]
+
+
+def classes(*pairs: tuple[int, int]) -> list[tuple[float, float, list[float]]]:
+    """Return SST rows of (label, prediction), with half of the probability on the prediction."""
+    return [(true, said, [0.5 if n == said else 0.125 for n in range(5)]) for true, said in pairs]
+
+
+def test_confusion_counts_are_rows_of_shares(tmp_path: Path) -> None:
+    first = predictions(tmp_path / "0", "sst", classes((0, 0), (0, 1), (0, 0), (4, 3)))
+    second = predictions(tmp_path / "1", "sst", classes((0, 0), (0, 0), (0, 0), (4, 4)))
+    one = read_predicted({0: first, 1: second}, "sst")
+    assert one is not None and one.ids == list("abcd")
+    counts = confusion.confusion(one)
+    expected = np.zeros((5, 5))
+    expected[0, :2], expected[4, 3:] = (2.5, 0.5), (0.5, 0.5)
+    np.testing.assert_array_equal(counts, expected)
+    inputs = Inputs(predictions={"v": {"sst": {0: first, 1: second}}})
+    figure, notes = confusion.plot(spec(confusion, "v"), inputs)
+    said = texts(figure)
+    assert "0.83" in said and "2.5" in said and said.count("0.50") == 2
+    assert "label of v\naccuracy 0.750 [-2.427, 3.927]" in said
+    assert notes[0].startswith("n = 4 dev examples, mean of 2 seeds.")
+
+
+def test_calibration_golden() -> None:
+    score = np.array([0.05, 0.15, 0.95, 1.0, 0.45])
+    label = np.array([0.0, 1, 1, 0, 1])
+    found = binned(score, label, 2)
+    np.testing.assert_allclose(found.examples, [3, 2])
+    np.testing.assert_allclose(found.score, [0.65 / 3, 0.975])
+    np.testing.assert_allclose(found.share, [2 / 3, 0.5])
+    error = (3 * (2 / 3 - 0.65 / 3) + 2 * 0.475) / 5
+    assert calibration_error(found) == pytest.approx(error)
+    empty = binned(score, label, 10)
+    assert np.isnan(empty.share[5]) and np.isfinite(calibration_error(empty))
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 7), (3, 7), (7, 7), (120, 400)])
+def test_wilson_is_scipys(hits: int, count: int) -> None:
+    low, high = wilson(np.array([hits / count]), np.array([float(count)]))
+    known = binomtest(hits, count).proportion_ci(method="wilson")
+    assert (low[0], high[0]) == pytest.approx((known.low, known.high), abs=1e-6)
+
+
+def test_reliability_points(tmp_path: Path) -> None:
+    rows = [(0, 0, [0.1]), (1, 0, [0.2]), (1, 1, [0.9]), (1, 1, [0.8])]
+    made = predictions(tmp_path / "0", "para", [(float(a), float(b), c) for a, b, c in rows])
+    inputs = Inputs(predictions={"v": {"para": {0: made}}})
+    figure, notes = calibration.plot(spec(calibration, "v", bins=2), inputs)
+    np.testing.assert_allclose(points(figure), [(0.15, 0.5), (0.85, 1.0)], atol=1e-6)
+    assert "label of v\nECE 0.250" in texts(figure)
+    assert "4 dev pairs in 2 bins" in notes[0] and "Wilson" in notes[1]
+
+
+def test_scatter_shows_mean_predictions_and_the_seeds_own_r(tmp_path: Path) -> None:
+    labels = (0.0, 2.5, 5.0)
+    of_seeds = {}
+    for seed, values in enumerate([(1.0, 2.0, 3.0), (3.0, 2.0, 5.0)]):
+        rows = [(label, value, [value]) for label, value in zip(labels, values, strict=True)]
+        of_seeds[seed] = predictions(tmp_path / str(seed), "sts", rows)
+    inputs = Inputs(predictions={"v": {"sts": of_seeds}})
+    figure, _ = sts_scatter.plot(spec(sts_scatter, "v"), inputs)
+    drawn = figure.axes[0].lines[1]
+    np.testing.assert_allclose(drawn.get_xydata(), [(0, 2), (2.5, 2), (5, 4)])
+    r = np.corrcoef(labels, (3.0, 2.0, 5.0))[0, 1]
+    assert any(text.startswith(f"label of v\nr {(1 + r) / 2:.3f} [") for text in texts(figure))
+
+
+def test_seeds_of_other_examples_are_refused(tmp_path: Path) -> None:
+    first = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1)))
+    other = predictions(tmp_path / "1", "sst", classes((0, 0), (1, 1)), names="ax")
+    with pytest.raises(UserError, match=r"1: its dev examples of 'sst' are not those of .*0;"):
+        read_predicted({0: first, 1: other}, "sst")
+    inputs = Inputs(predictions={"v": {"sst": {0: first}}, "w": {"sst": {0: other}}})
+    with pytest.raises(UserError, match="variants v, w predict different dev examples of 'sst'"):
+        confusion.plot(spec(confusion, "v w"), inputs)
+    with pytest.raises(UserError, match="no labelled dev examples of task 'para'"):
+        read_predicted({0: first}, "para")
+    assert read_predicted({0: tmp_path / "none"}, "sst") is None
+
+
+def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
+    rows = [
+        *(("low", seed, "dev", "overall", "plain", 0.4 + seed / 100) for seed in (0, 1)),
+        *(("low", seed, "dev", "overall", "normalised", 0.9) for seed in (0, 1)),
+        *(("high", seed, "dev", "overall", "plain", 0.5) for seed in (0, 1)),
+        *(("high", seed, "test", "overall", "plain", 0.1) for seed in (0, 1)),
+        *(("sts-only", seed, "dev", "sts", "pearson", 0.99) for seed in (0, 1)),
+        *(("sst-only", 0, "dev", "sst", metric, 0.3) for metric in ("accuracy", "macro_f1")),
+    ]
+    path = scores(tmp_path / "s", "p", rows)
+    inputs = Inputs(scores={"p": path}, facts={"rules": {"p": "plain"}})
+    figure, notes = ranking.plot(spec(ranking, "low sst-only sts-only high gone"), inputs)
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert names == [f"label of {n}" for n in ("high", "low", "sts-only", "sst-only")]
+    overall, sst, sts = points(figure)[:2], points(figure)[2:3], points(figure)[3:]
+    np.testing.assert_allclose(overall, [(0.5, 0), (0.405, 1)])
+    assert (sst, sts) == ([(0.3, 3)], [(0.99, 2)])
+    assert notes[-1] == "Not run: label of sst-only (seed 1), label of gone."
+    assert notes[0] == "Overall: plain mean of SST, paraphrase and STS, on dev."
+    test, _ = ranking.plot(spec(ranking, "high low", split="test"), inputs)
+    assert points(test) == [(0.1, 0)]
+
+
+def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
+    rows = [
+        ("v", 0, "dev", "sst", "accuracy", 0.5),
+        ("v", 1, "dev", "sst", "accuracy", 0.6),
+        ("v", 0, "test", "sst", "accuracy", 0.9),
+        ("v", 0, "dev", "cfimdb", "accuracy", 0.8),
+        ("v", 0, "dev", "overall", "plain", 0.7),
+        ("v", 0, "dev", "overall", "normalised", 0.1),
+    ]
+    figures = {"sst": 0.52, "para": 0.9, "sts": None, "other": 0.97, "overall": 0.75}
+    row = {"paper": "p", "variant": "v", "split": "dev", "other_task": "", "figures": figures}
+    facts = {"rules": {"p": "plain"}, "published": [row, {**row, "variant": "gone"}]}
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", "p", rows)}, facts=facts)
+    figure, notes = published.plot(spec(published), inputs)
+    np.testing.assert_allclose(points(figure), [(0.52, 0.55), (0.97, 0.8), (0.75, 0.7)])
+    assert {"SST accuracy (n = 1)", "Overall score (n = 1)"} <= set(texts(figure))
+    assert notes[0].startswith("3 figures of the papers' tables.")
+    assert notes[-1] == "Rows without our score: p 1."
+
+
+def test_dev_against_test(tmp_path: Path) -> None:
+    rows = [
+        ("v", 0, split, "sst", "accuracy", value) for split, value in (("dev", 0.5), ("test", 0.4))
+    ]
+    rows += [("w", 0, "dev", "sst", "accuracy", 0.9)]
+    inputs = Inputs(
+        scores={"p": scores(tmp_path / "s", "p", rows)}, facts={"rules": {"p": "plain"}}
+    )
+    figure, _ = dev_test.plot(spec(dev_test), inputs)
+    assert points(figure) == [(0.5, 0.4)]
+
+
+def table(path: Path, task: str, rows: list[tuple[str, str, str]]) -> Path:
+    """Write an example table of (id, split, sentence)."""
+    write_examples(task, [Example(i, split, text, None, 1.0) for i, split, text in rows], path)
+    return path
+
+
+def test_leakage_leaves_out_what_stands_in_train(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1), (2, 0), (3, 0)))
+    rows = [("t", "train", "A  text"), ("a", "dev", "a Text"), ("b", "dev", "b"), ("c", "dev", "c")]
+    rows += [("d", "dev", "d"), ("e", "test", "a text")]
+    examples = table(tmp_path / "e", "sst", rows)
+    inputs = Inputs(predictions={"v": {"sst": {0: made}}}, examples={"sst": examples})
+    figure, notes = leakage.plot(spec(leakage, "v"), inputs)
+    values = [x for x, _ in points(figure)]
+    np.testing.assert_allclose(values, [0.5, 1 / 3])
+    assert "SST accuracy\n(1 of 4)" in texts(figure)
+    assert "Test examples that stand in train: SST 1." in notes
+    clean = table(tmp_path / "c", "sst", rows[1:5])
+    figure, notes = leakage.plot(
+        spec(leakage, "v"), Inputs(predictions=inputs.predictions, examples={"sst": clean})
+    )
+    assert "no overlap" in texts(figure) and notes == ["No dev example of SST stands in train."]
+
+
+def test_worst_examples_are_those_of_the_largest_mean_error(tmp_path: Path) -> None:
+    first = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 2), (2, 2), (3, 0)))
+    second = predictions(tmp_path / "1", "sst", classes((0, 0), (1, 1), (2, 2), (3, 0)))
+    rows = [(name, "dev", f"text {name}") for name in "abcd"]
+    rows[3] = ("d", "dev", "an \u202eevil\u202c\tone \x1b[31m \u4e2d $x$ <script>")
+    examples = {"sst": table(tmp_path / "e", "sst", rows)}
+    inputs = Inputs(predictions={"v": {"sst": {0: first, 1: second}}}, examples=examples)
+    figure, notes = worst.plot(spec(worst, "v", count=2), inputs)
+    said = texts(figure)
+    at = said.index("SST: the worst 2 of 4 dev sentences")
+    clean = "an evil one [31m <U+4E2D> $x$ <script>"
+    expected = ["label", "predicted", "error", "3", "0", "0.88", clean, "1", "1", "0.69", "text b"]
+    assert said[at + 1 : at + 12] == expected
+    assert notes[0] == "Mean over 2 runs of label of v."
+    lacking = {"sst": table(tmp_path / "l", "sst", rows[:3])}
+    with pytest.raises(UserError, match="no example 'd', which is among the predictions"):
+        worst.plot(spec(worst, "v"), Inputs(predictions=inputs.predictions, examples=lacking))

@@ -1,0 +1,208 @@
+"""What figures are drawn from: needs and facts of the plan, inputs of the drawing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.common.files import write_text
+from minbert.figures.inputs import Inputs, absent_notes
+from minbert.figures.make import inputs_of
+from minbert.grid import figures
+from minbert.grid.figure_reads import READS, Reads
+from minbert.grid.job import Job
+from minbert.grid.node import Node
+from minbert.grid.parts import PARTS
+from minbert.grid.plan import PUBLISHED, Plan
+
+REPOSITORY = Path(__file__).parents[2]
+GRID = """\
+paper: one
+title: One
+overall: normalised
+templates:
+  common:
+    tasks:
+      "*": {head: {width: 8}}
+      sst: {loss: cross_entropy}
+      sts: {loss: mse, pairing: cross}
+variants:
+  a: {extends: common, label: The first}
+  b.c:
+    extends: common
+    stages:
+      - {name: s1, train: sts}
+      - {name: s2, train: sst}
+  sts-only: {extends: common, train: sts}
+  best: {best_of: [a, sts-only]}
+"""
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Return a folder with a grid of a staged variant, one of STS alone and a best-of."""
+    (tmp_path / PUBLISHED).parent.mkdir()
+    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
+    return tmp_path
+
+
+@pytest.fixture
+def kind(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a kind of figure whose `Reads` tests set by `read`."""
+    monkeypatch.setitem(PARTS["figure"], "probe", "minbert.figures.style:save")
+    return "probe"
+
+
+def read(monkeypatch: pytest.MonkeyPatch, **reads: Any) -> None:
+    """Let kind `probe` read something."""
+    monkeypatch.setitem(READS, "probe", Reads(**reads))
+
+
+def plan(base: Path, figure: str = "{kind: probe, title: T}", over_all: str = "") -> Plan:
+    """Return the plan of the grid with one figure."""
+    write_text(base / "one.yaml", GRID + (f"figures:\n  f: {figure}\n" if figure else ""))
+    write_text(base / "two.yaml", GRID.replace("paper: one", "paper: two"))
+    if over_all:
+        write_text(base / figures.FIGURES, f"figures:\n  over: {over_all}\n")
+    values = {"grids": ["one.yaml", "two.yaml"], "data": "builtin", "backbone": "builtin"}
+    return Plan.load({**values, "seeds": [0, 7], "results": str(base / "results")}, base)
+
+
+def inputs(made: Plan, node: Node) -> Inputs:
+    """Return what the figure's job would be drawn from."""
+    return inputs_of(Job(made.root, node.describe(), None, 1), {})
+
+
+def figure(made: Plan) -> Node:
+    """Return the node of the paper's figure."""
+    return made.outputs["one"].figures["f"]
+
+
+def test_every_kind_says_what_it_reads() -> None:
+    assert set(READS) == set(PARTS["figure"])
+
+
+def test_files_of_runs_by_variant_stage_task_and_seed(
+    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(monkeypatch, runs=("histories", "stage_histories", "runs", "predictions"))
+    made = plan(base)
+    found = inputs(made, figure(made))
+    assert list(found.histories) == ["a", "b.c", "sts-only"], "the best of others trains nothing"
+    stages = {stage.ref: made.train(stage.ref) for stage in made.stages.values()}
+    by_name = {(ref.paper, ref.variant, ref.stage): node for ref, node in stages.items()}
+    first, second = (by_name["one", "b.c", name] for name in ("s1", "s2"))
+    assert found.histories["b.c"][7] == second.folder(made.root, 7) / "history.parquet"
+    assert found.stage_histories["b.c"]["s1"][0] == first.folder(made.root, 0) / "history.parquet"
+    assert found.runs["b.c"]["s1"] == {s: first.folder(made.root, s) / "run.json" for s in (0, 7)}
+    predicted = {task: of[0].parent for task, of in found.predictions["b.c"].items()}
+    assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
+    assert set(found.predictions["sts-only"]) == {"sts"}
+    labels = {"a": "The first", "b.c": "b.c", "sts-only": "sts-only"}
+    assert figure(made).spec["draw"]["variants"] == labels
+
+
+def test_files_of_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read(monkeypatch, papers=("scores", "table", "examples"))
+    made = plan(base)
+    found = inputs(made, figure(made))
+    outputs = made.outputs["one"]
+    assert found.scores == {"one": outputs.scores.folder(made.root) / "scores.parquet"}
+    assert found.table == {"one": outputs.table.folder(made.root) / "table.csv"}
+    assert found.examples["sst"] == (
+        made.sources.data("sst").folder(made.root) / "examples.parquet"
+    )
+    assert set(found.examples) == {"sst", "sts"}
+    assert "best" in figure(made).spec["draw"]["variants"], "scores know the best of others"
+
+
+def test_tasks_narrow_variants_and_files(
+    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(monkeypatch, runs=("predictions",), papers=("examples",), tasks=("sst",))
+    made = plan(base)
+    found = inputs(made, figure(made))
+    assert {v: set(of) for v, of in found.predictions.items()} == {"a": {"sst"}, "b.c": {"sst"}}
+    assert set(found.examples) == {"sst"}
+    message = r"one\.yaml: figure 'f': variant 'sts-only' is not scored on sst, which is what"
+    with pytest.raises(UserError, match=message):
+        plan(base, "{kind: probe, title: T, variants: [a, sts-only]}")
+
+
+def test_facts(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = ("parameters", "stages", "architecture", "published", "rules")
+    read(monkeypatch, runs=("histories",), facts=facts)
+    found = figure(plan(base)).spec["facts"]
+    assert found["rules"] == {"one": "normalised"} and found["published"] == []
+    assert found["architecture"]["layers"] > 0
+    assert 0 < found["parameters"]["a"]["here"] < found["parameters"]["a"]["bert_base"]
+    first, second = found["stages"]["b.c"]
+    assert (first["name"], first["start"], second["name"]) == ("s1", None, "s2")
+    assert first["spec"]["tasks"]["sts"]["loss"] == "mse"
+    assert first["parameters"]["total"] == found["parameters"]["sts-only"]["here"]
+
+
+def test_a_figure_depends_on_what_it_reads_alone(
+    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(monkeypatch, runs=("histories",))
+    text = "{kind: probe, title: T, variants: [a]}"
+    before = figure(plan(base, text)).key
+    monkeypatch.setattr(
+        f"{__name__}.GRID", GRID.replace("train: sts}\n  best", "epochs: 3}\n  best")
+    )
+    assert figure(plan(base, text)).key == before
+    monkeypatch.setattr(f"{__name__}.GRID", GRID.replace("The first", "Another"))
+    assert figure(plan(base, text)).key != before
+
+
+def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read(monkeypatch, papers=("scores",), facts=("rules",))
+    made = plan(base, "", "{kind: probe, title: T, options: {x: 1}}")
+    found = inputs(made, made.all_figures["over"])
+    assert found.scores == dict(zip(("one", "two"), made.scores, strict=True))
+    assert found.facts == {"rules": {"one": "normalised", "two": "normalised"}}
+    assert made.all_figures["over"].spec["draw"] == {"title": "T", "caption": "", "x": 1}
+    assert "figures/all/over.pdf" in made.products
+
+
+@pytest.mark.parametrize(
+    ("over_all", "message"),
+    [
+        (
+            "{kind: loss-curves, title: T}",
+            r"figure 'over': kind 'loss-curves' shows",
+        ),
+        ("{kind: prob, title: T}", r"unknown figure 'prob'.*Did you mean 'probe'"),
+        ("{kind: probe, title: T, variants: [a]}", r"unknown key 'figures.over.variants'"),
+    ],
+)
+def test_wrong_figures_over_all_are_named(
+    base: Path, kind: str, over_all: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(monkeypatch, papers=("scores",))
+    with pytest.raises(UserError, match=message):
+        plan(base, "", over_all)
+
+
+def test_no_paper_is_called_all(base: Path) -> None:
+    write_text(base / "all.yaml", GRID.replace("paper: one", "paper: all"))
+    with pytest.raises(UserError, match="no paper is called 'all'"):
+        Plan.load({"grids": ["all.yaml"], "data": "builtin", "backbone": "builtin"}, base)
+
+
+def test_absent_runs_are_named_and_many_are_counted() -> None:
+    labels = {"a": "A", "b": "B", "c": "C"}
+    wanted = {"a": [0, 1], "b": [0, 1], "c": [0]}
+    assert absent_notes(labels, {"a": [0], "b": []}, wanted, {"c", "a"}) == [
+        "Failed: C.",
+        "Not run: A (seed 1), B.",
+    ]
+    many = {str(number): f"row {number}" for number in range(40)}
+    (said,) = absent_notes(many, {}, {})
+    assert said.startswith("Not run: row 0, ") and said.endswith("row 7 and 32 more.")
+    assert absent_notes(labels, wanted, wanted) == []
