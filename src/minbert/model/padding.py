@@ -12,8 +12,8 @@ from torch import Tensor
 GROUP_COST = 1500
 """What one more group costs on a CPU, in attention scores a head.
 
-Measured on the shapes of the built-in backbone and of MiniLM, 16 and 128 rows: from 500 to 5,000 the speed is flat to a few per
-cent; fewer groups compute on padding, more of them start many small kernels.
+Measured on the shapes of the built-in backbone and of MiniLM, 16 and 128 rows: from 500 to 5,000
+the speed is flat to a few per cent; fewer groups compute on padding, more start many small kernels.
 """
 
 
