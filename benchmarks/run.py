@@ -180,15 +180,22 @@ class Bench:
         return (lambda: ours.train(steps)), (lambda: frozen.train(steps)), examples, 0.0, None
 
     def _operations(self, ours: Ours, steps: Sequence[Step]) -> float:
-        """Count what the steps' matrix products compute: layers and attention, real tokens only."""
+        """Count what the steps' matrix products compute: layers and attention, real tokens only.
+
+        Of the last layer only keys and values are computed for tokens after the first.
+        """
         arch = self.workload.architecture
-        weights = arch.layers * (4 * arch.hidden**2 + 2 * arch.hidden * arch.intermediate)
+        feed_forward = 2 * arch.hidden * arch.intermediate
+        of_row = 2 * arch.hidden**2 + feed_forward
+        of_token = arch.layers * (4 * arch.hidden**2 + feed_forward) - of_row
         total = 0.0
         for step in steps:
             for task, rows in step:
                 lengths = finetuned(ours).examples[task]["train"].batch(rows)[0].lengths
                 tokens, pairs = int(lengths.sum()), int((lengths**2).sum())
-                total += 6.0 * weights * tokens + 12.0 * arch.layers * arch.hidden * pairs
+                attended = (arch.layers - 1) * pairs + tokens
+                total += 6.0 * (of_token * tokens + of_row * len(lengths))
+                total += 12.0 * arch.hidden * attended
         return total
 
 
