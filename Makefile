@@ -1,5 +1,6 @@
 # make demo   the whole grid on the built-in corpus and backbone, in a fresh environment
 # make test   the tests, in the same way
+# make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
 # make check  linters, formatters, type checker
 # make lock   write requirements.lock anew from the environment that `make test` made
 #
@@ -10,9 +11,9 @@ VENV ?= .venv
 CORES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
-SOURCES := src tests
+SOURCES := src tests benchmarks
 
-.PHONY: demo test check lock clean
+.PHONY: demo test bench check lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -26,6 +27,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)
@@ -45,7 +49,11 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(INSTALL) -e '.[test]'
 	touch $@
 
-lock:
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(INSTALL) -e '.[bench]'
+	touch $@
+
+lock: $(VENV)/.installed-test $(VENV)/.installed-bench
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 
 clean:
