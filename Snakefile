@@ -12,6 +12,7 @@ from pathlib import Path
 
 from minbert.common.errors import UserError
 from minbert.grid.plan import Plan
+from minbert.grid.threads import job_threads
 from snakemake.exceptions import WorkflowError
 
 

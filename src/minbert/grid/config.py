@@ -135,7 +135,7 @@ class Config(Spec):
     pretraining: Annotated[Pretraining, FromText] = Pretraining()
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    threads: Whole = 2
+    threads: Whole | Literal["auto"] = "auto"
     keep_weights: bool = True
     checkpoint_seconds: Rate = 300.0
     scale: Annotated[Scale, FromText] = Scale()
