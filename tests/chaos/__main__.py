@@ -32,7 +32,7 @@ def rounds(arguments: argparse.Namespace, base: Path) -> int:
     draw = random.Random(arguments.seed)
     began = time.monotonic()
     reference = make(base / "undisturbed")
-    reference.snakemake("all")
+    Campaign(reference, draw, 0).run()
     print(f"undisturbed: {time.monotonic() - began:.0f} s", flush=True)
     server = Server(base / "server")
     done: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from pipeline.project import Project
 
 CONFIG = """\
 grids: [chaos]
-seeds: [0, 1]
+seeds: [0]
 data: builtin
 backbone: builtin
 corpus:
@@ -83,12 +83,12 @@ class Tracked(Project):
         return super().environment | {"OMP_NUM_THREADS": "1"} | given
 
 
-def make(folder: Path, config: str = CONFIG, grid: str = GRID) -> Project:
+def make(folder: Path, config: str = CONFIG, grid: str = GRID) -> Tracked:
     """Return a new project with this grid alone; nothing is run."""
-    project = Project.make(folder)
+    Project.make(folder)
     (folder / "config.yaml").write_text(config, encoding="utf-8")
     (folder / "workflow" / "grids" / "chaos.yaml").write_text(grid, encoding="utf-8")
-    return project
+    return Tracked(folder)
 
 
 def again(reference: Project, folder: Path, uri: str | None = None) -> Tracked:
