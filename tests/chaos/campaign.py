@@ -45,7 +45,7 @@ class Campaign:
             "Snakemake": self._kill_workflow,
             "job and Snakemake": self._kill_both,
             "follower": lambda: kill_one(followers, project.folder, draw),
-            "second Snakemake": lambda: self._start_second(),
+            "second Snakemake": self._start_second,
             "second Snakemake, its lock ignored": lambda: self._start_second("--nolock"),
         }
         if server is not None:

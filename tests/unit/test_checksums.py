@@ -74,7 +74,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
-        with pytest.raises(UserError, match="model.safetensors: not a whole safetensors file"):
+        with pytest.raises(UserError, match=r"model\.safetensors: not a whole safetensors file"):
             load_weights(path)
 
 
