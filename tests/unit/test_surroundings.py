@@ -103,8 +103,8 @@ PRINT = """
 import sys
 from minbert.common.process import settle_in
 settle_in()
-print("Zoë: 4 ★")
-print("naïve ☃", file=sys.stderr)
+print("Zo\\u00eb: 4 \\u2605")
+print("na\\u00efve \\u2603", file=sys.stderr)
 """
 
 

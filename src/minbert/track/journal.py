@@ -14,6 +14,7 @@ import fcntl
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,9 +62,13 @@ class Journal:
         # it can tell a job that has just begun from one that was killed.
         draft = parent / f".{name}.part"
         draft.mkdir(parents=True)
-        lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        write_json(draft / "run.json", described)
+        try:
+            lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            write_json(draft / "run.json", described)
+        except OSError:
+            shutil.rmtree(draft)
+            raise
         folder = parent / name
         draft.rename(folder)
         return cls(folder, lock)
