@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from minbert.common.errors import UserError
+from minbert.common.files import naming
 
 PR_SET_PDEATHSIG = 1
 
@@ -52,9 +53,10 @@ def only_one(folder: Path, what: str) -> Iterator[None]:
                 f"{what} is already running (process {holder}, lock {path}). "
                 "Wait for it to end, or stop it, then run again."
             ) from None
-        handle.truncate(0)
-        handle.write(f"{os.getpid()} on {os.uname().nodename}")
-        handle.flush()
+        with naming(path):
+            handle.truncate(0)
+            handle.write(f"{os.getpid()} on {os.uname().nodename}")
+            handle.flush()
         yield
 
 
