@@ -1,5 +1,6 @@
 # make demo   the whole grid on the built-in corpus and backbone, in a fresh environment
 # make test   the tests, in the same way
+# make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make check  linters, formatters, type checker
 # make lock   write requirements.lock anew from the environment that `make test` made
 #
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
 SOURCES := src tests
 
-.PHONY: demo test check lock clean
+.PHONY: demo test chaos check lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -26,6 +27,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest
+
+chaos: $(VENV)/.installed-test
+	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)

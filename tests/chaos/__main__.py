@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--pause", type=float, nargs=2, default=(1, 10), metavar="SECONDS")
+    parser.add_argument("--pause", type=float, nargs=2, default=(2, 16), metavar="SECONDS")
     parser.add_argument("--folder", type=Path, help="keep everything here; it must not exist yet")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chaos-") as temporary:
