@@ -1,6 +1,7 @@
 # make demo   the whole grid on the built-in corpus and backbone, in a fresh environment
 # make test   the tests, in the same way
 # make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
+# make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make check  linters, formatters, type checker
 # make lock   write requirements.lock anew from the environment that `make test` made
 #
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
 SOURCES := src tests benchmarks
 
-.PHONY: demo test bench check lock clean
+.PHONY: demo test bench chaos check lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -30,6 +31,9 @@ test: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
+
+chaos: $(VENV)/.installed-test
+	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from minbert import __version__
 from minbert.common.errors import UserError
+from minbert.common.files import unwritable
+from minbert.common.process import settle_in
 from minbert.predict.arguments import add_predict, add_submit, make_commands
 
 STEP_HELP = {
@@ -29,6 +31,7 @@ STEP_HELP = {
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run one command; a `UserError` is printed without a traceback and exits with 2."""
+    settle_in()
     arguments = _parser().parse_args(words)
     try:
         arguments.run(arguments)
@@ -37,6 +40,11 @@ def main(words: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if (told := unwritable(error)) is None:
+            raise
+        print(f"minbert: {told}", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -93,6 +93,11 @@ class Node:
         """The names of the files it leaves."""
         return (self.spec["name"],) if self.kind == "fetch" else OUTPUTS[self.kind]
 
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """The files that a finished node has for good: weights of a training may be let go."""
+        return tuple(f for f in self.outputs if (self.kind, f) != ("train", "model.safetensors"))
+
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""
         folder = root / "store" / self.kind / self.key
@@ -105,8 +110,7 @@ class Node:
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether all files that others may need (weights may have been let go) are there."""
         folder = self.folder(root, seed)
-        kept = [f for f in self.outputs if not (self.kind == "train" and f == "model.safetensors")]
-        return all((folder / name).exists() for name in kept)
+        return all((folder / name).exists() for name in self.lasting)
 
     def describe(self) -> dict[str, Any]:
         """Return what a job reads before it starts, as JSON-able data."""

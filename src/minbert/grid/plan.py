@@ -77,9 +77,19 @@ class Plan:
             ) from None
 
     def inputs(self, kind: str, key: str, seed: int | None = None) -> dict[str, str]:
-        """Return {name: path} of the files that a node is made from."""
-        needs = self.node(kind, key).needs
-        return {name: str(need.path(self.root, seed)) for name, need in needs.items()}
+        """Return {name: path} of the files that a node is made from, and of those beside them.
+
+        A job that was killed may have left some of its files. So whoever needs one of them asks
+        Snakemake for all that last, under further names (NAME:FILE).
+        """
+        found = {}
+        for name, need in self.node(kind, key).needs.items():
+            path = need.path(self.root, seed)
+            found[name] = str(path)
+            for file in need.node.lasting:
+                found[f"{name}:{file}"] = str(path.with_name(file))
+        chosen = {path: name for name, path in reversed(found.items())}
+        return {name: path for name, path in found.items() if chosen[path] == name}
 
     def runs(self) -> Iterator[tuple[Node, int]]:
         """Yield every distinct training job: its node and seed."""
