@@ -57,6 +57,15 @@ def _parser() -> argparse.ArgumentParser:
     gc.add_argument("--delete", action="store_true", help="delete them")
     gc.set_defaults(run=_gc)
 
+    adopt = commands.add_parser("adopt", help="keep results over a refactoring of their code")
+    adopt.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="only where the code differs in these alone"
+    )
+    _add_config(adopt)
+    adopt.add_argument("--apply", action="store_true", help="carry them over")
+    adopt.add_argument("--reason", metavar="TEXT", help="why it changes no result")
+    adopt.set_defaults(run=_adopt)
+
     ui = commands.add_parser("ui", help="open MLflow on the runs")
     _add_root(ui)
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on")
@@ -128,6 +137,16 @@ def _gc(arguments: argparse.Namespace) -> None:
     files = [arguments.directory / "config.yaml", *arguments.configfile]
     plan = read_plan(files, arguments.config, arguments.directory)
     print("\n".join(report(plan, remove=arguments.delete)))
+
+
+def _adopt(arguments: argparse.Namespace) -> None:
+    from minbert.grid.adopt import report
+    from minbert.grid.show import read_plan
+
+    files = [arguments.directory / "config.yaml", *arguments.configfile]
+    plan = read_plan(files, arguments.config, arguments.directory)
+    lines = report(plan, arguments.modules, arguments.reason, apply=arguments.apply)
+    print("\n".join(lines))
 
 
 def _ui(arguments: argparse.Namespace) -> None:
