@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minbert import __version__
-from minbert.common.errors import UserError
+from minbert.common.errors import UserError, printable
 from minbert.predict.arguments import add_predict, add_submit, make_commands
 
 STEP_HELP = {
@@ -33,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> None:
     try:
         arguments.run(arguments)
     except UserError as error:
-        print(f"minbert: {error}", file=sys.stderr)
+        print(f"minbert: {printable(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
