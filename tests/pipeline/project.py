@@ -36,6 +36,12 @@ threads: 1
 scale: {learning_rate: 50, epochs: 0.05}
 """
 
+SECRET = "s3cr3t-9f2c"
+CREDENTIALS = dict.fromkeys(
+    ("HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "WANDB_API_KEY"), SECRET
+)
+"""What a user's environment may hold, in all commands here; it must stay there."""
+
 SST_ONLY = """\
 variants:
   sst-only:
@@ -91,7 +97,7 @@ class Project:
         """The environment of commands: the copy's package comes first."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("SNAKEMAKE", "MLFLOW"))}
         path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
-        return {**kept, "PYTHONPATH": str(self.folder / "src"), "PATH": path}
+        return {**kept, **CREDENTIALS, "PYTHONPATH": str(self.folder / "src"), "PATH": path}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command here; its output and errors go to one pipe."""
