@@ -212,6 +212,26 @@ def test_only_declared_modules_count(base: Path, edit: Editing) -> None:
     assert len(of(found, "train")) == 3 and "wide . sst" in told and "fused . sst" in told
 
 
+def test_code_that_made_the_same_bytes_does_not_count(base: Path, edit: Editing) -> None:
+    before = plan(base)
+    fill(before)
+    edit("minbert.data.report", "minbert.train.step")
+    after = plan(base)
+    declared = ["minbert.train.step"]
+    assert of(adoptable(after, declared)[0], "train") == []
+    for old, new in zip(before.nodes.values(), after.nodes.values(), strict=True):
+        if new.kind in ("data", "tokens", "features"):
+            for name in new.outputs:
+                put(new.folder(after.root) / name, (old.folder(after.root) / name).read_text())
+    assert len(of(adoptable(after, declared)[0], "train")) == 6
+    (tokens,) = [node for node in after.nodes.values() if node.kind == "tokens"]
+    put(tokens.folder(after.root) / "tokens.parquet", "others")
+    found, refused = adoptable(after)
+    assert of(found, "train") == []
+    why = "what it was made from came out otherwise when made anew: tokens.sst"
+    assert f"first . sst . s0: {why}" in refused
+
+
 def test_versions_that_are_asked_for_must_be_those_of_the_run(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

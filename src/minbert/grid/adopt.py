@@ -98,6 +98,8 @@ def _fault(
         return f"its code differs in {', '.join(undeclared)} too"
     if target.is_dir() and any(target.iterdir()):
         return f"{target} is not empty, and nothing is overwritten; delete it first"
+    if other := sorted(earlier.made_otherwise(old, node.describe())):
+        return f"what it was made from came out otherwise when made anew: {', '.join(other)}"
     wanted = node.spec.get("dependencies", {})
     return _other_version(earlier, old, seed, wanted) if wanted else None
 

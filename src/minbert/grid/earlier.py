@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import filecmp
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,14 +104,48 @@ class Earlier:
         return self.meaning(self.described[at]) if at in self.described else f"unknown {at}"
 
     def changed_modules(self, old: Described, new: Described) -> set[str]:
-        """Return the modules that differ between two nodes and, name by name, all they need."""
+        """Return the modules that differ between two nodes and, name by name, all they need.
+
+        Whatever code made a file, only its bytes are needed: those of a need whose new file is
+        there, and equal to the old one, do not count.
+        """
         found = set(differs(old["code"], new["code"]))
+        for _, was, need in self._new_needs(old, new):
+            if not self._equal(was, need):
+                pair = [self.described[each["kind"], each["key"]] for each in (was, need)]
+                found |= self.changed_modules(*pair)
+        return found
+
+    def made_otherwise(self, old: Described, new: Described) -> set[str]:
+        """Return the needed files, at any depth, that were made anew and have other bytes now."""
+        found = set()
+        for name, was, need in self._new_needs(old, new):
+            equal = self._equal(was, need)
+            if equal is False:
+                found.add(name)
+            if equal is None:
+                pair = [self.described[each["kind"], each["key"]] for each in (was, need)]
+                found |= self.made_otherwise(*pair)
+        return found
+
+    @staticmethod
+    def _new_needs(old: Described, new: Described) -> Iterator[tuple[str, Described, Described]]:
+        """Yield (name, old need, new need) where the two are of different keys."""
         for name, need in new["needs"].items():
             was = old["needs"].get(name)
             if was and was["key"] != need["key"] and need["kind"] != "fetch":
-                pair = [self.described[n["kind"], n["key"]] for n in (was, need)]
-                found |= self.changed_modules(*pair)
-        return found
+                yield name, was, need
+
+    def _equal(self, one: Described, other: Described) -> bool | None:
+        """Whether the files of two needs have the same bytes; None unless both are there.
+
+        None, too, for what depends on a seed.
+        """
+        store = self.plan.root / "store"
+        old, new = (store / each["kind"] / each["key"] / each["file"] for each in (one, other))
+        if one["kind"] in SEEDED or not (old.exists() and new.exists()):
+            return None
+        return filecmp.cmp(old, new, shallow=False)
 
 
 def difference(old: Described, new: Node) -> Difference:

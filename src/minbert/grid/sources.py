@@ -15,7 +15,7 @@ from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN, LMRD_URL
 from minbert.grid.architecture import KNOWN, Architecture, from_hugging_face
 from minbert.grid.config import Config, explain
-from minbert.grid.node import Need, Node, digest
+from minbert.grid.node import Need, Node
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import task_facts
 
@@ -124,10 +124,7 @@ class Sources:
             return Node("data", spec, roots, {"archive": need})
         path = Path(source).absolute()
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*.txt") if p.is_file())
-            spec["files"] = "tree:" + digest(
-                [[str(p.relative_to(path)), p.stat().st_size, p.stat().st_mtime_ns] for p in files]
-            )
+            spec["files"] = f"tree:{self.cache.tree(path)}"
         elif path.is_file():
             spec["files"] = f"md5:{self.cache.digest(path, 'md5')}"
         else:
