@@ -113,7 +113,10 @@ class Project:
     def run(self, *words: str, ends: int | None = 0) -> str:
         """Run a command to its end and return what it printed; `ends` is its expected status."""
         process = self.start(*words)
-        printed, _ = process.communicate(timeout=300)
+        try:
+            printed, _ = process.communicate(timeout=600)
+        finally:
+            process.kill()
         assert ends is None or process.returncode == ends, printed
         return printed
 

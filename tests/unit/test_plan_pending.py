@@ -83,6 +83,9 @@ def line(told: str, start: str) -> str:
 
 
 def test_every_job_is_listed_with_what_differs(base: Path) -> None:
+    fresh = plan_text(plan(base))
+    for kind in ("data", "vocabulary", "backbone", "tokens", "features", "scores", "table"):
+        assert line(fresh, f"{kind} ").endswith("has never run")
     finish(plan(base))
     assert pending(plan(base)) == {} and "Other jobs" not in plan_text(plan(base))
 

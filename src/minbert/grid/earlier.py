@@ -183,12 +183,12 @@ def _changes(old: Any, new: Any, path: str = "") -> list[str]:
 
 
 def _settings(described: Described) -> Any:
-    """Return a node's spec without the versions it asks for, and what stands at its default."""
+    """Return a node's spec without the versions it asks for, and with defaults filled in."""
     spec = {name: value for name, value in described["spec"].items() if name != "dependencies"}
     if described["kind"] == "train":
         try:
             stage = StageSpec.model_validate(spec["stage"])
         except ValidationError:
             return spec  # of a package that knew other settings
-        spec["stage"] = stage.model_dump(mode="json", exclude_defaults=True)
+        spec["stage"] = stage.model_dump(mode="json")
     return spec
