@@ -23,7 +23,7 @@ rule features:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert features {wildcards.key} --results {params.root} --threads {threads} 2> {log}"
+        "exec python -m minbert features {wildcards.key} --results {params.root:q} --threads {threads} 2> {log:q}"
 
 
 rule train:
@@ -42,5 +42,5 @@ rule train:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} --results {params.root}"
-        " --threads {threads} 2> {log}"
+        "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} --results {params.root:q}"
+        " --threads {threads} 2> {log:q}"

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from minbert.common.environment import versions
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.architecture import BERT_BASE
@@ -150,7 +151,7 @@ class Plan:
         """
         for (kind, key), node in self.nodes.items():
             path = description_path(self.root, kind, key)
-            described = json.loads(canonical(node.describe() | self._looks(node)))
+            described = json.loads(canonical(node.describe() | self.looks(node)))
             if not path.exists() or read_json(path) != described:
                 write_json(path, described)
         listed = {
@@ -170,7 +171,8 @@ class Plan:
         if not path.exists() or path.read_text(encoding="utf-8") != table:
             write_text(path, table)
 
-    def _looks(self, node: Node) -> dict[str, Any]:
+    def looks(self, node: Node) -> dict[str, Any]:
+        """Return what a description says of a node for people: its title and whose it is."""
         owner = self.owners.get(node.key)
         names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
         return {"title": self.title(node), "owner": names}
@@ -182,7 +184,7 @@ class Plan:
             tasks = "+".join(self.stages[ref].spec.trained_tasks)
             stage = "" if ref.stage == "main" else f"/{ref.stage}"
             return f"{ref.variant}{stage} . {tasks}"
-        spec = node.spec
+        spec = {**node.extra, **node.spec}
         return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)
 
     def parameters(self, variant: Variant, base_shapes: bool = False) -> int | None:
@@ -256,7 +258,10 @@ class Plan:
             "checkpoint_seconds": self.config.checkpoint_seconds,
         }
         roots = ("minbert.train.run", *spec.parts().values())
-        return Node("train", {"stage": resolved, "tasks": facts(spec.tasks)}, roots, needs, compute)
+        asked: dict[str, Any] = {"stage": resolved, "tasks": facts(spec.tasks)}
+        if self.config.dependencies:
+            asked["dependencies"] = versions(self.config.dependencies)
+        return Node("train", asked, roots, needs, compute)
 
     def _variants_table(self) -> str:
         text = io.StringIO()
