@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import alternate, spread
+from benchmarks.others import Transformers
+from benchmarks.ours import Ours, stage
 from benchmarks.report import table, write
 from benchmarks.run import Bench, Row
+from benchmarks.workload import make_workload
+from minbert.train.finetune import Finetuned
 
 LEAST = {"SST 16": 0.9, "Quora 64 pairs, siamese": 1.8, "Quora dev, siamese": 1.5}
 """Times as fast as `transformers`, at the least."""
@@ -44,6 +49,25 @@ def test_the_engine_keeps_its_lead(rows: dict[str, Row], case: str) -> None:
 def test_both_sides_train_the_same(rows: dict[str, Row]) -> None:
     assert all(row.losses_differ_by is not None for row in rows.values())
     assert max(row.losses_differ_by or 0.0 for row in rows.values()) < 1e-4
+
+
+@pytest.mark.parametrize("sharing", ["all", "none"])
+def test_fifty_steps_are_those_of_transformers_and_torchs_adamw(
+    sharing: str, tmp_path: Path
+) -> None:
+    """Packing, deferred embeddings and a last layer for first tokens change no trajectory."""
+    torch.manual_seed(0)
+    cpu = torch.device("cpu")
+    work = make_workload(tmp_path, "tiny", {"train": 64, "dev": 2, "test": 0})
+    tasks: dict[str, Any] = {"sst": {}, "sts": {}} if sharing == "none" else {"sst": {}}
+    settings = {"shared_layers": sharing, "optimiser": {"lr": 1e-5, "weight_decay": 0.01}}
+    spec = stage(tasks, batch=4, dropout=0.0, **settings)
+    ours = Ours(spec, work, cpu, "fp32")
+    assert isinstance(ours.learner, Finetuned)
+    theirs = Transformers(spec, work, ours.learner, cpu, "fp32")
+    steps = [[(task, torch.randperm(64)[:4]) for task in tasks] for _ in range(50)]
+    pairs = zip(ours.train(steps), theirs.train(steps), strict=True)
+    assert max(abs(a.item() - b.item()) for a, b in pairs) < 1e-5
 
 
 def test_no_step_beats_the_machine(rows: dict[str, Row]) -> None:
