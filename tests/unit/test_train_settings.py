@@ -13,6 +13,7 @@ from minbert.grid.spec import StageSpec
 from minbert.train.finetune import Finetuned
 from minbert.train.history import History
 from minbert.train.loop import Loop
+from minbert.train.schedules import Setting
 
 CPU = torch.device("cpu")
 Make = Callable[..., Loop]
@@ -33,26 +34,31 @@ def make_loop(sources: Any) -> Make:
 def rates(loop: Loop) -> list[float]:
     """Run `loop`; return the rate of each step."""
     found: list[float] = []
-    loop.optimiser.register_step_pre_hook(
-        lambda optimiser, *_: found.append(optimiser.param_groups[0]["lr"])
-    )
+    schedule, base = loop.optimiser.schedule, loop.optimiser.chosen.lr
+
+    def noted(step: int) -> Setting:
+        setting = schedule(step)
+        found.append(base * setting.factor)
+        return setting
+
+    loop.optimiser.schedule = noted
     loop.run()
     return found
 
 
 def test_the_optimiser_is_the_specs(make_loop: Make, make_spec: Any) -> None:
     chosen = {"lr": 2e-4, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.02}
-    loop = make_loop(make_spec(shared_layers=1, surgery="pcgrad", optimiser=chosen))
-    assert isinstance(loop.optimiser, torch.optim.AdamW)
-    groups = loop.optimiser.param_groups
-    assert [{name: group[name] for name in chosen} for group in groups] == [chosen]
-    optimised = [id(p) for group in groups for p in group["params"]]
+    spec = make_spec(shared_layers=1, surgery="pcgrad", optimiser=chosen)
+    loop = make_loop(spec)
+    assert loop.optimiser.chosen == spec.optimiser
+    assert spec.optimiser.betas == (0.8, 0.95)
+    optimised = [id(p) for p in loop.optimiser.parameters]
     assert sorted(optimised) == sorted(id(p) for p in loop.learner.module.parameters())
 
 
 def test_the_optimiser_leaves_out_what_is_not_trained(make_loop: Make, make_spec: Any) -> None:
     loop = make_loop(make_spec({"sst": {}, "sts": {"trained": False}}, shared_layers=1))
-    ours = {id(p) for p in loop.optimiser.param_groups[0]["params"]}
+    ours = {id(p) for p in loop.optimiser.parameters}
     for name, parameter in loop.learner.module.named_parameters():
         assert (id(parameter) in ours) != (".sts." in name), name
 

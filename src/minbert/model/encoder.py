@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from minbert.common.errors import UserError
 from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Dropout
+from minbert.grid.spec import Dropout as Rates
+from minbert.model.attention import attend
+from minbert.model.dropout import Dropout
 from minbert.model.packed import Packed
 from minbert.model.padding import PaddedView
 
@@ -21,13 +23,15 @@ class Embeddings(nn.Module):
     `noise` [T, H] is added before dropout.
     """
 
-    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+    def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
-        self.word = nn.Embedding(arch.vocab_size, arch.hidden)
-        self.position = nn.Embedding(arch.positions, arch.hidden)
-        self.token_type = nn.Embedding(arch.types, arch.hidden)
+        self.word, self.position, self.token_type = (
+            # Empty: torch's own draws are thrown away, and on its meta device they cost a second.
+            nn.Embedding(rows, arch.hidden, _weight=torch.empty(rows, arch.hidden))
+            for rows in (arch.vocab_size, arch.positions, arch.types)
+        )
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
-        self.dropout = nn.Dropout(dropout.embedding)
+        self.dropout = Dropout(dropout.embedding)
 
     def forward(self, batch: Packed, noise: Tensor | None = None) -> Tensor:
         if batch.longest > self.position.num_embeddings:
@@ -49,7 +53,7 @@ class Attention(nn.Module):
     `adapter`, where there is one, changes the sublayer's output before the skip connection.
     """
 
-    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+    def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         if arch.hidden % arch.heads:
             raise UserError(f"{arch.hidden} hidden units do not divide among {arch.heads} heads")
@@ -57,7 +61,7 @@ class Attention(nn.Module):
         self.attention_dropout = dropout.attention
         self.qkv = nn.Linear(arch.hidden, 3 * arch.hidden)
         self.output = nn.Linear(arch.hidden, arch.hidden)
-        self.dropout = nn.Dropout(dropout.sublayer)
+        self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
@@ -79,9 +83,7 @@ class Attention(nn.Module):
         for group, part in zip(view.groups, parts, strict=True):
             heads = part.view(group.rows, group.longest, 3, self.heads, -1)
             query, key, value = heads.permute(2, 0, 3, 1, 4)
-            context = F.scaled_dot_product_attention(
-                query, key, value, attn_mask=group.mask, dropout_p=dropout
-            )
+            context = attend(query, key, value, group.mask, dropout)
             contexts.append(context.transpose(1, 2).reshape(group.rows * group.longest, -1))
         return torch.cat(contexts)
 
@@ -92,11 +94,11 @@ class FeedForward(nn.Module):
     `adapter`, where there is one, changes the sublayer's output before the skip connection.
     """
 
-    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+    def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.inner = nn.Linear(arch.hidden, arch.intermediate)
         self.output = nn.Linear(arch.intermediate, arch.hidden)
-        self.dropout = nn.Dropout(dropout.sublayer)
+        self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
@@ -111,7 +113,7 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     """One post-norm transformer layer: attention, then feed-forward."""
 
-    def __init__(self, arch: Architecture, dropout: Dropout) -> None:
+    def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.attention = Attention(arch, dropout)
         self.feed_forward = FeedForward(arch, dropout)
@@ -143,7 +145,7 @@ class Stack(nn.Module):
     def __init__(
         self,
         arch: Architecture,
-        dropout: Dropout,
+        dropout: Rates,
         *,
         layers: Iterable[int],
         embeddings: bool,
@@ -172,9 +174,14 @@ class Stack(nn.Module):
         return hidden
 
 
-def whole_encoder(arch: Architecture, dropout: Dropout) -> Stack:
+def whole_encoder(arch: Architecture, dropout: Rates) -> Stack:
     """Return the encoder with all of its parts; its state is a backbone's state."""
     return Stack(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
+
+
+def embeddings(module: nn.Module) -> list[nn.Embedding]:
+    """Return the word embeddings of every stack in `module`."""
+    return [part.word for part in module.modules() if isinstance(part, Embeddings)]
 
 
 def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Parameter
@@ -18,6 +19,7 @@ from minbert.model.weights import load_backbone_file, load_weights
 from minbert.train.examples import Examples, read_examples, special_tokens
 from minbert.train.inference import pool_all
 from minbert.train.learner import Sources
+from minbert.train.memory import activation_bytes
 
 
 class Finetuned:
@@ -29,6 +31,7 @@ class Finetuned:
 
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
         architecture = read_architecture(sources.backbone / "config.json")
+        self.architecture = architecture
         if spec.max_length > architecture.positions:
             spec = spec.model_copy(update={"max_length": architecture.positions})
         self.module = MultitaskModel(architecture, spec)
@@ -101,6 +104,13 @@ class Finetuned:
         batch, labels = self.examples[task]["train"].batch(rows)
         self.tokens_seen += batch.tokens.shape[0]
         return self.module(task, batch), labels
+
+    def activations(self, task: str, rows: Tensor) -> np.ndarray:
+        """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
+        examples = self.examples[task]["train"]
+        lengths = examples.sequences.lengths[examples.sequence_rows(rows.numpy())]
+        # A siamese pair has two sequences: all first ones, then all second ones.
+        return activation_bytes(self.architecture, lengths).reshape(-1, len(rows)).sum(0)
 
     def outputs(self, task: str, split: str) -> Tensor:
         """Return the head's output [N, classes] of a whole split, without gradients."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
@@ -49,6 +50,10 @@ class Learner(Protocol):
 
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the head's output [B, classes] and labels [B] of training `rows` (CPU int64)."""
+        ...
+
+    def activations(self, task: str, rows: Tensor) -> np.ndarray:
+        """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
         ...
 
     def outputs(self, task: str, split: str) -> Tensor:

@@ -18,12 +18,15 @@ from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
+from minbert.model.encoder import embeddings
 from minbert.scoring import overall, score_task, selection_score
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
+from minbert.train.memory import is_out_of_memory
+from minbert.train.optimiser import AdamW
 from minbert.train.resume import Checkpoints
-from minbert.train.samplers import EpochSampler
+from minbert.train.samplers import EpochSampler, Step
 from minbert.train.step import Gradients
 from minbert.train.surgery.gradients import cosines
 
@@ -80,6 +83,7 @@ class Loop:
         history: History,
         progress: Progress,
         checkpoints: Checkpoints | None = None,
+        room: float = float("inf"),
     ) -> None:
         self.spec = spec
         self.learner = learner
@@ -119,22 +123,16 @@ class Loop:
             self.autocast,
             torch.Generator().manual_seed(seed * 2 + 2),
             seed,
+            room,
         )
         used = {id(p): p for p in self.gradients.shared}
         used |= {id(p): p for own in self.gradients.own.values() for p in own}
-        chosen = spec.optimiser
-        self.optimiser = torch.optim.AdamW(
-            used.values(),
-            lr=chosen.lr,
-            betas=chosen.betas,
-            eps=chosen.eps,
-            weight_decay=chosen.weight_decay,
-            fused=True,
-        )
         total = self.sampler.steps * spec.epochs
-        self.schedule = load_part("schedule", chosen.schedule.name)(
-            self.optimiser, total, chosen.schedule.warmup
-        )
+        chosen = spec.optimiser.schedule
+        schedule = load_part("schedule", chosen.name)(total, chosen.warmup)
+        # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
+        deferred = embeddings(learner.module) if device.type == "cpu" else ()
+        self.optimiser = AdamW(used.values(), spec.optimiser, schedule, deferred)
         self.total = total
         self.meter = LossMeter(
             history,
@@ -157,6 +155,7 @@ class Loop:
         self.progress.start(self.total, at.step)
         while at.epoch <= self.spec.epochs:
             self._epoch()
+            self.optimiser.settle()
             at.score = self._evaluate(at.step, at.epoch)
             if at.score > at.best_score:
                 at.best_epoch, at.best_score = at.epoch, at.score
@@ -190,10 +189,7 @@ class Loop:
         clock = time.perf_counter()
         for batch in islice(self.sampler.epoch(), at.done, None):
             at.step, at.done = at.step + 1, at.done + 1
-            self.optimiser.zero_grad(set_to_none=True)
-            products = self.gradients(batch, partial(self.meter.add, at.step))
-            self.optimiser.step()
-            self.schedule.step()
+            products = self.train_step(batch)
             self.meter.after_step(at.step, at.epoch, last=at.step == last)
             if products is not None and (at.step % self.meter.window == 0):
                 self._log_cosines(at.step, at.epoch, [task for task, _ in batch], products)
@@ -202,6 +198,46 @@ class Loop:
             clock = time.perf_counter()
             if self.checkpoints and at.step != last:
                 self.checkpoints.after_step(self)
+
+    def train_step(self, batch: Step) -> Tensor | None:
+        """Make one optimiser step of one batch a task; return the tasks' Gramian, if made.
+
+        Where memory runs out the step is made again once, in parts of half of what fits.
+        """
+        products = None
+        for again in (False, True):
+            self.optimiser.zero_grad()
+            try:
+                products = self.gradients(batch, partial(self.meter.add, self.position.step))
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if again:
+                    raise UserError(self._too_large(batch, error)) from error
+            # Outside of the handler, whose traceback holds on to the activations.
+            self._make_room(batch)
+        self.optimiser.step()
+        return products
+
+    def _make_room(self, batch: Step) -> None:
+        """Halve the room, from what the largest batch of the step takes if that is less."""
+        most = max(self.learner.activations(task, rows).sum() for task, rows in batch)
+        self.gradients.room = min(self.gradients.room, most) / 2
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.progress.say(
+            f"out of memory at step {self.position.step}: once more, in parts of "
+            f"{self.gradients.room / 2**20:.0f} MiB of activations"
+        )
+
+    def _too_large(self, batch: Step, error: BaseException) -> str:
+        sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
+        return (
+            f"out of memory at step {self.position.step} ({sizes}), also in parts of "
+            f"{self.gradients.room / 2**20:.0f} MiB of activations. Lower 'batch_size' or "
+            f"'max_length', run fewer jobs at once, or take a smaller backbone. {error}"
+        )
 
     def _log_cosines(self, step: int, epoch: int, tasks: list[str], products: Tensor) -> None:
         found = cosines(products).tolist()

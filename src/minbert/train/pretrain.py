@@ -17,12 +17,13 @@ from minbert.common.files import whole, write_json
 from minbert.common.progress import Progress
 from minbert.data.corpus import pretraining_text
 from minbert.grid.pretraining import Pretraining
-from minbert.grid.spec import Dropout
+from minbert.grid.spec import Dropout, Optimiser
 from minbert.model.mimetic import mimetic
 from minbert.model.mlm import MaskedLanguageModel
 from minbert.model.weights import save_weights
 from minbert.train.device import choose_device
 from minbert.train.examples import Sequences, SpecialTokens, frame
+from minbert.train.optimiser import AdamW
 from minbert.train.schedules.linear import linear
 
 ITEMS = 24_000
@@ -70,21 +71,18 @@ def pretrain(
     model = MaskedLanguageModel(architecture, Dropout(embedding=0.0, sublayer=0.0, attention=0.0))
     mimetic(model.encoder)
     model.to(place)
-    optimiser = torch.optim.AdamW(
-        model.parameters(), lr=settings.lr, weight_decay=0.01, betas=(0.9, 0.98), fused=True
-    )
-    schedule = linear(optimiser, settings.steps, 0.06)
+    chosen = Optimiser(lr=settings.lr, weight_decay=0.01, betas=(0.9, 0.98), eps=1e-8)
+    optimiser = AdamW(model.parameters(), chosen, linear(settings.steps, 0.06))
     generator = torch.Generator().manual_seed(seed)
     alone = round(PAIRS_ALONE * settings.steps)
     progress = Progress("pretraining")
     progress.start(settings.steps)
     for step, (rows, follows) in enumerate(_batches(text, settings, generator)):
         loss = _loss(model, text, rows, follows.to(place), generator, step >= alone)
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        schedule.step()
         progress.update(1, loss.item())
     progress.close()
     progress.say(f"loss {loss.item():.3f} after {settings.steps} steps")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Checkpoints:
     """Saves a loop's state every `every` seconds, after each epoch, and when asked to stop.
 
-    Saved are weights, moments, schedule, all generators, the best epoch so far, and the history;
+    Saved are weights, moments, all generators, the best epoch so far, and the history;
     of the sampler, its generator at the epoch's start and the steps done since.
     """
 
@@ -41,14 +41,10 @@ class Checkpoints:
         loop.meter.flush()
         loop.read_clock()
         tensors = _prefixed("model", loop.learner.weights()) | _prefixed("best", loop.best)
-        optimiser = loop.optimiser.state_dict()
-        for number, state in optimiser["state"].items():
-            tensors |= _prefixed(f"optimiser.{number}", state)
+        tensors |= _prefixed("optimiser", loop.optimiser.state())
         tensors |= _prefixed("generator", _generators(loop))
         facts = {
             "position": vars(loop.position),
-            "groups": optimiser["param_groups"],
-            "schedule": loop.schedule.state_dict(),
             "history": loop.history.rows,
             "meter": {"sums": loop.meter.sums, "latest": loop.meter.latest},
             "tokens_seen": loop.learner.tokens_seen,
@@ -64,8 +60,7 @@ class Checkpoints:
         tensors, facts = found
         loop.learner.restore(_without("model", tensors))
         loop.best = _without("best", tensors)
-        loop.optimiser.load_state_dict(_optimiser(tensors, facts["groups"]))
-        loop.schedule.load_state_dict(facts["schedule"])
+        loop.optimiser.load(_without("optimiser", tensors))
         for name in _generators(loop):
             _set_generator(loop, name, tensors[f"generator.{name}"])
         vars(loop.position).update(facts["position"])
@@ -73,14 +68,6 @@ class Checkpoints:
         loop.meter.sums, loop.meter.latest = facts["meter"]["sums"], facts["meter"]["latest"]
         loop.learner.tokens_seen = facts["tokens_seen"]
         return f"going on after step {loop.position.step} of {loop.total}"
-
-
-def _optimiser(tensors: dict[str, Tensor], groups: list[dict[str, Any]]) -> dict[str, Any]:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in _without("optimiser", tensors).items():
-        number, _, part = name.partition(".")
-        state.setdefault(int(number), {})[part] = tensor
-    return {"state": state, "param_groups": groups}
 
 
 def _generators(loop: Loop) -> dict[str, Tensor]:

@@ -26,6 +26,7 @@ from minbert.train.device import (
 from minbert.train.history import History, Listener
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Outcome
+from minbert.train.memory import budget
 from minbert.train.resume import Checkpoints
 
 PREDICTIONS = pa.schema(
@@ -67,7 +68,8 @@ def train_stage(
     learner: Learner = load_part("trainable", spec.trainable)(spec, sources, place)
     history = History(listener)
     progress = Progress(title)
-    loop = Loop(spec, learner, seed, place, chosen, history, progress, checkpoints)
+    room = budget(place, threads)
+    loop = Loop(spec, learner, seed, place, chosen, history, progress, checkpoints, room)
     progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads")
     outcome = loop.run()
     loop.restore(outcome.weights)
@@ -77,6 +79,7 @@ def train_stage(
         save_file({k: v.contiguous() for k, v in outcome.weights.items()}, temporary)
     record = _record(spec, seed, outcome, environment(device_name(place), threads, chosen))
     record["peak_memory_bytes"] = peak_memory()
+    record["parts_of_a_batch"] = loop.gradients.parts
     record["peak_device_memory_bytes"] = peak_device_memory(place)
     record["parameters"] = sum(p.numel() for p in learner.module.parameters())
     write_json(out / "run.json", record)

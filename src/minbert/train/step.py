@@ -13,6 +13,7 @@ from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
+from minbert.train.memory import divide
 from minbert.train.samplers import Step
 from minbert.train.surgery.gradients import combine, gramian
 
@@ -38,6 +39,10 @@ class Gradients:
     time. SMART's penalty is part of a task's loss; `seed` is that of its noise. With surgery the
     shared parameters get the combination that the method's weights give; heads and a task's own
     layers always get their own task's gradient, never projected.
+
+    A batch whose activations would take more than `room` bytes is worked on in parts, one after
+    the other; their losses and gradients add up to the whole batch's, as all losses are means over
+    examples.
     """
 
     def __init__(
@@ -48,8 +53,12 @@ class Gradients:
         autocast: Callable[[], AbstractContextManager[object]],
         generator: torch.Generator,
         seed: int = 0,
+        room: float = float("inf"),
     ) -> None:
         self.learner = learner
+        self.room = room / (2 if spec.smart else 1)
+        self.parts = 1
+        """The most parts that a batch had to be divided into so far."""
         self.losses = losses
         self.weight = {name: task.weight for name, task in spec.tasks.items()}
         self.autocast = autocast
@@ -68,29 +77,56 @@ class Gradients:
         Returns the Gramian [n, n] of the n tasks' gradients before surgery, in the step's order.
         """
         by_task = []
+        noted = []
         seen: set[str] = set()
         for task, rows in step:
-            weight = self.weight[task] / (len(step) if self.mean else 1)
-            with self.autocast():
-                output, labels = self.learner.output(task, rows)
-                penalty = self.penalty(task, rows, output) if self.penalty else None
-            loss = self.losses[task].loss(output, labels)
-            if penalty is not None:
-                loss = loss + penalty
-            note(task, rows, weight, loss)
-            if self.method is None:
-                (weight * loss).backward()
-                continue
-            if task in seen:
+            if self.method is not None and task in seen:
                 raise ValueError(f"surgery is between tasks, but '{task}' is twice in a step")
             seen.add(task)
-            own = self.own[task]
-            found = torch.autograd.grad(weight * loss, [*self.shared, *own], allow_unused=True)
-            by_task.append(found[: len(self.shared)])
-            for parameter, gradient in zip(own, found[len(self.shared) :], strict=True):
-                parameter.grad = gradient
+            weight = self.weight[task] / (len(step) if self.mean else 1)
+            loss, gradients = self._batch(task, rows, weight)
+            noted.append((task, rows, weight, loss))
+            by_task.append(gradients[: len(self.shared)])
+            if self.method is not None:
+                own = gradients[len(self.shared) :]
+                for parameter, gradient in zip(self.own[task], own, strict=True):
+                    parameter.grad = gradient
+        for batch in noted:
+            note(*batch)
         if self.method is None:
             return None
         products = gramian(by_task)
         combine(self.shared, by_task, self.method(products, self.generator))
         return products
+
+    def _batch(self, task: str, rows: Tensor, weight: float) -> tuple[Tensor, list[Tensor | None]]:
+        """Go forward and backward through a batch; return its loss, and its gradients.
+
+        These are, with surgery, those of the shared and the task's own parameters; without, none:
+        they are added to what the parameters have.
+        """
+        total: Tensor | None = None
+        gradients: list[Tensor | None] = []
+        parts = list(divide(self.learner.activations(task, rows), self.room))
+        self.parts = max(self.parts, len(parts))
+        for place in parts:
+            part = rows[place]
+            with self.autocast():
+                output, labels = self.learner.output(task, part)
+                penalty = self.penalty(task, part, output) if self.penalty else None
+            loss = self.losses[task].loss(output, labels)
+            if penalty is not None:
+                loss = loss + penalty
+            loss = loss * (len(part) / len(rows))
+            total = loss.detach() if total is None else total + loss.detach()
+            if self.method is None:
+                (weight * loss).backward()
+                continue
+            parameters = [*self.shared, *self.own[task]]
+            found = torch.autograd.grad(weight * loss, parameters, allow_unused=True)
+            gradients = [
+                b if a is None else a if b is None else a + b
+                for a, b in zip(gradients or [None] * len(found), found, strict=True)
+            ]
+        assert total is not None
+        return total, gradients

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from minbert.grid.task_spec import Head
+from minbert.model.dropout import Dropout
 
 
 class CosineHead(nn.Module):
@@ -23,7 +24,7 @@ class CosineHead(nn.Module):
         super().__init__()
         sizes = [in_features // 2, *[head.width] * head.depth]
         self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
-        self.dropout = nn.Dropout(head.dropout)
+        self.dropout = Dropout(head.dropout)
 
     def start_at(self, output: Tensor) -> None:
         """Do nothing: a cosine has no bias that could be set."""

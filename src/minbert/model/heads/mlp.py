@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from minbert.grid.task_spec import Head
+from minbert.model.dropout import Dropout
 
 
 class MLPHead(nn.Module):
@@ -22,7 +23,7 @@ class MLPHead(nn.Module):
         super().__init__()
         sizes = [in_features, *[head.width] * (head.depth - 1), out_features]
         self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
-        self.dropout = nn.Dropout(head.dropout)
+        self.dropout = Dropout(head.dropout)
 
     @torch.no_grad()
     def start_at(self, output: Tensor) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
-
-from minbert.train.schedules import with_warmup
+from minbert.train.schedules import Schedule, with_warmup
 
 
-def constant(optimiser: Optimizer, steps: int, warmup: float) -> LRScheduler:
+def constant(steps: int, warmup: float) -> Schedule:
     """The rate stays as it is after the warm-up."""
-    return with_warmup(optimiser, steps, warmup, lambda _: 1.0)
+    return with_warmup(steps, warmup, lambda _: 1.0)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
-
-from minbert.train.schedules import with_warmup
+from minbert.train.schedules import Schedule, with_warmup
 
 
-def cosine(optimiser: Optimizer, steps: int, warmup: float) -> LRScheduler:
+def cosine(steps: int, warmup: float) -> Schedule:
     """The rate falls along half a cosine to 0, which it reaches after the last step.
 
     Without restarts (Loshchilov and Hutter, 2017, equation 5).
     """
-    return with_warmup(
-        optimiser, steps, warmup, lambda done: 0.5 * (1.0 + math.cos(math.pi * done))
-    )
+    return with_warmup(steps, warmup, lambda done: 0.5 * (1.0 + math.cos(math.pi * done)))

@@ -19,18 +19,31 @@ def gramian(gradients: Sequence[Gradients]) -> Tensor:
     n = len(gradients)
     present = (g.device for row in gradients for g in row if g is not None)
     device = next(present, torch.device("cpu"))
-    products: dict[tuple[int, int], Tensor] = {}
-    for i in range(n):
-        for j in range(i, n):
-            terms = [
-                torch.dot(a.flatten().float(), b.flatten().float())
-                for a, b in zip(gradients[i], gradients[j], strict=True)
-                if a is not None and b is not None
-            ]
-            products[i, j] = torch.stack(terms).sum() if terms else torch.zeros((), device=device)
+    terms: dict[tuple[int, int], list[Tensor]] = {(i, j): [] for i in range(n) for j in range(i, n)}
+    # Parameter by parameter, so that all products are made while its gradients are in the cache.
+    for of_parameter in zip(*gradients, strict=True):
+        for (i, j), products in terms.items():
+            a, b = of_parameter[i], of_parameter[j]
+            if a is not None and b is not None:
+                products.append(_inner(a, b))
+    sums = {
+        pair: torch.stack(products).sum() if products else torch.zeros((), device=device)
+        for pair, products in terms.items()
+    }
     return torch.stack(
-        [torch.stack([products[min(i, j), max(i, j)] for j in range(n)]) for i in range(n)]
+        [torch.stack([sums[min(i, j), max(i, j)] for j in range(n)]) for i in range(n)]
     )
+
+
+def _inner(a: Tensor, b: Tensor) -> Tensor:
+    """Return the inner product of two dense gradients, or of two by rows of an embedding."""
+    if not a.is_sparse:
+        return torch.dot(a.flatten().float(), b.flatten().float())
+    a, b = a.coalesce(), b.coalesce()
+    rows, others = a.indices()[0], b.indices()[0]
+    place = torch.searchsorted(others, rows).clamp_(max=len(others) - 1)
+    both = others[place] == rows
+    return torch.dot(a.values()[both].flatten(), b.values()[place[both]].flatten())
 
 
 def combine(
@@ -38,11 +51,31 @@ def combine(
 ) -> None:
     """Set each parameter's gradient to the sum over tasks of weight times gradient.
 
-    A parameter that no task uses keeps `grad = None`: AdamW must neither move nor decay it.
+    The tasks' dense gradients are used up. A parameter that no task uses keeps `grad = None`:
+    AdamW must neither move nor decay it.
     """
     for parameter, *parts in zip(parameters, *gradients, strict=True):
-        terms = [w * g for w, g in zip(weights, parts, strict=True) if g is not None]
-        parameter.grad = torch.stack(terms).sum(0).to(parameter.dtype) if terms else None
+        total: Tensor | None = None
+        for weight, gradient in zip(weights, parts, strict=True):
+            if gradient is None:
+                continue
+            if gradient.is_sparse:
+                scaled = _scaled(gradient, weight)
+                total = scaled if total is None else total + scaled
+            elif total is None:
+                total = gradient.mul_(weight)
+            else:
+                total.addcmul_(gradient, weight.to(gradient.dtype))
+        parameter.grad = total
+
+
+def _scaled(gradient: Tensor, weight: Tensor) -> Tensor:
+    """Return a gradient by rows times a number, its rows named once."""
+    gradient = gradient.coalesce()
+    values = gradient.values() * weight
+    return torch.sparse_coo_tensor(
+        gradient.indices(), values, gradient.shape, is_coalesced=True, check_invariants=False
+    )
 
 
 def cosines(gramian: Tensor) -> Tensor:

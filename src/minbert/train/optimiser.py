@@ -1,0 +1,257 @@
+"""AdamW (Loshchilov and Hutter, 2019), with the rows of embeddings brought up to date when used.
+
+Not `torch.optim`'s: importing that costs a job more than a second, and it would write every row
+of a vocabulary at every step, though a batch looks up a few hundred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Embedding, Parameter
+
+from minbert.grid.spec import Optimiser
+from minbert.train.schedules import Schedule
+
+
+class AdamW:
+    """AdamW on `parameters`, at the rates of `schedule`.
+
+    A parameter without a gradient is neither moved nor decayed, and its own count of steps stays.
+    Of `embeddings` that stand among the parameters the rows are updated as `DeferredRows` does;
+    call `settle` before weights are read for anything but training.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        chosen: Optimiser,
+        schedule: Schedule,
+        embeddings: Iterable[Embedding] = (),
+    ) -> None:
+        self.chosen = chosen
+        self.schedule = schedule
+        self.steps = 0
+        self.parameters = list(parameters)
+        there = {id(p) for p in self.parameters}
+        self.rows = {
+            id(e.weight): DeferredRows(e, chosen) for e in embeddings if id(e.weight) in there
+        }
+        self._counts: dict[int, Tensor] = {}
+        self._moments: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move every parameter that has a gradient."""
+        chosen = self.chosen
+        factor, beta1 = self.schedule(self.steps)
+        lr, beta1 = chosen.lr * factor, chosen.betas[0] if beta1 is None else beta1
+        self.steps += 1
+        moved, gradients = [], []
+        for number, parameter in enumerate(self.parameters):
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            if gradient.is_sparse:
+                self.rows[id(parameter)].step(gradient, lr, beta1)
+                continue
+            if number not in self._counts:
+                self._start(number)
+            moved.append(number)
+            gradients.append(gradient)
+        if not moved:
+            return
+        counts = [self._counts[n] for n in moved]
+        torch._foreach_add_(counts, 1.0)
+        torch._fused_adamw_(
+            [self.parameters[n] for n in moved],
+            gradients,
+            [self._moments[n][0] for n in moved],
+            [self._moments[n][1] for n in moved],
+            [],
+            counts,
+            lr=lr,
+            beta1=beta1,
+            beta2=chosen.betas[1],
+            weight_decay=chosen.weight_decay,
+            eps=chosen.eps,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def _start(self, number: int) -> None:
+        parameter = self.parameters[number]
+        self._counts[number] = torch.zeros((), device=parameter.device)
+        self._moments[number] = (torch.zeros_like(parameter), torch.zeros_like(parameter))
+
+    def settle(self) -> None:
+        """Bring every embedding's rows up to date."""
+        for rows in self.rows.values():
+            rows.settle()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that is needed to go on: tensors by name."""
+        state = {"steps": torch.tensor(self.steps)}
+        for number, count in self._counts.items():
+            first, second = self._moments[number]
+            state |= {
+                f"{number}.count": count,
+                f"{number}.first": first,
+                f"{number}.second": second,
+            }
+        for number, parameter in enumerate(self.parameters):
+            if rows := self.rows.get(id(parameter)):
+                state |= {f"{number}.rows.{name}": t for name, t in rows.state().items()}
+        return state
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Put what `state` gave back into a fresh optimiser."""
+        self.steps = int(state["steps"])
+        for number, parameter in enumerate(self.parameters):
+            if f"{number}.count" in state:
+                self._start(number)
+                self._counts[number].copy_(state[f"{number}.count"])
+                for name, moment in zip(("first", "second"), self._moments[number], strict=True):
+                    moment.copy_(state[f"{number}.{name}"])
+            if rows := self.rows.get(id(parameter)):
+                start = f"{number}.rows."
+                rows.load(
+                    {n.removeprefix(start): t for n, t in state.items() if n.startswith(start)}
+                )
+
+
+WINDOW = 512
+"""Steps after which a moment that got no gradient counts as gone: 0.95 ** 512 is 4e-12."""
+
+
+class DeferredRows:
+    """AdamW on an embedding whose gradient is sparse: a row moves when it is looked up again.
+
+    A row without a gradient still moves in AdamW, by its fading first moment. With m and v the
+    row's moments at its last update s, steps s+1..t move it by
+
+        sum_j  lr_j / (1 - b1^j) * (b1^(j-s) m) / (sqrt(b2^(j-s) v / (1 - b2^j)) + eps)
+
+    and decay it. With u_j = sqrt((1 - b2^j) / b2^(j-s)), a_j = lr_j b1^(j-s) / (1 - b1^j) and the
+    sums A = sum_j a_j u_j, B = sum_j a_j u_j^2, kept for every s, this is
+
+        A m / (sqrt(v) + eps B / A)
+
+    up to terms in the square of eps u_j / sqrt(v), times the spread of the u_j; so a row is brought
+    up to date in one go, just before a forward pass reads it. The moments take powers of betas.
+    """
+
+    def __init__(self, embedding: Embedding, chosen: Optimiser) -> None:
+        embedding.sparse = True
+        embedding.register_forward_pre_hook(lambda _, given: self._before_lookup(given[0]))
+        self.embedding = embedding
+        self.weight = embedding.weight
+        self.beta2, self.eps = chosen.betas[1], chosen.eps
+        self.weight_decay = chosen.weight_decay
+        self.first = torch.zeros_like(self.weight)
+        self.second = torch.zeros_like(self.weight)
+        self.updated = torch.zeros(len(self.weight), dtype=torch.int64)
+        """The step after which each row is up to date, [V]; 0 for the initial weights."""
+        self.time = 0
+        # By the step s that a row was last updated at: of the steps since, the product of beta 1,
+        # and A and B. `_kept` is the product of (1 - lr * weight_decay) from the start to s; the
+        # terms of A and B are divided by that of their step.
+        self._fade = np.ones(1)
+        self._a = np.zeros(1)
+        self._b = np.zeros(1)
+        self._kept = np.ones(1)
+
+    def step(self, gradient: Tensor, lr: float, beta1: float) -> None:
+        """Update the rows of the sparse `gradient` [V, H], which are up to date."""
+        gradient = gradient.coalesce()
+        rows, values = gradient.indices()[0], gradient.values()
+        self.time += 1
+        correction1, correction2 = 1 - beta1**self.time, 1 - self.beta2**self.time
+        kept = 1 - lr * self.weight_decay
+        first = self.first[rows].lerp_(values, 1 - beta1)
+        second = self.second[rows].mul_(self.beta2).addcmul_(values, values, value=1 - self.beta2)
+        self.first[rows], self.second[rows] = first, second
+        divisor = second.div_(correction2).sqrt_().add_(self.eps)
+        weight = self.weight[rows].mul_(kept)
+        self.weight[rows] = weight.addcdiv_(first, divisor, value=-lr / correction1)
+        self.updated[rows] = self.time
+        self._extend(lr / correction1, beta1, correction2, kept)
+
+    def _extend(self, rate: float, beta1: float, correction2: float, kept: float) -> None:
+        """Take this step into the sums of all earlier s, and begin those of this one."""
+        start = max(0, self.time - WINDOW)
+        recent = slice(start, self.time)
+        self._kept = np.append(self._kept, self._kept[-1] * kept)
+        self._fade[recent] *= beta1
+        added = rate * self._fade[recent] / self._kept[-1]
+        passed = self.time - np.arange(start, self.time)
+        squared = correction2 / self.beta2**passed
+        self._a[recent] += added * np.sqrt(squared)
+        self._b[recent] += added * squared
+        self._fade = np.append(self._fade, 1.0)
+        self._a = np.append(self._a, 0.0)
+        self._b = np.append(self._b, 0.0)
+
+    @torch.no_grad()
+    def _before_lookup(self, tokens: Tensor) -> None:
+        if self.embedding.training and self.time:
+            self._bring(tokens.unique())
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Bring all rows up to date."""
+        behind = self.updated < self.time
+        if not self.weight_decay:
+            behind &= self.updated > 0
+        self._bring(behind.nonzero()[:, 0])
+
+    def _bring(self, rows: Tensor) -> None:
+        """Make up for the steps that `rows` [n], each named once, have missed."""
+        updated = self.updated[rows]
+        late = updated < self.time
+        rows, since = rows[late], updated[late].numpy()
+        if not len(rows):
+            return
+
+        def column(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(values.astype(np.float32))[:, None]
+
+        a, b = self._a[since], self._b[since]
+        first, second = self.first[rows], self.second[rows]
+        # A rate of 0 has moved nothing: A = B = 0.
+        floor = self.eps * np.divide(b, a, out=np.ones_like(a), where=a > 0)
+        divisor = second.sqrt().add_(column(floor))
+        moved = (first * column(a * self._kept[-1])).div_(divisor)
+        weight = self.weight[rows]
+        if self.weight_decay:
+            weight *= column(self._kept[-1] / self._kept[since])
+        self.weight[rows] = weight.sub_(moved)
+        self.first[rows] = first.mul_(column(self._fade[since]))
+        self.second[rows] = second.mul_(column(self.beta2 ** (self.time - since)))
+        self.updated[rows] = self.time
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that is needed to go on: tensors by name."""
+        sums = np.stack([self._fade, self._a, self._b, self._kept])
+        return {
+            "first": self.first,
+            "second": self.second,
+            "updated": self.updated,
+            "sums": torch.from_numpy(sums),
+        }
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Put what `state` gave back."""
+        self.first.copy_(state["first"])
+        self.second.copy_(state["second"])
+        self.updated.copy_(state["updated"])
+        self._fade, self._a, self._b, self._kept = state["sums"].numpy().copy()
+        self.time = len(self._kept) - 1

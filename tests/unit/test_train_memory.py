@@ -1,0 +1,177 @@
+"""Batches in parts: the same step in less memory, and one more try where memory runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from stepping import CPU, STEP, assert_same, learner, losses
+from torch import Tensor
+
+from minbert.common.errors import UserError
+from minbert.common.progress import Progress
+from minbert.grid.architecture import Architecture
+from minbert.grid.spec import Dropout, StageSpec
+from minbert.model.encoder import initialise, whole_encoder
+from minbert.model.packed import Packed
+from minbert.train import memory
+from minbert.train.history import History
+from minbert.train.loop import Loop
+from minbert.train.step import Gradients
+
+SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
+
+
+def found(spec: StageSpec, sources: Any, room: float) -> tuple[dict[str, Any], list[Any], int]:
+    """Return the gradients, the losses told and the most parts of one step in `room` bytes."""
+    made = learner(spec, sources)
+    draw = torch.Generator().manual_seed(0)
+    gradients = Gradients(spec, made, losses(spec), nullcontext, draw, room=room)
+    told: list[Any] = []
+    gradients(STEP, lambda task, rows, weight, loss: told.append((task, rows, weight, loss)))
+    by_name = {
+        name: None if p.grad is None else p.grad for name, p in made.module.named_parameters()
+    }
+    return by_name, told, gradients.parts
+
+
+@pytest.mark.parametrize("settings", [{}, {"surgery": "pcgrad"}, {"shared_layers": 1}])
+def test_parts_add_up_to_the_whole_batch(
+    settings: dict[str, Any], make_spec: Any, sources: Any
+) -> None:
+    spec = make_spec({"sst": {}, "para": SIAMESE, "sts": {}}, still=True, **settings)
+    whole, told, one = found(spec, sources, float("inf"))
+    divided, told_of_parts, parts = found(spec, sources, 1.0)
+    assert (one, parts) == (1, 4)
+    assert_same(divided, whole, rtol=1e-4, atol=1e-6)
+    for (task, rows, weight, loss), (task2, rows2, weight2, loss2) in zip(
+        told, told_of_parts, strict=True
+    ):
+        assert (task, weight) == (task2, weight2)
+        assert torch.equal(rows, rows2)
+        assert loss.item() == pytest.approx(loss2.item(), rel=1e-5)
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.floats(0.1, 300))
+def test_a_division_keeps_order_and_room(sizes: list[float], room: float) -> None:
+    parts = list(memory.divide(np.array(sizes), room))
+    assert [n for part in parts for n in range(len(sizes))[part]] == list(range(len(sizes)))
+    for part, after in zip(parts, [*parts[1:], None], strict=True):
+        inside = sizes[part]
+        assert len(inside) == 1 or sum(inside) <= room * (1 + 1e-9)
+        if after is not None:
+            assert sum(inside) + sizes[after.start] > room * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("lengths", [[12] * 16, [200, 180]])
+@pytest.mark.parametrize("hidden", [64, 128])
+def test_the_estimate_is_near_what_a_backward_pass_keeps(lengths: list[int], hidden: int) -> None:
+    shapes = {"layers": 3, "heads": hidden // 16, "intermediate": 4 * hidden, "positions": 256}
+    arch = Architecture(vocab_size=50, hidden=hidden, **shapes)
+    encoder = whole_encoder(arch, Dropout())
+    initialise(encoder)
+    count = sum(lengths)
+    batch = Packed.build(torch.arange(count) % 50, [0] * count, lengths)
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        hidden_state = encoder.train()(batch)
+    weights = {p.untyped_storage().data_ptr() for p in encoder.parameters()}
+    measured = sum(n for pointer, n in kept.items() if pointer not in weights)
+    assert hidden_state.requires_grad
+    estimate = memory.activation_bytes(arch, np.array(lengths)).sum()
+    assert 0.8 < estimate / measured < 1.6
+
+
+def make_loop(spec: StageSpec, sources: Any) -> Loop:
+    loop = Loop(spec, learner(spec, sources), 0, CPU, "fp32", History(), Progress("run"))
+    loop.learner.module.train()
+    return loop
+
+
+def run_out(loop: Loop, monkeypatch: pytest.MonkeyPatch, most: int, error: BaseException) -> None:
+    """Let batches of more than `most` examples run out of memory."""
+    output: Callable[..., Any] = loop.learner.output
+
+    def limited(task: str, rows: Tensor) -> Any:
+        if len(rows) > most:
+            raise error
+        return output(task, rows)
+
+    monkeypatch.setattr(loop.learner, "output", limited)
+
+
+NO_MEMORY = [
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
+def test_a_step_without_memory_is_made_again_in_parts(
+    error: BaseException,
+    make_spec: Any,
+    sources: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = make_spec(still=True)
+    easy, hard = make_loop(spec, sources), make_loop(spec, sources)
+    run_out(hard, monkeypatch, 3, error)
+    for loop in (easy, hard):
+        loop.train_step(STEP)
+        loop.train_step(STEP)
+    assert hard.gradients.parts > 1 == easy.gradients.parts
+    assert len(hard.meter.waiting) == len(easy.meter.waiting)
+    for ours, expected in zip(
+        hard.learner.module.parameters(), easy.learner.module.parameters(), strict=True
+    ):
+        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-6)
+    told = capsys.readouterr().err
+    assert told.count("out of memory at step") == 1
+    assert "MiB of activations" in told
+
+
+def test_a_step_that_runs_out_twice_says_what_to_do(
+    make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = make_loop(make_spec(), sources)
+    run_out(loop, monkeypatch, 0, torch.OutOfMemoryError("CUDA out of memory"))
+    with pytest.raises(UserError, match=r"3 of sst, 4 of para.*Lower 'batch_size'.*CUDA"):
+        loop.train_step(STEP)
+
+
+def test_other_errors_of_a_step_are_not_tried_again(
+    make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = make_loop(make_spec(), sources)
+    run_out(loop, monkeypatch, 0, RuntimeError("shapes do not fit"))
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        loop.train_step(STEP)
+
+
+def test_the_budget_is_a_share_of_the_machine_and_keeps_to_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.os, "cpu_count", lambda: 8)
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(memory, "CGROUP", limit)
+    whole = memory.budget(CPU, 8)
+    assert memory.budget(CPU, 2) == pytest.approx(whole / 4)
+    limit.write_text("max\n")
+    assert memory.budget(CPU, 8) == whole
+    limit.write_text(f"{2**30}\n")
+    assert memory.budget(CPU, 8) == memory.SHARE * 2**30

@@ -1,0 +1,161 @@
+"""AdamW: torch's own, also where an embedding's rows are brought up to date late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from minbert.grid.parts import load_part
+from minbert.grid.spec import Optimiser
+from minbert.train.optimiser import AdamW
+from minbert.train.schedules import Setting
+
+WORDS, WIDTH = 40, 6
+RATE = 1e-2
+
+
+class Model(nn.Module):
+    """An embedding, of which the last words are never looked up, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.word = nn.Embedding(WORDS, WIDTH)
+        self.linear = nn.Linear(WIDTH, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        output: Tensor = self.linear(self.word(tokens))
+        return output
+
+
+def batches(steps: int, scale: float = 1.0) -> Iterator[tuple[Tensor, Tensor]]:
+    """Draw tokens: few words often, others with long gaps, some never."""
+    draw = torch.Generator().manual_seed(1)
+    for step in range(steps):
+        often = torch.randint(0, 5, (6,), generator=draw)
+        seldom = torch.tensor([5 + (step // 7) % 25] if step % 7 == 0 else [0])
+        tokens = torch.cat([often, seldom])
+        yield tokens, scale * torch.randn(len(tokens), 1, generator=draw)
+
+
+def train(
+    chosen: Optimiser, steps: int, schedule: str = "constant", scale: float = 1.0
+) -> tuple[Model, AdamW]:
+    model = Model()
+    at = load_part("schedule", schedule)(steps, 0.0)
+    optimiser = AdamW(model.parameters(), chosen, at, [model.word])
+    for tokens, target in batches(steps, scale):
+        optimiser.zero_grad()
+        (model(tokens) - target).square().mean().mul(scale).backward()
+        optimiser.step()
+    return model, optimiser
+
+
+def train_torchs(
+    chosen: Optimiser, steps: int, schedule: str = "constant", scale: float = 1.0
+) -> Model:
+    model = Model()
+    at: Callable[[int], Setting] = load_part("schedule", schedule)(steps, 0.0)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=chosen.lr, eps=chosen.eps, weight_decay=chosen.weight_decay
+    )
+    for step, (tokens, target) in enumerate(batches(steps, scale)):
+        factor, beta1 = at(step)
+        group = optimiser.param_groups[0]
+        group["lr"] = chosen.lr * factor
+        group["betas"] = (chosen.betas[0] if beta1 is None else beta1, chosen.betas[1])
+        optimiser.zero_grad()
+        (model(tokens) - target).square().mean().mul(scale).backward()
+        optimiser.step()
+    return model
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "onecycle"])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_fifty_steps_are_torchs(schedule: str, decay: float) -> None:
+    chosen = Optimiser(lr=RATE, weight_decay=decay)
+    model, optimiser = train(chosen, 50, schedule)
+    optimiser.settle()
+    expected = train_torchs(chosen, 50, schedule)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter, expected.get_parameter(name), rtol=0, atol=1e-5)
+
+
+def test_long_gaps_are_made_up_for() -> None:
+    chosen = Optimiser(lr=RATE, weight_decay=0.01)
+    model, optimiser = train(chosen, 1200)
+    behind = (model.word.weight - train_torchs(chosen, 1200).word.weight).abs().max()
+    optimiser.settle()
+    late = (model.word.weight - train_torchs(chosen, 1200).word.weight).abs().max()
+    assert behind > 100 * late
+    assert late < 1e-4  # torch's own 1,200 roundings come to as much
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-2])
+def test_gradients_near_eps_are_off_by_a_part_of_one_step(scale: float) -> None:
+    chosen = Optimiser(lr=RATE, eps=1e-6)
+    model, optimiser = train(chosen, 60, scale=scale)
+    optimiser.settle()
+    expected = train_torchs(chosen, 60, scale=scale)
+    torch.testing.assert_close(model.word.weight, expected.word.weight, rtol=0, atol=0.2 * RATE)
+
+
+def test_rows_that_were_never_looked_up_stay_or_decay() -> None:
+    start = Model().word.weight[-1]
+    for decay in (0.0, 0.1):
+        model, optimiser = train(Optimiser(lr=RATE, weight_decay=decay), 20)
+        optimiser.settle()
+        kept = math.pow(1 - RATE * decay, 20)
+        torch.testing.assert_close(model.word.weight[-1], start * kept, rtol=1e-6, atol=0)
+
+
+def test_a_forward_pass_in_training_sees_rows_up_to_date() -> None:
+    model, optimiser = train(Optimiser(lr=RATE), 30)
+    seen = model.word(torch.arange(WORDS)).detach().clone()
+    optimiser.settle()
+    assert torch.equal(model.word.weight, seen)
+
+
+def test_settling_again_changes_nothing() -> None:
+    model, optimiser = train(Optimiser(lr=RATE, weight_decay=0.1), 30)
+    optimiser.settle()
+    before = model.word.weight.detach().clone()
+    optimiser.settle()
+    assert torch.equal(model.word.weight, before)
+
+
+def test_a_parameter_without_gradient_is_neither_moved_nor_decayed() -> None:
+    model = Model()
+    before = model.word.weight.detach().clone()
+    chosen = Optimiser(lr=RATE, weight_decay=0.1)
+    optimiser = AdamW(model.parameters(), chosen, lambda _: Setting(1.0), [model.word])
+    for _ in range(3):
+        optimiser.zero_grad()
+        model.linear(torch.ones(2, WIDTH)).sum().backward()
+        optimiser.step()
+    optimiser.settle()
+    assert torch.equal(model.word.weight, before)
+
+
+def test_going_on_from_a_saved_state_ends_in_the_same_bits() -> None:
+    chosen = Optimiser(lr=RATE, weight_decay=0.1)
+    whole, _ = train(chosen, 40)
+    schedule = load_part("schedule", "constant")(40, 0.0)
+    first = Model()
+    optimiser = AdamW(first.parameters(), chosen, schedule, [first.word])
+    for number, (tokens, target) in enumerate(batches(40)):
+        if number == 23:
+            state = {name: tensor.clone() for name, tensor in optimiser.state().items()}
+            second = Model()
+            second.load_state_dict(first.state_dict())
+            first, optimiser = second, AdamW(second.parameters(), chosen, schedule, [second.word])
+            optimiser.load(state)
+        optimiser.zero_grad()
+        (first(tokens) - target).square().mean().backward()
+        optimiser.step()
+    for name, parameter in whole.named_parameters():
+        assert torch.equal(parameter, first.get_parameter(name)), name
