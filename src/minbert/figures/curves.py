@@ -147,3 +147,8 @@ def epoch_axis(axes: Axes, longest: float) -> None:
     """Give the axis whole epochs from 0 to the longest run's last."""
     axes.set_xlim(0, 1.02 * longest)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=6))
+
+
+def longest(histories: Iterable[History]) -> float:
+    """Return the epochs of the longest of the runs."""
+    return max(max(steps) / run.length for run in histories for steps in run.rows.values())
