@@ -23,6 +23,7 @@ _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
 _MOST = 6
 _SIZE = 5.5
 _GAP = 0.06
+_LAYER, _LAYERS, _LEAST = 0.3, 2.4, 0.9  # heights: of a layer, of all of them, of a block
 
 
 class Spec(FigureSpec):
@@ -59,8 +60,9 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     arch = Architecture.model_validate(shapes)
     figure, panels = style.panels(len(stages), 2.9)
     most = max(stage[-1]["parameters"]["total"] or 0 for stage in stages.values())
+    heights = [_model(axes, of[-1], arch) for axes, of in zip(panels, stages.values(), strict=True)]
     for axes, (name, of) in zip(panels, stages.items(), strict=True):
-        _model(axes, of[-1], arch)
+        axes.set_ylim(-0.05, max(heights) + 0.4)
         total = of[-1]["parameters"]["total"]
         share = "" if total in (None, most) else f", {total / most:.0%} of the largest"
         counted = "not known" if total is None else f"{_count(total)}{share}"
@@ -84,12 +86,14 @@ def blocks(spec: Mapping[str, Any], arch: Architecture) -> list[Block]:
         count = last - first + 1
         if count > 0:
             name = f"layers {first} to {last}" if count > 1 else f"layer {first}"
-            made.append(Block(name, max(1.0, 0.35 * count), count, count * parts.layer, together))
+            height = max(_LEAST, count * max(_LAYER, _LAYERS / arch.layers))
+            made.append(Block(name, height, count, count * parts.layer, together))
     made.append(Block("pooler", 0.8, 0, parts.pooler, shared == arch.layers))
     return made
 
 
-def _model(axes: Axes, stage: Mapping[str, Any], arch: Architecture) -> None:
+def _model(axes: Axes, stage: Mapping[str, Any], arch: Architecture) -> float:
+    """Draw a model; return its height."""
     spec = stage["spec"]
     tasks = [name for name in TASKS if name in spec["tasks"]]
     heads = stage["parameters"]["heads"]
@@ -116,8 +120,9 @@ def _model(axes: Axes, stage: Mapping[str, Any], arch: Architecture) -> None:
     floor += 1.0
     known = "" if heads is None else f": {_count(heads)} in all"
     axes.text(len(tasks) / 2, floor, f"heads{known}", fontsize=_SIZE, ha="center", va="bottom")
-    axes.set(xlim=(0, len(tasks)), ylim=(-0.05, floor + 0.6))
+    axes.set_xlim(0, len(tasks))
     axes.set_axis_off()
+    return floor
 
 
 def _box(axes: Axes, left: float, floor: float, width: float, height: float, color: str) -> None:

@@ -14,7 +14,7 @@ from minbert.common.errors import UserError, nearest
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import style
 from minbert.figures.inputs import Inputs, absent_notes
-from minbert.figures.rows import marks, rows_of_panels
+from minbert.figures.rows import LABEL, marks, rows_of_panels
 from minbert.figures.scored import TITLES, Of, Scores, read_scores, seeds_note, seeds_shown
 from minbert.figures.spec import FigureSpec, render
 from minbert.grid.tasks import TASKS
@@ -51,11 +51,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     measures = [m for m in (rule, *TASKS) if any(of.measure == m for of in scores)]
     if not measures:
         return style.nothing(spec.title), notes
-    labels = [f"{spec.variants[name]} over {spec.variants[below]}" for name, below in steps.items()]
-    above = list(spec.variants)
-    for row, (name, below) in enumerate(steps.items()):
-        if above[above.index(name) - 1] == below:
-            labels[row] = spec.variants[name]
+    labels, keys = _labels(spec, steps)
     figure, panels = rows_of_panels(labels, len(measures))
     published = _published(inputs.facts["published"], rule)
     counts = set()
@@ -77,11 +73,9 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper right", ncols=2)
     first = next(iter(spec.variants.values()))
-    said_first = (
-        f"From the top, each row over the one above, the first over {first}; otherwise the label "
-        f"says over which. Overall: {rule} mean of SST, paraphrase and STS, on dev."
-    )
-    return figure, [said_first, *seeds_note(counts, "Gains"), *notes]
+    of_all = f"Overall: {rule} mean of SST, paraphrase and STS, on dev."
+    over = "; ".join([f"Each row over the one above, the first over {first}", *keys])
+    return figure, [of_all, f"{over}.", *seeds_note(counts, "Gains"), *notes]
 
 
 def _steps(spec: Spec) -> dict[str, str]:
@@ -94,6 +88,18 @@ def _steps(spec: Spec) -> dict[str, str]:
                 f"variants.{nearest(name, names)}"
             )
     return {name: spec.over.get(name, before) for before, name in pairwise(names)}
+
+
+def _labels(spec: Spec, steps: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the rows' labels, and what the letters mean that mark rows over another than above."""
+    labels: list[str] = []
+    letters: dict[str, str] = {}
+    for (before, name), below in zip(pairwise(spec.variants), steps.values(), strict=True):
+        mark = ""
+        if below != before:
+            mark = f" ({letters.setdefault(below, chr(ord('a') + len(letters) % 26))})"
+        labels.append(f"{style.shorten(spec.variants[name], LABEL - len(mark))}{mark}")
+    return labels, [f"({letter}) over {spec.variants[below]}" for below, letter in letters.items()]
 
 
 def gain(scores: Scores, name: str, below: str, measure: str) -> Interval | None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.curves import Of, curve_of, read_histories
-from minbert.figures.inputs import Inputs, absent_notes, present
+from minbert.figures.inputs import Inputs, absent_notes, listed, present
 from minbert.figures.rows import marks, rows_of_panels
 from minbert.figures.scored import TITLES
 from minbert.figures.spec import FigureSpec, render
@@ -73,6 +73,6 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     )
     notes = [said]
     if short:
-        fewer = ", ".join(f"{label} ({count})" for label, count in short.items())
+        fewer = listed([f"{label} ({count})" for label, count in short.items()])
         notes.append(f"Fewer epochs than that: {fewer}.")
     return figure, [*notes, *absent]

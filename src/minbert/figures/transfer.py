@@ -70,7 +70,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     _matrix(left, gains, firsts, seconds, alone, furthest)
     left.set(title="Transfer: the score of the second task", ylabel="first task")
     _matrix(right, losses, firsts, seconds, {}, furthest)
-    right.set_title("Forgetting: the first task's score, after the second")
+    right.set_title("Forgetting: the score of the first task, then")
     for axes in (left, right):
         axes.set_xlabel("second task")
     figure.suptitle(spec.title)
@@ -80,7 +80,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
         "are one: that model. Hatched: no such run."
     )
     count = len(seeds)
-    over = f"Mean of {count} seeds; ±: half of the 95 % interval over seeds (Student t)."
+    over = f"Mean of {count} seeds; \u00b1: half of the 95 % interval over seeds (Student t)."
     return figure, [said, over if count > 1 else "1 seed, so no interval over seeds.", *notes]
 
 
@@ -150,4 +150,5 @@ def _matrix(
 def _change(one: Gain, alone: bool) -> str:
     if alone:
         return "alone"
-    return f"{one.difference:+.3f}" + ("" if one.half is None else f" ±{one.half:.3f}")
+    signed = f"{one.difference:+.3f}".replace("-", "\u2212")
+    return signed if one.half is None else f"{signed} \u00b1{one.half:.3f}"
