@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ from figure_files import make_inputs
 from PIL import Image
 
 from minbert.common.files import write_json, write_text
+from minbert.figures import style
 from minbert.figures.inputs import Inputs
+from minbert.figures.make import draw_figure
 from minbert.figures.partial import draw_partial
+from minbert.grid.job import Job
 from minbert.grid.node import description_path
 
 LABELS = {"a": "A", "b": "B"}
@@ -27,7 +31,7 @@ def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **draw: Any
 
 
 @pytest.fixture
-def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def listed(tmp_path: Path) -> dict[str, Any]:
     """Plan a ranking, a loss curve, one that cannot be drawn, and one that is there."""
     scores = {"kind": "scores", "key": "none", "file": "scores.parquet", "seed": None}
     history = {"kind": "train", "file": "history.parquet", "seed": 0}
@@ -59,12 +63,22 @@ def test_figures_are_drawn_from_what_there_is(
     at.parent.mkdir(parents=True)
     inputs.histories["a"][0].parent.rename(at)
     failed = [("p", "b"), ("other", "a")]
+    said: list[Collection[str]] = []
+
+    def spy(job: Job, stem: Path, instead: Any, failed: Collection[str]) -> None:
+        said.append(failed)
+        draw_figure(job, stem, instead, failed)
+
+    monkeypatch.setattr("minbert.figures.partial.draw_figure", spy)
     made = draw_partial(tmp_path, listed, {"p": out}, failed, tmp_path / "drawn")
     assert set(made) == {f"figures/p/{n}.{e}" for n in ("ranked", "curved") for e in ("pdf", "png")}
     for name, path in made.items():
         if name.endswith("png"):
             with Image.open(path) as image:
                 image.load()
+                wide = style.WIDE if "ranked" in name else style.COLUMN
+                assert image.width == wide * 300, "the ranking has the scores that were made"
+    assert said == [{"b"}] * 3, "of this paper"
     assert b"/Title (T)" in made["figures/p/curved.pdf"].read_bytes()
     assert "figures/p/broken: not drawn: figure 'ranking', key 'split'" in capsys.readouterr().err
     assert not (tmp_path / "store" / "figure" / "ranked").exists(), "keyed folders are complete"

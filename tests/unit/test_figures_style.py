@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+from figure_files import text_faults
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -57,6 +58,25 @@ def test_footer_lies_below_the_axes_and_within_the_figure() -> None:
     assert all(box.y1 < axes.y0 and box.y0 >= 0 for box in texts)
     assert all(box.x1 < figure.bbox.width for box in texts)
     assert all(low.y1 <= high.y0 + 1 for high, low in pairwise(texts))
+
+
+def axes_inches(notes: int, labels: int) -> float:
+    """Return how high the axes are with so many notes below and labels above them."""
+    with style.style():
+        figure = style.new_figure()
+        axes = figure.add_subplot()
+        for number in range(labels):
+            axes.plot([0, 1], [1, 2], label=f"a rather long label of variant {number}")
+        style.add_legend(axes)
+        assert text_faults(figure, ["a note"] * notes) == []
+        return axes.bbox.height / figure.dpi
+
+
+def test_notes_and_long_legends_take_no_room_from_the_axes() -> None:
+    few = axes_inches(0, 3)
+    assert axes_inches(12, 3) == pytest.approx(few, abs=0.02)
+    assert axes_inches(1, 40) == pytest.approx(few, abs=0.3)
+    assert axes_inches(1, 40) > 1
 
 
 @pytest.mark.parametrize("labels", [["a", "b", "c"], ["a rather long label of a variant"] * 5])

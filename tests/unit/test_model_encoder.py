@@ -143,11 +143,11 @@ def test_attention_dropout_zeroes_weights_and_keeps_their_mean(lengths: tuple[in
     attention = Attention(TINY, Dropout(sublayer=0.0, attention=0.5))
     batch = random_batch(lengths)
     hidden = torch.randn(len(batch.tokens), TINY.hidden)
-    projected = batch.padded.pad(attention.qkv(hidden))
-    slots = batch.padded.slots
+    view, width = batch.padded, TINY.hidden
+    parts = view.pad(attention.qkv(hidden)).split([width, 2 * width], dim=1)
     with torch.no_grad():
-        draws = [attention._attend(projected, batch.padded)[slots] for _ in range(600)]
-        exact = attention.eval()._attend(projected, batch.padded)[slots]
+        draws = [attention._attend(*parts, view)[view.slots] for _ in range(600)]
+        exact = attention.eval()._attend(*parts, view)[view.slots]
     mean = torch.stack(draws).mean(0)
     assert (mean - exact).abs().mean() < 0.05
     assert not torch.equal(draws[0], draws[1])
@@ -156,10 +156,9 @@ def test_attention_dropout_zeroes_weights_and_keeps_their_mean(lengths: tuple[in
 def test_hidden_dropout_alone_leaves_attention_weights_alone() -> None:
     attention = Attention(TINY, Dropout(sublayer=0.5, attention=0.0))
     batch = random_batch()
-    projected = torch.randn(batch.padded.size, 3 * TINY.hidden)
-    assert torch.equal(
-        attention._attend(projected, batch.padded), attention._attend(projected, batch.padded)
-    )
+    query, both = (torch.randn(batch.padded.size, n * TINY.hidden) for n in (1, 2))
+    first, second = (attention._attend(query, both, batch.padded) for _ in range(2))
+    assert torch.equal(first, second)
 
 
 def test_double_precision_gradients_are_those_of_finite_differences() -> None:

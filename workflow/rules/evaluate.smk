@@ -1,7 +1,7 @@
 # Scores, tables and figures, made under their keys and then published under plain names.
 #
-# in:  store/train/KEY/seedN/{predictions,history}.parquet
-# out: store/{scores,table,index,figure}/KEY/..., tables/*, figures/PAPER/*
+# in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
+# out: store/{scores,table,index,figure}/KEY/..., tables/*, figures/PAPER/*, figures/all/*
 
 
 rule scores:

@@ -79,13 +79,13 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     figure, panels = rows_of_panels([spec.variants[name] for name in rows], len(found))
     for axes, (task, of) in zip(panels, found.items(), strict=True):
         places = {row: of[name] for row, name in enumerate(rows) if name in of}
-        marks(axes, {row - 0.14: b.whole for row, b in places.items()}, style.look(0), False, "all")
-        label = "without those in train"
-        marks(axes, {row + 0.14: b.clean for row, b in places.items()}, style.look(1), True, label)
+        whole = {row - 0.14: both.whole for row, both in places.items()}
+        clean = {row + 0.14: both.clean for row, both in places.items()}
+        marks(axes, whole, style.look(0), filled=False, label="all dev")
+        marks(axes, clean, style.look(1), label="not in train")
         axes.set_xlabel(heads[task])
     figure.suptitle(spec.title)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2)
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1)
     counts = [both.whole.n for of in found.values() for both in of.values()]
     said = "In brackets: dev examples whose text stands in train, of all."
     return figure, [said, *seeds_note(counts), *notes, *absent]

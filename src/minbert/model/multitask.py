@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.packed import Packed
 from minbert.model.pairs import feature_width, join
+from minbert.model.pooling import Pooling
 from minbert.model.sharing import SharedEncoder
 
 
@@ -32,7 +32,7 @@ class MultitaskModel(nn.Module):
         )
         self.heads = nn.ModuleDict()
         self.convolutions = nn.ModuleDict()
-        self._poolings: dict[str, Callable[..., Tensor]] = {}
+        self._poolings: dict[str, Pooling] = {}
         for name in tasks:
             task = spec.tasks[name]
             width = feature_width(task.features, arch.hidden) if task.features else arch.hidden
@@ -45,10 +45,11 @@ class MultitaskModel(nn.Module):
 
     def pooled(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
         """Return the embedding of each row for `task`, [rows, H]."""
-        hidden = self.encoder(task, batch, noise)
-        if task in self.convolutions:
+        pooling, convolved = self._poolings[task], task in self.convolutions
+        hidden = self.encoder(task, batch, noise, pooling.first_only and not convolved)
+        if convolved:
             hidden = self.convolutions[task](hidden, batch)
-        return self._poolings[task](hidden, batch, self.encoder.pooler(task))
+        return pooling(hidden, batch, self.encoder.pooler(task))
 
     def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
         """Return logits [B, classes] from the embeddings of B rows; of 2B for a siamese task."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-GROUP_COST = 500
+GROUP_COST = 1500
 """What one more group costs on a CPU, in attention scores a head.
 
-Measured on MiniLM's shapes, 16 and 128 rows: from 200 to 2,000 the speed is flat to a few per
-cent; fewer groups compute on padding, more of them start many small kernels.
+Measured on the shapes of the built-in backbone and of MiniLM, 16 and 128 rows: from 500 to 5,000
+the speed is flat to a few per cent; fewer groups compute on padding, more start many small kernels.
 """
 
 
@@ -33,17 +34,24 @@ class Group:
 class PaddedView:
     """The groups' padded rows, end to end: `size` slots in all.
 
-    `slots` is the slot of each token of the packed batch, int64 [T].
+    `slots` is the slot of each token of the packed batch, int64 [T]; `order` has the rows of the
+    packed batch as they come in the groups, int64 [B].
     """
 
     slots: Tensor
     size: int
     groups: tuple[Group, ...]
+    order: Tensor
 
     def pad(self, packed: Tensor) -> Tensor:
         """Return `packed` [T, N] in its slots, [size, N], and zeros between."""
         zeros = packed.new_zeros(self.size, packed.shape[1])
         return zeros.index_copy(0, self.slots, packed)
+
+    @cached_property
+    def place(self) -> Tensor:
+        """Place of each row in `order`, int64 [B]."""
+        return self.order.argsort()
 
 
 def padded_view(
@@ -59,7 +67,8 @@ def padded_view(
         rows = lengths.shape[0]
         even = positions.shape[0] == rows * longest
         group = Group(rows, longest, None if even else _mask(lengths, longest))
-        return PaddedView(row_of * longest + positions, rows * longest, (group,))
+        order = torch.arange(rows, device=lengths.device)
+        return PaddedView(row_of * longest + positions, rows * longest, (group,), order)
     starts = torch.empty_like(lengths)
     groups = []
     size = 0
@@ -69,7 +78,7 @@ def padded_view(
         starts[members] = size + torch.arange(rows, device=lengths.device) * high
         size += rows * high
         groups.append(Group(rows, high, None if low == high else _mask(lengths[members], high)))
-    return PaddedView(starts[row_of] + positions, size, tuple(groups))
+    return PaddedView(starts[row_of] + positions, size, tuple(groups), starts.argsort())
 
 
 def length_ranges(counts: Mapping[int, int], cost: float) -> list[tuple[int, int]]:

@@ -54,15 +54,20 @@ class SharedEncoder(nn.Module):
     def _own(self, task: str) -> Stack:
         return cast(Stack, self.own[task])
 
-    def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
+    def forward(
+        self, task: str, batch: Packed, noise: Tensor | None = None, first_only: bool = False
+    ) -> Tensor:
         """Return the last layer's output for `task`, [T, H]; `noise` [T, H] is added to its input.
 
-        That input is the embeddings, normalised, before dropout.
+        That input is the embeddings, normalised, before dropout. With `first_only` the output is
+        that of each row's first token, [B, H].
         """
         own = self._own(task)
         if self.shared.embeddings is None:
-            return cast(Tensor, own(batch, noise=noise))
-        return cast(Tensor, own(batch, self.shared(batch, noise=noise)))
+            return cast(Tensor, own(batch, noise=noise, first_only=first_only))
+        if not own.layers:
+            return cast(Tensor, self.shared(batch, noise=noise, first_only=first_only))
+        return cast(Tensor, own(batch, self.shared(batch, noise=noise), first_only=first_only))
 
     def pooler(self, task: str) -> Pooler:
         """Return the pooler of `task`, a module from [B, H] to [B, H]."""

@@ -42,7 +42,8 @@ def cache_features(
     pool = load_part("pooling", pooling)()
 
     def pooled(batch: Packed) -> torch.Tensor:
-        return pool(encoder(task, batch), batch, encoder.pooler(task))
+        hidden = encoder(task, batch, first_only=pool.first_only)
+        return pool(hidden, batch, encoder.pooler(task))
 
     special = special_tokens(backbone / "tokenizer.json")
     splits = read_examples(tokens, task, pairing, special, length, device)

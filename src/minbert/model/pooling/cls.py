@@ -12,6 +12,10 @@ from minbert.model.packed import Packed
 class ClsPooling:
     """`pooler` of each row's first token."""
 
+    first_only = True
+
     def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [B, H] from `hidden` [T, H]."""
-        return pooler(hidden.index_select(0, batch.first))
+        """Return [B, H] from `hidden` [T, H], or [B, H]: that of the first tokens."""
+        if len(hidden) != batch.rows:
+            hidden = hidden.index_select(0, batch.first)
+        return pooler(hidden)

@@ -13,6 +13,8 @@ from minbert.model.packed import Packed
 class MaxPooling:
     """Max over time: each feature's largest value among a row's tokens; no pooler."""
 
+    first_only = False
+
     def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
         """Return [B, H] from `hidden` [T, H]."""
         lowest = hidden.new_full((batch.rows, hidden.shape[1]), torch.finfo(hidden.dtype).min)

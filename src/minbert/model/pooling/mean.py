@@ -12,6 +12,8 @@ from minbert.model.packed import Packed
 class MeanPooling:
     """Mean of each row's tokens, the first and the last special token included; no pooler."""
 
+    first_only = False
+
     def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
         """Return [B, H] from `hidden` [T, H]."""
         sums = hidden.new_zeros(batch.rows, hidden.shape[1]).index_add(0, batch.row_of, hidden)

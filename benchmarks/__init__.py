@@ -1,0 +1,1 @@
+"""Speed against what a user would pick instead: `make bench`, or `python -m benchmarks --help`."""

@@ -1,0 +1,76 @@
+"""Time the engine against the alternatives, side by side in one process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+# Before torch starts its threads: those that spin while they wait slow both sides down.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import torch
+
+from benchmarks.cases import CASES, Case
+from benchmarks.report import about, table, write
+from benchmarks.run import Bench, Row
+from minbert.train.device import choose_device, choose_precision
+
+PACKAGES = {"adapters": "adapters", "torchjd": "torchjd"}
+PACKAGES |= {"sentence-transformers": "sentence_transformers"}
+
+
+def main() -> None:
+    """Run the chosen cases, print the table, write `bench.json` and the figure."""
+    given = _arguments()
+    torch.set_num_threads(given.threads)
+    warnings.filterwarnings("ignore")
+    device = choose_device(given.device)
+    precision = choose_precision(given.precision, device)
+    rows: list[Row] = []
+    limit = 0.0
+    for size in given.sizes:
+        cases = [case for case in CASES[size] if _wanted(case, given.only, given.quick)]
+        if not cases:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            bench = Bench(Path(folder), size, device, precision, given.repeats)
+            limit = max(limit, bench.limit.measure())
+            for case in cases:
+                missing = PACKAGES.get(case.other or "")
+                if missing and not find_spec(missing):
+                    print(f"left out: {case.name}: no package {missing}", file=sys.stderr)
+                    continue
+                print(f"{size}: {case.name} ...", file=sys.stderr, flush=True)
+                rows.append(bench.measure(case))
+    if not rows:
+        raise SystemExit("no case fits --sizes and --only")
+    write(rows, limit, given.out)
+    print(f"{table(rows)}\n\n{about(rows, limit)}\nwritten to {given.out}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the three cases that goals are for")
+    parser.add_argument("--sizes", nargs="+", choices=CASES, help="default: all (quick: minilm)")
+    parser.add_argument("--only", default="", help="cases whose name holds this text")
+    parser.add_argument("--repeats", type=int, default=7, help="turns a side (default: 7)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
+    parser.add_argument("--out", type=Path, default=Path("results/bench"))
+    given = parser.parse_args()
+    given.sizes = given.sizes or (["minilm"] if given.quick else list(CASES))
+    return given
+
+
+def _wanted(case: Case, only: str, quick: bool) -> bool:
+    return only.lower() in case.name.lower() and (case.quick or not quick)
+
+
+if __name__ == "__main__":
+    main()

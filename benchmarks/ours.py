@@ -1,0 +1,76 @@
+"""Our side: the loop's own steps and its own pass over a dev set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.workload import Workload
+from minbert.common.progress import Progress
+from minbert.grid.parts import load_part
+from minbert.grid.spec import StageSpec
+from minbert.grid.tasks import TASKS
+from minbert.train.history import History
+from minbert.train.learner import Learner, Sources
+from minbert.train.loop import Loop
+from minbert.train.samplers import Step
+
+LOSSES = {
+    "classification": "cross_entropy",
+    "binary": "binary_cross_entropy",
+    "regression": "mse",
+}
+SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
+
+
+def stage(
+    tasks: dict[str, dict[str, Any]], *, batch: int, dropout: float, **settings: Any
+) -> StageSpec:
+    """Return a stage on `tasks`: one linear layer on the pooled first token, batches of `batch`."""
+    specs = {}
+    for task, chosen in tasks.items():
+        head = {"depth": 1, "dropout": 0.0}
+        known = TASKS[task]
+        pair = {"pairing": "cross"} if known.pair else {}
+        specs[task] = {"loss": LOSSES[known.kind], "batch_size": batch, "head": head, **pair}
+        specs[task] |= chosen
+    return StageSpec.model_validate(
+        {
+            "tasks": specs,
+            "epochs": 1,
+            "optimiser": {"lr": 1e-5},
+            "dropout": dict.fromkeys(("embedding", "sublayer", "attention"), dropout),
+            **settings,
+        }
+    )
+
+
+class Ours:
+    """The loop of a stage on a workload."""
+
+    def __init__(
+        self, spec: StageSpec, workload: Workload, device: torch.device, precision: str
+    ) -> None:
+        torch.manual_seed(0)
+        given = workload.sources
+        tokens = {task: given.tokens[task] for task in spec.tasks}
+        features = {task: path for task, path in given.features.items() if task in spec.tasks}
+        sources = Sources(given.backbone, tokens, features)
+        self.learner: Learner = load_part("trainable", spec.trainable)(spec, sources, device)
+        self.loop = Loop(spec, self.learner, 0, device, precision, History(), Progress("benchmark"))
+        self.learner.module.train()
+
+    def train(self, steps: Sequence[Step]) -> list[torch.Tensor]:
+        """Make one optimiser step a batch, as the loop does; return the tasks' losses."""
+        for step in steps:
+            self.loop.train_step(step)
+        losses = [loss for _, _, _, _, loss in self.loop.meter.waiting]
+        self.loop.meter.waiting.clear()
+        return losses
+
+    def predict(self, task: str) -> torch.Tensor:
+        """Return the outputs of a whole dev set, as an evaluation does."""
+        self.learner.module.eval()
+        return self.learner.outputs(task, "dev")
