@@ -70,8 +70,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
         marks(axes, said, style.look(4), filled=False, label="published")
         axes.set_xlabel(f"Gain in\n{TITLES.get(measure, 'overall score')}")
     figure.suptitle(spec.title)
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper right", ncols=2)
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1)
     first = next(iter(spec.variants.values()))
     of_all = f"Overall: {rule} mean of SST, paraphrase and STS, on dev."
     over = "; ".join([f"Each row over the one above, the first over {first}", *keys])

@@ -63,8 +63,7 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
         marks(axes, best, style.look(4), filled=False, label="best epoch")
         axes.set_xlabel(TITLES[measure[0]].replace(" ", "\n", 1))
     figure.suptitle(spec.title)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2)
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1)
     counts = sorted({len(runs) for runs in found.values()})
     over = "1 seed" if counts == [1] else f"mean of {' or '.join(map(str, counts))} seeds"
     said = (
