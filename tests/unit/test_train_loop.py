@@ -87,7 +87,11 @@ def test_history_has_every_value_once(make_spec: Any, run: Run) -> None:
         for name in (*spec.tasks, "overall"):
             expected.add((step, epoch, "train", name, "loss"))
         for pair in ("sst-para", "sst-sts", "para-sts"):
-            expected.add((step, epoch, "train", pair, "gradient_cosine"))
+            for group in ("", "/embeddings", "/layer_1", "/layer_2", "/pooler"):
+                expected.add((step, epoch, "train", pair, f"gradient_cosine{group}"))
+        for name in spec.tasks:
+            expected.add((step, epoch, "train", name, "sum_cosine"))
+            expected.add((step, epoch, "train", name, "update_cosine"))
     for epoch in (1, 2):
         for task in spec.tasks:
             for metric in ("loss", TASKS[task].metric):
@@ -97,7 +101,7 @@ def test_history_has_every_value_once(make_spec: Any, run: Run) -> None:
     assert set(keys) == expected and len(keys) == len(expected)
     times = [r["time"] for r in rows]
     assert times == sorted(times)
-    assert all(-1.001 <= r["value"] <= 1.001 for r in rows if r["metric"] == "gradient_cosine")
+    assert all(-1.001 <= r["value"] <= 1.001 for r in rows if "cosine" in r["metric"])
 
 
 def test_the_best_epochs_dev_scores_are_those_of_the_predictions(make_spec: Any, run: Run) -> None:

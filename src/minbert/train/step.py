@@ -15,7 +15,7 @@ from minbert.train.learner import Learner
 from minbert.train.losses import Loss
 from minbert.train.memory import divide
 from minbert.train.samplers import Step
-from minbert.train.surgery.gradients import combine, gramian
+from minbert.train.surgery.gradients import Surgery, combine, inner_products
 
 Note = Callable[[str, Tensor, float, Tensor], None]
 """Told of each batch: its task, its rows [B], the task's weight, and its loss (a scalar)."""
@@ -32,7 +32,7 @@ class Penalty(Protocol):
 
 
 class Gradients:
-    """Sets every trainable parameter's gradient for a step. Returns the Gramian, if one is made.
+    """Sets every trainable parameter's gradient for a step. Returns what surgery did, if any.
 
     Without surgery the loss is the weighted sum of the tasks' losses (`reduction: mean` divides it
     by their number), one backward pass a task so that only one task's activations are alive at a
@@ -71,10 +71,10 @@ class Gradients:
         self.shared = learner.shared_parameters()
         self.own = {task: learner.own_parameters(task) for task in spec.trained_tasks}
 
-    def __call__(self, step: Step, note: Note) -> Tensor | None:
+    def __call__(self, step: Step, note: Note) -> Surgery | None:
         """Run forward and backward for each batch of `step`, telling `note` each task's loss.
 
-        Returns the Gramian [n, n] of the n tasks' gradients before surgery, in the step's order.
+        Returns what surgery did with the n tasks' gradients, in the step's order.
         """
         by_task = []
         noted = []
@@ -95,9 +95,10 @@ class Gradients:
             note(*batch)
         if self.method is None:
             return None
-        products = gramian(by_task)
-        combine(self.shared, by_task, self.method(products, self.generator))
-        return products
+        products = inner_products(by_task)
+        weights = self.method(products.sum(0), self.generator)
+        combine(self.shared, by_task, weights)
+        return Surgery(products, weights)
 
     def _batch(self, task: str, rows: Tensor, weight: float) -> tuple[Tensor, list[Tensor | None]]:
         """Go forward and backward through a batch; return its loss, and its gradients.
