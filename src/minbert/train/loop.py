@@ -282,6 +282,16 @@ class Loop:
             }
         return found
 
+    def log_details(self) -> None:
+        """Note what the learner, with the best epoch's weights, has to tell besides scores."""
+        self.learner.module.eval()
+        epoch = self.position.best_epoch
+        for task in self.spec.trained_tasks:
+            with self.autocast():
+                details = self.learner.details(task)
+            for metric, value in details.items():
+                self.history.log(self.sampler.steps * epoch, epoch, "dev", task, metric, value)
+
     def restore(self, weights: dict[str, Tensor]) -> None:
         """Put saved weights back into the model."""
         self.learner.restore(weights)

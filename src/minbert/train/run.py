@@ -74,6 +74,7 @@ def train_stage(
     outcome = loop.run()
     loop.restore(outcome.weights)
     _write_predictions(loop, out / "predictions.parquet")
+    loop.log_details()
     history.write(out / "history.parquet")
     with whole(out / "model.safetensors") as temporary:
         save_file({k: v.contiguous() for k, v in outcome.weights.items()}, temporary)
