@@ -160,7 +160,9 @@ def test_a_fusions_attention_is_recorded_by_sublayer(trained: dict[str, Trained]
         assert isinstance(learner, FusionTuned)
         first = learner.module.encoder.shared.layers["0"].attention
         seen: list[Tensor] = []
-        kept = first.adapter.register_forward_pre_hook(lambda _, given, to=seen: to.append(given[0]))
+        kept = first.adapter.register_forward_pre_hook(
+            lambda _, given, to=seen: to.append(given[0])
+        )
         learner.outputs(task, "dev")
         kept.remove()
         hidden = torch.cat(seen)

@@ -96,8 +96,10 @@ def test_history_has_every_value_once(make_spec: Any, run: Run) -> None:
         for task in spec.tasks:
             for metric in ("loss", TASKS[task].metric):
                 expected.add((steps * epoch, epoch, "dev", task, metric))
+            expected.add((steps * epoch, epoch, "train", task, TASKS[task].metric))
         for rule in ("normalised", "plain"):
-            expected.add((steps * epoch, epoch, "dev", "overall", rule))
+            for split in ("train", "dev"):
+                expected.add((steps * epoch, epoch, split, "overall", rule))
     assert set(keys) == expected and len(keys) == len(expected)
     times = [r["time"] for r in rows]
     assert times == sorted(times)

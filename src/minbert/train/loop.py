@@ -20,6 +20,7 @@ from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.encoder import embeddings
 from minbert.scoring import overall, score_task, selection_score
+from minbert.train.fit import TrainScores
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
@@ -136,6 +137,7 @@ class Loop:
         deferred = embeddings(learner.module) if device.type == "cpu" else ()
         self.optimiser = AdamW(used.values(), spec.optimiser, schedule, deferred)
         self.total = total
+        self.fit = TrainScores(history, lambda task: learner.labels(task, "train"))
         self.meter = LossMeter(
             history,
             lambda task, rows: [learner.ids(task, "train")[row] for row in rows.tolist()],
@@ -158,6 +160,7 @@ class Loop:
         while at.epoch <= self.spec.epochs:
             self._epoch()
             self.optimiser.settle()
+            self.fit.end_epoch(at.step, at.epoch)
             at.score = self._evaluate(at.step, at.epoch)
             if at.score > at.best_score:
                 at.best_epoch, at.best_score = at.epoch, at.score
@@ -212,7 +215,7 @@ class Loop:
         for again in (False, True):
             self.optimiser.zero_grad()
             try:
-                surgery = self.gradients(batch, partial(self.meter.add, self.position.step))
+                surgery = self.gradients(batch, self._note)
                 break
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -223,6 +226,12 @@ class Loop:
             self._make_room(batch)
         self.optimiser.step()
         return surgery
+
+    def _note(
+        self, task: str, rows: Tensor, weight: float, loss: Tensor, prediction: Tensor
+    ) -> None:
+        self.meter.add(self.position.step, task, rows, weight, loss)
+        self.fit.add(task, rows, prediction)
 
     def _make_room(self, batch: Step) -> None:
         """Halve the room, from what the largest batch of the step takes if that is less."""
@@ -281,16 +290,6 @@ class Loop:
                 "label": self.learner.labels(task, split).cpu().numpy(),
             }
         return found
-
-    def log_details(self) -> None:
-        """Note what the learner, with the best epoch's weights, has to tell besides scores."""
-        self.learner.module.eval()
-        epoch = self.position.best_epoch
-        for task in self.spec.trained_tasks:
-            with self.autocast():
-                details = self.learner.details(task)
-            for metric, value in details.items():
-                self.history.log(self.sampler.steps * epoch, epoch, "dev", task, metric, value)
 
     def restore(self, weights: dict[str, Tensor]) -> None:
         """Put saved weights back into the model."""

@@ -74,7 +74,7 @@ def train_stage(
     outcome = loop.run()
     loop.restore(outcome.weights)
     _write_predictions(loop, out / "predictions.parquet")
-    loop.log_details()
+    _log_details(loop, outcome.best_epoch)
     history.write(out / "history.parquet")
     with whole(out / "model.safetensors") as temporary:
         save_file({k: v.contiguous() for k, v in outcome.weights.items()}, temporary)
@@ -103,6 +103,15 @@ def _record(
         "outcome": how,
         "environment": surroundings,
     }
+
+
+def _log_details(loop: Loop, epoch: int) -> None:
+    """Note what the learner, with the weights of `epoch`, has to tell besides scores."""
+    for task in loop.spec.trained_tasks:
+        with loop.autocast():
+            details = loop.learner.details(task)
+        for metric, value in details.items():
+            loop.history.log(loop.sampler.steps * epoch, epoch, "dev", task, metric, value)
 
 
 def _write_predictions(loop: Loop, path: Path) -> None:
