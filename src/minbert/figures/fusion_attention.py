@@ -71,15 +71,15 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     if not found:
         return style.nothing(spec.title, "no attention yet"), notes
     most = max(len(rows) for _, _, rows in found)
-    figure, panels = style.panels(len(found), 0.75 + 0.15 * most, _MOST)
+    figure, panels = style.panels(len(found), 1.1 + 0.15 * most, _MOST)
     for axes, (target, values, rows) in zip(panels, found, strict=True):
         words = [[f"{value:.2f}" for value in row] for row in values]
         sublayers = [f"{layer} {_WORDS[place]}" for layer, place in rows]
         names = [style.shorten(name, 12) for name in target.adapters]
         heat_map(axes, values, words, sublayers, names, (0, 1), size=5.5)
         axes.tick_params(axis="y", labelsize=5.5)
-        axes.tick_params(axis="x", labelsize=6.5)
-        axes.set_title(f"target: {target.title}", fontsize=7.5)
+        axes.tick_params(axis="x", labelsize=6.5, rotation=90)
+        axes.set_title(f"target:\n{style.shorten(target.title, 20)}", fontsize=7.5)
         axes.set(xlabel="adapter", ylabel="layer" if axes is panels[0] else "")
     figure.suptitle(spec.title)
     seeds = max(len(of) for of in there.values())

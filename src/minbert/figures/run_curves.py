@@ -39,7 +39,7 @@ _ACROSS = 3  # runs in a row, two panels each
 _SMALL = 6
 
 
-class CurvesSpec(FigureSpec):
+class Spec(FigureSpec):
     """`chance` is what guessing scores, by task and `overall`."""
 
     variants: dict[str, str] = Field(min_length=1)
@@ -58,11 +58,11 @@ class Run(NamedTuple):
 
 
 def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
-    """Draw loss and score of the last stage of each variant of `spec` (see `CurvesSpec`)."""
-    render("run-curves", CurvesSpec, plot, spec, inputs, stem)
+    """Draw loss and score of the last stage of each variant of `spec` (see `Spec`)."""
+    render("run-curves", Spec, plot, spec, inputs, stem)
 
 
-def plot(spec: CurvesSpec, inputs: Inputs) -> tuple[Figure, list[str]]:
+def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
     """Return the figure, and the notes that belong under it."""
     found, notes = read_runs(spec, inputs)
     if not found:
@@ -86,7 +86,7 @@ def plot(spec: CurvesSpec, inputs: Inputs) -> tuple[Figure, list[str]]:
     return figure, [*explained(spec, runs), *notes]
 
 
-def read_runs(spec: CurvesSpec, inputs: Inputs) -> tuple[dict[str, Run], list[str]]:
+def read_runs(spec: Spec, inputs: Inputs) -> tuple[dict[str, Run], list[str]]:
     """Return the runs of the variants that have some, and the notes that name the absent ones."""
     for name in spec.chance:
         if name not in (*TASKS, "overall"):
@@ -138,7 +138,7 @@ def _dev_loss(
     return Curve(first.epochs, parts.mean(axis=0) if mean else parts.sum(axis=0))
 
 
-def entries(spec: CurvesSpec, runs: Sequence[Run]) -> list[Line2D]:
+def entries(spec: Spec, runs: Sequence[Run]) -> list[Line2D]:
     """Return the legend's entries: train, dev and, where a run has a line for it, chance."""
     made = [entry("train", TRAIN), entry("dev", DEV)]
     if any(run.task in spec.chance for run in runs):
@@ -182,7 +182,7 @@ def share_height(panels: Sequence[Axes]) -> None:
         axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
 
 
-def explained(spec: CurvesSpec, runs: Sequence[Run]) -> list[str]:
+def explained(spec: Spec, runs: Sequence[Run]) -> list[str]:
     """Return the notes on losses, scores and chance."""
     rules = sorted({run.metric for run in runs if run.task == "overall"})
     notes = []

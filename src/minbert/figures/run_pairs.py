@@ -12,8 +12,8 @@ from minbert.common.errors import UserError, nearest
 from minbert.figures import style
 from minbert.figures.grids import panel_grid
 from minbert.figures.inputs import Inputs
+from minbert.figures.run_curves import Spec as CurvesSpec
 from minbert.figures.run_curves import (
-    CurvesSpec,
     draw_loss,
     draw_score,
     entries,
