@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import combinations
+from importlib import import_module
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.score import SCHEMA as SCORES
 from minbert.figures import style
 from minbert.figures.inputs import Inputs
+from minbert.grid.parts import part_module
 from minbert.grid.tasks import TASKS
 from minbert.scoring import overall
 
+GROUPS = ("embeddings", "layers_1-3", "layers_4-6", "pooler")
 OVERALL = ("sst", "para", "sts")
 SIZES = {"sst": 110, "para": 200, "sts": 86, "cfimdb": 24, "lmrd": 24}
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  seeds 5"
@@ -91,8 +94,12 @@ def write_history(
     seed: int = 0,
     epochs: int = 10,
     steps: int = 60,
+    adapters: int = 0,
 ) -> Path:
-    """Write a history of `epochs` with losses, dev scores and cosines between gradients."""
+    """Write a history of `epochs` with losses, scores and cosines between gradients.
+
+    With `adapters` it is that of a fusion of so many, in twelve layers.
+    """
     draw = np.random.default_rng([seed, int(1000 * quality)])
     rows: list[tuple[int, int, str, str, str, float]] = []
     for step in range(1, epochs * steps + 1):
@@ -105,14 +112,28 @@ def write_history(
             for a, b in combinations(tasks, 2):
                 cosine = float(draw.normal(0.05, 0.1))
                 rows.append((step, epoch, "train", f"{a}-{b}", "gradient_cosine", cosine))
+                for number, group in enumerate(GROUPS):
+                    metric = f"gradient_cosine/{group}"
+                    rows.append((step, epoch, "train", f"{a}-{b}", metric, cosine + number / 20))
+            for task in tasks:
+                before = float(draw.normal(0.5, 0.1))
+                rows.append((step, epoch, "train", task, "sum_cosine", before))
+                rows.append((step, epoch, "train", task, "update_cosine", before + 0.1))
         if step % steps == 0:
             scores = {t: quality * (1 - np.exp(-epoch / 2)) + draw.normal(0, 0.01) for t in tasks}
             for task, score in scores.items():
                 rows.append((step, epoch, "dev", task, TASKS[task].metric, score))
                 rows.append((step, epoch, "dev", task, "loss", 1.5 - score))
+                rows.append((step, epoch, "train", task, TASKS[task].metric, score + 0.05))
             if set(OVERALL) <= set(tasks):
                 for rule in ("normalised", "plain"):
-                    rows.append((step, epoch, "dev", "overall", rule, overall(scores, rule) or 0))
+                    whole = overall(scores, rule) or 0
+                    rows.append((step, epoch, "dev", "overall", rule, whole))
+                    rows.append((step, epoch, "train", "overall", rule, whole + 0.05))
+    for task, layer, place in product(tasks, range(1, 13), ("attention", "feed_forward")):
+        for number, share in enumerate(draw.dirichlet(np.ones(adapters)) if adapters else ()):
+            metric = f"fusion_attention/{layer}/{place}/{number}"
+            rows.append((epochs * steps, epochs, "dev", task, metric, share))
     lines = [
         dict(zip(("step", "epoch", "split", "task", "metric", "value"), row, strict=True))
         | {"time": 1e9 + row[0]}
@@ -191,6 +212,7 @@ def make_inputs(
     paper: str = "hybrid-bert",
     facts: Mapping[str, Any] | None = None,
     epochs: int = 10,
+    adapters: int = 0,
 ) -> Inputs:
     """Return inputs of every sort, with their files in `folder`.
 
@@ -213,7 +235,7 @@ def make_inputs(
             runs.setdefault(name, {})[seed] = run
             predictions.setdefault(name, {})[seed] = prediction
             if name not in gone:
-                write_history(history, tasks, found[name], seed, epochs)
+                write_history(history, tasks, found[name], seed, epochs, adapters=adapters)
                 write_run(run, epochs, seed)
                 write_predictions(prediction, tasks, found[name], seed)
     there = {name: quality for name, quality in found.items() if name not in gone}
@@ -281,3 +303,19 @@ def _box(text: Text) -> Bbox:
     return Bbox.from_extents(
         box.x0 + wide / 2, box.y0 + high / 2, box.x1 - wide / 2, box.y1 - high / 2
     )
+
+
+def spec_of(variants: Mapping[str, str], **more: Any) -> dict[str, Any]:
+    """Return the spec of a figure of these variants."""
+    return {"title": "What is shown", "variants": dict(variants), "stamp": STAMP, **more}
+
+
+def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
+    """Return all texts of a figure, which must neither overlap nor leave it."""
+    module = import_module(part_module("figure", kind))
+    with style.style():
+        figure, notes = module.plot(module.Spec(**spec), inputs)
+        assert text_faults(figure, notes) == []
+    texts = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert "What is shown" in texts and "commit 0123456789" in texts
+    return texts

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from figure_files import STAMP, make_inputs, many, qualities, text_faults, write_scores
-from matplotlib.text import Text
+from figure_files import (
+    make_inputs,
+    many,
+    qualities,
+    spec_of,
+    text_faults,
+    texts_of,
+    write_scores,
+)
 
 from minbert.common.errors import UserError
 from minbert.figures import style
 from minbert.figures.inputs import Inputs
-from minbert.grid.parts import load_part, part_module
+from minbert.grid.parts import load_part
 
 KINDS = ("ranking", "confusion-matrix", "calibration", "sts-scatter", "worst-examples", "leakage")
 OVER_ALL = ("published-reproduced", "dev-test")
@@ -52,21 +57,6 @@ def over_all(folder: Path, seeds: int) -> Inputs:
     }
     rules = dict.fromkeys(PAPERS, "normalised")
     return Inputs(scores=scores, facts={"rules": rules, "published": published})
-
-
-def spec_of(variants: Mapping[str, str], **more: Any) -> dict[str, Any]:
-    return {"title": "What is shown", "variants": dict(variants), "stamp": STAMP, **more}
-
-
-def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
-    """Return all texts of a figure, which must neither overlap nor leave it."""
-    module = import_module(part_module("figure", kind))
-    with style.style():
-        figure, notes = module.plot(module.Spec(**spec), inputs)
-        assert text_faults(figure, notes) == []
-    texts = " ".join(text.get_text() for text in figure.findobj(Text))
-    assert "What is shown" in texts and "commit 0123456789" in texts
-    return texts
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,8 +13,9 @@ from matplotlib.lines import Line2D
 
 from minbert.common.errors import UserError
 from minbert.figures import style
+from minbert.figures.curves import running_mean
 from minbert.figures.inputs import Inputs
-from minbert.figures.loss_curves import Spec, draw, plot, running_mean
+from minbert.figures.loss_curves import Spec, draw, plot
 
 VARIANTS = {"one": "1-bert", "three": "3-bert $k$"}
 

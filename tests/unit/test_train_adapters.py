@@ -138,6 +138,43 @@ def test_the_backbone_stays_and_what_is_inserted_moves(
             assert torch.equal(tensor, first[n]) == frozen, n
 
 
+def test_a_fusions_attention_is_recorded_by_sublayer(trained: dict[str, Trained]) -> None:
+    stage = trained["fusion"]
+    rows = pq.read_table(stage.folder / "history.parquet").to_pylist()
+    found = {
+        (row["task"], row["metric"]): row["value"]
+        for row in rows
+        if row["metric"].startswith("fusion_attention/")
+    }
+    details = {row["epoch"] for row in rows if "/" in row["metric"]}
+    assert details == {1}, "the best epoch's, though it is not the last"
+    places = [f"{layer}/{place}" for layer in (1, 2) for place in ("attention", "feed_forward")]
+    for task in ("sst", "sts"):
+        by_place = {
+            place: [found.pop((task, f"fusion_attention/{place}/{n}")) for n in (0, 1)]
+            for place in places
+        }
+        sums = [sum(weights) for weights in by_place.values()]
+        torch.testing.assert_close(sums, [1.0] * 4, atol=1e-9, rtol=0)
+        learner = stage.learner
+        assert isinstance(learner, FusionTuned)
+        first = learner.module.encoder.shared.layers["0"].attention
+        seen: list[Tensor] = []
+        kept = first.adapter.register_forward_pre_hook(
+            lambda _, given, to=seen: to.append(given[0])
+        )
+        learner.outputs(task, "dev")
+        kept.remove()
+        hidden = torch.cat(seen)
+        mean = first.adapter.weights(hidden, first.adapter.changes(hidden)).mean(1)
+        torch.testing.assert_close(mean.tolist(), by_place["1/attention"], atol=1e-5, rtol=0)
+    assert not found
+    assert not any(
+        row["metric"].startswith("fusion")
+        for row in pq.read_table(trained["a"].folder / "history.parquet").to_pylist()
+    )
+
+
 def test_a_fusions_adapters_are_those_of_the_earlier_stages(trained: dict[str, Trained]) -> None:
     fused = load_file(trained["fusion"].file)
     for number, name in enumerate(("a", "b")):

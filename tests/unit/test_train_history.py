@@ -104,6 +104,14 @@ def test_a_listener_hears_every_row_as_it_is_written(tmp_path: Path) -> None:
     assert all(abs(row["time"] - time.time()) < 60 for row in table.to_pylist())
 
 
+def test_details_are_kept_and_not_told() -> None:
+    heard: list[tuple[object, ...]] = []
+    history = History(lambda *row: heard.append(row))
+    history.log(3, 1, "train", "sst-sts", "gradient_cosine", 0.5)
+    history.log(3, 1, "train", "sst-sts", "gradient_cosine/embeddings", 0.25)
+    assert heard == history.rows[:1] and len(history.rows) == 2
+
+
 def test_an_empty_history_has_its_columns(tmp_path: Path) -> None:
     History().write(tmp_path / "history.parquet")
     table = pq.read_table(tmp_path / "history.parquet")

@@ -35,7 +35,7 @@ def found(spec: StageSpec, sources: Any, room: float) -> tuple[dict[str, Any], l
     draw = torch.Generator().manual_seed(0)
     gradients = Gradients(spec, made, losses(spec), nullcontext, draw, room=room)
     told: list[Any] = []
-    gradients(STEP, lambda task, rows, weight, loss: told.append((task, rows, weight, loss)))
+    gradients(STEP, lambda *batch: told.append(batch))
     by_name = {
         name: None if p.grad is None else p.grad for name, p in made.module.named_parameters()
     }
@@ -51,11 +51,12 @@ def test_parts_add_up_to_the_whole_batch(
     divided, told_of_parts, parts = found(spec, sources, 1.0)
     assert (one, parts) == (1, 4)
     assert_same(divided, whole, rtol=1e-4, atol=1e-6)
-    for (task, rows, weight, loss), (task2, rows2, weight2, loss2) in zip(
+    for (task, rows, weight, loss, values), (task2, rows2, weight2, loss2, values2) in zip(
         told, told_of_parts, strict=True
     ):
         assert (task, weight) == (task2, weight2)
         assert torch.equal(rows, rows2)
+        torch.testing.assert_close(values, values2, rtol=1e-4, atol=1e-5)
         assert loss.item() == pytest.approx(loss2.item(), rel=1e-5)
 
 

@@ -10,8 +10,12 @@ from torch import Tensor
 from torch.nn import Parameter
 from torchjd.aggregation import PCGradWeighting
 
-from minbert.train.surgery.gradients import combine, cosines, gramian
+from minbert.grid.architecture import Architecture
+from minbert.grid.spec import Dropout
+from minbert.model.sharing import SharedEncoder
+from minbert.train.surgery.gradients import Surgery, combine, cosines, inner_products
 from minbert.train.surgery.pcgrad import pcgrad
+from minbert.train.surgery.record import cosine_rows, layer_groups
 
 OPPOSED = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
 
@@ -116,12 +120,14 @@ def test_gramian_is_the_product_of_flat_gradients() -> None:
     shapes = [(3, 4), (5,), (2, 2)]
     gradients = [[torch.randn(s, generator=generator(n)) for s in shapes] for n in range(3)]
     flat = torch.stack([torch.cat([g.flatten() for g in task]) for task in gradients])
-    torch.testing.assert_close(gramian(gradients), flat @ flat.T)
+    products = inner_products(gradients)
+    torch.testing.assert_close(products.sum(0), flat @ flat.T)
+    torch.testing.assert_close(products[1], flat[:, 12:17] @ flat[:, 12:17].T)
 
 
 def test_gramian_counts_an_unused_parameter_as_zero() -> None:
     a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0])
-    found = gramian([[a, b], [a, None], [None, None]])
+    found = inner_products([[a, b], [a, None], [None, None]]).sum(0)
     assert found.tolist() == [[14.0, 5.0, 0.0], [5.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
 
 
@@ -145,3 +151,54 @@ def test_cosines() -> None:
     half = 2**-0.5
     expected = torch.tensor([[1.0, -half, 0.0], [-half, 1.0, 0.0], [0.0, 0.0, 0.0]])
     torch.testing.assert_close(cosines(rows @ rows.T), expected)
+
+
+def test_cosines_with_the_step_before_and_after_surgery() -> None:
+    products = (OPPOSED @ OPPOSED.T)[None]
+    weights = pcgrad(products[0], generator())
+    rows = {
+        (task, metric): value
+        for task, metric, value in cosine_rows(
+            ["sst", "sts"], Surgery(products, weights), ["embeddings"]
+        )
+    }
+    half = 2**-0.5
+    assert rows["sst-sts", "gradient_cosine"] == pytest.approx(-half)
+    assert rows["sst-sts", "gradient_cosine/embeddings"] == pytest.approx(-half)
+    # The plain sum is (0, 1); after surgery the step is (1/2, 3/2).
+    assert (rows["sst", "sum_cosine"], rows["sts", "sum_cosine"]) == pytest.approx((0, half))
+    after = (0.5 / 2.5**0.5, 1 / 5**0.5)
+    assert (rows["sst", "update_cosine"], rows["sts", "update_cosine"]) == pytest.approx(after)
+
+
+def test_cosines_by_group_leave_out_what_a_task_does_not_use() -> None:
+    both, one = torch.tensor([[1.0, 0.5], [0.5, 1.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    products = torch.stack([both, both, -0.5 * both + torch.eye(2), one])
+    groups = ["embeddings", "layer_1", "layer_1", "pooler"]
+    rows = list(cosine_rows(["sst", "sts"], Surgery(products, torch.ones(2)), groups))
+    found = {metric: value for _, metric, value in rows if "/" in metric}
+    assert found == {
+        "gradient_cosine/embeddings": pytest.approx(0.5),
+        "gradient_cosine/layer_1": pytest.approx(0.25 / 1.5),
+    }
+
+
+@pytest.mark.parametrize(
+    ("layers", "shared", "expected"),
+    [
+        (12, 6, ["embeddings", "layers_1-3", "layers_4-6"]),
+        (6, 6, ["embeddings", "layers_1-2", "layers_3-4", "layers_5-6", "pooler"]),
+        (5, 5, ["embeddings", "layers_1-2", "layers_3-4", "layer_5", "pooler"]),
+        (4, 2, ["embeddings", "layer_1", "layer_2"]),
+        (4, 0, ["embeddings"]),
+    ],
+)
+def test_groups_are_of_all_layers_shared_or_not(
+    layers: int, shared: int, expected: list[str]
+) -> None:
+    arch = Architecture(hidden=4, layers=layers, heads=1, intermediate=4, vocab_size=9, positions=9)
+    module = torch.nn.Module()
+    module.encoder = SharedEncoder(arch, ("sst", "sts"), shared, Dropout())
+    found = layer_groups(module, module.encoder.shared_parameters())
+    assert list(dict.fromkeys(found)) == expected
+    assert layer_groups(torch.nn.Linear(2, 2), []) == []

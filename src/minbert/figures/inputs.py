@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,11 @@ def absent_notes(
             gone = sorted(set(wanted.get(name, ())) - there)
             absent += [f"{label} (seed {seed})" for seed in gone]
     said = (("Failed", broken), ("Not run", absent))
-    return [f"{word}: {_listed(names)}." for word, names in said if names]
+    return [f"{word}: {listed(names)}." for word, names in said if names]
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names in a row; of more than eight the first ones, and how many there are more."""
     if len(names) <= _NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

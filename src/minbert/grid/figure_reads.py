@@ -44,5 +44,16 @@ READS: dict[str, Reads] = {
     "sts-scatter": Reads(runs=("predictions",), tasks=("sts",)),
     "worst-examples": Reads(runs=("predictions",), papers=("examples",)),
     "leakage": Reads(runs=("predictions",), papers=("examples",)),
+    "gradient-cosines": Reads(runs=("histories",)),
+    "architectures": Reads(facts=("architecture", "stages")),
+    "dev-curves": Reads(runs=("histories",), facts=("rules",)),
+    "score-parameters": Reads(papers=("scores",), facts=("parameters", "rules")),
+    "stability": Reads(runs=("histories",), facts=("rules",)),
+    "epoch-tables": Reads(runs=("stage_histories",)),
+    "transfer": Reads(papers=("scores",), facts=("stages",)),
+    "fusion-attention": Reads(runs=("stage_histories",), facts=("stages",)),
+    "run-curves": Reads(runs=("histories",), facts=("stages", "rules")),
+    "run-pairs": Reads(runs=("histories",), facts=("stages", "rules")),
+    "ladder": Reads(papers=("scores",), facts=("published", "rules")),
 }
 """By kind. One that reads no files of runs can be a figure over all papers, too."""

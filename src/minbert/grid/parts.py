@@ -62,6 +62,17 @@ PARTS: dict[str, dict[str, str]] = {
         "sts-scatter": "minbert.figures.sts_scatter:draw",
         "worst-examples": "minbert.figures.worst:draw",
         "leakage": "minbert.figures.leakage:draw",
+        "gradient-cosines": "minbert.figures.gradient_cosines:draw",
+        "architectures": "minbert.figures.architectures:draw",
+        "dev-curves": "minbert.figures.dev_curves:draw",
+        "score-parameters": "minbert.figures.pareto:draw",
+        "stability": "minbert.figures.stability:draw",
+        "epoch-tables": "minbert.figures.epoch_tables:draw",
+        "transfer": "minbert.figures.transfer:draw",
+        "fusion-attention": "minbert.figures.fusion_attention:draw",
+        "run-curves": "minbert.figures.run_curves:draw",
+        "run-pairs": "minbert.figures.run_pairs:draw",
+        "ladder": "minbert.figures.ladder:draw",
     },
 }
 

@@ -102,6 +102,10 @@ class Cached:
         head = self.module.heads[task]
         return head(self._joined(task, split, slice(None)))
 
+    def details(self, task: str) -> dict[str, float]:
+        """Return nothing: there is no more to a task than its scores."""
+        return {}
+
     def shared_parameters(self) -> list[Parameter]:
         """Return no parameters: the encoder, all that tasks share, is frozen."""
         return []

@@ -118,6 +118,10 @@ class Finetuned:
         with torch.no_grad():
             return self.module.from_pooled(task, pooled)
 
+    def details(self, task: str) -> dict[str, float]:
+        """Return nothing: there is no more to a task than its scores."""
+        return {}
+
     def shared_parameters(self) -> list[Parameter]:
         """Return the encoder's parameters that more than one task uses (never a head's)."""
         return [p for p in self.module.shared_parameters() if p.requires_grad]

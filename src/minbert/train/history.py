@@ -31,7 +31,10 @@ Listener = Callable[[int, int, str, str, str, float, float], None]
 
 
 class History:
-    """Rows of (step, epoch, split, task, metric, value, unix time), each told to `listener` too."""
+    """Rows of (step, epoch, split, task, metric, value, unix time), told to `listener` too.
+
+    A metric with a slash is a detail for figures, of which there are many; it is not told.
+    """
 
     def __init__(self, listener: Listener | None = None) -> None:
         self.rows: list[tuple[int, int, str, str, str, float, float]] = []
@@ -40,15 +43,13 @@ class History:
     def log(self, step: int, epoch: int, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now, after step `step` (from 1) of `epoch` (from 1)."""
         row = (step, epoch, split, task, metric, float(value), round(time.time(), 3))
-        self.rows.append(row)
-        if self.listener:
-            self.listener(*row)
+        self.replay([row])
 
     def replay(self, rows: Sequence[tuple[int, int, str, str, str, float, float]]) -> None:
-        """Take in rows that an interrupted run measured, and tell them to the listener."""
+        """Take in rows, those of an interrupted run too, and tell them to the listener."""
         for row in rows:
             self.rows.append(row)
-            if self.listener:
+            if self.listener and "/" not in row[4]:
                 self.listener(*row)
 
     def write(self, path: Path) -> None:

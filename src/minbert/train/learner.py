@@ -60,6 +60,10 @@ class Learner(Protocol):
         """Return the head's output [N, classes] of a whole split, without gradients."""
         ...
 
+    def details(self, task: str) -> dict[str, float]:
+        """Return what figures show of a trained task on dev besides its scores, by metric."""
+        ...
+
     def shared_parameters(self) -> list[Parameter]:
         """Parameters that more than one task uses."""
         ...

@@ -20,6 +20,7 @@ from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.encoder import embeddings
 from minbert.scoring import overall, score_task, selection_score
+from minbert.train.fit import TrainScores
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
@@ -28,7 +29,8 @@ from minbert.train.optimiser import AdamW
 from minbert.train.resume import Checkpoints
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.step import Gradients
-from minbert.train.surgery.gradients import cosines
+from minbert.train.surgery.gradients import Surgery
+from minbert.train.surgery.record import cosine_rows, layer_groups
 
 POINTS = 400
 """Training-loss rows a run aims at, so that a long run's history stays light."""
@@ -125,6 +127,7 @@ class Loop:
             seed,
             room,
         )
+        self.layer_groups = layer_groups(learner.module, self.gradients.shared)
         used = {id(p): p for p in self.gradients.shared}
         used |= {id(p): p for own in self.gradients.own.values() for p in own}
         total = self.sampler.steps * spec.epochs
@@ -134,6 +137,7 @@ class Loop:
         deferred = embeddings(learner.module) if device.type == "cpu" else ()
         self.optimiser = AdamW(used.values(), spec.optimiser, schedule, deferred)
         self.total = total
+        self.fit = TrainScores(history, lambda task: learner.labels(task, "train"))
         self.meter = LossMeter(
             history,
             lambda task, rows: [learner.ids(task, "train")[row] for row in rows.tolist()],
@@ -156,6 +160,7 @@ class Loop:
         while at.epoch <= self.spec.epochs:
             self._epoch()
             self.optimiser.settle()
+            self.fit.end_epoch(at.step, at.epoch)
             at.score = self._evaluate(at.step, at.epoch)
             if at.score > at.best_score:
                 at.best_epoch, at.best_score = at.epoch, at.score
@@ -189,26 +194,28 @@ class Loop:
         clock = time.perf_counter()
         for batch in islice(self.sampler.epoch(), at.done, None):
             at.step, at.done = at.step + 1, at.done + 1
-            products = self.train_step(batch)
+            surgery = self.train_step(batch)
             self.meter.after_step(at.step, at.epoch, last=at.step == last)
-            if products is not None and (at.step % self.meter.window == 0):
-                self._log_cosines(at.step, at.epoch, [task for task, _ in batch], products)
+            if surgery is not None and (at.step % self.meter.window == 0):
+                tasks = [task for task, _ in batch]
+                for row in cosine_rows(tasks, surgery, self.layer_groups):
+                    self.history.log(at.step, at.epoch, "train", *row)
             self.progress.update(at.epoch, self.meter.latest)
             at.training += time.perf_counter() - clock
             clock = time.perf_counter()
             if self.checkpoints and at.step != last:
                 self.checkpoints.after_step(self)
 
-    def train_step(self, batch: Step) -> Tensor | None:
-        """Make one optimiser step of one batch a task; return the tasks' Gramian, if made.
+    def train_step(self, batch: Step) -> Surgery | None:
+        """Make one optimiser step of one batch a task; return what surgery did, if any.
 
         Where memory runs out the step is made again once, in parts of half of what fits.
         """
-        products = None
+        surgery = None
         for again in (False, True):
             self.optimiser.zero_grad()
             try:
-                products = self.gradients(batch, partial(self.meter.add, self.position.step))
+                surgery = self.gradients(batch, self._note)
                 break
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -218,7 +225,13 @@ class Loop:
             # Outside of the handler, whose traceback holds on to the activations.
             self._make_room(batch)
         self.optimiser.step()
-        return products
+        return surgery
+
+    def _note(
+        self, task: str, rows: Tensor, weight: float, loss: Tensor, prediction: Tensor
+    ) -> None:
+        self.meter.add(self.position.step, task, rows, weight, loss)
+        self.fit.add(task, rows, prediction)
 
     def _make_room(self, batch: Step) -> None:
         """Halve the room, from what the largest batch of the step takes if that is less."""
@@ -238,13 +251,6 @@ class Loop:
             f"{self.gradients.room / 2**20:.0f} MiB of activations. Lower 'batch_size' or "
             f"'max_length', run fewer jobs at once, or take a smaller backbone. {error}"
         )
-
-    def _log_cosines(self, step: int, epoch: int, tasks: list[str], products: Tensor) -> None:
-        found = cosines(products).tolist()
-        for i, first in enumerate(tasks):
-            for j in range(i + 1, len(tasks)):
-                pair = f"{first}-{tasks[j]}"
-                self.history.log(step, epoch, "train", pair, "gradient_cosine", found[i][j])
 
     def _evaluate(self, step: int, epoch: int) -> float:
         """Score the trained tasks on dev; those carried along are scored once, by `predictions`."""

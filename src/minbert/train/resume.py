@@ -18,7 +18,8 @@ class Checkpoints:
     """Saves a loop's state every `every` seconds, after each epoch, and when asked to stop.
 
     Saved are weights, moments, all generators, the best epoch so far, and the history;
-    of the sampler, its generator at the epoch's start and the steps done since.
+    of the sampler, its generator at the epoch's start and the steps done since; of the epoch
+    so far, the predictions on train.
     """
 
     def __init__(self, file: StateFile, every: float) -> None:
@@ -42,7 +43,7 @@ class Checkpoints:
         loop.read_clock()
         tensors = _prefixed("model", loop.learner.weights()) | _prefixed("best", loop.best)
         tensors |= _prefixed("optimiser", loop.optimiser.state())
-        tensors |= _prefixed("generator", _generators(loop))
+        tensors |= _prefixed("generator", _generators(loop)) | _prefixed("fit", loop.fit.state())
         facts = {
             "position": vars(loop.position),
             "history": loop.history.rows,
@@ -61,6 +62,7 @@ class Checkpoints:
         loop.learner.restore(_without("model", tensors))
         loop.best = _without("best", tensors)
         loop.optimiser.load(_without("optimiser", tensors))
+        loop.fit.load(_without("fit", tensors))
         for name in _generators(loop):
             _set_generator(loop, name, tensors[f"generator.{name}"])
         vars(loop.position).update(facts["position"])

@@ -74,6 +74,7 @@ def train_stage(
     outcome = loop.run()
     loop.restore(outcome.weights)
     _write_predictions(loop, out / "predictions.parquet")
+    _log_details(loop, outcome.best_epoch)
     history.write(out / "history.parquet")
     save_weights(out / "model.safetensors", outcome.weights)
     record = _record(spec, seed, outcome, environment(device_name(place), threads, chosen))
@@ -101,6 +102,15 @@ def _record(
         "outcome": how,
         "environment": surroundings,
     }
+
+
+def _log_details(loop: Loop, epoch: int) -> None:
+    """Note what the learner, with the weights of `epoch`, has to tell besides scores."""
+    for task in loop.spec.trained_tasks:
+        with loop.autocast():
+            details = loop.learner.details(task)
+        for metric, value in details.items():
+            loop.history.log(loop.sampler.steps * epoch, epoch, "dev", task, metric, value)
 
 
 def _write_predictions(loop: Loop, path: Path) -> None:

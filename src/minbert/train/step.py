@@ -15,10 +15,10 @@ from minbert.train.learner import Learner
 from minbert.train.losses import Loss
 from minbert.train.memory import divide
 from minbert.train.samplers import Step
-from minbert.train.surgery.gradients import combine, gramian
+from minbert.train.surgery.gradients import Surgery, combine, inner_products
 
-Note = Callable[[str, Tensor, float, Tensor], None]
-"""Told of each batch: its task, its rows [B], the task's weight, and its loss (a scalar)."""
+Note = Callable[[str, Tensor, float, Tensor, Tensor], None]
+"""Told of each batch: task, rows [B], the task's weight, the loss (a scalar), predictions [B]."""
 
 
 class Penalty(Protocol):
@@ -32,7 +32,7 @@ class Penalty(Protocol):
 
 
 class Gradients:
-    """Sets every trainable parameter's gradient for a step. Returns the Gramian, if one is made.
+    """Sets every trainable parameter's gradient for a step. Returns what surgery did, if any.
 
     Without surgery the loss is the weighted sum of the tasks' losses (`reduction: mean` divides it
     by their number), one backward pass a task so that only one task's activations are alive at a
@@ -71,10 +71,10 @@ class Gradients:
         self.shared = learner.shared_parameters()
         self.own = {task: learner.own_parameters(task) for task in spec.trained_tasks}
 
-    def __call__(self, step: Step, note: Note) -> Tensor | None:
+    def __call__(self, step: Step, note: Note) -> Surgery | None:
         """Run forward and backward for each batch of `step`, telling `note` each task's loss.
 
-        Returns the Gramian [n, n] of the n tasks' gradients before surgery, in the step's order.
+        Returns what surgery did with the n tasks' gradients, in the step's order.
         """
         by_task = []
         noted = []
@@ -84,8 +84,8 @@ class Gradients:
                 raise ValueError(f"surgery is between tasks, but '{task}' is twice in a step")
             seen.add(task)
             weight = self.weight[task] / (len(step) if self.mean else 1)
-            loss, gradients = self._batch(task, rows, weight)
-            noted.append((task, rows, weight, loss))
+            loss, prediction, gradients = self._batch(task, rows, weight)
+            noted.append((task, rows, weight, loss, prediction))
             by_task.append(gradients[: len(self.shared)])
             if self.method is not None:
                 own = gradients[len(self.shared) :]
@@ -95,17 +95,21 @@ class Gradients:
             note(*batch)
         if self.method is None:
             return None
-        products = gramian(by_task)
-        combine(self.shared, by_task, self.method(products, self.generator))
-        return products
+        products = inner_products(by_task)
+        weights = self.method(products.sum(0), self.generator)
+        combine(self.shared, by_task, weights)
+        return Surgery(products, weights)
 
-    def _batch(self, task: str, rows: Tensor, weight: float) -> tuple[Tensor, list[Tensor | None]]:
-        """Go forward and backward through a batch; return its loss, and its gradients.
+    def _batch(
+        self, task: str, rows: Tensor, weight: float
+    ) -> tuple[Tensor, Tensor, list[Tensor | None]]:
+        """Go forward and backward through a batch; return loss, predictions [B], and gradients.
 
-        These are, with surgery, those of the shared and the task's own parameters; without, none:
-        they are added to what the parameters have.
+        The gradients are, with surgery, those of the shared and the task's own parameters; without,
+        none: they are added to what the parameters have.
         """
         total: Tensor | None = None
+        predictions: list[Tensor] = []
         gradients: list[Tensor | None] = []
         parts = list(divide(self.learner.activations(task, rows), self.room))
         self.parts = max(self.parts, len(parts))
@@ -115,6 +119,7 @@ class Gradients:
                 output, labels = self.learner.output(task, part)
                 penalty = self.penalty(task, part, output) if self.penalty else None
             loss = self.losses[task].loss(output, labels)
+            predictions.append(self.losses[task].prediction(output.detach().float()))
             if penalty is not None:
                 loss = loss + penalty
             loss = loss * (len(part) / len(rows))
@@ -129,4 +134,4 @@ class Gradients:
                 for a, b in zip(gradients or [None] * len(found), found, strict=True)
             ]
         assert total is not None
-        return total, gradients
+        return total, torch.cat(predictions), gradients

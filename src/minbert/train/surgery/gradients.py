@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,27 +12,31 @@ from torch.nn import Parameter
 Gradients = Sequence[Tensor | None]
 
 
-def gramian(gradients: Sequence[Gradients]) -> Tensor:
-    """Return G [n, n], float32: the inner products of n gradients over the same parameters.
+class Surgery(NamedTuple):
+    """What a step's surgery saw, `products` [P, n, n], and its `weights` [n] of the gradients."""
 
-    A parameter that a task does not use (None) counts as zero in that task's inner products.
+    products: Tensor
+    weights: Tensor
+
+
+def inner_products(gradients: Sequence[Gradients]) -> Tensor:
+    """Return [P, n, n], float32: the inner products of n gradients, parameter by parameter.
+
+    Their sum over the P parameters is the Gramian. A parameter that a task does not use (None)
+    counts as zero in that task's inner products.
     """
     n = len(gradients)
     present = (g.device for row in gradients for g in row if g is not None)
-    device = next(present, torch.device("cpu"))
+    zero = torch.zeros((), device=next(present, torch.device("cpu")))
     terms: dict[tuple[int, int], list[Tensor]] = {(i, j): [] for i in range(n) for j in range(i, n)}
     # Parameter by parameter, so that all products are made while its gradients are in the cache.
     for of_parameter in zip(*gradients, strict=True):
         for (i, j), products in terms.items():
             a, b = of_parameter[i], of_parameter[j]
-            if a is not None and b is not None:
-                products.append(_inner(a, b))
-    sums = {
-        pair: torch.stack(products).sum() if products else torch.zeros((), device=device)
-        for pair, products in terms.items()
-    }
+            products.append(zero if a is None or b is None else _inner(a, b))
+    stacked = {pair: torch.stack(products) for pair, products in terms.items()}
     return torch.stack(
-        [torch.stack([sums[min(i, j), max(i, j)] for j in range(n)]) for i in range(n)]
+        [torch.stack([stacked[min(i, j), max(i, j)] for j in range(n)], -1) for i in range(n)], -2
     )
 
 
