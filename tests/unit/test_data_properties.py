@@ -170,7 +170,8 @@ def test_a_recycled_epoch_passes_once_over_the_largest_task(
     spec = make_spec(tasks, sampler={"name": "recycled", "examples": examples})
     sampler = Recycled(spec, sizes, generator(seed))
     (rows,) = drawn(sampler)
-    largest = max(sizes, key=lambda task: sizes[task])
+    largest = sampler.largest
+    assert sizes[largest] == max(sizes.values())
     assert len(set(rows[largest])) == len(rows[largest]) == min(sizes[largest], examples or 999)
     for task, size in sizes.items():
         counts = Counter(rows[task])
