@@ -233,6 +233,13 @@ def index(job: Job) -> None:
     build_index(job.spec["published"], job.needs("table").values(), job.out)
 
 
+def claims(job: Job) -> None:
+    """Judge what the papers claim."""
+    from minbert.evaluate.claims import build_claims
+
+    build_claims(job.spec, job.needs("scores"), job.needs("predictions"), job.out)
+
+
 def figure(job: Job) -> None:
     """Draw one figure."""
     from minbert.common.environment import commit
@@ -265,6 +272,7 @@ STEPS: dict[str, Callable[[Job], None]] = {
     "scores": scores,
     "table": table,
     "index": index,
+    "claims": claims,
     "figure": figure,
 }
 

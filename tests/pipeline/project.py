@@ -57,7 +57,10 @@ class Project:
 
     @classmethod
     def make(cls, folder: Path) -> Project:
-        """Copy the workflow and give it the tiny configuration and the rows of Table 1."""
+        """Copy the workflow and give it the tiny configuration and the rows of Table 1.
+
+        Claims go with the rows that they are about.
+        """
         folder.mkdir(parents=True)
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         for name in WORKFLOW:
@@ -69,7 +72,7 @@ class Project:
         (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
         project = cls(folder)
         grid = folder / "workflow" / "grids" / f"{PAPER}.yaml"
-        whole = grid.read_text(encoding="utf-8")
+        whole = grid.read_text(encoding="utf-8").partition("\n# What the paper says")[0]
         kept, table_3 = whole.split("  # Table 3.")
         grid.write_text(kept + table_3[table_3.index("# The paper says") :], encoding="utf-8")
         project.edit(f"workflow/grids/{PAPER}.yaml", "variants:\n", SST_ONLY)

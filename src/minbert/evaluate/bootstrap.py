@@ -92,7 +92,7 @@ def _resampled_means(task: str, values: Floats, resamples: int) -> Floats:
     return found
 
 
-def difference(one: Sample, other: Sample) -> Estimate:
+def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     """Return the mean score of `one` less that of `other`, over their seeds.
 
     The standard error is the deviation of the bootstrap's differences, and the interval is value
@@ -100,12 +100,16 @@ def difference(one: Sample, other: Sample) -> Estimate:
     paired bootstrap over examples. With several, the variance that comes from few seeds is itself
     poorly known: the degrees of freedom are Satterthwaite's (1946), the examples' part counting as
     known.
+
+    Two runs that happen to be right on the same examples (such as two that predict one class only)
+    differ on no resample either. `least`, the weight of one example, is the smallest error that
+    is believed.
     """
     draw = np.random.default_rng([SEED, len(TASKS)])
     value = float(one.values.mean() - other.values.mean())
     spreads = [_seed_variance(sample) for sample in (one, other)]
     draws = [_redrawn(s, v, draw) for s, v in zip((one, other), spreads, strict=True)]
-    error = float(np.std(draws[0] - draws[1], ddof=1))
+    error = max(least, float(np.std(draws[0] - draws[1], ddof=1)))
     unsure = sum(
         (variance / len(s.values)) ** 2 / (len(s.values) - 1)
         for s, variance in zip((one, other), spreads, strict=True)

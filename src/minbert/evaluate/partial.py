@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
+from minbert.evaluate.claims import build_claims
 from minbert.evaluate.index import build_index
 from minbert.evaluate.publish import clear_marks, published_path
 from minbert.evaluate.score import score_runs
@@ -51,6 +52,13 @@ def publish_partial(root: Path, stamp: str) -> str:
         sources = {f"tables/{name}": temporary / name for name in ("index.csv", "index.md")}
         for paper, out in made.items():
             sources |= {f"tables/{paper}.{e}": out / f"table.{e}" for e in ("csv", "md", "tex")}
+        if listed["claims"]:
+            job = _job(root, "claims", listed["claims"])
+            scored = {paper: out / "scores.parquet" for paper, out in made.items()}
+            build_claims(job.spec, scored, job.needs("predictions"), temporary)
+            sources |= {
+                f"tables/claims.{e}": temporary / f"claims.{e}" for e in ("csv", "md", "tex")
+            }
         for name, keyed in listed["products"].items():
             source = sources.get(name, Path(keyed))
             if source.exists():

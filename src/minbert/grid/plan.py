@@ -13,6 +13,7 @@ from typing import Any
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.architecture import BERT_BASE, Architecture
+from minbert.grid.claims import claims_node
 from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
 from minbert.grid.links import Stage, StageRef, Variant
@@ -51,6 +52,8 @@ class Plan:
             self.owners.setdefault(self.collect(self.train(ref)).key, ref)
         self.outputs = {grid.paper: paper_outputs(self, grid) for grid in self.grids}
         self.index = self.collect(index_node(self))
+        claims = claims_node(self)
+        self.claims: Node | None = claims and self.collect(claims)
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
@@ -96,8 +99,9 @@ class Plan:
                 for ending in ("pdf", "png"):
                     source = figure.folder(self.root) / f"figure.{ending}"
                     found[f"figures/{paper}/{name}.{ending}"] = source
-        for name in self.index.outputs:
-            found[f"tables/{name}"] = self.index.folder(self.root) / name
+        for node in (self.index, *([self.claims] if self.claims else [])):
+            for name in node.outputs:
+                found[f"tables/{name}"] = node.folder(self.root) / name
         return found
 
     @cached_property
@@ -139,6 +143,7 @@ class Plan:
                 for paper, made in self.outputs.items()
             },
             "index": self.index.key,
+            "claims": self.claims and self.claims.key,
         }
         if not self.listing.exists():
             write_json(self.listing, listed)
