@@ -74,11 +74,15 @@ def publish_partial(root: Path, stamp: str) -> str:
 
 
 def score_entries(job: Job) -> Iterator[dict[str, Any]]:
-    """Yield the runs of a scores job as `score_runs` takes them, with the paths of predictions."""
+    """Yield the runs of a scores job as `score_runs` takes them, with the paths of their files."""
     for run in job.spec["runs"]:
         yield run | {
             "tasks": {
-                task: {"key": key, "predictions": job.need(f"predictions.{key}.{run['seed']}")}
+                task: {"key": key}
+                | {
+                    name: job.need(f"{name}.{key}.{run['seed']}")
+                    for name in ("predictions", "history")
+                }
                 for task, key in run.get("tasks", {}).items()
             }
         }
