@@ -77,6 +77,9 @@ def test_pearson_of_constant_predictions_is_zero() -> None:
     draws = resampled_scores("sts", np.column_stack([np.full(10, 0.1), labels]), labels, 50)
     assert (draws[:, 0] == 0).all()
     assert draws[:, 1] == pytest.approx(1)
+    rare = resampled_scores("sts", np.eye(10)[:, [0]], labels, 200)
+    without = np.abs(rare) < 1e-9
+    assert without.mean() == pytest.approx(0.9**10, abs=0.1)  # resamples that lack the one
 
 
 def test_the_same_predictions_have_the_same_interval() -> None:

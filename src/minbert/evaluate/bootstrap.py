@@ -64,9 +64,8 @@ def resampled_scores(
     mx, mxx, mxy = (means[:, i * systems : (i + 1) * systems] for i in range(3))
     my, myy = means[:, -2:-1], means[:, -1:]
     spread = np.clip(mxx - mx**2, 0, None) * np.clip(myy - my**2, 0, None)
-    defined = spread > 1e-20
-    r = (mxy - mx * my) / np.sqrt(np.where(defined, spread, 1.0))
-    return np.where(defined, np.clip(r, -1.0, 1.0), 0.0)
+    r = (mxy - mx * my) / np.sqrt(np.where(spread > 1e-14, spread, 1.0))
+    return np.clip(r, -1.0, 1.0)
 
 
 def _standardised(values: Floats) -> Floats:
