@@ -25,6 +25,7 @@ STEP_HELP = {
     "scores": "score all runs of a paper",
     "table": "set a paper's table",
     "index": "list every published row",
+    "claims": "judge what the papers claim",
     "figure": "draw a figure",
 }
 

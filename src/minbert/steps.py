@@ -234,6 +234,13 @@ def index(job: Job) -> None:
     build_index(job.spec["published"], job.needs("table").values(), job.out)
 
 
+def claims(job: Job) -> None:
+    """Judge what the papers claim."""
+    from minbert.evaluate.claims import build_claims
+
+    build_claims(job.spec, job.needs("scores"), job.needs("predictions"), job.out)
+
+
 def figure(job: Job) -> None:
     """Draw one figure."""
     from minbert.figures.make import draw_figure
@@ -255,6 +262,7 @@ STEPS: dict[str, Callable[[Job], None]] = {
     "scores": scores,
     "table": table,
     "index": index,
+    "claims": claims,
     "figure": figure,
 }
 

@@ -63,7 +63,10 @@ class Project:
 
     @classmethod
     def make(cls, folder: Path) -> Project:
-        """Copy the workflow with the rows of Table 1 and one figure; give it the configuration."""
+        """Copy the workflow with the rows of Table 1 and one figure; give it the configuration.
+
+        Claims go with the rows that they are about.
+        """
         folder.mkdir(parents=True)
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         for name in WORKFLOW:
@@ -75,7 +78,7 @@ class Project:
         (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
         project = cls(folder)
         grid = folder / "workflow" / "grids" / f"{PAPER}.yaml"
-        whole = grid.read_text(encoding="utf-8")
+        whole = grid.read_text(encoding="utf-8").partition("\n# What the paper says")[0]
         kept, table_3 = whole.split("  # Table 3.")
         rest = table_3[table_3.index("# The paper says") :]
         head, figures = rest.split("figures:\n")

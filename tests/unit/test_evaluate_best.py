@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from run_files import history
 
 from minbert.evaluate.best import RunScores, TaskScore, best_of
 from minbert.evaluate.score import score_runs
@@ -88,11 +89,14 @@ def predictions(path: Path, hits: dict[tuple[str, str], int]) -> Path:
             )
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
+    history(path.with_suffix(".history"))
     return path
 
 
 def run(name: str, seed: int, folder: Path, tested: bool = False) -> dict[str, Any]:
-    tasks = {"sst": {"key": f"key-{name}", "predictions": folder / name / f"{seed}.parquet"}}
+    path = folder / name / f"{seed}.parquet"
+    files = {"predictions": path, "history": path.with_suffix(".history")}
+    tasks = {"sst": {"key": f"key-{name}"} | files}
     about = {"paper": "p", "variant": name, "seed": seed, "key": f"key-{name}", "tested": tested}
     return about | {"tasks": tasks}
 

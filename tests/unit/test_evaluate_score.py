@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from run_files import history
 
 from minbert.common.errors import UserError
 from minbert.evaluate.score import SCHEMA, score_runs
@@ -29,11 +30,16 @@ def predictions(path: Path, rows: Rows) -> Path:
             lines.append(line | {"scores": [0.5], "label": label})
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(lines), path)
+    history(path.with_suffix(".history"))
     return path
 
 
+def entry(path: Path, key: str) -> dict[str, Any]:
+    return {"predictions": path, "history": path.with_suffix(".history"), "key": key}
+
+
 def run(path: Path, *tasks: str, **more: Any) -> dict[str, Any]:
-    entries = {task: {"predictions": str(path), "key": f"key-{task}"} for task in tasks}
+    entries = {task: entry(path, f"key-{task}") for task in tasks}
     about = {"paper": "p", "variant": "v", "seed": 0, "key": "own", "tested": False}
     return about | {"tasks": entries} | more
 
@@ -82,15 +88,46 @@ def test_overall_needs_all_three_tasks_and_takes_them_from_any_file(tmp_path: Pa
     for task in ("sst", "para", "sts"):
         one: Rows = {key: value for key, value in DEV.items() if key[0] == task}
         path = predictions(tmp_path / task / "a.parquet", one)
-        parts[task] = {"predictions": path, "key": task}
+        parts[task] = entry(path, task)
     score_runs([run(both, tasks=parts)], out)
     assert [row[5] for row in lines(out) if row[4] == "overall"] == ["normalised", "plain"]
+
+
+def test_the_last_epochs_dev_scores_stand_beside_the_best(tmp_path: Path) -> None:
+    test: Rows = {("sst", "test"): ([0, 1], [0, 0])}
+    made = predictions(tmp_path / "a.parquet", DEV | test)
+    history(
+        made.with_suffix(".history"),
+        *((2, "sst", "accuracy", 0.6), (1, "sst", "accuracy", 0.75), (2, "sst", "loss", 9.0)),
+        *((1, "para", "accuracy", 0.4), (2, "para", "accuracy", 0.9)),
+        (2, "sts", "pearson", 0.5),
+    )
+    out = tmp_path / "scores.parquet"
+    score_runs([run(made, "sst", "para", "sts", tested=True)], out)
+    found = {row[3:6]: row[8] for row in lines(out)}
+    assert found["dev", "sst", "accuracy"] == 0.6
+    assert found["dev", "para", "accuracy"] == 0.9
+    assert found["dev", "overall", "normalised"] == pytest.approx((0.6 + 0.9 + 0.75) / 3)
+    assert found["dev", "overall", "plain"] == pytest.approx((0.6 + 0.9 + 0.5) / 3)
+    assert found["dev", "sst", "macro_f1"] is None
+    assert found["test", "sst", "accuracy"] is None
+
+
+def test_a_task_that_was_only_carried_along_has_no_last_epoch(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "a.parquet", DEV)
+    path = made.with_suffix(".history")
+    history(path, (1, "sst", "accuracy", 0.6), (1, "para", "accuracy", 0.9))
+    out = tmp_path / "scores.parquet"
+    score_runs([run(made, "sst", "para", "sts")], out)
+    found = {row[3:6]: row[8] for row in lines(out)}
+    assert found["dev", "sts", "pearson"] is None
+    assert found["dev", "overall", "normalised"] is None
 
 
 def test_a_run_without_a_file_is_left_out_and_counted(tmp_path: Path) -> None:
     made = predictions(tmp_path / "a.parquet", DEV)
     half = run(made, "sst", "para", seed=1)
-    half["tasks"]["para"] = {"predictions": tmp_path / "none.parquet", "key": "k"}
+    half["tasks"]["para"] = entry(tmp_path / "none.parquet", "k")
     runs = [run(tmp_path / "none.parquet", "sst"), half, run(made, "sst", seed=2)]
     out = tmp_path / "scores.parquet"
     assert score_runs(runs, out) == (1, 2, 2)

@@ -50,6 +50,37 @@ def cells(markdown: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
+def test_the_last_epochs_scores_stand_beside_the_best(tmp_path: Path) -> None:
+    names = ("seed", "task", "metric", "value", "last")
+    lines = [
+        {"paper": "p", "key": "k", "variant": "a", "split": "dev"}
+        | dict(zip(names, each, strict=True))
+        for each in (
+            (0, "sst", "accuracy", 0.50, 0.40),
+            (1, "sst", "accuracy", 0.52, 0.48),
+            (0, "sts", "pearson", 0.50, None),
+            (0, "overall", "normalised", 0.70, 0.65),
+            (1, "overall", "normalised", 0.72, 0.61),
+        )
+    ]
+    made = tmp_path / "scores.parquet"
+    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), made)
+    ((line,), markdown, latex) = build(tmp_path, table(row("A", "a")), made)
+    assert float(line["sst_last"]) == pytest.approx(0.44)
+    assert float(line["overall_normalised_last"]) == pytest.approx(0.63)
+    assert (line["sts_last"], line["overall_plain_last"]) == ("", "")
+    heads, _, body = cells(markdown)
+    assert dict(zip(heads, body, strict=True))["Overall last epoch†"] == "0.630"
+    for text in (markdown, latex):
+        assert "on average over the rows: SST +0.070; every row" in text
+
+
+def test_without_a_last_epoch_the_table_does_not_speak_of_it(tmp_path: Path) -> None:
+    made = scores(tmp_path / "scores.parquet", ("a", 0, "dev", "sst", "accuracy", 0.4))
+    for text in build(tmp_path, table(row("A", "a")), made)[1:]:
+        assert "last epoch" not in text
+
+
 @pytest.fixture
 def two_seeds(tmp_path: Path) -> Path:
     return scores(

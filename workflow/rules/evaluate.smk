@@ -1,7 +1,7 @@
 # Scores, tables and figures, made under their keys and then published under plain names.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
-# out: store/{scores,table,index,figure}/KEY/..., tables/*, figures/PAPER/*, figures/all/*
+# out: store/{scores,table,index,claims,figure}/KEY/..., tables/*, figures/PAPER/*, figures/all/*
 
 
 rule scores:
@@ -50,6 +50,23 @@ rule index:
         root=lambda w: str(ROOT),
     shell:
         "exec python -m minbert index {wildcards.key} --results {params.root:q} 2> {log:q}"
+
+
+rule claims:
+    input:
+        lambda w: PLAN.inputs("claims", w.key).values(),
+    output:
+        STORE / "claims" / "{key}" / "claims.csv",
+        STORE / "claims" / "{key}" / "claims.md",
+        STORE / "claims" / "{key}" / "claims.tex",
+    log:
+        LOGS / "claims" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
+    shell:
+        "exec python -m minbert claims {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 rule figure:

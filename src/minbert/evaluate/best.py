@@ -11,10 +11,15 @@ from minbert.scoring import overall
 
 
 class TaskScore(NamedTuple):
-    """A task's metrics on one split, and the key of the stage that predicted it."""
+    """A task's metrics on one split, and the key of the stage that predicted it.
+
+    `last` is the value of the task's own metric on dev after the stage's last epoch; None where it
+    was not measured (test, and tasks that are only carried along).
+    """
 
     key: str
     metrics: Mapping[str, float]
+    last: float | None = None
 
 
 class RunScores(NamedTuple):

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
+from minbert.evaluate.claims import build_claims
 from minbert.evaluate.index import build_index
 from minbert.evaluate.publish import clear_marks, published_path
 from minbert.evaluate.score import score_runs
@@ -55,6 +56,13 @@ def publish_partial(root: Path, stamp: str) -> str:
             from minbert.figures.partial import draw_partial  # brings matplotlib
 
             sources |= draw_partial(root, listed, made, failures, temporary / "figures")
+        if listed["claims"]:
+            job = _job(root, "claims", listed["claims"])
+            scored = {paper: out / "scores.parquet" for paper, out in made.items()}
+            build_claims(job.spec, scored, job.needs("predictions"), temporary)
+            sources |= {
+                f"tables/claims.{e}": temporary / f"claims.{e}" for e in ("csv", "md", "tex")
+            }
         for name, keyed in listed["products"].items():
             source = sources.get(name, Path(keyed))
             if source.exists():
@@ -70,11 +78,15 @@ def publish_partial(root: Path, stamp: str) -> str:
 
 
 def score_entries(job: Job) -> Iterator[dict[str, Any]]:
-    """Yield the runs of a scores job as `score_runs` takes them, with the paths of predictions."""
+    """Yield the runs of a scores job as `score_runs` takes them, with the paths of their files."""
     for run in job.spec["runs"]:
         yield run | {
             "tasks": {
-                task: {"key": key, "predictions": job.need(f"predictions.{key}.{run['seed']}")}
+                task: {"key": key}
+                | {
+                    name: job.need(f"{name}.{key}.{run['seed']}")
+                    for name in ("predictions", "history")
+                }
                 for task, key in run.get("tasks", {}).items()
             }
         }

@@ -29,6 +29,7 @@ SCHEMA = pa.schema(
         ("metric", pa.string()),
         ("value", pa.float64()),
         ("key", pa.string()),
+        ("last", pa.float64()),
     ]
 )
 _COLUMNS = ("id", "task", "split", "prediction", "label")
@@ -47,11 +48,16 @@ class Scored(NamedTuple):
 def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
     """Score the predictions of `runs` and write the table to `out` (parquet, `SCHEMA`).
 
-    A run is {paper, variant, seed, key, tested, tasks: {task: {predictions: path, key}}}. Dev is
+    A run is {paper, variant, seed, key, tested, tasks: {task: {predictions: path, history: path,
+    key}}}. Dev is
     always scored; test only where the run is `tested` and the split has labels. Each task has a
     row for each of its metrics; a split with SST, para and STS has two more, task `overall`, with
     metrics `normalised` and `plain` under the run's own key. A run that lacks one of its files is
     left out whole, for half a run would show as a run of fewer tasks.
+
+    Predictions are those of the epoch that was best on dev. Column `last` has what dev scored
+    after the last epoch, for a task's own metric and the overall scores; null where that was not
+    measured, as for tasks that are only carried along.
 
     A run with {best_of: variants of the paper, by, rule} in place of tasks has the scores of the
     best of them (`best.best_of`), under the keys of what was chosen; their test scores too, where
@@ -97,7 +103,8 @@ def _run_scores(
 ) -> RunScores | None:
     """Return the scores of a run's files, read once into `read`; None if a file is missing."""
     files = {task: Path(entry["predictions"]) for task, entry in run["tasks"].items()}
-    if not all(path.is_file() for path in files.values()):
+    histories = {task: Path(entry["history"]) for task, entry in run["tasks"].items()}
+    if not all(path.is_file() for path in (*files.values(), *histories.values())):
         return None
     splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "test": {}}
     for task, path in files.items():
@@ -105,23 +112,34 @@ def _run_scores(
             read[path, task] = _score_file(path, task)
         for split, metrics in read[path, task].items():
             if metrics is not None:
-                splits[split][task] = TaskScore(run["tasks"][task]["key"], metrics)
+                last = last_dev_score(histories[task], task) if split == "dev" else None
+                splits[split][task] = TaskScore(run["tasks"][task]["key"], metrics, last)
     return RunScores(run["key"], splits)
 
 
 def _rows(run: Mapping[str, Any], split: str, scores: RunScores) -> list[dict[str, Any]]:
     """Return the table's rows of one run and split."""
     values = [
-        (task, metric, value, score.key)
+        (task, metric, value, score.key, score.last if metric == TASKS[task].metric else None)
         for task, score in scores.splits[split].items()
         for metric, value in score.metrics.items()
     ]
+    lasts = {t: s.last for t, s in scores.splits[split].items() if s.last is not None}
     for rule in get_args(Rule):
         mean = overall(scores.main(split), rule)
         if mean is not None:
-            values.append(("overall", rule, mean, scores.key))
+            values.append(("overall", rule, mean, scores.key, overall(lasts, rule)))
     about = {name: run[name] for name in ("paper", "variant", "seed")} | {"split": split}
-    return [about | {"task": t, "metric": m, "value": v, "key": k} for t, m, v, k in values]
+    names = ("task", "metric", "value", "key", "last")
+    return [about | dict(zip(names, each, strict=True)) for each in values]
+
+
+def last_dev_score(history: Path, task: str) -> float | None:
+    """Return what `task` scored on dev after the last epoch of a run; None if it never was."""
+    wanted = [("split", "=", "dev"), ("task", "=", task), ("metric", "=", TASKS[task].metric)]
+    columns = ("epoch", "split", "task", "metric", "value")
+    rows = read_columns(history, columns, wanted).to_pylist()
+    return max(rows, key=lambda row: row["epoch"])["value"] if rows else None
 
 
 def _score_file(path: Path, task: str) -> dict[str, Metrics | None]:

@@ -29,8 +29,9 @@ def build_table(
     the order of the spec, by the paper's own tables. A row without scores says `not run`,
     `failed` where `failures` has its variant and the reason, or `no labels` where it is a test row
     whose labels are not public. The csv has every number unrounded, one column each, named
-    `sst_published`, `sst_mean`, `sst_low`, `sst_high`, `sst_n` and so on, empty where there is
-    none (its `status` says why); the other two are for reading.
+    `sst_published`, `sst_mean`, `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the
+    last epoch) and so on, empty where there is none (its `status` says why); the other two are
+    for reading.
     """
     table = parse_table(spec)
     rows = collect(table, scores, failures)
@@ -64,10 +65,11 @@ def _csv_row(table: TableSpec, row: Row) -> dict[str, Any]:
     }
     for name in (*OVERALL_TASKS, "other"):
         line[f"{name}_published"] = getattr(spec.published, name)
-        line |= _csv_interval(name, row.scores.get(name))
+        line |= _csv_interval(name, row.scores.get(name)) | {f"{name}_last": row.last.get(name)}
     line |= {"overall_published": spec.published.overall, "overall_rule": table.rule}
     for rule in get_args(Rule):
         line |= _csv_interval(f"overall_{rule}", row.scores.get(rule))
+        line |= {f"overall_{rule}_last": row.last.get(rule)}
     line |= {"parameters": spec.parameters, "parameters_bert_base": spec.parameters_bert_base}
     line |= {"backbone": table.backbone, "data": table.data}
     line |= {"note": spec.note, "reason": spec.reason or row.remark, "keys": " ".join(row.keys)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple, get_args
 
 from minbert.common.errors import UserError
@@ -21,7 +22,8 @@ class Row(NamedTuple):
 
     `scores` has an `Interval` for each of sst, para, sts, other, normalised and plain that was
     scored; `n` is the number of seeds behind the row. `keys` are the training keys it comes from,
-    and `remark` what is to be said of it besides its notes.
+    and `remark` what is to be said of it besides its notes. `last` has the mean scores after the
+    last epoch, where those were measured; `scores` are those of the epoch that was best on dev.
     """
 
     spec: TableRow
@@ -31,6 +33,7 @@ class Row(NamedTuple):
     n: int
     keys: tuple[str, ...] = ()
     remark: str = ""
+    last: Mapping[str, float] = {}
 
 
 Values = dict[str, dict[int, float]]
@@ -42,8 +45,9 @@ def collect(table: TableSpec, scores: Path, failures: Mapping[str, str] | None =
 
     `failures` says of variants, by name, why they have no scores.
     """
-    columns = ("paper", "variant", "seed", "split", "task", "metric", "value", "key")
+    columns = ("paper", "variant", "seed", "split", "task", "metric", "value", "key", "last")
     found: dict[tuple[str, str], Values] = {}
+    lasts: dict[tuple[str, str], Values] = {}
     keys: dict[tuple[str, str], dict[str, set[str]]] = {}
     main = {(name, task.metric) for name, task in TASKS.items()}
     main |= {("overall", rule) for rule in get_args(Rule)}
@@ -53,13 +57,15 @@ def collect(table: TableSpec, scores: Path, failures: Mapping[str, str] | None =
             at = (line["variant"], line["split"])
             name = line["metric"] if line["task"] == "overall" else line["task"]
             found.setdefault(at, {}).setdefault(name, {})[line["seed"]] = line["value"]
+            if line["last"] is not None:
+                lasts.setdefault(at, {}).setdefault(name, {})[line["seed"]] = line["last"]
             if line["task"] != "overall":
                 keys.setdefault(at, {}).setdefault(line["task"], set()).add(line["key"])
     scored = {variant for variant, _ in found}
     rows = []
     for row in table.rows:
         at = (row.variant, row.split)
-        made = _row(table.paper, row, found.get(at, {}), row.variant in scored)
+        made = _row(table.paper, row, found.get(at, {}), lasts.get(at, {}), row.variant in scored)
         of_tasks = keys.get(at, {})
         made = made._replace(keys=tuple(sorted(set().union(*of_tasks.values()))))
         if row.choice and of_tasks:
@@ -78,9 +84,7 @@ def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:
     return "here: " + ", ".join(f"{TASKS[task].title} {name}" for task, name in named.items())
 
 
-def _row(
-    paper: str, row: TableRow, values: dict[str, dict[int, float]], variant_scored: bool
-) -> Row:
+def _row(paper: str, row: TableRow, values: Values, lasts: Values, variant_scored: bool) -> Row:
     others = [task for task in values if task in TASKS and task not in OVERALL_TASKS]
     if row.other_task is None and len(others) > 1:
         raise UserError(
@@ -96,4 +100,5 @@ def _row(
     n = len({seed for of_seed in seeds.values() for seed in of_seed})
     unlabelled = row.split == "test" and (row.reason is not None or variant_scored)
     status = SCORED if intervals else NO_LABELS if unlabelled else NOT_RUN
-    return Row(row, status, other_task, intervals, n)
+    last = {name: fmean(lasts[task].values()) for name, task in names.items() if task in lasts}
+    return Row(row, status, other_task, intervals, n, last=last)

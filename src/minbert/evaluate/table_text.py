@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from statistics import fmean
 from typing import get_args
 
 from minbert.evaluate import escape
@@ -15,6 +16,7 @@ from minbert.scoring import OVERALL_TASKS, Rule
 
 ABSENT = "—"
 OWN_RULE = "†"
+LAST = "last epoch"
 _RULES = {
     "normalised": "the mean of SST accuracy, paraphrase accuracy and (STS r + 1) / 2",
     "plain": "the plain mean of SST accuracy, paraphrase accuracy and STS r",
@@ -29,6 +31,7 @@ def header(table: TableSpec, rows: Sequence[Row]) -> list[tuple[str, str]]:
         columns += [(title, "paper"), (title, "ours")]
     columns.append(("Overall", "paper"))
     columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in get_args(Rule)]
+    columns += [("Overall", LAST + OWN_RULE)] * _has_last(table, rows)
     return [*columns, ("", "n"), ("Parameters", "here"), ("Parameters", "BERT-base")]
 
 
@@ -44,6 +47,7 @@ def body(table: TableSpec, rows: Sequence[Row]) -> list[list[str]]:
             line += [_number(getattr(spec.published, name)), _ours(row, name, _due(row, name))]
         line.append(_number(spec.published.overall))
         line += [_ours(row, rule, _due(row, "overall")) for rule in get_args(Rule)]
+        line += [_number(row.last.get(table.rule))] * _has_last(table, rows)
         counts = (spec.parameters, spec.parameters_bert_base)
         lines.append([*line, str(row.n), *(_millions(count) for count in counts)])
     return lines
@@ -61,8 +65,29 @@ def remarks(table: TableSpec, rows: Sequence[Row]) -> list[str]:
         f"{seeds}; one seed has no interval. Scores: {metrics}.",
         f"Overall: normalised is {_RULES['normalised']}; plain is {_RULES['plain']}; "
         f"{OWN_RULE} marks the paper's own rule, which its published overall follows.",
+        *_selection(rows),
         f"Backbone: {table.backbone}. Data: {table.data}. "
         f"{ABSENT}: not published, or not a task of the row.",
+    ]
+
+
+def _has_last(table: TableSpec, rows: Sequence[Row]) -> bool:
+    return any(table.rule in row.last for row in rows)
+
+
+def _selection(rows: Sequence[Row]) -> list[str]:
+    """Say that dev chose the epochs, and by how much their scores exceed the last epochs'."""
+    gains: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.last.items():
+            if name in OVERALL_TASKS:
+                gains.setdefault(TASKS[name].title, []).append(row.scores[name].mean - value)
+    if not gains:
+        return []
+    said = ", ".join(f"{title} {fmean(of):+.3f}" for title, of in gains.items())
+    return [
+        "Selected on dev: our figures are those of each run's best epoch by its dev score. Less "
+        f"those of the last epoch, on average over the rows: {said}; every row in the csv."
     ]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.common.errors import UserError, nearest
+from minbert.grid.claims import Claim
 from minbert.grid.config import validated
 from minbert.grid.expand import expansions, with_setting
 from minbert.grid.figure_reads import READS
@@ -36,12 +37,13 @@ class RawVariant:
 
 @dataclass
 class RawGrid:
-    """All that the grid files say of one paper."""
+    """All that the grid files say of one paper; `claims` are told where they stand."""
 
     head: GridFile
     path: Path
     variants: dict[str, RawVariant] = field(default_factory=dict)
     figures: dict[str, Figure] = field(default_factory=dict)
+    claims: list[tuple[str, Claim]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def load_grids(paths: Iterable[Path]) -> list[RawGrid]:
             if name in grid.figures:
                 raise UserError(f"{path}: figure '{name}' is in {grid.path} too; rename one")
             grid.figures[name] = figure
+        grid.claims += [(f"{path}: claim {n}", claim) for n, claim in enumerate(file.claims, 1)]
     for paper, grid in grids.items():
         _flatten_all(grid, bodies[paper])
         if not grid.variants:

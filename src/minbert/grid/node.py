@@ -22,6 +22,7 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "scores": ("scores.parquet",),
     "table": ("table.csv", "table.md", "table.tex"),
     "index": ("index.csv", "index.md"),
+    "claims": ("claims.csv", "claims.md", "claims.tex"),
     "figure": ("figure.pdf", "figure.png"),
 }
 """The files that a node of each kind leaves in its folder; `fetch` leaves the file it names."""

@@ -41,8 +41,8 @@ def paper_outputs(plan: Plan, grid: Grid) -> Outputs:
             entry["key"] = plan.train(variant.stages[-1].ref).key
             runs.append(entry | {"tasks": {task: node.key for task, node in trained.items()}})
             for node in trained.values():
-                name = f"predictions.{node.key}.{seed}"
-                needs[name] = Need(node, "predictions.parquet", seed)
+                for file in ("predictions", "history"):
+                    needs[f"{file}.{node.key}.{seed}"] = Need(node, f"{file}.parquet", seed)
     tasks = sorted({task for run in runs for task in run.get("tasks", {})})
     scores = Node(
         "scores", {"runs": runs, "tasks": facts(tasks)}, ("minbert.evaluate.score",), needs

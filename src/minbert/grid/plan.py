@@ -14,6 +14,7 @@ from minbert.common.environment import versions
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.architecture import BERT_BASE
+from minbert.grid.claims import claims_node
 from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
 from minbert.grid.figures import all_figures
@@ -55,6 +56,8 @@ class Plan:
         self.outputs = {grid.paper: paper_outputs(self, grid) for grid in self.grids}
         self.index = self.collect(index_node(self))
         self.all_figures = all_figures(self, self.outputs)
+        claims = claims_node(self)
+        self.claims: Node | None = claims and self.collect(claims)
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
@@ -109,8 +112,9 @@ class Plan:
         for name, figure in self.figures.items():
             for ending in ("pdf", "png"):
                 found[f"{name}.{ending}"] = figure.folder(self.root) / f"figure.{ending}"
-        for name in self.index.outputs:
-            found[f"tables/{name}"] = self.index.folder(self.root) / name
+        for node in (self.index, *([self.claims] if self.claims else [])):
+            for name in node.outputs:
+                found[f"tables/{name}"] = node.folder(self.root) / name
         return found
 
     @property
@@ -163,6 +167,7 @@ class Plan:
             },
             "index": self.index.key,
             "figures": {name: node.key for name, node in self.figures.items()},
+            "claims": self.claims and self.claims.key,
         }
         if not self.listing.exists():
             write_json(self.listing, listed)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.common.errors import UserError, nearest
+from minbert.grid.claims import Claim, check_claim
 from minbert.grid.config import Config, validated
 from minbert.grid.links import (
     Stage,
@@ -26,7 +27,7 @@ from minbert.grid.yaml_loader import merge
 
 @dataclass(frozen=True)
 class Grid:
-    """A paper's variants and figures; `path` is its (first) grid file."""
+    """A paper's variants, figures and claims; `path` is its (first) grid file."""
 
     paper: str
     title: str
@@ -35,6 +36,7 @@ class Grid:
     variants: dict[str, Variant]
     figures: dict[str, Figure]
     parameter_ratios: tuple[tuple[str, str], ...]
+    claims: tuple[Claim, ...]
     path: Path
 
 
@@ -85,6 +87,8 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
             raise UserError(
                 f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, linked)}"
             )
+    for where, claim in raw.claims:
+        check_claim(claim, linked, where)
     return Grid(
         head.paper,
         head.title,
@@ -93,6 +97,7 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
         linked,
         raw.figures,
         head.parameter_ratios,
+        tuple(claim for _, claim in raw.claims),
         raw.path,
     )
 

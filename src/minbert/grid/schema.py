@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from minbert.common.errors import UserError, nearest
 from minbert.common.files import write_json
+from minbert.grid.claims import Claim
 from minbert.grid.config import Config
 from minbert.grid.parts import PARTS, part_module
 from minbert.grid.spec import Rule, StageSpec
@@ -98,6 +99,7 @@ class GridFile(Spec):
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: dict[str, Figure] = Field(default_factory=dict)
     parameter_ratios: tuple[tuple[str, str], ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     @field_validator("paper")
     @classmethod

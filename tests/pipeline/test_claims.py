@@ -1,0 +1,50 @@
+"""Claims in the pipeline: what judging them runs, and what they say when runs are missing."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from .project import PAPER, Project
+
+pytestmark = pytest.mark.pipeline
+
+GRID = f"workflow/grids/{PAPER}.yaml"
+CLAIMS = """
+claims:
+  - {text: Nothing is better., section: "5", variant: 3-bert, against: 1-bert, task: [overall, sst]}
+  - {text: It learns., section: "5", variant: 1-bert, against: majority, task: para}
+"""
+
+
+def test_claims_run_alone_and_are_published(project: Project) -> None:
+    grid = project.folder / GRID
+    before = project.tables()
+    grid.write_text(grid.read_text(encoding="utf-8") + CLAIMS, encoding="utf-8")
+    assert project.jobs() == {"claims", "publish"}
+    project.snakemake("all")
+    lines = project.table("claims")
+    assert [(line["variant"], line["against"], line["task"]) for line in lines] == [
+        ("3-bert", "1-bert", "normalised"),
+        ("3-bert", "1-bert", "sst"),
+        ("1-bert", "majority", "para"),
+    ]
+    assert {line["paper"] for line in lines} == {PAPER}
+    assert lines[0]["published_difference"] == "0.011"
+    assert all(float(line["low"]) <= float(line["difference"]) for line in lines)
+    assert all(line["verdict"] in ("holds", "does not hold", "within noise") for line in lines)
+    made = project.tables()
+    assert {name: made[name] for name in before} == before
+    assert set(made) - set(before) == {"claims.csv", "claims.md", "claims.tex"}
+
+    project.edit(GRID, "Nothing is better.", "It is better.")
+    assert project.jobs() == {"claims", "publish"}
+
+    shutil.rmtree(project.seed_folder("3-bert"))
+    (listing,) = (project.root / "store" / "published").glob("*.done")
+    project.minbert("publish", listing.stem, "--partial")
+    absent = project.table("claims")
+    assert [line["verdict"] for line in absent[:2]] == ["not run", "not run"]
+    assert absent[0]["reason"] == "no scores of 3-bert"
+    assert absent[2]["verdict"] == lines[2]["verdict"]

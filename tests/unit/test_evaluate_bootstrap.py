@@ -1,0 +1,134 @@
+"""Bootstrap standard errors and intervals, against theory, simulation and scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import pearsonr
+
+from minbert.evaluate.bootstrap import Estimate, Sample, difference, resampled_scores
+from minbert.scoring import score_task
+
+Floats = NDArray[np.float64]
+
+
+def sample(task: str, predictions: Floats, labels: Floats, resamples: int = 500) -> Sample:
+    """Return the scores of one system's seeds, the columns of `predictions`."""
+    values = np.array([score_task(task, column, labels) for column in predictions.T])
+    return Sample(values, resampled_scores(task, predictions, labels, resamples))
+
+
+def systems(
+    draw: np.random.Generator, n: int, seeds: int, seed_spread: float = 0.0, own: float = 0.7
+) -> Floats:
+    """Return right or wrong [n, 2 * seeds] of two equally good systems.
+
+    They share how hard an example is; `own` is the noise of each run on each example, and
+    `seed_spread` how far whole runs differ.
+    """
+    hard = draw.normal(size=(n, 1))
+    runs = draw.normal(size=(1, 2 * seeds)) * seed_spread
+    return (hard + own * draw.normal(size=(n, 2 * seeds)) + runs > -0.3).astype(float)
+
+
+def compare(right: Floats, resamples: int = 300) -> Estimate:
+    """Return the difference of two systems that have half of the columns each."""
+    seeds = right.shape[1] // 2
+    labels = np.ones(len(right))
+    halves = (right[:, :seeds], right[:, seeds:])
+    return difference(*(sample("sst", half, labels, resamples) for half in halves))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "seed_spread"), [(1, 0.0), (2, 0.1), (3, 0.0), (3, 0.2), (5, 0.02)]
+)
+def test_intervals_cover_as_often_as_they_say(seeds: int, seed_spread: float) -> None:
+    draw = np.random.default_rng(7)
+    trials = 160
+    found = [compare(systems(draw, 300, seeds, seed_spread), 150) for _ in range(trials)]
+    covered = sum(each.low <= 0 <= each.high for each in found) / trials
+    assert covered == pytest.approx(0.95, abs=0.05)  # three standard errors of 160 trials
+
+
+def test_accuracy_has_the_binomial_standard_error() -> None:
+    right = np.repeat([1.0, 0.0], [600, 400])[:, None]
+    draws = resampled_scores("sst", right, np.ones(1000), 2000)
+    assert draws.mean() == pytest.approx(0.6, abs=0.002)
+    assert draws.std() == pytest.approx(np.sqrt(0.6 * 0.4 / 1000), rel=0.05)
+
+
+def test_pearson_is_scipys_on_every_resample() -> None:
+    draw = np.random.default_rng(0)
+    labels = draw.uniform(0, 5, size=60)
+    predictions = labels[:, None] + draw.normal(size=(60, 3)) * [0.5, 2.0, 1e-9] + 1e3
+    counted = resampled_scores("para", np.eye(60), np.ones(60), 20) * 60  # draws of each example
+    assert (counted.sum(axis=1).round(9) == 60).all()
+    # STS has draws of its own, so redraw them the same way.
+    rows = np.random.default_rng([1993, 2]).integers(0, 60, size=(20, 60))
+    found = resampled_scores("sts", predictions, labels, 20)
+    for resample, scores in zip(rows, found, strict=True):
+        wanted = [pearsonr(column[resample], labels[resample])[0] for column in predictions.T]
+        assert scores == pytest.approx(wanted, abs=1e-9)
+
+
+def test_pearson_of_constant_predictions_is_zero() -> None:
+    labels = np.arange(10.0)
+    draws = resampled_scores("sts", np.column_stack([np.full(10, 0.1), labels]), labels, 50)
+    assert (draws[:, 0] == 0).all()
+    assert draws[:, 1] == pytest.approx(1)
+    rare = resampled_scores("sts", np.eye(10)[:, [0]], labels, 200)
+    without = np.abs(rare) < 1e-9
+    assert without.mean() == pytest.approx(0.9**10, abs=0.1)  # resamples that lack the one
+
+
+def test_the_same_predictions_have_the_same_interval() -> None:
+    right = systems(np.random.default_rng(1), 300, 3, 0.1)
+    assert compare(right) == compare(right.copy())
+
+
+def test_draws_do_not_depend_on_how_many_examples_are_drawn_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = systems(np.random.default_rng(1), 300, 1)
+    whole = resampled_scores("sst", right, np.ones(300), 50)
+    monkeypatch.setattr("minbert.evaluate.bootstrap._CELLS", 7 * 300)
+    assert (resampled_scores("sst", right, np.ones(300), 50) == whole).all()
+
+
+def test_pairing_makes_the_interval_of_alike_systems_narrower() -> None:
+    right = systems(np.random.default_rng(2), 1000, 1, own=0.3)
+    one, other = (sample("sst", right[:, [i]], np.ones(1000), 1000) for i in (0, 1))
+    paired = difference(one, other)
+    shuffled = np.random.default_rng(3).permutation(1000)
+    unpaired = difference(one, Sample(other.values, other.draws[shuffled]))
+    assert paired.error < 0.6 * unpaired.error
+
+
+def test_one_seed_is_the_plain_paired_bootstrap() -> None:
+    right = systems(np.random.default_rng(4), 500, 1)
+    one, other = (sample("sst", right[:, [i]], np.ones(500)) for i in (0, 1))
+    found = difference(one, other)
+    plain = (one.draws - other.draws).std(ddof=1)
+    assert found.error == pytest.approx(plain, rel=1e-12)
+    assert found.freedom == np.inf
+    assert found.high - found.value == pytest.approx(1.959964 * plain)
+
+
+def test_seeds_that_differ_widen_the_interval_by_their_own_spread() -> None:
+    labels = np.ones(4000)
+    right = np.zeros((4000, 6))
+    for column, hits in enumerate((2400, 2200, 2000, 2200, 2200, 2200)):
+        right[:hits, column] = 1
+    one, other = (sample("sst", right[:, s], labels, 1000) for s in (slice(3), slice(3, 6)))
+    found = difference(one, other)
+    # Deviation .05 over three seeds, and examples add little: Student's interval of one side.
+    assert found.error == pytest.approx(0.05 / np.sqrt(3), rel=0.05)
+    assert found.freedom == pytest.approx(2, abs=0.3)
+    assert found.high == pytest.approx(4.303 * 0.05 / np.sqrt(3), rel=0.15)
+
+
+def test_equal_runs_differ_by_nothing() -> None:
+    right = systems(np.random.default_rng(5), 200, 1)
+    found = compare(np.hstack([right[:, :1]] * 2))
+    assert (found.value, found.error, found.low, found.high) == (0, 0, 0, 0)

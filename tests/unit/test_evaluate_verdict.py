@@ -1,0 +1,72 @@
+"""Verdicts from differences and their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minbert.evaluate.bootstrap import Estimate
+from minbert.evaluate.verdict import against, decision, verdict
+
+
+def estimate(value: float, error: float, freedom: float = np.inf) -> Estimate:
+    return Estimate(value, error, freedom, value - 1.96 * error, value + 1.96 * error)
+
+
+def judged(direction: str, value: float, error: float, margin: float = 0.01) -> str:
+    p, supports = decision([against(estimate(value, error), direction, margin)])
+    return verdict(p, supports)
+
+
+@pytest.mark.parametrize(
+    ("direction", "clearly", "contrary", "unclear"),
+    [
+        ("higher", 0.05, -0.05, 0.01),
+        ("lower", -0.05, 0.05, -0.01),
+        ("same", 0.0, 0.05, 0.01),
+        ("same", 0.0, -0.05, -0.01),
+        ("not higher", -0.02, 0.05, 0.01),
+        ("not lower", 0.02, -0.05, -0.01),
+    ],
+)
+def test_each_direction(direction: str, clearly: float, contrary: float, unclear: float) -> None:
+    margin = 0.03 if direction == "same" else 0.0
+    assert judged(direction, clearly, 0.007, margin) == "holds"
+    assert judged(direction, contrary, 0.007, margin) == "does not hold"
+    assert judged(direction, unclear, 0.02, margin) == "within noise"
+
+
+@pytest.mark.parametrize("value", [0.0195, 0.0197])
+def test_a_claim_is_decided_where_its_interval_is_on_one_side(value: float) -> None:
+    inside = value - 1.96 * 0.01 > 0
+    assert judged("higher", value, 0.01) == ("holds" if inside else "within noise")
+    assert judged("not higher", value, 0.01, 0.0) == ("does not hold" if inside else "within noise")
+
+
+def test_the_same_only_if_both_bounds_are_excluded() -> None:
+    assert judged("same", 0.015, 0.005, 0.03) == "holds"
+    assert judged("same", 0.025, 0.005, 0.03) == "within noise"
+    assert judged("same", 0.015, 0.005, 0.02) == "within noise"
+
+
+def test_few_degrees_of_freedom_ask_for_more() -> None:
+    (sure, unsure) = (
+        decision([against(estimate(0.03, 0.01, freedom), "higher", 0)])[0]
+        for freedom in (np.inf, 2.0)
+    )
+    assert sure == pytest.approx(0.0027, abs=1e-4)
+    assert unsure == pytest.approx(0.0955, abs=1e-3)  # t = 3 with 2 degrees of freedom
+
+
+def test_a_known_difference_of_nothing() -> None:
+    assert judged("higher", 0.0, 0.0) == "does not hold"
+    assert judged("lower", 0.0, 0.0) == "does not hold"
+    assert judged("same", 0.0, 0.0, 0.0) == "holds"
+    assert judged("not higher", 0.0, 0.0, 0.0) == "holds"
+
+
+def test_of_several_the_weakest_decides_and_failing_counts_for_each() -> None:
+    assert decision([0.001, 0.004, 0.3]) == (pytest.approx(0.6), True)
+    assert decision([0.001, 0.004]) == (pytest.approx(0.008), True)
+    assert decision([0.001, 0.99]) == (pytest.approx(2 * 2 * 0.01), False)
+    assert decision([0.99]) == (pytest.approx(2 * 0.01), False)

@@ -1,0 +1,169 @@
+"""Claims in grid files: what they may say, and what is made of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grid_texts import grid, problem
+
+from minbert.grid.claims import OVERALL_TASKS, RULES
+from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.tasks import TASKS
+from minbert.scoring import OVERALL_TASKS as SCORED_OVERALL
+
+REPOSITORY = Path(__file__).parents[2]
+VARIANTS = """
+templates:
+  t:
+    tasks:
+      sst: {loss: cross_entropy}
+      para: {loss: binary_cross_entropy, pairing: cross}
+      sts: {loss: mse, pairing: cross}
+variants:
+  one: {extends: t}
+  two: {extends: t, epochs: 3}
+  sst-only: {extends: t, train: sst}
+  best: {best_of: [one, sst-only]}
+"""
+
+
+def claim(**keys: Any) -> str:
+    said = {"text": "It is.", "section": "'5'", "variant": "one", "against": "two"} | keys
+    return f"{VARIANTS}claims:\n- {{{', '.join(f'{k}: {v}' for k, v in said.items())}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "parts"),
+    [
+        ({"variant": "onne"}, ["claim 1", "unknown variant 'onne'", "mean 'one'"]),
+        ({"against": "tow"}, ["unknown variant 'tow'", "mean 'two'"]),
+        ({"against": "[two, tow]"}, ["unknown variant 'tow'", "mean 'two'"]),
+        ({"against": "majorty"}, ["unknown variant 'majorty'", "mean 'majority'"]),
+        ({"against": "[two, majority]"}, ["unknown variant 'majority'"]),
+        ({"against": "one"}, ["compares 'one' with itself"]),
+        ({"task": "stss"}, ["unknown task 'stss'", "mean 'sts'", "overall"]),
+        ({"task": "[sst, paar]"}, ["unknown task 'paar'", "mean 'para'"]),
+        ({"task": "cfimdb"}, ["'cfimdb' needs the task 'cfimdb'", "'one' does not have"]),
+        ({"variant": "sst-only"}, ["'overall' needs the task 'para'", "'sst-only' does not have"]),
+        ({"against": "sst-only", "task": "sts"}, ["'sts' needs", "'sst-only' does not have"]),
+        ({"direction": "highr"}, ["direction"]),
+        ({"margin": -0.1}, ["margin"]),
+        ({"against": "[]"}, ["against"]),
+        ({"text": "''"}, ["text"]),
+        ({"variants": "one"}, ["variants", "mean 'variant'"]),
+    ],
+)
+def test_mistakes_are_named_before_anything_runs(
+    tmp_path: Path, keys: dict[str, Any], parts: list[str]
+) -> None:
+    said = problem(tmp_path, claim(**keys))
+    assert "g0.yaml" in said
+    for part in parts:
+        assert part in said, said
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"against": 0.3},
+        {"against": "majority", "task": "normalised"},
+        {"against": "[two, sst-only]", "task": "sst"},
+        {"variant": "best", "task": "[sst, sts, overall]"},
+    ],
+)
+def test_what_a_claim_may_compare(tmp_path: Path, keys: dict[str, Any]) -> None:
+    (found,) = grid(tmp_path, claim(**keys)).claims
+    assert found.direction == "higher"
+    assert found.variants[0] in ("one", "best")
+
+
+def test_claims_of_a_papers_files_are_joined(tmp_path: Path) -> None:
+    more = "variants: {three: {extends: t}}\nclaims: [{text: B, section: a, variant: three, "
+    found = grid(tmp_path, claim(), more + "against: one}]\n")
+    assert [each.text for each in found.claims] == ["It is.", "B"]
+
+
+def test_overall_is_of_the_tasks_that_scores_know() -> None:
+    assert OVERALL_TASKS == SCORED_OVERALL
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    shutil.copytree(REPOSITORY / "workflow" / "grids", tmp_path / "workflow" / "grids")
+    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
+    return tmp_path
+
+
+def plan(base: Path, *grids: str, **config: Any) -> Plan:
+    values = {"grids": list(grids), "data": "builtin", "backbone": "builtin", "seeds": [0, 1]}
+    return Plan.load({**values, "results": str(base / "results"), **config}, base)
+
+
+def lines(made: Plan) -> list[dict[str, Any]]:
+    assert made.claims is not None
+    return list(made.claims.spec["claims"])
+
+
+def test_every_paper_makes_claims_with_the_published_difference(base: Path) -> None:
+    papers = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
+    found = lines(plan(base, *papers))
+    assert {line["paper"] for line in found} == set(papers)
+    assert {line["task"] for line in found} <= {*TASKS, *RULES} - {"overall"}
+    published = {
+        (line["variant"], line["others"], line["task"]): line["published"] for line in found
+    }
+    assert published["hybrid-bert", ("3-bert",), "normalised"] == 0
+    assert published["hybrid-bert", ("3-bert",), "para"] == 0.003
+    assert published["r11", (), "plain"] == 0.283
+    assert published["cfimdb-finetune", ("cfimdb-last-linear",), "cfimdb"] == 0.195
+    assert published["full-mean", ("last-linear",), "sst"] is None
+    # R4 and R9 are the runners-up; of the changes called negligible, the largest.
+    assert next(v for (name, others, _), v in published.items() if len(others) == 10) == 0.02
+    assert next(v for (_, others, task), v in published.items() if len(others) == 3) == 0.041
+
+
+def test_claims_need_what_they_compare_and_no_more(base: Path) -> None:
+    made = plan(base, "hybrid-bert")
+    assert made.claims is not None
+    compared = {name for line in lines(made) for name in (line["variant"], *line["others"])}
+    keys = {name.split(".")[1] for name in made.claims.needs if name.startswith("predictions.")}
+    wanted = {
+        made.train(stage.ref).key
+        for name in compared
+        for stage in made.grids[0].variants[name].stages
+    }
+    assert keys == wanted
+    assert "hybrid-bert-40" not in compared
+    predictions = [need for need in made.claims.needs.values() if need.node.kind == "train"]
+    assert {need.seed for need in predictions} == {0, 1}
+
+
+def test_the_best_of_others_needs_the_others(base: Path) -> None:
+    made = plan(base, "minbert-downstream")
+    assert made.claims is not None
+    candidate = made.grids[0].variants["r9-dropout-0.4"].stages[-1]
+    assert f"predictions.{made.train(candidate.ref).key}.0" in made.claims.needs
+
+
+def test_a_claim_is_in_no_other_key(base: Path) -> None:
+    path = base / "workflow" / "grids" / "hybrid-bert.yaml"
+    before = plan(base, "hybrid-bert")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("text: An encoder", "text: One"), encoding="utf-8")
+    after = plan(base, "hybrid-bert")
+    assert set(before.nodes) ^ set(after.nodes) == {
+        ("claims", made.claims.key) for made in (before, after) if made.claims
+    }
+
+
+def test_grids_without_claims_make_no_table_of_them(base: Path) -> None:
+    made = plan(base, "hybrid-bert")
+    path = base / "workflow" / "grids" / "hybrid-bert.yaml"
+    path.write_text(path.read_text(encoding="utf-8").partition("\nclaims:")[0], encoding="utf-8")
+    without = plan(base, "hybrid-bert")
+    assert without.claims is None
+    gone = set(made.products) - set(without.products)
+    assert gone == {f"tables/claims.{ending}" for ending in ("csv", "md", "tex")}
