@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", choices=CASES, help="default: all (quick: minilm)")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--repeats", type=int, default=7, help="turns a side (default: 7)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--threads", type=int, default=1, help="default: 1, as jobs run")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
     parser.add_argument("--out", type=Path, default=Path("results/bench"))

@@ -29,7 +29,7 @@ class Case:
     kind: str = "train"
     other: str | None = "fused"
     settings: dict[str, Any] = field(default_factory=dict)
-    rows: int = 1024
+    rows: int = 512
     quick: bool = False
 
     @property

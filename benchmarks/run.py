@@ -90,7 +90,9 @@ class Bench:
             losses_differ_by=differ,
         )
 
-    def _steps(self, case: Case, count: int) -> list[Step]:
+    def _steps(self, case: Case) -> list[Step]:
+        """Return the batches of one turn: some 64 examples a task, in at most four steps."""
+        count = max(1, min(4, 64 // case.batch))
         draw = torch.Generator().manual_seed(1)
         rows = torch.randperm
         return [
@@ -110,7 +112,7 @@ class Bench:
         return Transformers(spec, self.workload, ours, self.device, self.precision, **options)
 
     def _training(self, case: Case) -> tuple[Side, Side | None, int, float, float | None]:
-        steps = self._steps(case, 4)
+        steps = self._steps(case)
         differ = None
         if case.other and case.other != "adapters":  # whose bottlenecks start elsewhere
             still = stage(case.tasks, batch=case.batch, dropout=0.0, **case.settings)
@@ -155,7 +157,7 @@ class Bench:
 
     def _cached(self, case: Case) -> tuple[Side, Side | None, int, float, float | None]:
         (task,) = case.tasks
-        steps = self._steps(case, 4)
+        steps = self._steps(case)
         features = self.folder / f"{task}.features.safetensors"
         sources = self.workload.sources
         cache_features(
