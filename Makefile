@@ -1,5 +1,7 @@
 # make demo   the whole grid on the built-in corpus and backbone, in a fresh environment
 # make test   the tests, in the same way
+# make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
+# make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make check  linters, formatters, type checker
 # make lock   write requirements.lock anew from the environment that `make test` made
 #
@@ -10,9 +12,9 @@ VENV ?= .venv
 CORES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
-SOURCES := src tests
+SOURCES := src tests benchmarks
 
-.PHONY: demo test check lock clean
+.PHONY: demo test bench chaos check lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -26,6 +28,12 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
+
+chaos: $(VENV)/.installed-test
+	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)
@@ -45,7 +53,11 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(INSTALL) -e '.[test]'
 	touch $@
 
-lock:
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(INSTALL) -e '.[bench]'
+	touch $@
+
+lock: $(VENV)/.installed-test $(VENV)/.installed-bench
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 
 clean:

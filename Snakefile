@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 from minbert.common.errors import UserError
+from minbert.common.files import unwritable
 from minbert.grid.plan import Plan
+from minbert.grid.threads import job_threads
 from snakemake.exceptions import WorkflowError
 
 
@@ -24,6 +26,8 @@ try:
     PLAN.write()
 except UserError as error:
     raise WorkflowError(str(error))
+except OSError as error:
+    raise WorkflowError(unwritable(error) or str(error))
 
 ROOT = PLAN.root
 STORE = ROOT / "store"

@@ -182,8 +182,10 @@ class Bench:
     def _operations(self, ours: Ours, steps: Sequence[Step]) -> float:
         """Count what the steps' matrix products compute: layers and attention, real tokens only.
 
-        Of the last layer only keys and values are computed for tokens after the first.
+        Of the last layer only keys and values are computed for tokens after the first. Backward
+        takes twice what forward does, or as much where the layers' weights are frozen.
         """
+        passes = 6.0 if ours.loop.spec.trainable == "all" else 4.0
         arch = self.workload.architecture
         feed_forward = 2 * arch.hidden * arch.intermediate
         of_row = 2 * arch.hidden**2 + feed_forward
@@ -194,8 +196,8 @@ class Bench:
                 lengths = finetuned(ours).examples[task]["train"].batch(rows)[0].lengths
                 tokens, pairs = int(lengths.sum()), int((lengths**2).sum())
                 attended = (arch.layers - 1) * pairs + tokens
-                total += 6.0 * (of_token * tokens + of_row * len(lengths))
-                total += 12.0 * arch.hidden * attended
+                total += passes * (of_token * tokens + of_row * len(lengths))
+                total += 2 * passes * arch.hidden * attended
         return total
 
 

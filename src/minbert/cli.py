@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minbert import __version__
-from minbert.common.errors import UserError
+from minbert.common.errors import UserError, printable
+from minbert.common.files import unwritable
+from minbert.common.process import settle_in
 from minbert.predict.arguments import add_predict, add_submit, make_commands
 
 STEP_HELP = {
@@ -29,14 +31,20 @@ STEP_HELP = {
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run one command; a `UserError` is printed without a traceback and exits with 2."""
+    settle_in()
     arguments = _parser().parse_args(words)
     try:
         arguments.run(arguments)
     except UserError as error:
-        print(f"minbert: {error}", file=sys.stderr)
+        print(f"minbert: {printable(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if (told := unwritable(error)) is None:
+            raise
+        print(f"minbert: {told}", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,6 +64,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(gc)
     gc.add_argument("--delete", action="store_true", help="delete them")
     gc.set_defaults(run=_gc)
+
+    adopt = commands.add_parser("adopt", help="keep results over a refactoring of their code")
+    adopt.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="only where the code differs in these alone"
+    )
+    _add_config(adopt)
+    adopt.add_argument("--apply", action="store_true", help="carry them over")
+    adopt.add_argument("--reason", metavar="TEXT", help="why it changes no result")
+    adopt.set_defaults(run=_adopt)
 
     ui = commands.add_parser("ui", help="open MLflow on the runs")
     _add_root(ui)
@@ -128,6 +145,16 @@ def _gc(arguments: argparse.Namespace) -> None:
     files = [arguments.directory / "config.yaml", *arguments.configfile]
     plan = read_plan(files, arguments.config, arguments.directory)
     print("\n".join(report(plan, remove=arguments.delete)))
+
+
+def _adopt(arguments: argparse.Namespace) -> None:
+    from minbert.grid.adopt import report
+    from minbert.grid.show import read_plan
+
+    files = [arguments.directory / "config.yaml", *arguments.configfile]
+    plan = read_plan(files, arguments.config, arguments.directory)
+    lines = report(plan, arguments.modules, arguments.reason, apply=arguments.apply)
+    print("\n".join(lines))
 
 
 def _ui(arguments: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -156,7 +156,8 @@ def train(job: Job) -> None:
                 checkpoints=checkpoints,
             )
         except BaseException as error:
-            journal.end("FAILED", f"{type(error).__name__}: {error}")
+            with suppress(OSError):  # Where the disk is full, that is the error to tell.
+                journal.end("FAILED", f"{type(error).__name__}: {error}")
             raise
         how = record["outcome"]
         journal.end(

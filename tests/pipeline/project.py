@@ -36,6 +36,12 @@ threads: 1
 scale: {learning_rate: 50, epochs: 0.05}
 """
 
+SECRET = "s3cr3t-9f2c"
+CREDENTIALS = dict.fromkeys(
+    ("HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "WANDB_API_KEY"), SECRET
+)
+"""What a user's environment may hold, in all commands here; it must stay there."""
+
 SST_ONLY = """\
 variants:
   sst-only:
@@ -95,7 +101,7 @@ class Project:
         """The environment of commands: the copy's package comes first."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("SNAKEMAKE", "MLFLOW"))}
         path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
-        return {**kept, "PYTHONPATH": str(self.folder / "src"), "PATH": path}
+        return {**kept, **CREDENTIALS, "PYTHONPATH": str(self.folder / "src"), "PATH": path}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command here; its output and errors go to one pipe."""
@@ -111,7 +117,10 @@ class Project:
     def run(self, *words: str, ends: int | None = 0) -> str:
         """Run a command to its end and return what it printed; `ends` is its expected status."""
         process = self.start(*words)
-        printed, _ = process.communicate(timeout=300)
+        try:
+            printed, _ = process.communicate(timeout=600)
+        finally:
+            process.kill()
         assert ends is None or process.returncode == ends, printed
         return printed
 

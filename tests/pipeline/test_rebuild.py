@@ -2,162 +2,128 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from .course import run_on_files
+from .edits import (
+    EDITS,
+    FILE_EDITS,
+    FILE_NO_EDITS,
+    GRID,
+    LOSSES,
+    LR_1BERT,
+    NO_EDITS,
+    PAGE,
+    Change,
+    append,
+    forget,
+    page,
+)
 from .project import PAPER, Project
 
 pytestmark = pytest.mark.pipeline
 
-GRID = f"workflow/grids/{PAPER}.yaml"
-ALL = {"sst-only", "baseline", "1-bert", "3-bert", "hybrid-bert", "hybrid-bert-40"}
-WITH_STS = ALL - {"sst-only"}
-PCGRAD = {"1-bert", "hybrid-bert", "hybrid-bert-40"}
-TABLE = {"table", "index", "publish"}
-SCORED = {"scores", *TABLE}
-SHOWN = {"figure", *SCORED}
+
+@pytest.fixture(scope="module")
+def run_of_files(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Run two rows on data from files; nobody may change it."""
+    project = finished.copy(tmp_path_factory.mktemp("files") / "finished")
+    project.configure(tracking="{enabled: false}")
+    run_on_files(project)
+    return project
 
 
-def trains(variants: set[str], seed: int = 0) -> set[str]:
-    """Return the training jobs of some variants."""
-    return {f"train {variant} {seed}" for variant in variants}
+def every(changes: dict[str, Change]) -> Change:
+    """Return all changes as one."""
+
+    def change(project: Project) -> None:
+        for each in changes.values():
+            each(project)
+
+    return change
 
 
-def grid(old: str, new: str) -> Callable[[Project], None]:
-    """Return an edit of the grid."""
-    return lambda project: project.edit(GRID, old, new)
-
-
-def code(module: str, old: str, new: str) -> Callable[[Project], None]:
-    """Return an edit of a module of the package."""
-    return lambda project: project.edit(f"src/minbert/{module}", old, new)
-
-
-def config(**values: str) -> Callable[[Project], None]:
-    """Return an edit of config.yaml."""
-    return lambda project: project.configure(**values)
-
-
-def lose_times(project: Project) -> None:
-    """Give what is costly to make random times and lose the metadata, as a copy may."""
-    forget(project)
-    draw = random.Random(3)
-    for kind in ("data", "vocabulary", "backbone", "tokens", "features", "train"):
-        for path in (project.root / "store" / kind).rglob("*"):
-            os.utime(path, (time := draw.uniform(1.6e9, 1.7e9), time))
-
-
-def forget(project: Project) -> None:
-    """Lose Snakemake's metadata."""
-    shutil.rmtree(project.folder / ".snakemake")
-
-
-def drop_tokens(project: Project) -> None:
-    """Delete files that only jobs in between need."""
-    shutil.rmtree(project.root / "store" / "tokens")
-
-
-LR_1BERT = grid(
-    "  1-bert:\n    extends: multitask\n",
-    "  1-bert:\n    extends: [multitask]\n    optimiser: {lr: 2e-5}\n",
-)
-
-NO_EDITS: list[Callable[[Project], None]] = [
-    grid("lr: 1e-5", "lr: 0.00001"),
-    grid("shared_layers: all", "shared_layers: 1.0"),
-    code("model/encoder.py", "\nimport", "\n# A comment.\nimport"),
-    code("model/encoder.py", '"""', '"""Well. '),
-    lambda project: append(project, "track/follower.py"),
-    config(device="cuda:3", precision="bf16", threads="2", keep_weights="false"),
-    config(course="/another/folder"),
-]
-"""What changes no result: spelling, comments, docstrings, where and how fast it runs."""
-
-EDITS: dict[str, tuple[Callable[[Project], None], set[str]]] = {
-    "a second seed": (config(seeds="[0, 1]"), trains(ALL, 1) | SHOWN),
-    "the rate of a row in the figure": (LR_1BERT, trains({"1-bert"}) | SHOWN),
-    "the rate of a row in no figure": (
-        grid("    label: SST alone\n", "    label: SST alone\n    optimiser: {lr: 2e-5}\n"),
-        trains({"sst-only"}) | SCORED,
-    ),
-    "a template's rate": (grid("lr: 1e-5", "lr: 2e-5"), trains(ALL) | SHOWN),
-    "the label of a row in the figure": (
-        grid("label: 1-bert", "label: one encoder"),
-        {"figure", "publish"},
-    ),
-    "the label of a row in no figure": (grid("label: SST alone", "label: SST only"), TABLE),
-    "a note": (grid("note: One encoder for all tasks.", "note: One encoder."), TABLE),
-    "a figure's title": (grid("title: Multitask training", "title: Our"), {"figure", "publish"}),
-    "a new row with a stage that is there": (
-        grid("variants:\n", "variants:\n  again: {extends: 3-bert}\n"),
-        SCORED,
-    ),
-    "a row that is the best of others": (
-        grid("variants:\n", "variants:\n  best: {best_of: [1-bert, 3-bert]}\n"),
-        SCORED,
-    ),
-    "a new row": (
-        grid("variants:\n", "variants:\n  new: {extends: 3-bert, epochs: 100}\n"),
-        trains({"new"}) | SCORED,
-    ),
-    "a row's data": (
-        lambda project: project.edit("config.yaml", "sts: {train: 48", "sts: {train: 40"),
-        {"data", "tokens", "features"} | trains(WITH_STS) | SHOWN,
-    ),
-    "the encoder": (
-        lambda project: append(project, "model/encoder.py"),
-        {"backbone", "tokens", "features"} | trains(ALL) | SHOWN,
-    ),
-    "the squared error": (
-        code("train/losses/mse.py", "F.mse_loss(", "2.0 * F.mse_loss("),
-        trains(WITH_STS) | SHOWN,
-    ),
-    "gradient surgery": (
-        code("train/surgery/pcgrad.py", "max=0.0", "max=-0.0001"),
-        trains(PCGRAD) | SHOWN,
-    ),
-    "training on cached features": (
-        lambda project: append(project, "train/cached.py"),
-        trains({"baseline"}) | SCORED,
-    ),
-    "how scores are made": (lambda project: append(project, "evaluate/score.py"), SCORED),
-    "how tables are set": (lambda project: append(project, "evaluate/table_text.py"), TABLE),
-    "how a figure is drawn": (
-        lambda project: append(project, "figures/loss_curves.py"),
-        {"figure", "publish"},
-    ),
+CASES: dict[str, tuple[Change, set[str]]] = {
+    **EDITS,
+    **{name: (change, set()) for name, change in LOSSES.items()},
+    "all that changes no result": (every(NO_EDITS), set()),
+}
+FILE_CASES: dict[str, tuple[Change, set[str]]] = {
+    **FILE_EDITS,
+    "identical files": (every(FILE_NO_EDITS), set()),
 }
 
 
-def append(project: Project, module: str) -> None:
-    """Add a constant to a module."""
-    with (project.folder / "src" / "minbert" / module).open("a", encoding="utf-8") as file:
-        file.write("\n\nEXTRA = 1\n")
+def plan_after(change: Change, finished: Project, folder: Path) -> set[str]:
+    """Return what Snakemake would run after a change of a copy, which goes again."""
+    copy = finished.copy(folder)
+    copy.configure(tracking="{enabled: false}")
+    change(copy)
+    jobs = copy.jobs()
+    shutil.rmtree(folder)
+    return jobs
 
 
-@pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_reruns_what_depends_on_it(edit: str, project: Project) -> None:
-    change, expected = EDITS[edit]
+@pytest.fixture(scope="module")
+def planned(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[set[str]]]]:
+    """Plan after each edit whose test was chosen, two side by side."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    chosen = {i.callspec.params.get("edit") for i in items if hasattr(i, "callspec")}
+    with ThreadPoolExecutor(2) as pool:
+        found: dict[str, Future[set[str]]] = {}
+        for base, cases in (("finished", CASES), ("run_of_files", FILE_CASES)):
+            for name in [name for name in cases if name in chosen]:
+                project = request.getfixturevalue(base)
+                folder = tmp_path_factory.mktemp("edit") / "project"
+                found[name] = pool.submit(plan_after, cases[name][0], project, folder)
+        yield found
+
+
+@pytest.mark.parametrize("edit", CASES | FILE_CASES)
+def test_an_edit_reruns_what_depends_on_it(edit: str, planned: dict[str, Future[set[str]]]) -> None:
+    assert planned[edit].result() == (CASES | FILE_CASES)[edit][1]
+
+
+def test_the_table_of_the_page_is_this_one() -> None:
+    text = PAGE.read_text("utf-8")
+    assert text == page(text), "run: cd tests && python -m pipeline.edits"
+    assert len(EDITS | FILE_EDITS | NO_EDITS | FILE_NO_EDITS | LOSSES) >= 40
+
+
+def jobs_of_plan(printed: str) -> set[str]:
+    """Read out of `minbert plan` what would run, as `Project.jobs` says it."""
+    found = set()
+    for block in printed.split("\n\n"):
+        lines = [line.split() for line in block.splitlines()]
+        if block.startswith("Other jobs"):
+            found |= {words[0] for words in lines[3:]}
+        if block.startswith(f"{PAPER}: "):
+            for words in lines[3:]:
+                if words[3] != "done":
+                    done = "0" if words[3] == "1" else ""
+                    found |= {
+                        f"train {words[0]} {s}" for s in range(int(words[5])) if str(s) != done
+                    }
+    return found
+
+
+@pytest.mark.parametrize("changed", ["a seed more", "a row's name", "the backbone"])
+def test_the_plan_and_snakemake_mean_the_same_jobs(changed: str, project: Project) -> None:
+    change, expected = EDITS[changed]
     change(project)
-    assert project.jobs() == expected
+    assert jobs_of_plan(project.minbert("plan")) == expected
 
 
-def test_edits_that_change_no_result_rerun_nothing(project: Project) -> None:
-    for change in NO_EDITS:
-        change(project)
-    assert project.jobs() == set()
-
-
-@pytest.mark.parametrize("lose", [forget, lose_times, drop_tokens])
-def test_what_snakemake_forgets_or_needs_no_more_reruns_nothing(
-    lose: Callable[[Project], None], project: Project
-) -> None:
-    lose(project)
-    assert project.jobs() == set()
+def test_the_plan_tells_of_other_versions(project: Project) -> None:
+    NO_EDITS["another version of torch"](project)
+    assert "6 finished runs were made with torch 1.0.0; here" in project.minbert("plan")
 
 
 def test_going_back_finds_the_first_results(project: Project) -> None:
@@ -178,3 +144,25 @@ def test_going_back_finds_the_first_results(project: Project) -> None:
     assert project.tables() == first
     assert project.trained().items() >= trained.items()
     assert project.jobs() == set()
+
+
+def test_a_declared_refactoring_trains_nothing(project: Project) -> None:
+    first, trained = project.tables(), project.trained()
+    for module in ("model/encoder.py", "train/cached.py"):
+        append(module)(project)
+    assert len(project.jobs()) > 10
+    modules = ("minbert.model.encoder", "minbert.train.cached")
+    printed = project.minbert("adopt", *modules)
+    assert "can be carried over" in printed and "not carried over" not in printed
+    assert project.trained() == trained
+    project.minbert("adopt", *modules, "--apply", "--reason", "a constant that nothing uses")
+    assert project.jobs() == {"scores", "table", "index", "figure", "publish"}
+    project.snakemake("all")
+    second = project.tables()
+    for ending in ("md", "tex"):  # the csv and the scores name keys
+        assert second[f"{PAPER}.{ending}"] == first[f"{PAPER}.{ending}"]
+    assert project.jobs() == set()
+
+    freed = project.minbert("gc", "--delete")
+    assert "deleted" in freed and project.jobs() == set()
+    assert (project.seed_folder("3-bert") / "adopted.json").exists()

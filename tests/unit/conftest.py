@@ -186,3 +186,15 @@ def mlflow_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from following import make_store
 
     return make_store(tmp_path_factory.mktemp("made").resolve())
+
+
+@pytest.fixture(scope="session")
+def trained_plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The plan of a results folder with trained variants (`trained_root`); nobody changes it."""
+    import torch
+    from trained_root import make_root
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield make_root(tmp_path_factory.mktemp("trained") / "base")
+    torch.set_num_threads(before)

@@ -113,3 +113,21 @@ def test_damaged_cache_is_made_anew(hello: Path, tmp_path: Path, content: str) -
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot read .*absent: No such file"):
         DigestCache(tmp_path / "cache.json").digest(tmp_path / "absent")
+
+
+def test_a_tree_is_read_again_only_if_it_looks_different(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+    monkeypatch.setattr(identity, "sha256", lambda path: reads.append(path) or sha256(path))
+    folder, cache = tmp_path / "reviews", DigestCache(tmp_path / "digests.json")
+    for name in ("pos/1.txt", "neg/2.txt", "readme.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+        os.utime(folder / name, (1.6e9, 1.6e9))
+    first = cache.tree(folder)
+    assert cache.tree(folder) == first and len(reads) == 2
+    os.utime(folder / "pos/1.txt", (1.7e9, 1.7e9))
+    assert cache.tree(folder) == first and len(reads) == 4
+    (folder / "pos/1.txt").rename(folder / "neg/1.txt")
+    assert cache.tree(folder) != first

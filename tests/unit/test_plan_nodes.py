@@ -114,6 +114,21 @@ def test_products_are_published_from_keyed_paths(base: Path) -> None:
     assert made.inputs("table", table.parent.name) == {"scores": str(made.scores[0])}
 
 
+def test_who_needs_one_file_asks_for_all_that_last(base: Path) -> None:
+    """A job that was killed may have left some: `train` its weights, which may be let go, too."""
+    made = plan(base)
+    key = made.outputs["hybrid-bert"].scores.key
+    runs = {Path(path).parent: set() for path in made.inputs("scores", key).values()}
+    for path in made.inputs("scores", key).values():
+        runs[Path(path).parent].add(Path(path).name)
+    asked = {"history.parquet", "predictions.parquet", "run.json"}
+    assert len(runs) > 3 and all(names == asked for names in runs.values())
+    tokens = next(node for (kind, _), node in made.nodes.items() if kind == "tokens")
+    found = made.inputs("tokens", tokens.key)
+    assert len(set(found.values())) == len(found)
+    assert {Path(path).name for path in found.values()} >= {"examples.parquet", "report.json"}
+
+
 def test_a_node_that_is_not_planned_is_refused(base: Path) -> None:
     with pytest.raises(UserError, match="asks for no train with key 0000000000000000"):
         plan(base).node("train", "0" * 16)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from minbert.common.files import write_json, write_text
 from minbert.evaluate.publish import publish, published_path
@@ -32,6 +33,24 @@ def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
         publish(tmp_path, stamp)
         assert (tmp_path / "tables" / "two.md").read_text("utf-8") == f"{stamp} two"
         assert [mark.name for mark in marks.glob("*.done")] == [f"{stamp}.done"]
+
+
+def test_a_publishing_that_was_cut_short_leaves_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some plain names are the second's then: the first is not in place any more."""
+    for stamp in ("first", "second"):
+        listed(tmp_path, stamp, stamp)
+    publish(tmp_path, "first")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("minbert.evaluate.publish.pq.read_table", killed)
+    with pytest.raises(KeyboardInterrupt):
+        publish(tmp_path, "second")
+    assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
+    assert not list((tmp_path / "store" / "published").glob("*.done"))
 
 
 def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:

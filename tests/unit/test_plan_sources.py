@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,10 @@ def test_reviews_are_fetched_or_read(tmp_path: Path) -> None:
     (tmp_path / "reviews").mkdir()
     (tmp_path / "reviews" / "0_9.txt").write_text("Good.", encoding="utf-8")
     first = sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd")
+    os.utime(tmp_path / "reviews" / "0_9.txt", (1.6e9, 1.6e9))
+    for _ in range(2):  # read, then remembered
+        again = sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd")
+        assert again.key == first.key
     (tmp_path / "reviews" / "0_9.txt").write_text("Good!!", encoding="utf-8")
     assert first.key != sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd").key
 

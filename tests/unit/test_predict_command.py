@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from trained_root import make_root, run_folder
+from trained_root import run_folder
 
 from minbert.cli import main
 from minbert.common.errors import UserError
@@ -30,14 +29,10 @@ Row = dict[str, Any]
 Printed = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield make_root(tmp_path_factory.mktemp("trained") / "base")
-    torch.set_num_threads(before)
+@pytest.fixture
+def plan(trained_plan: Plan, one_thread: None) -> Plan:
+    """Return the trained variants; predictions are compared to the bit, on one thread."""
+    return trained_plan
 
 
 def ask(plan: Plan, capsys: Printed, *words: str) -> list[Row]:

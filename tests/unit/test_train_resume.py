@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
+from minbert.grid.parts import PARTS
 from minbert.grid.spec import StageSpec
+from minbert.train.features import cache_features
+from minbert.train.learner import Sources
 from minbert.train.loop import Loop
 from minbert.train.resume import Checkpoints
 from minbert.train.run import train_stage
@@ -36,6 +41,17 @@ STAGES: dict[str, dict[str, Any]] = {
         "trainable": "adapters",
         "adapter": {"width": 3},
         "optimiser": {"lr": 1e-2},
+    },
+    "fusion, cosine": {
+        "tasks": {"sts": {}},
+        "trainable": "fusion",
+        "fuse": ["adapted/sst", "adapted/sts"],
+        "optimiser": {"lr": 1e-2, "schedule": {"name": "cosine", "warmup": 0.2}},
+    },
+    "cached features": {
+        "tasks": {"sst": {}, "para": SIAMESE},
+        "trainable": "heads",
+        "optimiser": {"lr": 1e-2, "schedule": {"name": "constant"}},
     },
 }
 
@@ -63,7 +79,32 @@ Train = Callable[..., Results]
 
 
 @pytest.fixture
-def train(sources: Any, tmp_path: Path) -> Train:
+def needed(sources: Any, make_spec: Any, tmp_path: Path) -> Callable[[StageSpec], Sources]:
+    """Return a function from a spec to the files it is trained on, made if need be."""
+
+    def choose(spec: StageSpec) -> Sources:
+        plain: Sources = sources(*spec.tasks)
+        features, adapters = {}, []
+        if spec.trainable == "heads":
+            for task, how in spec.tasks.items():
+                features[task] = tmp_path / f"{task}.safetensors"
+                files = (plain.backbone, plain.tokens[task], features[task])
+                device = torch.device("cpu")
+                cache_features(task, how.pooling, how.pairing, spec.max_length, *files, device)
+        for task in (ref.rpartition("/")[2] for ref in spec.fuse or ()):
+            adapters.append(tmp_path / task / "model.safetensors")
+            if not adapters[-1].exists():
+                adapters[-1].parent.mkdir()
+                adapted = make_spec((task,), trainable="adapters", adapter={"width": 3})
+                files = (sources(task), adapters[-1].parent)
+                train_stage(adapted, 4, *files, title=task, device="cpu", precision="fp32")
+        return replace(plain, features=features, adapters=tuple(adapters))
+
+    return choose
+
+
+@pytest.fixture
+def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
     """Return a function that trains a spec with checkpoints into a folder of its own."""
 
     def run(spec: StageSpec, name: str, checkpoints: Checkpoints | None = None) -> Results:
@@ -73,7 +114,7 @@ def train(sources: Any, tmp_path: Path) -> Train:
         train_stage(
             spec,
             4,
-            sources(*spec.tasks),
+            needed(spec),
             out,
             title=name,
             device="cpu",
@@ -98,6 +139,19 @@ def file(tmp_path: Path, identity: str = "key seed 4") -> StateFile:
 def whole(results: Results) -> str:
     """Return results so that NaN equals itself."""
     return str(results)
+
+
+def test_each_kind_of_part_that_has_a_state_is_among_the_stages(make_spec: Any) -> None:
+    """What draws, counts or adapts as it trains: a new one of these has to be tried here too."""
+    specs = [make_spec(**stage) for stage in STAGES.values()]
+    tried = {
+        "sampler": {spec.sampler.name for spec in specs},
+        "trainable": {spec.trainable for spec in specs},
+        "schedule": {spec.optimiser.schedule.name for spec in specs},
+        "surgery": {spec.surgery for spec in specs if spec.surgery},
+        "penalty": {"smart" for spec in specs if spec.smart},
+    }
+    assert tried == {kind: set(PARTS[kind]) for kind in tried}
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -131,7 +131,9 @@ def test_each_tasks_unweighted_loss_is_noted(make_spec: Any, sources: Any) -> No
     made = learner(spec, sources)
     noted: list[tuple[str, list[int], float, float]] = []
     run = Gradients(spec, made, losses(spec), nullcontext, torch.Generator())
-    run(STEP, lambda t, rows, weight, loss: noted.append((t, rows.tolist(), weight, loss.item())))
+    run(
+        STEP, lambda t, rows, weight, loss, _: noted.append((t, rows.tolist(), weight, loss.item()))
+    )
     expected = [
         (t, rows.tolist(), spec.tasks[t].weight, task_loss(made, spec, t, rows).item())
         for t, rows in STEP
@@ -151,7 +153,7 @@ def test_a_mean_divides_by_the_tasks_of_the_step(step: Step, make_spec: Any, sou
     assert_same(gradients(made, mean, step), expected, rtol=1e-4, atol=1e-7)
     noted = []
     run = Gradients(mean, made, losses(mean), nullcontext, torch.Generator())
-    run(step, lambda task, _, weight, loss: noted.append((task, weight, loss.item())))
+    run(step, lambda task, _, weight, loss, __: noted.append((task, weight, loss.item())))
     for (task, weight, loss), (wanted, rows) in zip(noted, step, strict=True):
         assert (task, weight) == (wanted, mean.tasks[task].weight / len(step))
         unweighted = task_loss(made, mean, task, rows).item() / mean.tasks[task].weight

@@ -15,7 +15,7 @@ rule vocabulary:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert vocabulary {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert vocabulary {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 rule backbone:
@@ -34,4 +34,4 @@ rule backbone:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert backbone {wildcards.key} --results {params.root} --threads {threads} 2> {log}"
+        "exec python -m minbert backbone {wildcards.key} --results {params.root:q} --threads {threads} 2> {log:q}"

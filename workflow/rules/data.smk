@@ -16,7 +16,7 @@ rule fetch:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert fetch {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert fetch {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 rule data:
@@ -33,7 +33,7 @@ rule data:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert data {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert data {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 rule tokens:
@@ -48,4 +48,4 @@ rule tokens:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert tokens {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert tokens {wildcards.key} --results {params.root:q} 2> {log:q}"

@@ -16,7 +16,7 @@ rule scores:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert scores {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert scores {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 rule table:
@@ -33,7 +33,7 @@ rule table:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert table {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert table {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 rule index:
@@ -49,7 +49,7 @@ rule index:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert index {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert index {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 rule figure:
@@ -65,7 +65,7 @@ rule figure:
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert figure {wildcards.key} --results {params.root} 2> {log}"
+        "exec python -m minbert figure {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
 # The mark is named by the hash of all that is published and goes when something else is:
@@ -86,4 +86,4 @@ rule publish:
         root=lambda w: str(ROOT),
         stamp=PLAN.stamp,
     shell:
-        "exec python -m minbert publish {params.stamp} --results {params.root} 2> {log}"
+        "exec python -m minbert publish {params.stamp} --results {params.root:q} 2> {log:q}"

@@ -4,6 +4,8 @@
 #      for a frozen encoder store/features/KEY/features.safetensors
 # out: store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
 
+THREADS = job_threads(PLAN, workflow.cores)
+
 # Weights that no later stage needs may be let go; what is measured never is.
 kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
@@ -17,11 +19,11 @@ rule features:
         LOGS / "features" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: PLAN.config.threads
+    threads: THREADS
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert features {wildcards.key} --results {params.root} --threads {threads} 2> {log}"
+        "exec python -m minbert features {wildcards.key} --results {params.root:q} --threads {threads} 2> {log:q}"
 
 
 rule train:
@@ -36,9 +38,9 @@ rule train:
         LOGS / "train" / "{key}-seed{seed}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: PLAN.config.threads
+    threads: THREADS
     params:
         root=lambda w: str(ROOT),
     shell:
-        "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} --results {params.root}"
-        " --threads {threads} 2> {log}"
+        "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} --results {params.root:q}"
+        " --threads {threads} 2> {log:q}"

@@ -6,11 +6,13 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("minbert", "torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy")
+DEPENDENCIES = ("torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy")
+"""The packages that a run's numbers come from."""
 
 
 def commit(folder: Path | None = None) -> str:
@@ -30,12 +32,20 @@ def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: _version(name) for name in ("minbert", *DEPENDENCIES)},
         "commit": commit(),
         "device": device,
         "threads": threads,
         "precision": precision,
     }
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return {package: version} of what is installed here; `absent` for what is not.
+
+    Builds of one version count as one: which build a machine has follows from its devices.
+    """
+    return {name: _version(name).partition("+")[0] for name in packages}
 
 
 def peak_memory() -> int:

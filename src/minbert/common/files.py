@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
 
 
 @contextmanager
@@ -15,7 +20,8 @@ def whole(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds.
 
     The temporary file is flushed to disk before the rename and deleted after an error, so a
-    reader sees the old file, or the new one, and never a part of it.
+    reader sees the old file, or the new one, and never a part of it. A disk that is full raises
+    `OSError` with the file's name, also where a library writes that has errors of its own.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,8 +31,44 @@ def whole(path: Path | str) -> Iterator[Path]:
         with temporary.open("rb") as handle:
             os.fsync(handle.fileno())
         os.replace(temporary, path)
+    except Exception as error:
+        if (number := _number(error)) in _FULL:
+            raise OSError(number, os.strerror(number), str(path)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Give an `OSError` of the block the name of the file that it is about, if it has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
+
+
+def _number(error: Exception) -> int:
+    """Return the system's number of an error; libraries in Rust have it in their text alone."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return int(found[1]) if found else 0
+
+
+def unwritable(error: OSError) -> str | None:
+    """Return in words why nothing could be written and what to do, or None for another error."""
+    what = f"cannot write {error.filename or 'a file'}: {error.strerror}"
+    if error.errno in _FULL:
+        return (
+            f"{what}; make room (`minbert gc` lists what is no longer needed) and run the same "
+            "command again: what was finished is kept"
+        )
+    if error.errno in _CLOSED:
+        return f"{what}; make its folder writable, or choose another (`results` in config.yaml)"
+    return None
 
 
 def write_text(path: Path | str, text: str) -> None:

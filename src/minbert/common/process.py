@@ -1,17 +1,23 @@
-"""Jobs as good citizens of a machine: end with the parent, one at a time in a folder."""
+"""Jobs as good citizens of a machine: end with the parent, one at a time in a folder, at home."""
 
 from __future__ import annotations
 
+import atexit
+import codecs
 import ctypes
 import fcntl
+import io
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from minbert.common.errors import UserError
+from minbert.common.files import naming
 
 PR_SET_PDEATHSIG = 1
 
@@ -47,7 +53,28 @@ def only_one(folder: Path, what: str) -> Iterator[None]:
                 f"{what} is already running (process {holder}, lock {path}). "
                 "Wait for it to end, or stop it, then run again."
             ) from None
-        handle.truncate(0)
-        handle.write(f"{os.getpid()} on {os.uname().nodename}")
-        handle.flush()
+        with naming(path):
+            handle.truncate(0)
+            handle.write(f"{os.getpid()} on {os.uname().nodename}")
+            handle.flush()
         yield
+
+
+def settle_in() -> None:
+    """Work wherever this process finds itself: without a home folder, in any locale.
+
+    Libraries keep caches at home; where that cannot be written they get a folder that goes with
+    the process. In a locale without an encoding of its own (`LC_ALL=C`) text is printed as UTF-8;
+    signs that another encoding has not, as escapes.
+    """
+    if not os.access(Path("~").expanduser(), os.W_OK | os.X_OK):
+        folder = tempfile.mkdtemp(prefix="minbert-home-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            os.environ.setdefault(name, folder)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            plain = codecs.lookup(stream.encoding).name == "ascii"
+            stream.reconfigure(
+                encoding="utf-8" if plain else stream.encoding, errors="backslashreplace"
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 LINE_EVERY = 30.0
@@ -49,12 +50,13 @@ class Progress:
         self.say(f"epoch {epoch}/{epochs} dev: {figures}; selection {chosen:.4f}")
 
     def say(self, line: str) -> None:
-        """Print one line without tearing the bar."""
+        """Print one line without tearing the bar; a log whose disk is full stops no training."""
         line = f"[{self.title}] {line}"
-        if self.bar is not None:
-            self.bar.write(line, file=sys.stderr)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        with suppress(OSError):
+            if self.bar is not None:
+                self.bar.write(line, file=sys.stderr)
+            else:
+                print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """End the bar."""

@@ -118,6 +118,8 @@ def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[st
         raise UserError(f"{path}: the file is empty; expected a header and rows")
     header = lines[0].split("\t")
     columns = _columns(path, task, split, header)
+    # The csv module takes no longer field than this, by default 131,072 characters.
+    csv.field_size_limit(max(csv.field_size_limit(), *map(len, lines)))
     if len(lines) == 1:
         raise UserError(f"{path}: a header and no row below it")
     for number, line in enumerate(lines[1:], start=2):

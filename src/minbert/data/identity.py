@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -117,15 +117,35 @@ class DigestCache:
             return str(known[kind])
         value = DIGESTS[kind](path)
         if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
-            self._remember(path, state, kind, value)
+            self._remember(str(path), state, kind, value)
         return value
 
-    def _remember(self, path: Path, state: list[int], kind: Kind, value: str) -> None:
+    def tree(self, folder: Path) -> str:
+        """Return the SHA-256 of the names and contents of all text files (`.txt`) below `folder`.
+
+        They are read only if names, sizes or modification times are not those remembered.
+        """
+        files = sorted(path for path in folder.absolute().rglob("*.txt") if path.is_file())
+        stats = [path.stat() for path in files]
+        names = [path.relative_to(folder.absolute()).as_posix() for path in files]
+        seen = [[n, s.st_size, s.st_mtime_ns] for n, s in zip(names, stats, strict=True)]
+        state = [hashlib.sha256(json.dumps(seen).encode()).hexdigest()]
+        known = self._read().get(f"{folder.absolute()}/", {})
+        if known.get("state") == state:
+            return str(known["sha256"])
+        contents = [[name, sha256(path)] for name, path in zip(names, files, strict=True)]
+        value = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
+        newest = max((s.st_mtime_ns for s in stats), default=0)
+        if abs(time.time_ns() - newest) > _SETTLED_NS:
+            self._remember(f"{folder.absolute()}/", state, "sha256", value)
+        return value
+
+    def _remember(self, path: str, state: Sequence[int | str], kind: Kind, value: str) -> None:
         entries = self._read()  # again: another process may have added to it meanwhile
-        entry = entries.get(str(path), {})
+        entry = entries.get(path, {})
         if entry.get("state") != state:
             entry = {"state": state}
-        entries[str(path)] = {**entry, kind: value}
+        entries[path] = {**entry, kind: value}
         write_json(self.path, entries)
 
     def _read(self) -> dict[str, dict[str, object]]:

@@ -19,17 +19,17 @@ def published_path(root: Path, stamp: str) -> Path:
 def publish(root: Path, stamp: str) -> None:
     """Copy each product to its plain name, join the papers' scores, and leave the stamp's mark.
 
-    The marks of earlier stamps go, so that going back to an earlier configuration publishes
-    again although all that it needs is still there.
+    The marks of earlier stamps go first, so that going back to an earlier configuration publishes
+    again although all that it needs is still there: also if this is killed halfway.
     """
     listed = read_json(published_path(root, stamp))
+    clear_marks(root)
     for name, source in listed["products"].items():
         with whole(root / name) as temporary:
             shutil.copyfile(source, temporary)
     tables = [pq.read_table(path) for path in listed["scores"]]
     with whole(root / "tables" / "scores.parquet") as temporary:
         pq.write_table(pa.concat_tables(tables), temporary)
-    clear_marks(root)
     published_path(root, stamp).with_suffix(".done").touch()
 
 

@@ -15,8 +15,9 @@ from minbert.common.errors import UserError, nearest
 def read_columns(path: Path | str, columns: Sequence[str], filters: Any = None) -> pa.Table:
     """Return `columns` of the parquet file at `path`, only the rows that pass `filters`.
 
-    `filters` are pyarrow's. A file that is absent, is not parquet or lacks a column raises
-    `UserError`, which names what the file has instead.
+    `filters` are pyarrow's. A file that is absent, is not parquet, lacks a column or is damaged
+    (a page is not what its checksum says) raises `UserError`, which names what the file has
+    instead.
     """
     path = Path(path)
     if not path.is_file():
@@ -33,4 +34,11 @@ def read_columns(path: Path | str, columns: Sequence[str], filters: Any = None) 
             f"{path}: no column '{absent[0]}' (needed: {', '.join(columns)}); "
             f"found {', '.join(present) or 'no columns'}.{nearest(absent[0], present)}"
         )
-    return pq.read_table(path, columns=list(columns), filters=filters)
+    try:
+        return pq.read_table(
+            path, columns=list(columns), filters=filters, page_checksum_verification=True
+        )
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(
+            f"{path}: is damaged ({error}); delete it and run snakemake again, which makes it anew"
+        ) from error

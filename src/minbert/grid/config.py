@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from minbert.common.environment import DEPENDENCIES
 from minbert.common.errors import UserError, nearest
 from minbert.grid.pretraining import Pretraining, Rate, Whole, no_bool
 from minbert.grid.task_spec import Spec
@@ -118,7 +119,8 @@ class Config(Spec):
     """config.yaml. `results`, `grids` and folders are relative to the working directory.
 
     `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `backbone` is
-    `builtin`, a folder, or a hub name with its `revision`. `defaults` is what every stage has
+    `builtin`, a folder, or a hub name with its `revision`. `dependencies` are packages of which
+    another version trains anew. `defaults` is what every stage has
     where its grid says nothing else; `override` is merged into every stage after its grid's
     settings and `scale`. In the `tasks` of both the key `*` means every task.
     """
@@ -135,8 +137,9 @@ class Config(Spec):
     pretraining: Annotated[Pretraining, FromText] = Pretraining()
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    threads: Whole = 2
+    threads: Whole | Literal["auto"] = "auto"
     keep_weights: bool = True
+    dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
     checkpoint_seconds: Rate = 300.0
     scale: Annotated[Scale, FromText] = Scale()
     defaults: StageKeys = Field(default_factory=dict)
@@ -149,7 +152,18 @@ class Config(Spec):
         default = isinstance(values, Mapping) and values.get("backbone", BACKBONE) == BACKBONE
         return {"revision": REVISION, **values} if default else values
 
-    @field_validator("seeds", "grids")
+    @field_validator("dependencies")
+    @classmethod
+    def _recorded(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in DEPENDENCIES:
+                raise ValueError(
+                    f"'{name}' is not recorded of runs; known: {', '.join(DEPENDENCIES)}."
+                    f"{nearest(name, DEPENDENCIES)}"
+                )
+        return names
+
+    @field_validator("seeds", "grids", "dependencies")
     @classmethod
     def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         twice = [value for i, value in enumerate(values) if value in values[:i]]

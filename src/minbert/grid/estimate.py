@@ -11,7 +11,7 @@ from typing import Any
 from minbert.common.files import read_json
 from minbert.data.corpus import DEFAULT_SIZES
 from minbert.grid.architecture import BERT_BASE
-from minbert.grid.node import Node
+from minbert.grid.node import Node, digest
 from minbert.grid.operations import Rows, operations
 from minbert.grid.plan import Plan
 from minbert.grid.spec import StageSpec
@@ -32,9 +32,16 @@ CPU_RATE = 5e10
 """Operations a second that one CPU thread is taken to do, where nothing was measured."""
 
 
+NO_TIME = (
+    *("optimiser", "dropout", "select", "start", "reduction"),
+    *("weight", "start_at_prior", "head_from"),
+)
+"""Settings of a stage and of its tasks that change no job's time by much."""
+
+
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one job; `measured` says whether an earlier run of the same stage took so long."""
+    """Seconds of one job; `measured` says whether runs of the same shape took so long."""
 
     seconds: float
     measured: bool
@@ -47,8 +54,12 @@ class Costs:
         self.plan = plan
 
     def of(self, node: Node) -> Cost:
-        """Return the cost of one seed of a training node."""
-        seconds = [record["outcome"]["seconds"] for record in self._records(node)]
+        """Return the cost of one seed of a training node.
+
+        Measured: the median of the node's own runs, else of all finished runs of the same shape,
+        on the device that the configuration names.
+        """
+        seconds = self._own(node) or self._shaped.get(self._shape(node.describe()), [])
         if seconds:
             return Cost(statistics.median(seconds), True)
         return Cost(self.operations(node) / self._rate[0], False)
@@ -71,16 +82,69 @@ class Costs:
             if node.kind != "train" or node.spec["stage"]["trainable"] == "heads":
                 continue
             operations = self.operations(node)
-            rates += [operations / r["outcome"]["seconds"] for r in self._records(node)]
+            rates += [operations / seconds for seconds in self._own(node)]
         if rates:
             return statistics.median(rates), True
-        wish = self.plan.config.device
-        on_gpu = wish.startswith("cuda") or (wish == "auto" and Path("/dev/nvidiactl").exists())
-        return (GPU_RATE if on_gpu else CPU_RATE), False
+        return (GPU_RATE if self._on_gpu else CPU_RATE), False
 
-    def _records(self, node: Node) -> list[dict[str, Any]]:
-        folder = self.plan.root / "store" / "train" / node.key
-        return [read_json(path) for path in sorted(folder.glob("seed*/run.json"))]
+    @property
+    def _on_gpu(self) -> bool:
+        wish = self.plan.config.device
+        return wish.startswith("cuda") or (wish == "auto" and Path("/dev/nvidiactl").exists())
+
+    def _own(self, node: Node) -> list[float]:
+        return self._seconds(self.plan.root / "store" / "train" / node.key)
+
+    def _seconds(self, folder: Path) -> list[float]:
+        records = [read_json(path) for path in sorted(folder.glob("seed*/run.json"))]
+        return [
+            record["outcome"]["seconds"]
+            for record in records
+            if (record.get("environment", {}).get("device", "cpu") != "cpu") == self._on_gpu
+        ]
+
+    @cached_property
+    def _shaped(self) -> dict[str, list[float]]:
+        """Seconds of all finished runs under the results root, by shape."""
+        found: dict[str, list[float]] = {}
+        for path in sorted((self.plan.root / "store" / "spec").glob("train-*.json")):
+            described = read_json(path)
+            seconds = self._seconds(self.plan.root / "store" / "train" / described["key"])
+            if seconds:
+                found.setdefault(self._shape(described), []).extend(seconds)
+        return found
+
+    def _shape(self, described: dict[str, Any]) -> str:
+        """Return a hash of what decides a job's time: its spec but for `NO_TIME`, its files' sizes.
+
+        Sizes are those of the examples' tables and of the backbone; where one is not made yet, its
+        key stands for it.
+        """
+        stage = {k: v for k, v in described["spec"]["stage"].items() if k not in NO_TIME}
+        stage["tasks"] = {
+            name: {k: v for k, v in task.items() if k not in NO_TIME}
+            for name, task in stage["tasks"].items()
+        }
+        needs = described["needs"]
+        sizes = {
+            name: self._size(need["key"], name.startswith("tokens."))
+            for name, need in needs.items()
+            if name.startswith("tokens.") or name == "backbone.config.json"
+        }
+        return digest([stage, sizes])
+
+    def _size(self, key: str, tokens: bool) -> Any:
+        """Return the rows behind a token table, or the shapes of a backbone."""
+        store = self.plan.root / "store"
+        if not tokens:
+            path = store / "backbone" / key / "config.json"
+            return read_json(path) if path.exists() else key
+        described = store / "spec" / f"tokens-{key}.json"
+        if not described.exists():
+            return key
+        data = read_json(described)["needs"]["examples"]["key"]
+        report = store / "data" / data / "report.json"
+        return read_json(report)["rows"] if report.exists() else data
 
     def operations(self, node: Node) -> float:
         """Count multiplications and additions of one seed of a training node."""

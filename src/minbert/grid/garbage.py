@@ -54,14 +54,19 @@ def _leftover(plan: Plan, path: Path, kind: str, key: str) -> Leftover:
     return Leftover(path, kind, title, size)
 
 
-def delete(plan: Plan, found: list[Leftover]) -> None:
-    """Delete leftovers, with their descriptions and work folders; refuse while a workflow runs."""
+def check_no_workflow(plan: Plan) -> None:
+    """Raise `UserError` while a workflow runs, or is locked, where the plan's Snakefile is."""
     locks = plan.base / ".snakemake" / "locks"
     if locks.is_dir() and any(locks.iterdir()):
         raise UserError(
             f"a workflow runs in {plan.base.absolute()}, or was killed there ({locks} is not "
             "empty): wait for its end, or `snakemake --unlock`, then ask again"
         )
+
+
+def delete(plan: Plan, found: list[Leftover]) -> None:
+    """Delete leftovers, with their descriptions and work folders; refuse while a workflow runs."""
+    check_no_workflow(plan)
     for each in found:
         shutil.rmtree(each.path)
         seed = each.path.name if each.path.name.startswith("seed") else None
@@ -76,8 +81,9 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
     """Yield a line a leftover and the total; delete them if `remove`."""
     found = leftovers(plan)
     for each in found:
-        yield f"{_size(each.size):>9}  {each.path.relative_to(plan.root)}  {each.what}".rstrip()
-    total = _size(sum(each.size for each in found))
+        where = each.path.relative_to(plan.root)
+        yield f"{shown_size(each.size):>9}  {where}  {each.what}".rstrip()
+    total = shown_size(sum(each.size for each in found))
     if not found:
         yield f"nothing under {plan.root}/store that the configuration does not need"
     elif remove:
@@ -87,7 +93,8 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
         yield f"{total} in {len(found)} folders; `minbert gc --delete` deletes them"
 
 
-def _size(number: float) -> str:
+def shown_size(number: float) -> str:
+    """Return a number of bytes for people."""
     for unit in ("B", "KB", "MB", "GB"):
         if number < 1000 or unit == "GB":
             break

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minbert.common.environment import versions
 from minbert.common.errors import UserError
 from minbert.common.files import read_json
 from minbert.grid.code import code_modules, differs
@@ -39,6 +40,13 @@ class Job:
                 f"the code of {kind} {key} has changed since it was planned "
                 f"({', '.join(changed)}): run snakemake again, which plans it anew"
             )
+        wanted = described["spec"].get("dependencies", {})
+        if wanted != (here := versions(wanted)):
+            raise UserError(
+                f"{kind} {key} was planned for {_listed(wanted)}, and this job runs with "
+                f"{_listed(here)}: run snakemake in the environment of its jobs, or take "
+                "`dependencies` out of config.yaml"
+            )
         return cls(root, described, seed, threads)
 
     @property
@@ -70,3 +78,7 @@ class Job:
         start = prefix + "."
         names = [name for name in self.described["needs"] if name.startswith(start)]
         return {name.removeprefix(start): self.need(name) for name in names}
+
+
+def _listed(packages: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in packages.items())

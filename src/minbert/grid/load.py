@@ -81,6 +81,11 @@ def load_grids(paths: Iterable[Path]) -> list[RawGrid]:
             grid.figures[name] = figure
     for paper, grid in grids.items():
         _flatten_all(grid, bodies[paper])
+        if not grid.variants:
+            raise UserError(
+                f"{grid.path}: paper '{paper}' has no variant, so there is nothing to train; add "
+                "one under 'variants', or take the file out of `grids`"
+            )
     return list(grids.values())
 
 

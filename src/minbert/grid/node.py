@@ -91,7 +91,12 @@ class Node:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the files it leaves."""
-        return (self.spec["name"],) if self.kind == "fetch" else OUTPUTS[self.kind]
+        return outputs(self.kind, self.spec)
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """The files that a finished node has for good: weights of a training may be let go."""
+        return lasting(self.kind, self.spec)
 
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""
@@ -104,9 +109,7 @@ class Node:
 
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether all files that others may need (weights may have been let go) are there."""
-        folder = self.folder(root, seed)
-        kept = [f for f in self.outputs if not (self.kind == "train" and f == "model.safetensors")]
-        return all((folder / name).exists() for name in kept)
+        return finished(self.kind, self.spec, self.folder(root, seed))
 
     def describe(self) -> dict[str, Any]:
         """Return what a job reads before it starts, as JSON-able data."""
@@ -122,6 +125,21 @@ class Node:
             },
             "extra": self.extra,
         }
+
+
+def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the files that a node of this kind and spec leaves."""
+    return (spec["name"],) if kind == "fetch" else OUTPUTS[kind]
+
+
+def lasting(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return those of them that it has for good: weights of a training may be let go."""
+    return tuple(f for f in outputs(kind, spec) if (kind, f) != ("train", "model.safetensors"))
+
+
+def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:
+    """Whether `folder` holds all that such a node leaves for good."""
+    return all((folder / name).exists() for name in lasting(kind, spec))
 
 
 def description_path(root: Path, kind: str, key: str) -> Path:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from minbert.common.environment import versions
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.architecture import BERT_BASE
@@ -77,9 +78,19 @@ class Plan:
             ) from None
 
     def inputs(self, kind: str, key: str, seed: int | None = None) -> dict[str, str]:
-        """Return {name: path} of the files that a node is made from."""
-        needs = self.node(kind, key).needs
-        return {name: str(need.path(self.root, seed)) for name, need in needs.items()}
+        """Return {name: path} of the files that a node is made from, and of those beside them.
+
+        A job that was killed may have left some of its files. So whoever needs one of them asks
+        Snakemake for all that last, under further names (NAME:FILE).
+        """
+        found = {}
+        for name, need in self.node(kind, key).needs.items():
+            path = need.path(self.root, seed)
+            found[name] = str(path)
+            for file in need.node.lasting:
+                found[f"{name}:{file}"] = str(path.with_name(file))
+        chosen = {path: name for name, path in reversed(found.items())}
+        return {name: path for name, path in found.items() if chosen[path] == name}
 
     def runs(self) -> Iterator[tuple[Node, int]]:
         """Yield every distinct training job: its node and seed."""
@@ -140,7 +151,7 @@ class Plan:
         """
         for (kind, key), node in self.nodes.items():
             path = description_path(self.root, kind, key)
-            described = json.loads(canonical(node.describe() | self._looks(node)))
+            described = json.loads(canonical(node.describe() | self.looks(node)))
             if not path.exists() or read_json(path) != described:
                 write_json(path, described)
         listed = {
@@ -160,7 +171,8 @@ class Plan:
         if not path.exists() or path.read_text(encoding="utf-8") != table:
             write_text(path, table)
 
-    def _looks(self, node: Node) -> dict[str, Any]:
+    def looks(self, node: Node) -> dict[str, Any]:
+        """Return what a description says of a node for people: its title and whose it is."""
         owner = self.owners.get(node.key)
         names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
         return {"title": self.title(node), "owner": names}
@@ -172,7 +184,7 @@ class Plan:
             tasks = "+".join(self.stages[ref].spec.trained_tasks)
             stage = "" if ref.stage == "main" else f"/{ref.stage}"
             return f"{ref.variant}{stage} . {tasks}"
-        spec = node.spec
+        spec = {**node.extra, **node.spec}
         return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)
 
     def parameters(self, variant: Variant, base_shapes: bool = False) -> int | None:
@@ -246,7 +258,10 @@ class Plan:
             "checkpoint_seconds": self.config.checkpoint_seconds,
         }
         roots = ("minbert.train.run", *spec.parts().values())
-        return Node("train", {"stage": resolved, "tasks": facts(spec.tasks)}, roots, needs, compute)
+        asked: dict[str, Any] = {"stage": resolved, "tasks": facts(spec.tasks)}
+        if self.config.dependencies:
+            asked["dependencies"] = versions(self.config.dependencies)
+        return Node("train", asked, roots, needs, compute)
 
     def _variants_table(self) -> str:
         text = io.StringIO()

@@ -6,15 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from minbert.common.files import read_json
-from minbert.grid.code import differs
 from minbert.grid.config import load_config
+from minbert.grid.earlier import Earlier
 from minbert.grid.estimate import GPU_RATE, Cost, Costs
 from minbert.grid.links import Stage, StageRef
-from minbert.grid.node import Node
+from minbert.grid.pending import Pending, other_jobs, other_versions, pending, reason
 from minbert.grid.plan import Plan
 from minbert.grid.yaml_loader import from_words, load_yaml, merge
 
+TOTALS = (
+    *("paper", "variants", "stages", "distinct", "jobs", "to run"),
+    *("GPU-hours", "measured", "estimated"),
+)
+OTHERS = ("kind", "what", "key", "why")
 HEADER = ("variant", "stage", "key", "state", "parameters", "time a seed", "why")
 
 
@@ -38,100 +42,85 @@ def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
 
 
 def plan_text(plan: Plan) -> str:
-    """Return a table a paper (variant, stage, state, parameters, time, why) and the totals."""
-    costs = Costs(plan)
+    """Return a table a paper (variant, stage, state, parameters, time, why), the other jobs that
+    would run, and the totals."""
+    costs, jobs, earlier = Costs(plan), pending(plan), Earlier(plan)
     blocks = []
     for grid in plan.grids:
         rows = []
         for variant in grid.variants.values():
-            rows += [_row(plan, costs, stage) for stage in variant.stages]
+            rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
             if variant.best_of:
                 of = f"trains nothing: the best of {', '.join(variant.best_of)}"
                 rows.append((variant.name, "-", "-", "-", "-", "-", of))
         blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
-    return "\n\n".join([*blocks, _totals(plan, costs)])
+    if others := list(other_jobs(plan, jobs, earlier)):
+        blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
+    return "\n\n".join([*blocks, _totals(plan, costs, jobs)])
 
 
-def _row(plan: Plan, costs: Costs, stage: Stage) -> tuple[str, ...]:
+def _row(
+    plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier, stage: Stage
+) -> tuple[str, ...]:
     node = plan.train(stage.ref)
     seeds = plan.config.seeds
-    done = [seed for seed in seeds if node.done(plan.root, seed)]
+    done = [seed for seed in seeds if (plan.nodes["train", node.key], seed) not in jobs]
     state = "done" if len(done) == len(seeds) else f"{len(done)} of {len(seeds)} seeds"
     owner = plan.owners[node.key]
     if owner != stage.ref:
         why = f"the same stage as {owner.variant}/{owner.stage}: trained once"
     elif len(done) == len(seeds):
         why = ""
-    elif done:
-        why = "seeds " + ", ".join(str(s) for s in seeds if s not in done) + " have not run"
     else:
-        why = "; ".join(reasons(plan, node)) or "has never run"
+        own = plan.nodes["train", node.key]
+        again = next((jobs[own, s] for s in seeds if s not in done and jobs[own, s]), "")
+        missing = ", ".join(str(s) for s in seeds if s not in done)
+        new = f"seeds {missing} have not run" if done else reason(earlier, node) or "has never run"
+        why = again or new
     variant = next(g for g in plan.grids if g.paper == stage.ref.paper).variants[stage.ref.variant]
     count = plan.parameters(variant)
     shown = "unknown" if count is None else f"{count:,}"
     return (stage.ref.variant, stage.ref.stage, node.key, state, shown, _cost(costs.of(node)), why)
 
 
-def reasons(plan: Plan, node: Node) -> Iterator[str]:
-    """Yield what differs between a node and the latest finished run of the same stage, if any."""
-    owner = plan.owners[node.key]
-    names = {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
-    earlier = []
-    for path in (plan.root / "store" / "spec").glob("train-*.json"):
-        described = read_json(path)
-        records = list((plan.root / "store" / "train" / described["key"]).glob("seed*/run.json"))
-        if described.get("owner") == names and described["key"] != node.key and records:
-            earlier.append((max(r.stat().st_mtime for r in records), path.name, described))
-    if not earlier:
-        return
-    old = max(earlier)[2]
-    yield from _changes(old["spec"]["stage"], node.spec["stage"], "")
-    for module in differs(old["code"], node.code):
-        yield f"code of {module} changed"
-    now = {name: need.node.key for name, need in node.needs.items()}
-    for name, need in old["needs"].items():
-        if now.get(name) != need["key"]:
-            yield f"{name} is another ({need['key'][:6]} -> {now.get(name, 'none')[:6]})"
-
-
-def _changes(old: Any, new: Any, path: str) -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in sorted({*old, *new}):
-            inner = f"{path}.{name}" if path else name
-            yield from _changes(old.get(name), new.get(name), inner)
-    elif old != new:
-        yield f"{path}: {old} -> {new}"
-
-
-def _totals(plan: Plan, costs: Costs) -> str:
-    header = ("paper", "variants", "stages", "distinct", "jobs", "to run", "GPU-hours", "time here")
-    table: list[tuple[str, tuple[int, ...], float, float]] = []
-    guessed = False
+def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
+    table: list[tuple[str, tuple[int, ...], float, tuple[float, float]]] = []
     for grid in plan.grids:
-        own = [plan.nodes["train", k] for k, ref in plan.owners.items() if ref.paper == grid.paper]
-        waiting = [n for n in own for seed in plan.config.seeds if not n.done(plan.root, seed)]
-        found = [costs.of(node) for node in waiting]
-        guessed = guessed or not all(cost.measured for cost in found)
+        own = {k for k, ref in plan.owners.items() if ref.paper == grid.paper}
+        waiting = [node for node, _ in jobs if node.kind == "train" and node.key in own]
         stages = sum(len(variant.stages) for variant in grid.variants.values())
-        jobs = len(own) * len(plan.config.seeds)
-        numbers = (len(grid.variants), stages, len(own), jobs, len(waiting))
+        of_seeds = len(own) * len(plan.config.seeds)
+        numbers = (len(grid.variants), stages, len(own), of_seeds, len(waiting))
         hours = sum(costs.gpu_hours(node) for node in waiting)
-        table.append((grid.paper, numbers, hours, sum(cost.seconds for cost in found)))
+        table.append((grid.paper, numbers, hours, _seconds([costs.of(n) for n in waiting])))
     columns = zip(*(numbers for _, numbers, _, _ in table), strict=True)
     totals = tuple(sum(column) for column in columns)
-    table.append(("all", totals, sum(row[2] for row in table), sum(row[3] for row in table)))
-    cells = [(name, *map(str, n), f"{hours:.2g}", _time(s)) for name, n, hours, s in table]
+    hours = sum(row[2] for row in table)
+    times = sum(row[3][0] for row in table), sum(row[3][1] for row in table)
+    table.append(("all", totals, hours, times))
+    cells = [(name, *map(str, n), f"{h:.2g}", *map(_time, s)) for name, n, h, s in table]
     shared = len(plan.stages) - len(plan.owners)
     lines = [
-        _aligned([header, *cells]),
+        _aligned([TOTALS, *cells]),
         "",
         f"{totals[0]} variants, {totals[1]} stages, {totals[2]} distinct ({shared} shared), "
         f"{len(plan.config.seeds)} seeds: {totals[3]} training jobs, {totals[4]} to run",
     ]
     lines.append(f"GPU-hours: of the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).")
-    how = f"; where nothing was measured, {costs.basis}" if guessed else ", as measured"
-    lines.append(f"Time here: of the jobs to run, one at a time{how}.")
-    return "\n".join([*lines, *_sharing(plan)])
+    lines.append(
+        "Measured: of the jobs to run, one at a time, as long as finished runs of the same shape."
+    )
+    if times[1]:
+        lines.append(f"Estimated: where no such run is, {costs.basis}.")
+    return "\n".join([*lines, *other_versions(plan), *_sharing(plan)])
+
+
+def _seconds(costs: Sequence[Cost]) -> tuple[float, float]:
+    """Return the seconds that are measured, and those that are estimated."""
+    return (
+        sum(cost.seconds for cost in costs if cost.measured),
+        sum(cost.seconds for cost in costs if not cost.measured),
+    )
 
 
 def _sharing(plan: Plan) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from minbert.common.errors import UserError, nearest
 from minbert.common.files import read_json
 from minbert.data.course import course_files, in_folder
@@ -12,8 +14,8 @@ from minbert.data.hub import FILES
 from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN, LMRD_URL
 from minbert.grid.architecture import KNOWN, Architecture, from_hugging_face
-from minbert.grid.config import Config
-from minbert.grid.node import Need, Node, digest
+from minbert.grid.config import Config, explain
+from minbert.grid.node import Need, Node
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import task_facts
 
@@ -122,10 +124,7 @@ class Sources:
             return Node("data", spec, roots, {"archive": need})
         path = Path(source).absolute()
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*.txt") if p.is_file())
-            spec["files"] = "tree:" + digest(
-                [[str(p.relative_to(path)), p.stat().st_size, p.stat().st_mtime_ns] for p in files]
-            )
+            spec["files"] = f"tree:{self.cache.tree(path)}"
         elif path.is_file():
             spec["files"] = f"md5:{self.cache.digest(path, 'md5')}"
         else:
@@ -143,7 +142,7 @@ class Sources:
                 raise UserError(f"backbone folder {folder} has no config.json")
             spec: dict[str, Any] = {"files": {p.name: self.cache.digest(p) for p in files}}
             extra = {"folder": str(folder.absolute())}
-            shapes = from_hugging_face(read_json(folder / "config.json"), folder / "config.json")
+            shapes = _shapes(folder / "config.json")
             return Node("backbone", spec, ("minbert.model.weights",), extra=extra), shapes
         if name.startswith((".", "/", "~")) or name.count("/") > 1:
             raise UserError(
@@ -186,6 +185,26 @@ def _pooling_root(spec: StageSpec, task: str) -> tuple[str, ...]:
 
 def _bare(pin: str) -> str:
     return pin.partition(":")[2] or pin
+
+
+def _shapes(path: Path) -> Architecture:
+    """Read the shapes in a Hugging Face `config.json`; `UserError` names what is wrong in it."""
+    try:
+        config = read_json(path)
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise UserError(f"{path}: expected a JSON object, found {type(config).__name__}")
+    try:
+        shapes = from_hugging_face(config, path)
+    except ValidationError as error:
+        raise UserError(explain(error, str(path), Architecture)) from None
+    if shapes.hidden % shapes.heads:
+        raise UserError(
+            f"{path}: hidden_size {shapes.hidden} is no multiple of num_attention_heads "
+            f"{shapes.heads}"
+        )
+    return shapes
 
 
 def _is_url(source: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -19,6 +20,11 @@ from minbert.model.encoder import initialise, whole_encoder
 from minbert.wordpiece import read_tokenizer, save_tokenizer
 
 WEIGHTS = "model.safetensors"
+CHECKSUM = "sha256"
+"""The name under which a file's header holds the checksum of its tensors.
+
+It is the header's only entry: safetensors writes several in an order that changes by the process.
+"""
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.ckpt")
 _EMBEDDINGS = {
     "embeddings.word.weight": "embeddings.word_embeddings.weight",
@@ -47,16 +53,30 @@ def initial_backbone(arch: Architecture, seed: int) -> dict[str, Tensor]:
 
 
 def save_weights(path: Path, state: Mapping[str, Tensor]) -> None:
-    """Write `state` to the safetensors file `path`, whole or not at all."""
+    """Write `state` with its checksum to the safetensors file `path`, whole or not at all."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     with whole(path) as temporary:
-        save_file(tensors, temporary, metadata={"format": "pt"})
+        save_file(tensors, temporary, metadata={CHECKSUM: checksum(tensors)})
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """Return the SHA-256 of contiguous CPU tensors: names, types, shapes and bytes."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file on the CPU; `UserError` if it is missing or damaged."""
+    """Read a safetensors file on the CPU; `UserError` if it is missing or damaged.
+
+    A file that we wrote holds the checksum of its tensors; one from elsewhere need not.
+    """
     try:
-        return load_file(path)
+        with safe_open(path, "pt") as file:
+            written = (file.metadata() or {}).get(CHECKSUM)
+        tensors = load_file(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such weights file") from None
     except SafetensorError as error:
@@ -64,6 +84,13 @@ def load_weights(path: Path) -> dict[str, Tensor]:
             f"{path}: not a whole safetensors file ({error}); delete it and make or download it "
             "again"
         ) from error
+    if written is not None and (found := checksum(tensors)) != written:
+        raise UserError(
+            f"{path}: is damaged: the SHA-256 of its tensors is {found}, expected {written}, "
+            "which was noted when it was written; delete it and run snakemake again, which makes "
+            "it anew"
+        )
+    return tensors
 
 
 def load_backbone_file(path: Path) -> dict[str, Tensor]:

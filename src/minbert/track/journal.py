@@ -14,17 +14,20 @@ import fcntl
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import gmtime, monotonic, strftime
+from time import monotonic
 from time import time as unix_time
 from typing import Any, Literal
 
-from minbert.common.files import write_json
+from minbert.common.files import naming, write_json
 
 TRACKING = "tracking"
 _NEEDED = ("experiment", "key", "seed", "name")
 _FLUSH_SECONDS = 1.0
+_STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 
 class Journal:
@@ -34,7 +37,8 @@ class Journal:
         """Write into `folder`; `lock` is the open file descriptor that holds its lock."""
         self.folder = folder
         self._lock = lock
-        self._history = (folder / "history.jsonl").open("ab", buffering=1 << 16)
+        self._path = folder / "history.jsonl"
+        self._history = self._path.open("ab", buffering=1 << 16)
         self._flushed = monotonic()
 
     @classmethod
@@ -48,20 +52,23 @@ class Journal:
         missing = [name for name in _NEEDED if name not in run]
         if missing:
             raise ValueError(f"a run needs {', '.join(_NEEDED)}; missing: {', '.join(missing)}")
-        now = unix_time()
-        described = {"params": {}, "tags": {}, "datasets": [], "started": now, **run}
+        described = {"params": {}, "tags": {}, "datasets": [], "started": unix_time(), **run}
         described["host"] = os.uname().nodename
         described["pid"] = os.getpid()
-        stamp = strftime("%Y%m%dT%H%M%S", gmtime(now)) + f".{int(now % 1 * 1e6):06d}Z"
-        name = f"{stamp}-{run['key']}-s{run['seed']}-{os.getpid()}"
         parent = Path(root) / TRACKING
+        which = f"{run['key']}-s{run['seed']}"
+        name = f"{_stamp(parent, which)}-{which}-{os.getpid()}"
         # The folder gets its name only when the lock is held and run.json is there: whoever sees
         # it can tell a job that has just begun from one that was killed.
         draft = parent / f".{name}.part"
         draft.mkdir(parents=True)
-        lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        write_json(draft / "run.json", described)
+        try:
+            lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            write_json(draft / "run.json", described)
+        except OSError:
+            shutil.rmtree(draft)
+            raise
         folder = parent / name
         draft.rename(folder)
         return cls(folder, lock)
@@ -80,7 +87,7 @@ class Journal:
 
         `step` counts optimiser steps; `time` is the value's own, in unix seconds. NaN and
         infinities are kept (as strings: JSON has no numbers for them). Raises `ValueError` after
-        `end`.
+        `end`, and `OSError` naming the file on a full disk.
         """
         row = {
             "step": int(step),
@@ -91,14 +98,16 @@ class Journal:
             "value": _json_safe(float(value)),
             "time": float(time),
         }
-        self._history.write(json.dumps(row).encode() + b"\n")
+        with naming(self._path):
+            self._history.write(json.dumps(row).encode() + b"\n")
         # Dev scores come a few an epoch: they are shown at once.
         if split == "dev" or monotonic() - self._flushed > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Hand what was logged to the file, where the follower sees it."""
-        self._history.flush()
+        with naming(self._path):
+            self._history.flush()
         self._flushed = monotonic()
 
     def end(
@@ -113,20 +122,37 @@ class Journal:
 
         `artifacts` are files to attach (they must stay where they are until the follower has
         taken them); `params` and `tags` are what was not known at the start, such as seconds.
+        Raises `OSError` on a full disk: to the follower the job then looks killed.
         """
-        self._history.close()
-        write_json(
-            self.folder / "end.json",
-            {
-                "status": status,
-                "error": error,
-                "ended": unix_time(),
-                "artifacts": [str(Path(path).absolute()) for path in artifacts],
-                "params": dict(params or {}),
-                "tags": dict(tags or {}),
-            },
-        )
-        os.close(self._lock)
+        try:
+            with naming(self._path):
+                self._history.close()
+            write_json(
+                self.folder / "end.json",
+                {
+                    "status": status,
+                    "error": error,
+                    "ended": unix_time(),
+                    "artifacts": [str(Path(path).absolute()) for path in artifacts],
+                    "params": dict(params or {}),
+                    "tags": dict(tags or {}),
+                },
+            )
+        finally:
+            os.close(self._lock)
+
+
+def _stamp(parent: Path, which: str) -> str:
+    """Return the time as a word, later than that of every earlier attempt at the same run.
+
+    Attempts are told apart by it, the last one counts, and a clock may be set back.
+    """
+    now = datetime.now(UTC)
+    earlier = [path.name.partition("-")[0] for path in parent.glob(f"[!.]*-{which}-*")]
+    if earlier:
+        latest = datetime.strptime(max(earlier), _STAMP).replace(tzinfo=UTC)
+        now = max(now, latest + timedelta(microseconds=1))
+    return now.strftime(_STAMP)
 
 
 def _json_safe(value: float) -> float | str:

@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,8 +42,9 @@ carries `minbert.superseded` and is left out of the table's view.
 
 
 def say(message: str) -> None:
-    """Print one line about tracking to standard error."""
-    print(f"tracking: {shown(message)}", file=sys.stderr, flush=True)
+    """Print one line about tracking to standard error, or nothing if its disk is full."""
+    with suppress(OSError):
+        print(f"tracking: {shown(message)}", file=sys.stderr, flush=True)
 
 
 def shared_view() -> str:

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from safetensors.torch import save_file
 
-from minbert.common.files import whole
 from minbert.grid.architecture import read_architecture
 from minbert.grid.parts import load_part
 from minbert.grid.spec import Dropout
 from minbert.model.packed import Packed
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import load_backbone_file
+from minbert.model.weights import load_backbone_file, save_weights
 from minbert.train.examples import read_examples, special_tokens
 from minbert.train.inference import pool_all
 
@@ -48,9 +46,6 @@ def cache_features(
     special = special_tokens(backbone / "tokenizer.json")
     splits = read_examples(tokens, task, pairing, special, length, device)
     found = {
-        split: pool_all(pooled, examples).cpu().contiguous()
-        for split, examples in splits.items()
-        if len(examples)
+        split: pool_all(pooled, examples) for split, examples in splits.items() if len(examples)
     }
-    with whole(out) as temporary:
-        save_file(found, temporary)
+    save_weights(out, found)

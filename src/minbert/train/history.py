@@ -57,7 +57,7 @@ class History:
         rows = [dict(zip(SCHEMA.names, row, strict=True)) for row in self.rows]
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
         with whole(path) as temporary:
-            pq.write_table(table, temporary)
+            pq.write_table(table, temporary, write_page_checksum=True)
 
 
 class LossMeter:

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from safetensors.torch import save_file
 
 from minbert.common.environment import environment, peak_memory
 from minbert.common.files import whole, write_json
 from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
+from minbert.model.weights import save_weights
 from minbert.train.device import (
     choose_device,
     choose_precision,
@@ -76,8 +76,7 @@ def train_stage(
     _write_predictions(loop, out / "predictions.parquet")
     _log_details(loop, outcome.best_epoch)
     history.write(out / "history.parquet")
-    with whole(out / "model.safetensors") as temporary:
-        save_file({k: v.contiguous() for k, v in outcome.weights.items()}, temporary)
+    save_weights(out / "model.safetensors", outcome.weights)
     record = _record(spec, seed, outcome, environment(device_name(place), threads, chosen))
     record["peak_memory_bytes"] = peak_memory()
     record["parts_of_a_batch"] = loop.gradients.parts
@@ -130,4 +129,4 @@ def _write_predictions(loop: Loop, path: Path) -> None:
             ]
             parts.append(pa.table(columns, schema=PREDICTIONS))
     with whole(path) as temporary:
-        pq.write_table(pa.concat_tables(parts), temporary)
+        pq.write_table(pa.concat_tables(parts), temporary, write_page_checksum=True)

@@ -1,0 +1,164 @@
+"""What differs between a disturbed run and one that was left alone; nothing is expected to."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pipeline.project import Project
+
+from minbert.track.attempts import Attempt, attempts, best_score
+from minbert.track.store import ATTEMPT_TAG, SCORE_TAG, SUPERSEDED_TAG
+from minbert.track.writer import metric_name
+
+Point = tuple[str, int, int, float, bool]
+EXACT = ("model.safetensors", "predictions.parquet")
+
+
+@dataclass
+class Found:
+    """What was compared, by number, and what differs, in words."""
+
+    files: int = 0
+    attempts: int = 0
+    points: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def same(self, found: object, expected: object, what: str) -> None:
+        """Note a difference unless the two are equal."""
+        if found != expected:
+            self.differences.append(f"{what}: found {_short(found)}, expected {_short(expected)}")
+
+
+def compare(reference: Project, project: Project, store: Path) -> Found:
+    """Compare tables, trainings and the MLflow database `store` of two finished projects."""
+    found = Found()
+    tables = reference.tables()
+    found.same(sorted(project.tables()), sorted(tables), "published tables")
+    for name, content in project.tables().items():
+        found.same(content, tables.get(name), f"tables/{name}")
+    found.files += len(tables)
+    _compare_trainings(found, reference, project)
+    _compare_store(found, reference, project, store)
+    return found
+
+
+def _compare_trainings(found: Found, reference: Project, project: Project) -> None:
+    ours, theirs = (
+        {str(p.relative_to(root)): p for p in sorted((root / "store" / "train").glob("*/*/*.*"))}
+        for root in (project.root, reference.root)
+    )
+    found.same(sorted(ours), sorted(theirs), "files of training")
+    for name in ours.keys() & theirs.keys():
+        found.files += 1
+        if ours[name].name in EXACT:
+            found.same(ours[name].read_bytes(), theirs[name].read_bytes(), name)
+        elif ours[name].name == "history.parquet":
+            found.same(_history(ours[name]), _history(theirs[name]), name)
+    left = [p for p in (project.root / "work").rglob("*") if p.is_file() and p.name != "lock"]
+    left += (project.root / "store").rglob("*.part")
+    found.same([str(p.relative_to(project.root)) for p in left], [], "left behind")
+
+
+def _history(path: Path) -> str:
+    """Return all but the times, so that NaN equals itself."""
+    return str(pq.read_table(path).drop_columns(["time"]).to_pylist())
+
+
+def _compare_store(found: Found, reference: Project, project: Project, store: Path) -> None:
+    stored = read_store(store)
+    groups: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
+    for attempt in attempts(project.root):
+        groups[attempt.group].append(attempt)
+        found.attempts += 1
+    undisturbed = {attempt.group: attempt for attempt in attempts(reference.root)}
+    found.same(sorted(groups), sorted(undisturbed), "trainings that were tracked")
+    best: list[float] = []
+    for group, several in groups.items():
+        newest = several[-1]
+        for attempt in several:
+            runs = stored.by_attempt.get(attempt.name, [])
+            found.same(len(runs), 1, f"runs of attempt {attempt.name}")
+            for run in runs:
+                _compare_run(found, attempt, stored, run, newest)
+        end = newest.end() or {}
+        found.same(end.get("status"), "FINISHED", f"end of {newest.name}")
+        if group in undisturbed:
+            found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
+        score = best_score(newest.rows(0, 1 << 62)[0], newest.run["tags"]["minbert.select"])
+        best += [score[0]] if score else []
+    tags = stored.tags.get(stored.best, {})
+    found.same(tags.get(SCORE_TAG), f"{max(best):.6f}" if best else None, "score of the alias best")
+
+
+def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newest: Attempt) -> None:
+    rows = attempt.rows(0, 1 << 62)[0]
+    written = Counter(
+        (metric_name(r), r.step, round(r.time * 1000), *_stored_value(r.value)) for r in rows
+    )
+    found.points += len(rows)
+    found.same(max(written.values(), default=1), 1, f"{attempt.name}: times a row was written")
+    found.same(stored.points[run], written, f"{attempt.name}: points")
+    end = attempt.end()
+    found.same(stored.status[run], end["status"] if end else "KILLED", f"{attempt.name}: status")
+    superseded = None if attempt is newest else newest.name
+    found.same(stored.tags[run].get(SUPERSEDED_TAG), superseded, f"{attempt.name}: superseded by")
+
+
+def _stored_value(value: float) -> tuple[float, bool]:
+    """Return a value as MLflow keeps it, and whether it is NaN."""
+    largest = sys.float_info.max
+    return (0.0, True) if math.isnan(value) else (max(-largest, min(largest, value)), False)
+
+
+def _values(attempt: Attempt) -> str:
+    rows = attempt.rows(0, 1 << 62)[0]
+    return str([(metric_name(r), r.step, r.epoch, r.value) for r in rows])
+
+
+@dataclass
+class Stored:
+    """What an MLflow database holds, by run."""
+
+    by_attempt: dict[str, list[str]]
+    points: dict[str, Counter[Point]]
+    status: dict[str, str]
+    tags: dict[str, dict[str, str]]
+    best: str | None
+
+
+def read_store(path: Path) -> Stored:
+    """Read the sqlite database of a store or a server."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        stored = Stored(defaultdict(list), defaultdict(Counter), {}, defaultdict(dict), None)
+        for run, status in connection.execute("SELECT run_uuid, status FROM runs"):
+            stored.status[run] = status
+        for run, name, value in connection.execute("SELECT run_uuid, key, value FROM tags"):
+            stored.tags[run][name] = value
+            if name == ATTEMPT_TAG:
+                stored.by_attempt[value].append(run)
+        columns: Any = "run_uuid, key, step, timestamp, value, is_nan"
+        for run, key, step, when, value, nan in connection.execute(
+            f"SELECT {columns} FROM metrics"
+        ):
+            stored.points[run][key, step, when, 0.0 if nan else value, bool(nan)] += 1
+        best = connection.execute(
+            "SELECT v.run_id FROM registered_model_aliases a JOIN model_versions v"
+            " ON v.name = a.name AND v.version = a.version WHERE a.alias = 'best'"
+        ).fetchone()
+        stored.best = best and best[0]
+        return stored
+    finally:
+        connection.close()
+
+
+def _short(value: object) -> str:
+    text = f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
+    return text if len(text) < 300 else f"{text[:300]}..."

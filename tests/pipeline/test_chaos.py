@@ -1,0 +1,47 @@
+"""The short form of the chaos (`make chaos` is the long one): three kills, and no difference."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from chaos.campaign import Campaign
+from chaos.compare import compare
+from chaos.grid import again
+
+from .project import Project
+
+pytestmark = pytest.mark.pipeline
+
+KILLS = 3
+
+
+def test_what_was_killed_at_random_ends_like_what_was_not(
+    finished: Project, tmp_path: Path
+) -> None:
+    project = again(finished, tmp_path / "disturbed")
+    campaign = Campaign(project, random.Random(5), KILLS, pause=(1, 5))
+    campaign.run()
+    found = compare(finished, project, project.root / "mlflow.db")
+    assert not found.differences, campaign.done
+    assert campaign.done.total() == KILLS
+    assert found.attempts >= len(finished.variants()) and found.points > 50
+
+
+def test_a_difference_would_be_found(finished: Project, tmp_path: Path) -> None:
+    project = finished.copy(tmp_path / "changed")
+    path = project.seed_folder("1-bert") / "predictions.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    (project.root / "tables" / "index.md").write_text("nothing")
+    (project.root / "work" / "state.json").parent.mkdir(exist_ok=True)
+    (project.root / "work" / "state.json").touch()
+    (attempt,) = (project.root / "tracking").glob(f"*-{project.key('1-bert')}-s0-*")
+    with (attempt / "history.jsonl").open("r+b") as history:
+        lines = history.read()
+        history.write(lines[: lines.index(b"\n") + 1])
+    found = compare(finished, project, finished.root / "mlflow.db")
+    told = [difference.partition(":")[0] for difference in found.differences]
+    predictions = str(path.relative_to(project.root))
+    assert told[:3] == ["tables/index.md", predictions, "left behind"]
+    assert told[3:6] == [attempt.name] * 2 + [f"history of {attempt.name}"], found.differences

@@ -1,0 +1,134 @@
+"""Bad input that no other test has: told by name and place, or taken for what it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grid_texts import problem
+
+from minbert.common.errors import UserError
+from minbert.data.course import read_course
+from minbert.data.examples import read_parquet
+from minbert.data.report import write_dataset
+from minbert.data.tokenise import MAX_TOKENS, tokenise
+from minbert.evaluate.escape import latex, markdown
+from minbert.grid.config import load_config
+from minbert.grid.sources import Sources
+from minbert.grid.yaml_loader import load_yaml
+
+HEADER = "\tid\tsentence\tsentiment\n"
+BERT = {
+    **{"model_type": "bert", "vocab_size": 100, "hidden_size": 32, "hidden_act": "gelu"},
+    **{"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64},
+    **{"max_position_embeddings": 64, "type_vocab_size": 2},
+}
+
+
+def file(tmp_path: Path, content: str | bytes) -> Path:
+    path = tmp_path / "ids-sst-train.csv"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize("text", ["", "variants: {}", "templates: {t: {epochs: 3}}"])
+def test_a_grid_without_variants(tmp_path: Path, text: str) -> None:
+    message = problem(tmp_path, text)
+    assert "g0.yaml: paper 'demo' has no variant, so there is nothing to train" in message
+
+
+def test_an_empty_grid_file(tmp_path: Path) -> None:
+    assert "g0.yaml: the key 'paper' is missing" in problem(tmp_path, "", head="")
+
+
+def test_a_sentence_of_50_000_words_is_kept_and_cut_where_tokens_are(tmp_path: Path) -> None:
+    sentence = "fine " * 50_000
+    path = file(tmp_path, HEADER + f"0\ta\t{sentence}\t3\n1\tb\tfine\t3\n")
+    examples, rejected = read_course("sst", {"train": path})
+    assert rejected == [] and examples[0].sentence1 == sentence.strip()
+    write_dataset("sst", examples, rejected, tmp_path / "data")
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fine"]))
+    tokenise(tmp_path / "data" / "examples.parquet", vocabulary, tmp_path / "tokens.parquet")
+    tokens = read_parquet(tmp_path / "tokens.parquet")["tokens1"].to_pylist()
+    assert tokens == [[5] * MAX_TOKENS, [5]]
+
+
+def test_nul_bytes_cost_their_row_and_no_other(tmp_path: Path) -> None:
+    path = file(tmp_path, HEADER + "0\ta\tgo\0od\t3\n1\tb\tgood\t3\n")
+    examples, (bad,) = read_course("sst", {"train": path})
+    assert [e.id for e in examples] == ["b"]
+    assert (bad.line, bad.reason) == (2, "sentence has a NUL byte in it")
+
+
+def test_utf_16_is_no_text_that_is_read(tmp_path: Path) -> None:
+    path = file(tmp_path, (HEADER + "0\ta\tgood\t3\n").encode("utf-16"))
+    with pytest.raises(UserError, match=r"line 1: byte 0xff at offset 0 is not UTF-8"):
+        read_course("sst", {"train": path})
+
+
+def test_rows_that_are_all_bad_are_an_error_with_the_first_of_them(tmp_path: Path) -> None:
+    path = file(tmp_path, HEADER + "".join(f"{i}\ta{i}\tgood\tnine\n" for i in range(9)))
+    examples, rejected = read_course("sst", {"train": path})
+    with pytest.raises(UserError, match=r"9 of 9 train rows.*more than 1%[^Z]*label 'nine'"):
+        write_dataset("sst", examples, rejected, tmp_path / "data")
+
+
+def test_html_in_a_sentence_is_text(tmp_path: Path) -> None:
+    html = "<script>alert('x')</script> &amp; <img src=x onerror=y>"
+    examples, rejected = read_course(
+        "sst", {"train": file(tmp_path, HEADER + f"0\ta\t{html}\t3\n")}
+    )
+    assert examples[0].sentence1 == html and rejected == []
+    assert "<" not in markdown(html).replace(r"\<", "")
+    assert "<" not in latex(html) and "&" not in latex(html).replace(r"\&", "")
+
+
+def backbone(tmp_path: Path, config: str | bytes) -> Sources:
+    folder = tmp_path / "bert"
+    folder.mkdir()
+    (folder / "config.json").write_bytes(config.encode() if isinstance(config, str) else config)
+    values = {"grids": "g", "data": "builtin", "backbone": str(folder)}
+    return Sources(load_config(values), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "gpt2"}, r"config\.json: model_type is 'gpt2'; known: bert.*Choose a BERT"),
+        ({"model_type": None}, "model_type is None"),
+        ({"hidden_act": "relu"}, "hidden_act is 'relu'; only 'gelu' is known"),
+        ({"hidden_size": "wide"}, r"config\.json: 'hidden' is 'wide'; expected a whole number"),
+        ({"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_heads 5"),
+        ({"num_hidden_layers": 0}, "'layers' is 0; expected greater than"),
+    ],
+)
+def test_a_backbone_of_another_kind(tmp_path: Path, config: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        backbone(tmp_path, json.dumps(BERT | config))
+
+
+def test_a_backbone_without_sizes(tmp_path: Path) -> None:
+    sizes = {name: value for name, value in BERT.items() if name != "hidden_size"}
+    with pytest.raises(UserError, match="has no hidden_size; is it a Hugging Face"):
+        backbone(tmp_path, json.dumps(sizes))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("{", "config.json: not valid JSON"),
+        ("[]", "expected a JSON object, found list"),
+        (b"\xff{}", "config.json: not valid JSON"),
+    ],
+)
+def test_a_backbone_whose_config_is_none(tmp_path: Path, config: str | bytes, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        backbone(tmp_path, config)
+
+
+def test_yaml_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("\ufeffgrids: [a]\n", encoding="utf-8")
+    assert load_yaml(tmp_path / "a.yaml") == {"grids": ["a"]}

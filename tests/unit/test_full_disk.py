@@ -1,0 +1,181 @@
+"""A full disk: nothing half written, a message that names the file, and on with what was done."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from following import log, start, stored_points, stored_run, written_points
+from small_disk import SmallDisk, small_disk
+
+from minbert.cli import main
+from minbert.common.files import unwritable
+from minbert.grid.job import Job
+from minbert.grid.links import StageRef
+from minbert.grid.plan import Plan
+from minbert.steps import STEPS
+from minbert.track.attempts import Attempt, attempts
+from minbert.track.follower import Follower
+from minbert.track.location import tracking_uri
+
+WRITTEN = ("model.safetensors", "predictions.parquet")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "disk", "24m") as made:
+        yield made
+
+
+def test_a_training_that_finds_the_disk_full_goes_on_when_there_is_room(
+    disk: SmallDisk, trained_plan: Plan, one_thread: Any
+) -> None:
+    """Each time a little more room, so that another file is the first that does not fit."""
+    root = disk.folder / "results"
+    shutil.copytree(trained_plan.root, root)
+    node = trained_plan.train(StageRef("one", "three", "main"))
+    out = node.folder(root, 0)
+    expected = {name: (out / name).read_bytes() for name in WRITTEN}
+    shutil.rmtree(out)
+    shutil.rmtree(root / "tracking")
+    failed = set()
+    for room in range(0, 400_000, 4096):
+        disk.fill(room)
+        try:
+            STEPS["train"](Job.load(root, "train", node.key, 0, threads=1))
+        except OSError as error:
+            told = unwritable(error)
+            assert told and "No space left on device" in told and "run the same command" in told
+            failed.add(Path(error.filename).name)
+        else:
+            break
+        finally:
+            disk.free()
+        assert not [*root.rglob("*.part")], "half a file is left"
+    assert {name: (out / name).read_bytes() for name in WRITTEN} == expected
+    assert {"model.safetensors", "predictions.parquet", "history.jsonl"} <= failed
+    last = attempts(root)[-1]
+    assert (last.end() or {})["status"] == "FINISHED"
+    assert len(last.rows(0, 1 << 62)[0]) == pq.read_metadata(out / "history.parquet").num_rows
+
+
+def test_a_full_disk_has_one_line_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "results/model.safetensors")
+
+    monkeypatch.setattr("minbert.evaluate.publish.publish", full)
+    with pytest.raises(SystemExit) as ended:
+        main(["publish", "stamp", "--results", str(tmp_path)])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "minbert: cannot write results/model.safetensors: No space left on device; make room "
+        "(`minbert gc` lists what is no longer needed) and run the same command again: what was "
+        "finished is kept\n"
+    )
+
+
+def test_an_error_of_another_kind_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def lost(*_: Any) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file", "scores.parquet")
+
+    monkeypatch.setattr("minbert.evaluate.publish.publish", lost)
+    with pytest.raises(FileNotFoundError):
+        main(["publish", "stamp", "--results", str(tmp_path)])
+
+
+LIMITED = """
+import resource, sys, torch, pyarrow as pa
+from pathlib import Path
+import pyarrow.parquet as pq
+from minbert.common.files import whole, write_text
+from minbert.model.weights import save_weights
+folder = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+def parquet(path):
+    with whole(path) as temporary:
+        pq.write_table(pa.table({"a": torch.rand(5000).numpy()}), temporary)
+
+for write in (
+    lambda: save_weights(folder / "model.safetensors", {"a": torch.zeros(5000)}),
+    lambda: write_text(folder / "run.json", "x" * 9000),
+    lambda: parquet(folder / "history.parquet"),
+):
+    try:
+        write()
+    except OSError as error:
+        print(error.errno, Path(error.filename).name)
+print([path.name for path in folder.iterdir()])
+"""
+
+
+def test_every_writer_names_its_file_and_leaves_nothing(tmp_path: Path) -> None:
+    """A limit on the size of files, which needs no root, is a full disk to who writes."""
+    words = [sys.executable, "-c", LIMITED, str(tmp_path)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    files = ("model.safetensors", "run.json", "history.parquet")
+    assert told.splitlines() == [*(f"{errno.EFBIG} {name}" for name in files), "[]"]
+
+
+@pytest.fixture
+def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def test_a_store_on_a_full_disk_gets_every_point_when_there_is_room(
+    disk: SmallDisk, mlflow_store: Path, _own_store: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = disk.folder / "results"
+    journal = start(root, "full")
+    log(journal, range(3000))
+    journal.flush()
+    follower = Follower(root, tracking_uri(root))
+    disk.fill(4096)
+    follower.sweep()
+    assert "jobs go on" in capfd.readouterr().err
+    assert not [*root.glob("mlflow.db*"), *root.glob(".mlflow.db.*part*")], "half a store"
+    disk.free()
+    shutil.copy(mlflow_store, root / "mlflow.db")
+
+    follower.sweep()
+    assert "answers again; nothing is lost" in capfd.readouterr().err
+    log(journal, range(3000, 9000))
+    journal.end("FINISHED")
+    for room in (0, 40_000, 200_000):
+        disk.fill(room)
+        follower.sweep()
+        assert follower.failing
+    disk.free()
+    follower.sweep()
+    run = stored_run(root, journal.folder)
+    assert run.info.status == "FINISHED"
+    points = stored_points(root, run.info.run_id)
+    assert points == written_points(Attempt(journal.folder)) and sum(points.values()) == 9000
+
+
+def test_a_full_log_stops_neither_follower_nor_training(disk: SmallDisk) -> None:
+    disk.fill()
+    code = (
+        "import sys\n"
+        "from minbert.common.progress import Progress\n"
+        "from minbert.track.store import say\n"
+        "say('x' * 9000)\n"
+        "Progress('a').say('x' * 9000)\n"
+        "print('on')"
+    )
+    with (disk.folder / "log").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, check=False
+        )
+    assert ended.stdout == b"on\n"

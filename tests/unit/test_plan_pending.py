@@ -1,0 +1,213 @@
+"""What `minbert plan` says of jobs that train nothing, of time, and of other versions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.grid.estimate import Cost, Costs
+from minbert.grid.job import Job
+from minbert.grid.links import StageRef
+from minbert.grid.node import SEEDED, Node
+from minbert.grid.pending import pending
+from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.show import plan_text
+
+REPOSITORY = Path(__file__).parents[2]
+GRID = """paper: hybrid-bert
+title: T
+overall: plain
+templates: {t: {tasks: {sst: {loss: cross_entropy}}}}
+variants:
+  first: {extends: t, optimiser: {lr: 1e-4}}
+  second: {extends: t, start: first, optimiser: {lr: 2e-4}}
+  longer: {extends: t, epochs: 20}
+  frozen: {extends: t, trainable: heads}
+"""
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    (tmp_path / "workflow/grids").mkdir(parents=True)
+    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
+    (tmp_path / "workflow/grids/g.yaml").write_text(GRID, encoding="utf-8")
+    return tmp_path
+
+
+def plan(base: Path, old: str = "", new: str = "", **config: Any) -> Plan:
+    """Return the plan after an edit of the grid."""
+    (base / "workflow/grids/g.yaml").write_text(GRID.replace(old, new), encoding="utf-8")
+    values = {"grids": "g", "data": "builtin", "backbone": "builtin", "device": "cpu"}
+    return Plan.load({**values, "results": str(base / "results"), **config}, base)
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file without waiting for the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def finish(made: Plan, device: str = "cpu", seconds: float = 30.0, torch: str = "9.9") -> None:
+    """Leave what a whole workflow leaves."""
+    made.write()
+    record = {
+        "outcome": {"seconds": seconds},
+        "environment": {"device": device, "packages": {"minbert": "0", "torch": torch}},
+    }
+    rows = {"rows": {"train": 90, "dev": 10, "test": 10}}
+    for node in made.nodes.values():
+        for seed in made.config.seeds if node.kind in SEEDED else (None,):
+            folder = node.folder(made.root, seed)
+            for name in node.outputs:
+                put(folder / name, "{}")
+            if node.kind == "train":
+                put(folder / "run.json", json.dumps(record))
+            if node.kind == "data":
+                put(folder / "report.json", json.dumps(rows))
+    put(made.mark, "")
+
+
+def stage(made: Plan, variant: str) -> Node:
+    return made.nodes["train", made.train(StageRef("hybrid-bert", variant, "main")).key]
+
+
+def line(told: str, start: str) -> str:
+    """Return the one line that begins so."""
+    (found,) = [each for each in told.splitlines() if each.startswith(start)]
+    return found
+
+
+def test_every_job_is_listed_with_what_differs(base: Path) -> None:
+    fresh = plan_text(plan(base))
+    for kind in ("data", "vocabulary", "backbone", "tokens", "features", "scores", "table"):
+        assert line(fresh, f"{kind} ").endswith("has never run")
+    finish(plan(base))
+    assert pending(plan(base)) == {} and "Other jobs" not in plan_text(plan(base))
+
+    after = plan(base, corpus={"sizes": {"sst": {"train": 9, "dev": 8, "test": 7}}})
+    told = plan_text(after)
+    kinds = {node.kind for node, _ in pending(after)}
+    assert kinds == {"data", "tokens", "features", "train", "scores", "table", "index"}
+    assert "sizes: None -> {" in line(told, "data ")
+    assert line(told, "tokens ").split()[1] == "sst" and "examples is another (" in told
+    assert "tokens is another" in line(told, "features ")
+    assert "runs: " in line(told, "scores ") and "scores is another" in line(told, "table ")
+    assert "the plain names do not hold" in line(told, "publish ")
+
+
+def test_jobs_that_are_needed_by_finished_ones_alone_do_not_run(base: Path) -> None:
+    made = plan(base)
+    finish(made)
+    shutil.rmtree(made.root / "store" / "tokens")
+    assert pending(made) == {}
+    after = plan(base, "epochs: 20", "epochs: 21")
+    assert {node.kind for node, _ in pending(after)} == {
+        *("tokens", "train", "scores", "table", "index"),
+    }
+    assert "has never run" not in line(plan_text(after), "longer")
+
+
+def test_weights_that_were_let_go_are_trained_again_where_they_are_needed(base: Path) -> None:
+    made = plan(base)
+    finish(made)
+    weights = stage(made, "first").folder(made.root, 0) / "model.safetensors"
+    weights.unlink()
+    assert pending(made) == {}
+    after = plan(base, "lr: 2e-4", "lr: 3e-4")
+    told = plan_text(after)
+    assert "model.safetensors was let go and is needed again" in line(told, "first")
+    assert "optimiser.lr: 0.0002 -> 0.0003" in line(told, "second")
+    assert "4 training jobs, 2 to run" in told
+
+
+def test_time_is_measured_by_runs_of_the_same_shape_on_the_same_device(base: Path) -> None:
+    finish(plan(base), seconds=40)
+    after = plan(base, "lr: 1e-4", "lr: 5e-4")
+    first = stage(after, "first")
+    assert not first.done(after.root, 0)
+    assert Costs(after).of(first) == Cost(40, measured=True)
+    # Other epochs, other rows and another device are another shape.
+    assert (
+        not Costs(longer := plan(base, "epochs: 20", "epochs: 21"))
+        .of(stage(longer, "longer"))
+        .measured
+    )
+    sizes = {"sst": {"train": 9, "dev": 8, "test": 7}}
+    fewer = plan(base, corpus={"sizes": sizes})
+    assert not Costs(fewer).of(stage(fewer, "first")).measured
+    on_gpu = plan(base, "lr: 1e-4", "lr: 5e-4", device="cuda")
+    assert not Costs(on_gpu).of(stage(on_gpu, "first")).measured
+    finish(plan(base), seconds=3, device="NVIDIA H200")
+    assert Costs(on_gpu).of(stage(on_gpu, "first")) == Cost(3, measured=True)
+
+
+def test_the_totals_keep_measured_and_estimated_apart(base: Path) -> None:
+    finish(plan(base), seconds=40)
+    assert "Estimated:" not in plan_text(plan(base, "lr: 1e-4", "lr: 5e-4"))
+    told = plan_text(plan(base))
+    assert line(told, "all ").split()[-4:] == ["0", "s", "0", "s"]
+    after = plan(base, "lr: 1e-4}}", "lr: 5e-4}}\n  more: {extends: t, epochs: 21}")
+    told = plan_text(after)
+    measured, _, estimated, _ = line(told, "all ").split()[-4:]
+    assert measured == "80" and int(estimated) > 0  # first, and second, which starts from it
+    assert "est." in line(told, "more ") and "est." not in line(told, "first ")
+    assert "Estimated: where no such run is, by counted operations at" in told
+
+
+def test_other_versions_are_told_and_train_nothing(base: Path) -> None:
+    made = plan(base, seeds=[0, 1])
+    finish(made, torch="1.2.3+cpu")
+    told = plan_text(made)
+    assert "8 training jobs, 0 to run" in told
+    assert "8 finished runs were made with torch 1.2.3; here it is" in told
+    assert "`dependencies: [torch]` in config.yaml" in told
+    assert "minbert 0" not in told
+
+
+def test_a_version_trains_anew_only_where_it_is_asked_for(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keys(version: str, **config: Any) -> set[str]:
+        found = {"torch": version, "numpy": "2"}
+        for module in ("plan", "pending"):
+            monkeypatch.setattr(
+                f"minbert.grid.{module}.versions", lambda names: {n: found.get(n) for n in names}
+            )
+        made = plan(base, **config)
+        assert "dependencies" not in made.sources.data("sst").spec
+        return set(made.owners)
+
+    assert keys("1") == keys("2")
+    asked = {"dependencies": ["torch"]}
+    assert keys("1", **asked) == keys("1", **asked) != keys("2", **asked)
+    assert not keys("1") & keys("1", **asked)
+    both = {"dependencies": ["torch", "numpy"]}
+    assert keys("1", **both) == keys("1", dependencies=["numpy", "torch"]) != keys("1", **asked)
+
+    keys("1", **asked)
+    finish(plan(base, **asked))
+    keys("2", **asked)
+    assert "dependencies.torch: 1 -> 2" in line(plan_text(plan(base, **asked)), "first ")
+
+
+def test_a_job_with_other_versions_than_planned_stops(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(base, dependencies=["torch"])
+    made.write()
+    key = stage(made, "first").key
+    assert Job.load(made.root, "train", key, 0, 1).spec["dependencies"]["torch"]
+    monkeypatch.setattr("minbert.grid.job.versions", lambda names: dict.fromkeys(names, "0.1"))
+    with pytest.raises(UserError, match=r"planned for torch 2.*runs with torch 0\.1"):
+        Job.load(made.root, "train", key, 0, 1)
+
+
+def test_only_recorded_packages_can_be_asked_for(base: Path) -> None:
+    with pytest.raises(UserError, match=r"'dependencies': 'troch' is not recorded.*mean 'torch'"):
+        plan(base, dependencies=["troch"])
+    assert plan(base, dependencies="torch").config.dependencies == ("torch",)

@@ -1,0 +1,198 @@
+"""Where nobody can write, without a home, without UTF-8, and with a clock that is set back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_disk import read_only
+
+from minbert.cli import main
+from minbert.common.process import settle_in
+from minbert.grid.plan import Plan
+from minbert.predict.predict import predict
+from minbert.track import journal as journals
+from minbert.track.attempts import attempts
+from minbert.track.journal import Journal
+
+REPOSITORY = Path(__file__).parents[2]
+BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
+
+
+def plan_into(results: Path) -> None:
+    main(["plan", "--directory", str(REPOSITORY), "--config", *BUILTIN, f"results={results}"])
+
+
+@pytest.mark.parametrize("place", ["results", "results/minilm"])
+def test_a_file_in_the_way_of_the_results_is_named(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").write_text("no folder")
+    with pytest.raises(SystemExit) as ended:
+        plan_into(tmp_path / place)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"minbert: cannot write {tmp_path / 'results'}")
+    assert "choose another (`results` in config.yaml)" in told and told.count("\n") == 1
+
+
+def test_results_that_cannot_be_written_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "source").mkdir()
+    with read_only(tmp_path / "shown", tmp_path / "source") as folder:
+        with pytest.raises(SystemExit) as ended:
+            plan_into(folder / "results")
+        assert ended.value.code == 2
+        told = capsys.readouterr().err
+    assert f"cannot write {tmp_path / 'shown'}" in told and "Read-only file system" in told
+
+
+def test_reading_needs_no_right_to_write(
+    trained_plan: Plan, one_thread: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with read_only(tmp_path / "shown", trained_plan.root) as root:
+        predict(root, "frozen", task="sst", sentences=["a film"], device="cpu", paper="one")
+        words = ["--paper", "one", "--results", str(root)]
+        main(["submit", "three", *words, "--out", str(tmp_path / "out")])
+        assert (tmp_path / "out" / "sst-dev-output.csv").exists()
+        with pytest.raises(SystemExit):
+            main(["submit", "three", *words])
+    assert "choose another --out" in capsys.readouterr().err
+
+
+def test_libraries_get_a_cache_where_there_is_no_home() -> None:
+    """Matplotlib is the one that tells at length if it has none."""
+    code = (
+        "from minbert.cli import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: pass\n"
+        "import matplotlib, os\n"
+        "print(matplotlib.get_cachedir(), matplotlib.get_configdir())\n"
+        "print(os.environ['XDG_CACHE_HOME'])"
+    )
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "MPL"))}
+    for home in ("/proc/none", "/dev/null"):
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            env=kept | {"HOME": home},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ended.stderr == ""
+        _, caches, folder = ended.stdout.splitlines()
+        assert all(cache.startswith(folder) for cache in caches.split())
+        assert not Path(folder).exists(), "it goes with the process"
+
+
+def test_a_home_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    settle_in()
+    assert "XDG_CACHE_HOME" not in os.environ
+
+
+PRINT = """
+import sys
+from minbert.common.process import settle_in
+settle_in()
+print("Zo\\u00eb: 4 \\u2605")
+print("na\\u00efve \\u2603", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "encoding"), [({}, "utf-8"), ({"PYTHONIOENCODING": "latin-1"}, "latin-1")]
+)
+def test_text_is_printed_in_every_locale(given: dict[str, str], encoding: str) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONIOENCODING"}
+    words = [sys.executable, "-c", PRINT]
+    ended = subprocess.run(words, env=kept | plain | given, capture_output=True, check=True)
+    signs = ("★", "☃") if encoding == "utf-8" else (r"\u2605", r"\u2603")
+    assert ended.stdout == f"Zoë: 4 {signs[0]}\n".encode(encoding)
+    assert ended.stderr == f"naïve {signs[1]}\n".encode(encoding)
+
+
+READ = """
+import sys
+from pathlib import Path
+from minbert.common.files import read_json, write_json
+from minbert.data.course import read_course
+from minbert.data.report import write_dataset
+from minbert.track.attempts import attempts
+from minbert.track.journal import Journal
+
+folder = Path(sys.argv[1])
+paths = {split: folder / f"{split}.csv" for split in ("train", "dev", "test")}
+examples, rejected = read_course("sst", paths)
+write_dataset("sst", examples, rejected, folder / "data")
+run = {"experiment": "Zo\\u00eb", "key": "k", "seed": 0, "name": "\\u2605 . s0"}
+Journal.start(folder, run).end("FAILED", "na\\u00efve")
+(attempt,) = attempts(folder)
+assert attempt.run["name"] == "\\u2605 . s0" and attempt.end()["error"] == "na\\u00efve"
+print(ascii(examples[0].sentence1))
+"""
+
+
+def test_data_and_records_are_utf_8_in_every_locale(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        label = "" if split == "test" else "\t3"
+        head = "\tid\tsentence" + ("" if split == "test" else "\tsentiment")
+        text = f"{head}\n0\t{split}1\tA naïve film by Zoë ★{label}\n"
+        (tmp_path / f"{split}.csv").write_text(text, encoding="utf-8")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-X", "warn_default_encoding", "-c", READ, str(tmp_path)]
+    ended = subprocess.run(
+        words, env={**os.environ, **plain}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == ascii("A naïve film by Zoë ★") + "\n"
+    # Files that are opened in the locale's encoding would be told here, one by one.
+    assert "src/minbert" not in ended.stderr, ended.stderr
+
+
+class SetBack(datetime):
+    """A clock that another hand has set back by a day."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return datetime(2001, 2, 3, tzinfo=UTC)
+
+
+def test_the_last_attempt_counts_also_after_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their names alone the second attempt would be superseded by the first."""
+    run = {"experiment": "paper", "key": "abc", "seed": 1, "name": "a . s1"}
+    Journal.start(tmp_path, run).end("FAILED", "first")
+    monkeypatch.setattr(journals, "datetime", SetBack)
+    Journal.start(tmp_path, {**run, "seed": 10}).end("FAILED", "another seed")
+    Journal.start(tmp_path, run).end("FAILED", "second")
+    Journal.start(tmp_path, run).end("FINISHED")
+    found = [(a.end() or {})["error"] for a in attempts(tmp_path)]
+    assert found == ["another seed", "first", "second", None]
+
+
+def test_times_that_run_backwards_are_kept(tmp_path: Path) -> None:
+    run = {"experiment": "paper", "key": "abc", "seed": 1, "name": "a . s1"}
+    journal = Journal.start(tmp_path, run)
+    for step, time in enumerate([5e9, 4e9, 3e9, 4e9], 1):
+        journal.log(step, 1, "train", "sst", "loss", 1.0, time)
+    journal.end("FINISHED")
+    (attempt,) = attempts(tmp_path)
+    assert [(row.step, row.time) for row in attempt.rows(0, 9)[0]] == [
+        (1, 5e9),
+        (2, 4e9),
+        (3, 3e9),
+        (4, 4e9),
+    ]
+    lines = (attempt.path / "history.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["time"] for line in lines] == [5e9, 4e9, 3e9, 4e9]
