@@ -58,8 +58,9 @@ def make_files(plan: Plan) -> None:
             folder = node.folder(plan.root, seed)
             if folder.exists():
                 continue
-            if path := linked(folder / "history.parquet", tasks, seed, epochs):
-                write_history(path, tasks, 0.6, seed, epochs, STEPS)
+            fused = len(stage.fused)
+            if path := linked(folder / "history.parquet", tasks, seed, epochs, fused):
+                write_history(path, tasks, 0.6, seed, epochs, STEPS, fused)
             if path := linked(folder / "predictions.parquet", tasks, seed):
                 write_predictions(path, tasks, 0.6, seed, SIZES)
             write_run(folder / "run.json", epochs, seed)

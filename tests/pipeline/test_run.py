@@ -89,7 +89,10 @@ def follower_of(pid: int) -> int:
 
 
 def check_store(project: Project, folders: list[Path]) -> None:
-    """Compare each row of each history with the store, both ways, and how the runs ended."""
+    """Compare each row of each history with the store, both ways, and how the runs ended.
+
+    Details (a slash in the metric) are not told to the store.
+    """
     with sqlite3.connect(project.root / "mlflow.db") as store:
         for folder in folders:
             key, seed = folder.parent.name, folder.name.removeprefix("seed")
@@ -108,7 +111,8 @@ def check_store(project: Project, folders: list[Path]) -> None:
             points = [(k, n, t, "nan" if nan else v) for k, n, t, v, nan in stored]
             rows = pq.read_table(folder / "history.parquet").to_pylist()
             assert len(rows) > 5
-            assert sorted(points, key=str) == sorted(map(as_stored, rows), key=str)
+            told = [row for row in rows if "/" not in row["metric"]]
+            assert sorted(points, key=str) == sorted(map(as_stored, told), key=str)
 
 
 def as_stored(row: dict[str, Any]) -> tuple[str, int, int, float | str]:

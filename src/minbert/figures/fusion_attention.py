@@ -79,13 +79,15 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
         heat_map(axes, values, words, sublayers, names, (0, 1), size=5.5)
         axes.tick_params(axis="y", labelsize=5.5)
         axes.tick_params(axis="x", labelsize=6.5, rotation=90)
-        axes.set_title(f"target:\n{style.shorten(target.title, 20)}", fontsize=7.5)
+        # To the right: what stands left of the axes gives a title room, what is right of them none.
+        title = f"target:\n{style.shorten(target.title, 22)}"
+        axes.set_title(title, fontsize=7.5, loc="right")
         axes.set(xlabel="adapter", ylabel="layer" if axes is panels[0] else "")
     figure.suptitle(spec.title)
     seeds = max(len(of) for of in there.values())
     over = f"mean of {seeds} seeds" if seeds > 1 else "1 seed"
     even = " or ".join(sorted({f"{1 / len(t.adapters):.2f}" for t, _, _ in found}))
-    said = f"Mean over the tokens of the target's dev set, {over}. Rows add up to 1; even: {even}."
+    said = f"Mean over the tokens of the target's dev set, {over}. Rows add up to 1. Even: {even}."
     return figure, [said, *notes]
 
 

@@ -75,8 +75,8 @@ def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
         loss, score = grid[row][2 * column : 2 * column + 2]
         draw_loss(loss, run)
         draw_score(score, run, spec.chance)
-        loss.set_title(style.shorten(f"{run.label}: loss", 26), fontsize=_SMALL + 0.5)
-        score.set_title(score_name(run), fontsize=_SMALL + 0.5)
+        loss.set_title(style.shorten(f"{run.label}: loss", 26), fontsize=_SMALL)
+        score.set_title(score_name(run), fontsize=_SMALL)
     share_height([grid[n // across][2 * (n % across) + 1] for n in range(len(runs))])
     for axes in (axes for row in grid for axes in row if not axes.has_data()):
         axes.set_axis_off()

@@ -1,0 +1,306 @@
+"""What the papers' own figures show: their numbers, cells and words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from figure_files import HISTORY, STAMP
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from minbert.evaluate.score import SCHEMA
+from minbert.evaluate.statistics import interval
+from minbert.figures import (
+    architectures,
+    epoch_tables,
+    fusion_attention,
+    gradient_cosines,
+    ladder,
+    run_curves,
+    stability,
+    transfer,
+)
+from minbert.figures.heat import heat_map
+from minbert.figures.inputs import Inputs
+from minbert.figures.pareto import front
+from minbert.figures.style import look, new_figure, style
+from minbert.grid.architecture import BERT_BASE
+from minbert.grid.parameters import encoder_parameters
+
+Row = tuple[int, str, str, str, float]
+
+
+def history(path: Path, rows: list[Row], length: int = 2) -> Path:
+    """Write a history of (step, split, task, metric, value), epochs of `length` steps."""
+    names = ("step", "split", "task", "metric", "value")
+    lines = [
+        {**dict(zip(names, row, strict=True)), "epoch": (row[0] - 1) // length + 1, "time": 0.0}
+        for row in rows
+    ]
+    pq.write_table(pa.Table.from_pylist(lines, schema=pa.schema(HISTORY)), path)
+    return path
+
+
+def scores(path: Path, rows: list[tuple[str, int, str, float]]) -> Path:
+    """Write dev scores of (variant, seed, task, value), by each task's own metric."""
+    lines = [
+        {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task, "key": ""}
+        | {"metric": "pearson" if task == "sts" else "accuracy", "value": value}
+        for variant, seed, task, value in rows
+    ]
+    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
+    return path
+
+
+def spec(module: Any, variants: str, **more: Any) -> Any:
+    return module.Spec(
+        title="T", variants={n: n.upper() for n in variants.split()}, stamp=STAMP, **more
+    )
+
+
+def texts(where: Figure | Axes) -> list[str]:
+    return [text.get_text() for text in where.findobj(Text) if text.get_text()]
+
+
+def lines(axes: Axes, color: str) -> list[list[float]]:
+    """Return the values of an axes' lines of one colour."""
+    return [
+        [float(y) for y in line.get_ydata()] for line in axes.lines if line.get_color() == color
+    ]
+
+
+def test_cosines_by_pair_step_and_group(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (step, "train", "sst-sts", metric, value)
+        for metric, values in (
+            ("gradient_cosine", (-0.2, 0.4)),
+            ("gradient_cosine/embeddings", (0.1, 0.3)),
+            ("gradient_cosine/layers_1-3", (-0.5, -0.1)),
+        )
+        for step, value in zip((1, 2), values, strict=True)
+    ]
+    rows += [(1, "train", "sst", "sum_cosine", 0.0), (1, "train", "sst", "update_cosine", 0.5)]
+    rows += [(2, "train", "overall", "loss", 1.0)]
+    plain = history(tmp_path / "plain", [(2, "train", "overall", "loss", 1.0)])
+    made = history(tmp_path / "made", rows)
+    inputs = Inputs(histories={"a": {0: made}, "b": {0: plain}})
+    figure, notes = gradient_cosines.plot(spec(gradient_cosines, "a b", smooth=0), inputs)
+    pair, step, groups = (axes for axes in figure.axes if axes.has_data())
+    color = look(0).color
+    assert lines(pair, color) == [[-0.2, 0.4]] and pair.get_title() == "SST and STS"
+    assert lines(step, color) == [[0.5], [0.0]] and step.get_title() == "SST and the step"
+    np.testing.assert_allclose(lines(groups, color)[0], [0.2, -0.3])
+    assert [t.get_text() for t in groups.get_xticklabels()] == ["embeddings", "layers\n1-3"]
+    assert "No surgery, so no cosines: B." in notes
+
+
+@pytest.mark.parametrize(
+    ("shared", "expected"),
+    [
+        ("all", [("embeddings", True), ("layers 1 to 12", True), ("pooler", True)]),
+        ("none", [("embeddings", False), ("layers 1 to 12", False), ("pooler", False)]),
+        (
+            0.5,
+            [
+                ("embeddings", True),
+                ("layers 1 to 6", True),
+                ("layers 7 to 12", False),
+                ("pooler", False),
+            ],
+        ),
+        (
+            11,
+            [
+                ("embeddings", True),
+                ("layers 1 to 11", True),
+                ("layer 12", False),
+                ("pooler", False),
+            ],
+        ),
+    ],
+)
+def test_blocks_are_the_whole_encoder(shared: Any, expected: list[tuple[str, bool]]) -> None:
+    blocks = architectures.blocks({"shared_layers": shared}, BERT_BASE)
+    assert [(block.name, block.shared) for block in blocks] == expected
+    parts = encoder_parameters(BERT_BASE)
+    assert sum(block.parameters for block in blocks) == 109_482_240
+    assert blocks[1].parameters == blocks[1].layers * parts.layer
+
+
+def test_a_models_drawing_says_its_parameters() -> None:
+    tasks = {name: {"head": {"name": "mlp", "depth": 3}} for name in ("sst", "sts")}
+    counts = ({"total": 109_500_000, "heads": 13_570}, {"total": 219_000_000, "heads": 640})
+    stages = {
+        name: [{"spec": {"tasks": tasks, "shared_layers": shared}, "parameters": of}]
+        for name, shared, of in zip("ab", ("all", "none"), counts, strict=True)
+    }
+    facts = {"architecture": BERT_BASE.model_dump(), "stages": stages}
+    figure, notes = architectures.plot(spec(architectures, "a b"), Inputs(facts=facts))
+    said = texts(figure)
+    assert "A\nparameters: 110 M, 50% of the largest" in said and "B\nparameters: 219 M" in said
+    assert said.count("layers 1 to 12\n85.1 M") == 1 + 2
+    assert {"SST\nmlp, 3", "heads: 13.6 k in all", "heads: 640 in all"} <= set(said)
+    assert notes[0].startswith("Backbone: 12 layers of 768 units.")
+
+
+def test_the_front_has_what_nothing_smaller_beats() -> None:
+    sizes = {"a": 5, "b": 1, "c": 5, "d": 9, "e": 9, "f": 3}
+    means = {"a": 0.6, "b": 0.5, "c": 0.7, "d": 0.7, "e": 0.65, "f": 0.4}
+    assert front(sizes, means) == ["b", "c"]
+    assert front(sizes, {"d": 0.1, "e": 0.1}) == ["d"]
+
+
+def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
+    of_seeds = {}
+    for seed, values in enumerate([(0.9, 0.1, 0.3), (0.1, 0.5, 0.3)]):
+        rows = [(2 * n, "dev", "sst", "accuracy", v) for n, v in enumerate(values, start=1)]
+        of_seeds[seed] = history(tmp_path / str(seed), rows)
+    inputs = Inputs(histories={"a": of_seeds}, facts={"rules": {"p": "plain"}})
+    figure, notes = stability.plot(spec(stability, "a", last=2), inputs)
+    spread, best = figure.axes[0].containers
+    assert spread.lines[0].get_xdata() == pytest.approx([0.3])
+    np.testing.assert_allclose(spread.lines[2][0].get_segments()[0][:, 0], [0.2, 0.4])
+    assert best.lines[0].get_xdata() == pytest.approx([0.7])
+    assert len(notes) == 1 and "mean of 2 seeds" in notes[0]
+    _, notes = stability.plot(spec(stability, "a", last=4), inputs)
+    assert "Fewer epochs than that: A (3)." in notes
+
+
+def test_a_printed_table_stands_beside_ours(tmp_path: Path) -> None:
+    rows: list[Row] = [(2, "train", "sst", "loss", 1.5), (2, "dev", "sst", "accuracy", 0.25)]
+    ours = history(tmp_path / "h", rows)
+    table = {"title": "Table 3", "variant": "a", "stage": "s", "task": "sst"}
+    table |= {"loss": [1.2, 0.9], "dev": [0.5, 0.6]}
+    inputs = Inputs(stage_histories={"a": {"s": {0: ours}}})
+    figure, notes = epoch_tables.plot(spec(epoch_tables, "a", tables=[table]), inputs)
+    _, above, below = figure.axes
+    assert lines(above, "0.45") == [[1.2, 0.9]] and lines(below, "0.45") == [[0.5, 0.6]]
+    assert lines(above, epoch_tables.TRAIN.color) == [[1.5]]
+    assert lines(below, epoch_tables.DEV.color) == [[0.25]]
+    assert "Scores: SST accuracy." in notes and "Our runs recorded no scores on train." in notes
+
+
+def test_transfer_and_forgetting_against_the_models_alone(tmp_path: Path) -> None:
+    task = {"sst": {"trained": False}, "sts": {"trained": True}}
+    stages = {"a": [{"spec": {"tasks": task}, "start": "alone/sst"}]}
+    rows = [("alone", seed, "sts", 0.7) for seed in (0, 1)]
+    rows += [("alone", seed, "sst", 0.5) for seed in (0, 1)]
+    rows += [
+        ("a", 0, "sts", 0.8),
+        ("a", 1, "sts", 0.84),
+        ("a", 0, "sst", 0.4),
+        ("a", 1, "sst", 0.4),
+    ]
+    facts = {"stages": stages}
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
+    figure, notes = transfer.plot(spec(transfer, "a"), inputs)
+    left, right = (texts(axes) for axes in figure.axes)
+    half = interval([0.1, 0.14]).high - 0.12  # type: ignore[operator]
+    assert f"0.820\n+0.120 \u00b1{half:.3f}" in left
+    assert "0.400\n\u22120.100 \u00b10.000" in right
+    assert any(note.startswith("Mean of 2 seeds") for note in notes)
+    single = scores(tmp_path / "one", [row for row in rows if row[1] == 0])
+    figure, notes = transfer.plot(spec(transfer, "a"), Inputs(scores={"p": single}, facts=facts))
+    assert "0.800\n+0.100" in texts(figure) and "1 seed, so no interval over seeds." in notes
+
+
+@pytest.mark.parametrize("colors", ["Blues", "PuOr"])
+def test_words_on_a_heat_map_can_be_read_on_every_colour(colors: str) -> None:
+    values = np.linspace(0, 1, 51)[None]
+    with style():
+        axes = new_figure().add_subplot()
+        heat_map(axes, values, [["w"] * 51], ["r"], [""] * 51, (0, 1), colors)
+    for value, text in zip(values[0], axes.texts, strict=True):
+        rgb = np.array(colormaps[colors](value)[:3])
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        behind = float(linear @ [0.2126, 0.7152, 0.0722])
+        ink = {"black": 0.0, "white": 1.0}[text.get_color()]
+        light, dark = max(ink, behind) + 0.05, min(ink, behind) + 0.05
+        assert light / dark > 4.5, "the contrast that WCAG 2 asks for (section 1.4.3)"
+
+
+def test_attention_is_the_mean_of_seeds_with_the_last_layer_on_top(tmp_path: Path) -> None:
+    of_seeds = {}
+    for seed, first in enumerate((0.2, 0.4)):
+        rows: list[Row] = []
+        for layer, place, share in (
+            (1, "attention", first),
+            (1, "feed_forward", 0.5),
+            (2, "attention", 1),
+        ):
+            for number, value in enumerate((share, 1 - share)):
+                metric = f"fusion_attention/{layer}/{place}/{number}"
+                rows.append((2, "dev", "sts", metric, value))
+        of_seeds[seed] = history(tmp_path / str(seed), rows)
+    stage = {"name": "s", "fused": ["adapter/lmrd", "x/mine"]}
+    stage["spec"] = {"tasks": {"sts": {"trained": True}, "sst": {"trained": False}}}
+    inputs = Inputs(stage_histories={"a": {"s": of_seeds}}, facts={"stages": {"a": [stage]}})
+    figure, notes = fusion_attention.plot(spec(fusion_attention, "a"), inputs)
+    (axes,) = figure.axes
+    rows = ["2 attention", "1 feed-forward", "1 attention"]
+    assert [t.get_text() for t in axes.get_yticklabels()] == rows
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["LMRD", "mine"]
+    shown = [text.get_text() for text in axes.texts]
+    assert shown == ["1.00", "0.00", "0.50", "0.50", "0.30", "0.70"]
+    assert "mean of 2 seeds" in notes[0] and "Even: 0.50" in notes[0]
+    bare = history(tmp_path / "bare", [(2, "dev", "sts", "pearson", 0.5)])
+    inputs = Inputs(stage_histories={"a": {"s": {0: bare}}}, facts=inputs.facts)
+    figure, notes = fusion_attention.plot(spec(fusion_attention, "a"), inputs)
+    assert notes == ["STS: its runs recorded no attention."]
+
+
+@pytest.mark.parametrize(("reduction", "expected"), [("mean", 1.25), ("sum", 2.5)])
+def test_dev_losses_add_up_as_those_of_a_step(
+    reduction: str, expected: float, tmp_path: Path
+) -> None:
+    rows: list[Row] = [(2, "train", "overall", "loss", 3.0), (2, "dev", "sst", "loss", 0.5)]
+    rows += [(2, "dev", "sts", "loss", 4.0), (2, "dev", "sst", "accuracy", 0.4)]
+    rows += [(2, "train", "sst", "accuracy", 0.6)]
+    tasks = {
+        "sst": {"trained": True, "weight": 1.0},
+        "sts": {"trained": True, "weight": 0.5},
+        "para": {"trained": False, "weight": 1.0},
+    }
+    stage = {"spec": {"tasks": tasks, "reduction": reduction}}
+    facts = {"rules": {"p": "plain"}, "stages": {"a": [stage]}}
+    inputs = Inputs(histories={"a": {0: history(tmp_path / "h", rows)}}, facts=facts)
+    chosen = spec(run_curves, "a", chance={"sst": 0.2, "para": 0.5})
+    figure, notes = run_curves.plot(chosen, inputs)
+    _, loss, score = figure.axes
+    assert lines(loss, run_curves.DEV.color) == [[expected]]
+    assert lines(loss, run_curves.TRAIN.color) == [[3.0]]
+    assert lines(score, run_curves.DEV.color) == [[0.4]]
+    assert lines(score, run_curves.TRAIN.color) == [[0.6]]
+    assert lines(score, "0.35") == [[0.2, 0.2]], "random chance"
+    assert "Random chance: SST 0.2." in notes and score.get_title() == "SST accuracy"
+
+
+def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
+    rows = [
+        (name, seed, "sst", value + seed / 100)
+        for seed in (0, 1)
+        for name, value in (("a", 0.3), ("b", 0.4), ("c", 0.6))
+    ]
+    rows += [("c", 2, "sst", 0.9)]
+    published = [
+        {"variant": name, "split": "dev", "figures": {"sst": value, "overall": None}}
+        for name, value in (("a", 0.5), ("c", 0.4))
+    ]
+    facts = {"rules": {"p": "plain"}, "published": published}
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
+    figure, notes = ladder.plot(spec(ladder, "a b c", over={"c": "a"}), inputs)
+    ours, printed = figure.axes[0].containers
+    gains = np.asarray(ours.lines[0].get_xdata(), dtype=float)
+    np.testing.assert_allclose(gains, [0.1, 0.3])
+    points = np.asarray(printed.lines[0].get_data(), dtype=float)
+    np.testing.assert_allclose(points, [[-0.1], [1.22]])
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["B", "C (a)"]
+    assert "Each row over the one above, the first over A; (a) over A." in notes
+    assert ladder.gain({}, "a", "b", "sst") is None
