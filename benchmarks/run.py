@@ -19,6 +19,7 @@ from benchmarks.workload import Workload, make_workload
 from minbert.grid.spec import StageSpec
 from minbert.train.features import cache_features
 from minbert.train.finetune import Finetuned
+from minbert.train.inference import distinct
 from minbert.train.learner import Sources
 from minbert.train.samplers import Step
 
@@ -146,12 +147,13 @@ class Bench:
             other: Side = encode(finetuned(ours), task, self.workload, self.device)
             return (lambda: ours.predict(task)), other, case.rows, 0.0, None
         theirs = self._theirs(case, spec, finetuned(ours))
+        sequences = finetuned(ours).examples[task]["dev"].sequences
         difference = (ours.predict(task).float() - theirs.predict(task)).abs().max()
         return (
             (lambda: ours.predict(task)),
             (lambda: theirs.predict(task)),
             case.rows,
-            0.0,
+            2.0 * self._products(sequences.lengths[distinct(sequences)[0]]),
             float(difference),
         )
 
@@ -182,25 +184,27 @@ class Bench:
         return (lambda: ours.train(steps)), (lambda: frozen.train(steps)), examples, 0.0, None
 
     def _operations(self, ours: Ours, steps: Sequence[Step]) -> float:
-        """Count what the steps' matrix products compute: layers and attention, real tokens only.
+        """Count what the steps' matrix products compute.
 
-        Of the last layer only keys and values are computed for tokens after the first. Backward
-        takes twice what forward does, or as much where the layers' weights are frozen.
+        Backward takes twice what forward does, or as much where the layers' weights are frozen.
         """
         passes = 6.0 if ours.loop.spec.trainable == "all" else 4.0
+        examples = finetuned(ours).examples
+        batches = [examples[task]["train"].batch(rows)[0] for step in steps for task, rows in step]
+        return sum(passes * self._products(batch.lengths.numpy()) for batch in batches)
+
+    def _products(self, lengths: np.ndarray) -> float:
+        """Count the products of one forward pass over sequences: layers and attention.
+
+        Of the last layer only keys and values are computed for tokens after the first.
+        """
         arch = self.workload.architecture
         feed_forward = 2 * arch.hidden * arch.intermediate
         of_row = 2 * arch.hidden**2 + feed_forward
         of_token = arch.layers * (4 * arch.hidden**2 + feed_forward) - of_row
-        total = 0.0
-        for step in steps:
-            for task, rows in step:
-                lengths = finetuned(ours).examples[task]["train"].batch(rows)[0].lengths
-                tokens, pairs = int(lengths.sum()), int((lengths**2).sum())
-                attended = (arch.layers - 1) * pairs + tokens
-                total += passes * (of_token * tokens + of_row * len(lengths))
-                total += 2 * passes * arch.hidden * attended
-        return total
+        tokens, pairs = float(lengths.sum()), float((lengths**2).sum())
+        attended = (arch.layers - 1) * pairs + tokens
+        return of_token * tokens + of_row * len(lengths) + 2.0 * arch.hidden * attended
 
 
 def finetuned(ours: Ours) -> Finetuned:

@@ -34,7 +34,7 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
         assert min(image.size) > 300
     scores = pq.read_table(root / "tables" / "scores.parquet")
     assert set(scores.column("variant").to_pylist()) == set(finished.variants().values())
-    columns = ["paper", "variant", "seed", "split", "task", "metric", "value", "key"]
+    columns = ["paper", "variant", "seed", "split", "task", "metric", "value", "key", "last"]
     assert scores.column_names == columns
     for variant in finished.variants().values():
         found = {path.name for path in finished.seed_folder(variant).iterdir()}

@@ -4,7 +4,7 @@
 #      for a frozen encoder store/features/KEY/features.safetensors
 # out: store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
 
-THREADS = job_threads(PLAN, workflow.cores)
+THREADS = job_threads(PLAN, workflow.resource_settings.cores)
 
 # Weights that no later stage needs may be let go; what is measured never is.
 kept = (lambda path: path) if PLAN.config.keep_weights else temp
