@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleDict, Parameter
 
+from minbert.common.parquet import read_file
 from minbert.grid.architecture import read_architecture
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
@@ -55,7 +55,7 @@ class Cached:
         self.tokens_seen = 0
 
     def _load(self, task: str, tokens: Path, features: Path) -> None:
-        table = pq.read_table(tokens, columns=["id", "split", "label"])
+        table = read_file(tokens, ["id", "split", "label"])
         pooled = load_weights(features)
         for split in SPLITS:
             part = table.filter(pc.equal(table.column("split"), split))

@@ -95,6 +95,8 @@ class Loop:
         self.checkpoints = checkpoints
         self.position = Position()
         self.best: dict[str, Tensor] = {}
+        self.dev: dict[str, Tensor] = {}
+        self.best_dev: dict[str, Tensor] = {}
         self.losses: dict[str, Loss] = {
             name: load_part("loss", task.loss)() for name, task in spec.tasks.items()
         }
@@ -105,7 +107,6 @@ class Loop:
         for task in spec.trained_tasks:
             if learner.size(task, "dev") == 0:
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
-        for task in spec.trained_tasks:
             if spec.tasks[task].start_at_prior:
                 labels = learner.labels(task, "train")
                 constant = self.losses[task].constant(labels, TASKS[task].classes)
@@ -164,6 +165,7 @@ class Loop:
             at.score = self._evaluate(at.step, at.epoch)
             if at.score > at.best_score:
                 at.best_epoch, at.best_score = at.epoch, at.score
+                self.best_dev = self.dev
                 self.best = {k: v.detach().cpu().clone() for k, v in self.learner.weights().items()}
             at.epoch, at.done = at.epoch + 1, 0
             self.epoch_start = self.sampler.generator.get_state()
@@ -256,8 +258,9 @@ class Loop:
         """Score the trained tasks on dev; those carried along are scored once, by `predictions`."""
         self.learner.module.eval()
         scores: dict[str, float] = {}
-        for task in self.spec.trained_tasks:
-            output, labels = self._outputs(task, "dev"), self.learner.labels(task, "dev")
+        self.dev = {task: self._outputs(task, "dev") for task in self.spec.trained_tasks}
+        for task, output in self.dev.items():
+            labels = self.learner.labels(task, "dev")
             prediction = self.losses[task].prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())
             loss = self.losses[task].loss(output, labels).item()
@@ -276,13 +279,17 @@ class Loop:
             return self.learner.outputs(task, split).float()
 
     def predictions(self, split: str) -> dict[str, dict[str, Any]]:
-        """Return {task: {ids, prediction [N], scores [N, n], label [N]}} of one split."""
+        """Return {task: {ids, prediction [N], scores [N, n], label [N]}} of one split.
+
+        The model holds the best epoch's weights; what it said of dev then is not asked again.
+        """
         self.learner.module.eval()
+        known = self.best_dev if split == "dev" else {}
         found = {}
         for task in self.spec.ordered_tasks:
             if self.learner.size(task, split) == 0:
                 continue
-            output = self._outputs(task, split)
+            output = known[task] if task in known else self._outputs(task, split)
             found[task] = {
                 "ids": self.learner.ids(task, split),
                 "prediction": self.losses[task].prediction(output).cpu().numpy(),
