@@ -122,12 +122,14 @@ def _add_root(parser: argparse.ArgumentParser) -> None:
 
 
 def _step(arguments: argparse.Namespace) -> None:
-    from minbert.common.process import end_with_parent
+    from minbert.common.process import end_with_parent, others_running
     from minbert.steps import run_step
 
     end_with_parent()
-    if arguments.threads > 1:
-        # Threads that spin while they wait make steps many times slower on a busy machine.
+    # Threads that spin while they wait make steps many times slower on a busy machine. A backbone
+    # is pretrained alone and soon: where nothing else runs they may.
+    alone = arguments.step == "backbone" and not others_running()
+    if arguments.threads > 1 and not alone:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     run_step(arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
 
