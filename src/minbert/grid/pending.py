@@ -21,7 +21,7 @@ def pending(plan: Plan) -> Pending:
     again where a job needs them; its text says so.
     """
     found: Pending = {}
-    shown = [plan.index]
+    shown = [plan.index, *([plan.claims] if plan.claims else [])]
     for made in plan.outputs.values():
         shown += [made.scores, made.table, *made.figures.values()]
     waiting: list[tuple[Node, int | None, str]] = [
