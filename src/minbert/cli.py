@@ -144,9 +144,7 @@ def _plan(arguments: argparse.Namespace) -> None:
     from minbert.grid.show import show_plan
     from minbert.grid.simulate import asked_machine
 
-    machine = asked_machine(
-        arguments.cores, arguments.gpus, arguments.rate, arguments.batch_ms
-    )
+    machine = asked_machine(arguments.cores, arguments.gpus, arguments.rate, arguments.batch_ms)
     files = [arguments.directory / "config.yaml", *arguments.configfile]
     print(show_plan(files, arguments.config, arguments.directory, machine))
 

@@ -24,7 +24,7 @@ from minbert.train.run import train_stage
 SIAMESE = {"pairing": "siamese", "features": ["u", "v"], "pooling": "mean"}
 # Batches of 5 over two processes are 2 and 3; SST's 11 examples leave a last batch of one.
 UNEVEN = {"batch_size": 5}
-# The keys' biases have no gradient but rounding errors, which AdamW with a small eps makes steps of.
+# A key's bias has no gradient but rounding errors, which AdamW with a small eps makes steps of.
 SMOOTH = {"lr": 1e-3, "eps": 1e-3}
 CASES: dict[str, dict[str, Any]] = {
     "summed": {"epochs": 5, "everywhere": UNEVEN},

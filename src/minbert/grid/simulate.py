@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from minbert.common.errors import UserError
@@ -45,7 +45,7 @@ class Machine:
 
     cores: int | None = None
     gpus: int = 0
-    gpu: Gpu = Gpu()
+    gpu: Gpu = field(default_factory=Gpu)
 
     def __post_init__(self) -> None:
         cores = 1 if self.cores is None else self.cores

@@ -144,7 +144,7 @@ class Peers(Alone):
         return int(told.item())
 
     def gather(self, states: dict[str, Tensor]) -> dict[str, Tensor]:
-        found = {}
+        found: dict[str, Tensor] = {}
         for state, tensor in states.items():
             parts = self._gathered(tensor.cpu()).chunk(self.count)
             found |= {named(state, rank): part for rank, part in enumerate(parts)}
@@ -164,7 +164,7 @@ def named(state: str, rank: int) -> str:
 
 
 def buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Yield runs of tensors of one kind of number, of at most `BUCKET` of them, or of one tensor."""
+    """Yield runs of tensors of one type, of at most `BUCKET` numbers or of one tensor."""
     bucket: list[Tensor] = []
     size = 0
     for tensor in tensors:

@@ -49,7 +49,8 @@ class Checkpoints:
         """
         loop.meter.flush()
         loop.read_clock()
-        drawn, seen = loop.peers.gather(_generators(loop)), loop.peers.total(loop.learner.tokens_seen)
+        drawn = loop.peers.gather(_generators(loop))
+        seen = loop.peers.total(loop.learner.tokens_seen)
         tensors = _prefixed("model", loop.learner.weights()) | _prefixed("best", loop.best)
         tensors |= _prefixed("optimiser", loop.optimiser.state())
         tensors |= _prefixed("generator", drawn) | _prefixed("fit", loop.fit.state())

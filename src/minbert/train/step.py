@@ -162,15 +162,14 @@ class Gradients:
         told: list[Tensor | None] = []
         for _, rows, _, loss, prediction in noted:
             place = self.peers.place(len(rows))
-            whole = prediction.new_zeros(len(rows), dtype=torch.float64)
-            whole[place] = prediction[: place.stop - place.start].double()
-            told += [loss.double().reshape(1), whole]
+            known = prediction.new_zeros(len(rows), dtype=torch.float64)
+            known[place] = prediction[: place.stop - place.start].double()
+            told += [loss.double().reshape(1), known]
         sums = self.peers.sum(told)
-        together = []
-        for (task, rows, weight, loss, prediction), total, whole in zip(
-            noted, sums[::2], sums[1::2], strict=True
-        ):
-            assert total is not None and whole is not None
-            found = whole.to(prediction.dtype)
-            together.append((task, rows, weight, total[0].to(loss.dtype), found))
+        together: list[Noted] = []
+        for before, total, predicted in zip(noted, sums[::2], sums[1::2], strict=True):
+            task, rows, weight, loss, prediction = before
+            assert total is not None and predicted is not None
+            of_all = total[0].to(loss.dtype), predicted.to(prediction.dtype)
+            together.append((task, rows, weight, *of_all))
         return together, by_task
