@@ -1,7 +1,7 @@
 """One of the processes that share runs, as torchrun would start it: `sharing_process.py CASES`.
 
-CASES is a pickle of [(spec, sources, folder, stop)]; each is trained into its folder. Where `stop`
-is a step, the first process is asked to stop there, and the run is then gone on with.
+CASES is a pickle of [(spec, sources, folder, stops)]; each is trained into its folder, once
+for each of `stops`: asked to stop after that step, or (None) to its end.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Asked(Checkpoints):
 def main(cases: Path) -> None:
     first_port, count = int(os.environ["MASTER_PORT"]), int(os.environ["WORLD_SIZE"])
     starts = 0
-    for spec, sources, folder, stop in pickle.loads(cases.read_bytes()):
-        for step in [stop, None] if stop else [None]:
+    for spec, sources, folder, stops in pickle.loads(cases.read_bytes()):
+        for step in stops:
             # The store of a group that has ended may hold its port for a while.
             os.environ["MASTER_PORT"] = str(first_port + starts)
             starts += 1

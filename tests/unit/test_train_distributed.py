@@ -19,7 +19,9 @@ from sharing_process import SEED
 from minbert.common.files import read_json
 from minbert.model.weights import load_weights
 from minbert.train.distributed import ALONE, Alone, buckets
+from minbert.train.resume import Checkpoints
 from minbert.train.run import train_stage
+from minbert.train.state import StateFile
 
 SIAMESE = {"pairing": "siamese", "features": ["u", "v"], "pooling": "mean"}
 # Batches of 5 over two processes are 2 and 3; SST's 11 examples leave a last batch of one.
@@ -27,8 +29,8 @@ UNEVEN = {"batch_size": 5}
 # A key's bias has no gradient but rounding errors, which AdamW with a small eps makes steps of.
 SMOOTH = {"lr": 1e-3, "eps": 1e-3}
 CASES: dict[str, dict[str, Any]] = {
-    "summed": {"epochs": 5, "everywhere": UNEVEN},
-    "surgery": {"epochs": 5, "everywhere": UNEVEN, "surgery": "pcgrad"},
+    "summed": {"epochs": 10, "everywhere": UNEVEN},
+    "surgery": {"epochs": 10, "everywhere": UNEVEN, "surgery": "pcgrad"},
     "one left over": {
         "tasks": {"sst": {"batch_size": 5}, "sts": {**SIAMESE, "batch_size": 3}},
         "sampler": {"name": "sequential"},
@@ -37,14 +39,21 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "decayed rows": {
         "tasks": {"sst": {"batch_size": 5}, "para": SIAMESE},
-        "epochs": 5,
+        "epochs": 7,
         "surgery": "pcgrad",
         "optimiser": {**SMOOTH, "weight_decay": 0.1},
     },
-    "adapters": {"tasks": ("sst", "sts"), "trainable": "adapters", "adapter": {"width": 3}},
+    "adapters": {
+        "tasks": ("sst", "sts"),
+        "trainable": "adapters",
+        "adapter": {"width": 3},
+        "epochs": 7,
+    },
 }
-DROPS = {"epochs": 3}
-"""With dropout, so that its generators have to go on too."""
+DROPS = {"epochs": 3, "surgery": "pcgrad", "smart": {"weight": 2.0, "radius": 0.1}}
+"""With dropout and noise, so that their generators have to go on too."""
+STOPS = {"drops, cut": (4, None), "moved": (3,)}
+"""Where runs are stopped, by one signal to the first process."""
 
 
 def spec_of(make_spec: Any, case: dict[str, Any]) -> Any:
@@ -79,6 +88,7 @@ def shared(
     base = tmp_path_factory.mktemp("shared")
     specs = {name: spec_of(make_spec, case) for name, case in CASES.items()}
     specs["drops"] = specs["drops, cut"] = make_spec(**DROPS)
+    specs["moved"] = specs["summed"]
     folders, cases = {}, []
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -88,7 +98,7 @@ def shared(
         alone.mkdir()
         together.mkdir()
         folders[name] = alone, together
-        cases.append((spec, sources, together, 4 if "cut" in name else None))
+        cases.append((spec, sources, together, STOPS.get(name, (None,))))
         if name in CASES:
             train_stage(spec, SEED, sources, alone, title=name, device="cpu", precision="fp32")
     torch.set_num_threads(threads)
@@ -108,7 +118,7 @@ def shared(
         for rank in range(2)
     ]
     try:
-        told = [process.communicate(timeout=120)[1] for process in processes]
+        told = [process.communicate(timeout=400)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -169,6 +179,37 @@ def test_what_was_stopped_goes_on_in_the_same_bits(shared: dict[str, tuple[Path,
     assert (whole / "model.safetensors").read_bytes() == (cut / "model.safetensors").read_bytes()
     assert str(history(whole)) == str(history(cut))
     assert not list((cut / "work").iterdir()), "a finished run leaves no state"
+
+
+def test_each_process_draws_for_its_own_rows(shared: dict[str, tuple[Path, Path]]) -> None:
+    """What one of two that are alike in all else draws, the other does not."""
+    found = StateFile(shared["moved"][1] / "work", "run").load()
+    assert isinstance(found, tuple), found
+    tensors, _ = found
+    generators = []
+    for name in ("generator.torch", "generator.torch.1"):
+        generators.append(torch.Generator())
+        generators[-1].set_state(tensors[name])
+    first, second = (torch.rand(2000, generator=each, dtype=torch.float64) for each in generators)
+    assert not set(first.tolist()) & set(second.tolist()[100:-100])
+    assert torch.equal(tensors["generator.surgery"], tensors["generator.surgery.1"])
+
+
+def test_what_two_began_one_can_end(
+    shared: dict[str, tuple[Path, Path]],
+    make_spec: Any,
+    sources: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec, folder = spec_of(make_spec, CASES["summed"]), shared["moved"][1]
+    assert not (folder / "model.safetensors").exists()
+    state = Checkpoints(StateFile(folder / "work", "run"), every=1e9)
+    how = {"title": "moved", "device": "cpu", "precision": "fp32", "checkpoints": state}
+    train_stage(spec, SEED, sources(), folder, **how)
+    assert "going on after step 3 of 20" in capsys.readouterr().err
+    alone = load_weights(shared["summed"][0] / "model.safetensors")
+    for key, tensor in load_weights(folder / "model.safetensors").items():
+        torch.testing.assert_close(tensor, alone[key], rtol=1e-5, atol=1e-5, msg=key)
 
 
 @pytest.mark.parametrize(("rows", "count"), [(5, 2), (1, 2), (7, 3), (8, 4), (0, 2)])
