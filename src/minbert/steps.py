@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,13 @@ def features(job: Job) -> None:
 
 def train(job: Job) -> None:
     """Train one stage with one seed; what it measures is noted for MLflow as it goes."""
+    from minbert.launch import launch, rank
+
+    if job.processes > 1 and rank() is None:
+        launch(job)
+        return
     from minbert.grid.spec import StageSpec
+    from minbert.track.about import about_run
     from minbert.track.journal import Journal
     from minbert.train.learner import Sources
     from minbert.train.resume import Checkpoints
@@ -137,24 +144,31 @@ def train(job: Job) -> None:
     name = f"{job.described['title']} . s{job.seed}"
     with ExitStack() as stack:
         work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
-        stack.enter_context(only_one(work, f"training of {name}"))
+        first = job.processes == 1 or rank() == 0
+        if first:
+            stack.enter_context(only_one(work, f"training of {name}"))
         state = StateFile(work, f"{job.described['key']} seed {job.seed}")
         checkpoints = Checkpoints(state, job.extra["checkpoint_seconds"])
         _save_before_stopping(checkpoints)
-        journal = Journal.start(job.root, _run(job, spec, name))
+        start = partial(
+            train_stage,
+            spec,
+            job.seed or 0,
+            sources,
+            job.out,
+            title=name,
+            device=job.extra["device"],
+            precision=job.extra["precision"],
+            threads=job.threads,
+            processes=job.processes,
+            checkpoints=checkpoints,
+        )
+        if not first:
+            start()
+            return
+        journal = Journal.start(job.root, about_run(job, spec, name))
         try:
-            record = train_stage(
-                spec,
-                job.seed or 0,
-                sources,
-                job.out,
-                title=name,
-                device=job.extra["device"],
-                precision=job.extra["precision"],
-                threads=job.threads,
-                listener=journal.log,
-                checkpoints=checkpoints,
-            )
+            record = start(listener=journal.log)
         except BaseException as error:
             with suppress(OSError):  # Where the disk is full, that is the error to tell.
                 journal.end("FAILED", f"{type(error).__name__}: {error}")
@@ -172,44 +186,6 @@ def train(job: Job) -> None:
                 "device": record["environment"]["device"],
             },
         )
-
-
-def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
-    owner = job.described["owner"]
-    flat = _flatten(spec.model_dump(mode="json"))
-    return {
-        "experiment": owner["paper"],
-        "key": job.described["key"],
-        "seed": job.seed,
-        "name": name,
-        "params": {
-            "variant": owner["variant"],
-            "stage": owner["stage"],
-            "tasks": "+".join(spec.trained_tasks),
-            "seed": str(job.seed),
-            **flat,
-        },
-        "tags": {"minbert.select": spec.select, "minbert.key": job.described["key"]},
-        "datasets": [_dataset(task, path) for task, path in job.needs("tokens").items()],
-    }
-
-
-def _dataset(task: str, tokens: Path) -> dict[str, Any]:
-    from pyarrow.parquet import read_metadata
-
-    from minbert.data.identity import sha256
-
-    rows = read_metadata(tokens).num_rows
-    return {"name": task, "digest": sha256(tokens), "source": str(tokens), "rows": rows}
-
-
-def _flatten(value: Any, prefix: str = "") -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {prefix: str(value)}
-    found: dict[str, str] = {}
-    for name, inner in value.items():
-        found |= _flatten(inner, f"{prefix}.{name}" if prefix else name)
-    return found
 
 
 def scores(job: Job) -> None:

@@ -208,9 +208,9 @@ def test_a_carried_task_is_scored_once_and_has_no_say_in_the_best_epoch(
     asked: list[tuple[str, str]] = []
     ordinary = Finetuned.outputs
 
-    def outputs(learner: Finetuned, task: str, split: str) -> torch.Tensor:
+    def outputs(learner: Finetuned, task: str, split: str, *peers: Any) -> torch.Tensor:
         asked.append((task, split))
-        return ordinary(learner, task, split)
+        return ordinary(learner, task, split, *peers)
 
     monkeypatch.setattr(Finetuned, "outputs", outputs)
     carried = {"trained": False}

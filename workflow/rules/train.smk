@@ -38,7 +38,7 @@ rule train:
         LOGS / "train" / "{key}-seed{seed}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: THREADS
+    threads: lambda w: THREADS * PLAN.processes(w.key)
     params:
         root=lambda w: str(ROOT),
     shell:

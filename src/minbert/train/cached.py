@@ -17,6 +17,7 @@ from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.pairs import feature_width, join
 from minbert.model.weights import load_weights
+from minbert.train.distributed import ALONE, Alone
 from minbert.train.learner import Sources
 
 SPLITS = ("train", "dev", "test")
@@ -97,8 +98,11 @@ class Cached:
         return np.zeros(len(rows))
 
     @torch.no_grad()
-    def outputs(self, task: str, split: str) -> Tensor:
-        """Return the head's output [N, classes] of a whole split, without gradients."""
+    def outputs(self, task: str, split: str, peers: Alone = ALONE) -> Tensor:
+        """Return the head's output [N, classes] of a whole split, without gradients.
+
+        It costs too little to be shared out among `peers`.
+        """
         head = self.module.heads[task]
         return head(self._joined(task, split, slice(None)))
 
