@@ -8,13 +8,15 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from minbert.common.process import only_one
+from minbert.common.process import only_one, patience
+from minbert.devices.choose import device_for, no_gpu
 from minbert.grid.job import Job
+from minbert.grid.node import finished
 
 if TYPE_CHECKING:
     from minbert.train.resume import Checkpoints
@@ -76,7 +78,8 @@ def backbone(job: Job) -> None:
 
         settings = Pretraining.model_validate(job.spec["pretraining"])
         tokenizer = job.need("tokenizer")
-        pretrain(settings, job.spec["seed"], tokenizer, job.out, job.extra["device"], job.threads)
+        with _device(job) as device:
+            pretrain(settings, job.spec["seed"], tokenizer, job.out, device, job.threads)
         return
     from minbert.model.weights import convert_hugging_face
 
@@ -104,16 +107,17 @@ def features(job: Job) -> None:
     from minbert.train.features import cache_features
 
     torch.set_num_threads(job.threads)
-    cache_features(
-        job.spec["task"],
-        job.spec["pooling"],
-        job.spec["pairing"],
-        job.spec["max_length"],
-        job.need("weights").parent,
-        job.need("tokens"),
-        job.out / "features.safetensors",
-        choose_device(job.extra["device"]),
-    )
+    with _device(job) as device:
+        cache_features(
+            job.spec["task"],
+            job.spec["pooling"],
+            job.spec["pairing"],
+            job.spec["max_length"],
+            job.need("weights").parent,
+            job.need("tokens"),
+            job.out / "features.safetensors",
+            choose_device(device),
+        )
 
 
 def train(job: Job) -> None:
@@ -137,7 +141,11 @@ def train(job: Job) -> None:
     name = f"{job.described['title']} . s{job.seed}"
     with ExitStack() as stack:
         work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
-        stack.enter_context(only_one(work, f"training of {name}"))
+        waited = stack.enter_context(only_one(work, f"training of {name}", patience()))
+        if waited and finished("train", job.spec, job.out):
+            print("the process that was waited for has finished it", file=sys.stderr)
+            return
+        device = stack.enter_context(_device(job))
         state = StateFile(work, f"{job.described['key']} seed {job.seed}")
         checkpoints = Checkpoints(state, job.extra["checkpoint_seconds"])
         _save_before_stopping(checkpoints)
@@ -149,7 +157,7 @@ def train(job: Job) -> None:
                 sources,
                 job.out,
                 title=name,
-                device=job.extra["device"],
+                device=device,
                 precision=job.extra["precision"],
                 threads=job.threads,
                 listener=journal.log,
@@ -267,10 +275,22 @@ STEPS: dict[str, Callable[[Job], None]] = {
 }
 
 
-def run_step(root: Path, kind: str, key: str, seed: int | None, threads: int) -> None:
-    """Run one step; SIGTERM ends it as an error does, so that what it holds is closed."""
+def run_step(
+    root: Path, kind: str, key: str, seed: int | None, threads: int, memory: int | None = None
+) -> None:
+    """Run one step; SIGTERM ends it as an error does, so that what it holds is closed.
+
+    `memory` is what it needs of a GPU, in bytes; where it is not known it has a GPU alone.
+    """
     signal.signal(signal.SIGTERM, _stop)
-    STEPS[kind](Job.load(root, kind, key, seed, threads))
+    job = Job.load(root, kind, key, seed, threads, memory)
+    with nullcontext() if "device" in job.extra else no_gpu():
+        STEPS[kind](job)
+
+
+def _device(job: Job) -> AbstractContextManager[str]:
+    """Return the device that the job computes on; waits until there is one."""
+    return device_for(job.extra["device"], job.memory, lambda line: print(line, file=sys.stderr))
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -30,6 +30,9 @@ rule data:
         LOGS / "data" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("data"),
+        runtime=minutes("data"),
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -45,6 +48,9 @@ rule tokens:
         LOGS / "tokens" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("tokens"),
+        runtime=minutes("tokens"),
     params:
         root=lambda w: str(ROOT),
     shell:

@@ -32,16 +32,17 @@ class Card:
     free: int | None
     slots: int = SLOTS
 
-    def needed(self, memory: int) -> int:
-        """Return the slots that a job of `memory` bytes takes; all of them if it is large."""
-        if self.memory is None:
+    def needed(self, memory: int | None) -> int:
+        """Return the slots that a job of `memory` bytes takes; all if it is large or not known."""
+        if self.memory is None or memory is None:
             return self.slots
         return max(1, min(self.slots, -(-memory * self.slots // self.memory)))
 
-    def has_room(self, memory: int) -> bool:
+    def has_room(self, memory: int | None) -> bool:
         """Whether the driver has `memory` bytes left; a job that takes a card alone may try."""
-        alone = self.needed(memory) == self.slots
-        return alone or self.free is None or self.free >= memory
+        if self.free is None or memory is None or self.needed(memory) == self.slots:
+            return True
+        return self.free >= memory
 
 
 def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from minbert.common.errors import UserError
 from minbert.devices.cards import VISIBLE, Card, visible_cards
@@ -12,35 +12,40 @@ from minbert.devices.lease import Say, lease
 
 
 @contextmanager
-def device_for(wish: str, memory: int, say: Say) -> Iterator[str]:
+def device_for(wish: str, memory: int | None, say: Say) -> Iterator[str]:
     """Yield the device, as torch calls it, of a job that takes `memory` bytes of a GPU.
 
     `wish` is `auto`, `cpu`, `mps`, `cuda` or `cuda:N`, the latter counted among the GPUs that are
     visible. A GPU is leased for the block and made the only one in CUDA_VISIBLE_DEVICES, so this
-    must come before torch looks for one. Where none is found torch has the last word.
+    must come before torch looks for one. A job whose memory is not known has a GPU alone. Where
+    no GPU is found torch has the last word.
     """
     if wish in {"cpu", "mps"}:
-        hide()
+        with no_gpu():
+            yield wish
+    elif not _chosen(wish):
         yield wish
-        return
-    if not _chosen(wish):
-        yield wish
-        return
-    with lease(lambda: _chosen(wish), memory, say) as card:
-        before = os.environ.get(VISIBLE)
-        os.environ[VISIBLE] = card.name
-        try:
+    else:
+        with lease(lambda: _chosen(wish), memory, say) as card, _showing(card.name):
             yield "cuda" if wish.startswith("cuda") else wish
-        finally:
-            if before is None:
-                del os.environ[VISIBLE]
-            else:
-                os.environ[VISIBLE] = before
 
 
-def hide() -> None:
+def no_gpu() -> AbstractContextManager[None]:
     """Let this process, which computes nothing, or on the CPU alone, see no GPU."""
-    os.environ[VISIBLE] = ""
+    return _showing("")
+
+
+@contextmanager
+def _showing(cards: str) -> Iterator[None]:
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = cards
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VISIBLE]
+        else:
+            os.environ[VISIBLE] = before
 
 
 def in_words(wish: str) -> str:

@@ -38,7 +38,7 @@ def locks_folder() -> Path:
 
 
 @contextmanager
-def lease(look: Callable[[], list[Card]], memory: int, say: Say) -> Iterator[Card]:
+def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Iterator[Card]:
     """Hold as many slots of one of the cards as a job of `memory` bytes takes, for the block.
 
     `look` returns the cards as they are now; the one with the most free slots is taken. While
@@ -61,7 +61,7 @@ def lease(look: Callable[[], list[Card]], memory: int, say: Say) -> Iterator[Car
         yield found
 
 
-def _take(folder: Path, cards: list[Card], memory: int, stack: ExitStack) -> Card | None:
+def _take(folder: Path, cards: list[Card], memory: int | None, stack: ExitStack) -> Card | None:
     """Lock slots of the card that has the most free ones, if it has enough; else None."""
     best: tuple[int, Card, list[int]] | None = None
     for card in cards:
@@ -83,14 +83,15 @@ def _take(folder: Path, cards: list[Card], memory: int, stack: ExitStack) -> Car
     return card
 
 
-def _waits_for(cards: list[Card], memory: int, ticket: Path) -> str:
+def _waits_for(cards: list[Card], memory: int | None, ticket: Path) -> str:
     before = sum(1 for other in _tickets(ticket.parent) if other < ticket and _is_held(other))
     card = max(cards, key=lambda c: c.memory or 0)
     n = card.needed(memory)
     wanted = "a GPU alone" if n == card.slots else f"{n} of a GPU's {card.slots} slots"
+    size = "memory not known" if memory is None else f"{memory / 1e9:.1f} GB"
     names = ", ".join(card.name for card in cards)
     return (
-        f"waits for {wanted} ({memory / 1e9:.1f} GB; GPUs: {names}); "
+        f"waits for {wanted} ({size}; GPUs: {names}); "
         f"{before} jobs are before it in {ticket.parent}"
     )
 

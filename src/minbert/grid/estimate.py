@@ -11,8 +11,9 @@ from typing import Any
 from minbert.common.files import read_json
 from minbert.data.corpus import DEFAULT_SIZES
 from minbert.grid.architecture import BERT_BASE
+from minbert.grid.memory import Memory, memory
 from minbert.grid.node import Node, digest
-from minbert.grid.operations import Rows, operations
+from minbert.grid.operations import Rows, examples, operations
 from minbert.grid.plan import Plan
 from minbert.grid.spec import StageSpec
 
@@ -48,10 +49,11 @@ class Cost:
 
 
 class Costs:
-    """Costs of a plan's training jobs."""
+    """Costs of a plan's training jobs, on a GPU or not; not said: as this machine has one."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, on_gpu: bool | None = None) -> None:
         self.plan = plan
+        self._gpu = on_gpu
 
     def of(self, node: Node) -> Cost:
         """Return the cost of one seed of a training node.
@@ -89,6 +91,8 @@ class Costs:
 
     @property
     def _on_gpu(self) -> bool:
+        if self._gpu is not None:
+            return self._gpu
         wish = self.plan.config.device
         return wish.startswith("cuda") or (wish == "auto" and Path("/dev/nvidiactl").exists())
 
@@ -151,6 +155,21 @@ class Costs:
         spec = StageSpec.model_validate(node.spec["stage"])
         shapes = self.plan.sources.architecture or BERT_BASE
         return operations(spec, shapes, {task: self._rows(task) for task in spec.tasks})
+
+    def memory(self, node: Node) -> Memory:
+        """Estimate what a training job holds on its device."""
+        stage = self.plan.stages[self.plan.owners[node.key]]
+        counts = self.plan.counts(stage) or self.plan.counts(stage, base_shapes=True)
+        assert counts is not None
+        shapes = self.plan.sources.architecture or BERT_BASE
+        rows = {task: self._rows(task) for task in stage.spec.tasks}
+        return memory(stage.spec, shapes, counts, rows)
+
+    def steps(self, node: Node) -> int:
+        """Return the batches that one seed of a training node goes through, of all tasks."""
+        spec = StageSpec.model_validate(node.spec["stage"])
+        drawn = examples(spec, {task: self._rows(task).train for task in spec.trained_tasks})
+        return spec.epochs * sum(-(-n // spec.tasks[t].batch_size) for t, n in drawn.items())
 
     def _rows(self, task: str) -> Rows:
         report: Path = self.plan.sources.data(task).folder(self.plan.root) / "report.json"
