@@ -6,6 +6,7 @@ executor's job steps drop SLURM_CONF; a file there that is not ours is never tou
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -47,7 +48,7 @@ JobCompType=jobcomp/none
 GresTypes=gpu
 ReturnToService=2
 KillWait=5
-MinJobAge=300
+MinJobAge=3600
 SchedulerParameters=sched_interval=1,bf_interval=5,batch_sched_delay=0,sched_min_interval=200000
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
@@ -105,6 +106,13 @@ class Slurm:
     def __enter__(self) -> Slurm:
         if (why := why_not()) is not None:
             raise NoSlurm(why)
+        CONFIG.mkdir(exist_ok=True)
+        self._lock = (CONFIG / "minbert-test.lock").open("w", encoding="utf-8")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise NoSlurm("another test cluster runs on this machine") from None
         try:
             self._configure()
             self._start()
@@ -133,6 +141,8 @@ class Slurm:
             path = CONFIG / name
             if path.exists() and path.read_text(encoding="utf-8").startswith(OURS):
                 path.unlink()
+        (CONFIG / "minbert-test.lock").unlink()
+        self._lock.close()
 
     def command(self, *words: str, ends: int | None = 0) -> str:
         """Run a command of Slurm; return what it printed."""
@@ -145,16 +155,16 @@ class Slurm:
         lines = self.command("squeue", "--noheader", "--format=%i|%T|%k").splitlines()
         return {n: (state, comment) for n, state, comment in (x.split("|", 2) for x in lines)}
 
-    def shown(self, job: str) -> dict[str, str]:
-        """Return what `scontrol show job` says of one."""
-        words = self.command("scontrol", "show", "job", job, "--oneliner").split()
-        return dict(word.split("=", 1) for word in words if "=" in word)
+    def shown(self) -> dict[str, dict[str, str]]:
+        """Return {number: what `scontrol show job` says} of all jobs since the start."""
+        lines = self.command("scontrol", "show", "job", "--oneliner").splitlines()
+        found = [dict(word.split("=", 1) for word in x.split() if "=" in word) for x in lines]
+        return {job["JobId"]: job for job in found if "JobId" in job}
 
     def _configure(self) -> None:
         for name in ("state", "spool", "munge"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
-        CONFIG.mkdir(exist_ok=True)
         text = SLURM_CONF.format(
             folder=self.folder, node=NODE, ports=self.ports, memory=min(16000, memory * 9 // 10)
         )

@@ -1,4 +1,5 @@
-# What the other rule files use.
+# What the other rule files use. Short jobs that a cluster groups take turns: a `turn` is what they
+# share, of which a group has one (profiles/slurm), so that it needs no more than one of them.
 
 
 def unaged(paths):

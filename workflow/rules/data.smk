@@ -33,6 +33,7 @@ rule data:
     resources:
         mem_mb=mem_mb("data"),
         runtime=minutes("data"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -51,6 +52,7 @@ rule tokens:
     resources:
         mem_mb=mem_mb("tokens"),
         runtime=minutes("tokens"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:

@@ -36,6 +36,7 @@ rule table:
     resources:
         mem_mb=mem_mb("table"),
         runtime=minutes("table"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -94,6 +95,7 @@ rule figure:
     resources:
         mem_mb=mem_mb("figure"),
         runtime=minutes("figure"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:

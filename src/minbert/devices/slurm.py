@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 COMMENT = "rule_"
-GROUPED = "group_"
-"""How the comments of jobs begin that Snakemake's executor has submitted."""
+"""How the comments of jobs begin that Snakemake's executor has submitted, groups too."""
 
 PATIENCE = 60.0
 """Seconds that orphans have to end in."""
@@ -45,7 +44,7 @@ def _left_in(folder: Path) -> list[str]:
     return [
         number
         for number, where, comment in jobs
-        if Path(where) == folder and comment.startswith((COMMENT, GROUPED))
+        if Path(where) == folder and comment.startswith(COMMENT)
     ]
 
 

@@ -22,7 +22,11 @@ PLAIN = 1500
 """MB of a step that trains nothing: a data set's table, a figure."""
 
 LEAST = 20
-"""Minutes that every job may take: queues of file systems, slow starts."""
+"""Minutes that a training may take besides: slow starts, slow disks."""
+
+SHORT = {"backbone": 240, "features": 120, "data": 60, "tokens": 60}
+OTHER = 10
+"""Minutes of the other jobs, by kind. A group's are those of all its jobs, one after the other."""
 
 SPARE = 4
 """A job may take so many times the time that it is thought to take."""
@@ -80,7 +84,7 @@ class Demand:
 
     def _minutes(self, node: Node) -> int:
         if node.kind != "train":
-            return 3 * LEAST
+            return SHORT.get(node.kind, OTHER)
         cost = self._costs.of(node)
         seconds = cost.seconds
         if self.gpu and not cost.measured:
