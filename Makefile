@@ -2,6 +2,7 @@
 # make test   the tests, in the same way
 # make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
+# make test-cluster  a grid on a Slurm of one node that it installs (docs/cluster.md); SHORT=1
 # make check  linters, formatters, type checker
 # make lock   write requirements.lock anew from the environment that `make test` made
 #
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c requirements.lock
 SOURCES := src tests benchmarks
 
-.PHONY: demo test bench chaos check lock clean
+.PHONY: demo test bench chaos test-cluster check lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -34,6 +35,9 @@ bench: $(VENV)/.installed-bench
 
 chaos: $(VENV)/.installed-test
 	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
+
+test-cluster: $(VENV)/.installed-slurm
+	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m cluster $(if $(SHORT),--short)
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)
@@ -57,7 +61,11 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) -e '.[bench]'
 	touch $@
 
-lock: $(VENV)/.installed-test $(VENV)/.installed-bench
+$(VENV)/.installed-slurm: $(VENV)/.installed-test
+	$(INSTALL) -e '.[slurm]'
+	touch $@
+
+lock: $(VENV)/.installed-slurm $(VENV)/.installed-bench
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 
 clean:

@@ -111,7 +111,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--threads", type=int, default=1)
         if step == "train":
             command.add_argument("--seed", type=int, required=True)
-        command.set_defaults(run=_step, step=step, seed=None)
+        if step in {"backbone", "features", "train"}:
+            command.add_argument("--memory", type=int, metavar="MB", help="what it needs of a GPU")
+        command.set_defaults(run=_step, step=step, seed=None, memory=None)
     return parser
 
 
@@ -139,7 +141,9 @@ def _step(arguments: argparse.Namespace) -> None:
     alone = arguments.step == "backbone" and not others_running()
     if arguments.threads > 1 and not alone:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    run_step(arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
+    memory = arguments.memory and arguments.memory * 10**6
+    words = (arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
+    run_step(*words, memory)
 
 
 def _plan(arguments: argparse.Namespace) -> None:

@@ -13,6 +13,9 @@ rule scores:
         LOGS / "scores" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("scores"),
+        runtime=minutes("scores"),
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -30,6 +33,10 @@ rule table:
         LOGS / "table" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("table"),
+        runtime=minutes("table"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -46,6 +53,9 @@ rule index:
         LOGS / "index" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("index"),
+        runtime=minutes("index"),
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -63,6 +73,9 @@ rule claims:
         LOGS / "claims" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("claims"),
+        runtime=minutes("claims"),
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -79,6 +92,10 @@ rule figure:
         LOGS / "figure" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("figure"),
+        runtime=minutes("figure"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:

@@ -1,4 +1,4 @@
-# Start and end of a workflow. MLflow: one follower stores what the jobs measure, from the start
+# Start and end of a workflow. Devices: where training runs. MLflow: one follower stores what the jobs measure, from the start
 # to the end. After an error: what there is gets published.
 #
 # in:  tracking/ATTEMPT/{run.json,history.jsonl,end.json}, written by training jobs
@@ -27,7 +27,19 @@ def publish_what_there_is():
     )
 
 
+def tell_devices():
+    """Say once where training will run; on Slurm, end what a killed Snakemake has left there."""
+    if not on_cluster():
+        print(in_words(PLAN.config.device), file=sys.stderr)
+        return
+    asks = "ask for a GPU each" if demand().gpu else "run on CPUs: the cluster shows no GPU"
+    print(f"training jobs {asks} (device: {PLAN.config.device})", file=sys.stderr)
+    if left := cancel_orphans(Path.cwd()):
+        print(f"cancelled jobs that an earlier Snakemake left: {' '.join(left)}", file=sys.stderr)
+
+
 onstart:
+    tell_devices()
     if PLAN.config.tracking.enabled:
         start_follower()
 

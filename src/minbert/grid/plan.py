@@ -187,7 +187,8 @@ class Plan:
 
     def processes(self, key: str) -> int:
         """Return how many processes share a training job: the most of the stages that it is."""
-        return max(number for ref, number in self._processes.items() if self.train(ref).key == key)
+        found = (number for ref, number in self._processes.items() if self.train(ref).key == key)
+        return max(found, default=1)
 
     def title(self, node: Node) -> str:
         """Return a short name of a node for people."""

@@ -20,7 +20,7 @@ TOTALS = (
     *("GPU-hours", "measured", "estimated"),
 )
 OTHERS = ("kind", "what", "key", "why")
-HEADER = ("variant", "stage", "key", "state", "parameters", "time a seed", "why")
+HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a seed", "why")
 
 
 def show_plan(
@@ -56,7 +56,7 @@ def plan_text(plan: Plan) -> str:
             rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
             if variant.best_of:
                 of = f"trains nothing: the best of {', '.join(variant.best_of)}"
-                rows.append((variant.name, "-", "-", "-", "-", "-", of))
+                rows.append((variant.name, "-", "-", "-", "-", "-", "-", of))
         blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
     if others := list(other_jobs(plan, jobs, earlier)):
         blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
@@ -84,7 +84,9 @@ def _row(
     variant = next(g for g in plan.grids if g.paper == stage.ref.paper).variants[stage.ref.variant]
     count = plan.parameters(variant)
     shown = "unknown" if count is None else f"{count:,}"
-    return (stage.ref.variant, stage.ref.stage, node.key, state, shown, _cost(costs.of(node)), why)
+    room = f"{costs.memory(node).total / 1e9:.1f} GB"
+    names = (stage.ref.variant, stage.ref.stage, node.key)
+    return (*names, state, shown, room, _cost(costs.of(node)), why)
 
 
 def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
