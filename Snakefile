@@ -14,7 +14,10 @@ from minbert.common.errors import UserError
 from minbert.common.files import unwritable
 from minbert.grid.plan import Plan
 from minbert.grid.threads import job_threads
+from minbert.terminal.events import Work
+from minbert.terminal.watch import Watch
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 
 configfile: "config.yaml"

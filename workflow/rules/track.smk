@@ -1,5 +1,6 @@
 # Start and end of a workflow. MLflow: one follower stores what the jobs measure, from the start
-# to the end. After an error: what there is gets published.
+# to the end. The terminal: lines on how far it is, and a summary at the end. After an error: what
+# there is gets published.
 #
 # in:  tracking/ATTEMPT/{run.json,history.jsonl,end.json}, written by training jobs
 # out: mlflow.db, mlartifacts/
@@ -27,17 +28,38 @@ def publish_what_there_is():
     )
 
 
+def watch():
+    """Begin the lines on how far the workflow is."""
+    jobs = [Work.of(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
+    limits = workflow.resource_settings
+    slots = (limits.cores or 1) // THREADS if limits.nodes is None else limits.nodes
+    made = Watch(PLAN, [job for job in jobs if job.rule != "all"], slots)
+    made.start(logger)
+    return made
+
+
+def summary():
+    """End those lines, and say what ran, what came of it, and where to look."""
+    WATCH.stop()
+    print(f"\n{WATCH.ran()}", file=sys.stderr, flush=True)
+    subprocess.run([*MINBERT, "summary", PLAN.stamp, "--results", str(ROOT)], check=False)
+
+
 onstart:
+    global WATCH
     if PLAN.config.tracking.enabled:
         start_follower()
+    WATCH = watch()
 
 
 onsuccess:
     if PLAN.config.tracking.enabled:
         last_pass()
+    summary()
 
 
 onerror:
+    publish_what_there_is()
     if PLAN.config.tracking.enabled:
         last_pass()
-    publish_what_there_is()
+    summary()
