@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
     _add_root(follow)
     follow.add_argument("--until", type=int, metavar="PID", help="end when this process has ended")
+    follow.add_argument("--stamp", help="the plan's stamp, for what it says of the papers")
     follow.add_argument("--once", action="store_true", help="store what is there, then end")
     follow.set_defaults(run=_follow)
 
@@ -206,9 +207,9 @@ def _follow(arguments: argparse.Namespace) -> None:
     from minbert.track.follower import finish, follow
 
     if arguments.once:
-        finish(arguments.results)
+        finish(arguments.results, stamp=arguments.stamp)
     else:
-        follow(arguments.results, until_pid=arguments.until)
+        follow(arguments.results, until_pid=arguments.until, stamp=arguments.stamp)
 
 
 def _publish(arguments: argparse.Namespace) -> None:

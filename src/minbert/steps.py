@@ -120,6 +120,7 @@ def train(job: Job) -> None:
     """Train one stage with one seed; what it measures is noted for MLflow as it goes."""
     from minbert.grid.spec import StageSpec
     from minbert.track.journal import Journal
+    from minbert.track.told import describe_run
     from minbert.train.learner import Sources
     from minbert.train.resume import Checkpoints
     from minbert.train.run import train_stage
@@ -141,7 +142,7 @@ def train(job: Job) -> None:
         state = StateFile(work, f"{job.described['key']} seed {job.seed}")
         checkpoints = Checkpoints(state, job.extra["checkpoint_seconds"])
         _save_before_stopping(checkpoints)
-        journal = Journal.start(job.root, _run(job, spec, name))
+        journal = Journal.start(job.root, describe_run(job, spec, name))
         try:
             record = train_stage(
                 spec,
@@ -168,48 +169,9 @@ def train(job: Job) -> None:
                 "seconds": f"{how['seconds']:.1f}",
                 "tokens_per_second": f"{how['tokens_per_second']:.0f}",
                 "peak_memory_bytes": str(record["peak_memory_bytes"]),
-                "commit": record["environment"]["commit"],
                 "device": record["environment"]["device"],
             },
         )
-
-
-def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
-    owner = job.described["owner"]
-    flat = _flatten(spec.model_dump(mode="json"))
-    return {
-        "experiment": owner["paper"],
-        "key": job.described["key"],
-        "seed": job.seed,
-        "name": name,
-        "params": {
-            "variant": owner["variant"],
-            "stage": owner["stage"],
-            "tasks": "+".join(spec.trained_tasks),
-            "seed": str(job.seed),
-            **flat,
-        },
-        "tags": {"minbert.select": spec.select, "minbert.key": job.described["key"]},
-        "datasets": [_dataset(task, path) for task, path in job.needs("tokens").items()],
-    }
-
-
-def _dataset(task: str, tokens: Path) -> dict[str, Any]:
-    from pyarrow.parquet import read_metadata
-
-    from minbert.data.identity import sha256
-
-    rows = read_metadata(tokens).num_rows
-    return {"name": task, "digest": sha256(tokens), "source": str(tokens), "rows": rows}
-
-
-def _flatten(value: Any, prefix: str = "") -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {prefix: str(value)}
-    found: dict[str, str] = {}
-    for name, inner in value.items():
-        found |= _flatten(inner, f"{prefix}.{name}" if prefix else name)
-    return found
 
 
 def scores(job: Job) -> None:

@@ -11,6 +11,7 @@ MINBERT = [sys.executable, "-m", "minbert"]
 def start_follower():
     """Start the follower in a session of its own: Ctrl-C must not take it before its last pass."""
     command = [*MINBERT, "follow", "--results", str(ROOT), "--until", str(os.getpid())]
+    command += ["--stamp", PLAN.stamp]
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / "follower.log", "a", encoding="utf-8") as sink:
         subprocess.Popen(command, stdout=sink, stderr=sink, start_new_session=True)
@@ -18,7 +19,8 @@ def start_follower():
 
 def last_pass():
     """Store what is left, so that all is there when Snakemake ends."""
-    subprocess.run([*MINBERT, "follow", "--results", str(ROOT), "--once"], check=False)
+    command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
+    subprocess.run([*command, "--once"], check=False)
 
 
 def publish_what_there_is():

@@ -9,11 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
-
-
-def published_path(root: Path, stamp: str) -> Path:
-    """Return the file that says what is published under `stamp`, {plain path: keyed path}."""
-    return root / "store" / "published" / f"{stamp}.json"
+from minbert.grid.node import published_path
+from minbert.track.grid_run import record_grids
 
 
 def publish(root: Path, stamp: str) -> None:
@@ -30,6 +27,7 @@ def publish(root: Path, stamp: str) -> None:
     tables = [pq.read_table(path) for path in listed["scores"]]
     with whole(root / "tables" / "scores.parquet") as temporary:
         pq.write_table(pa.concat_tables(tables), temporary)
+    record_grids(root, listed, complete=True)
     published_path(root, stamp).with_suffix(".done").touch()
 
 

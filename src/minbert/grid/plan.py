@@ -19,7 +19,7 @@ from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
 from minbert.grid.figures import all_figures
 from minbert.grid.links import Stage, StageRef, Variant
-from minbert.grid.node import Need, Node, canonical, description_path, digest
+from minbert.grid.node import Need, Node, canonical, description_path, digest, published_path
 from minbert.grid.outputs import facts, index_node, paper_outputs
 from minbert.grid.papers import paper_facts
 from minbert.grid.parameters import Counts, count
@@ -142,7 +142,7 @@ class Plan:
     @property
     def listing(self) -> Path:
         """The file that lists what is published under the stamp."""
-        return self.root / "store" / "published" / f"{self.stamp}.json"
+        return published_path(self.root, self.stamp)
 
     @property
     def mark(self) -> Path:

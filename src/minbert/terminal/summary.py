@@ -9,8 +9,8 @@ from typing import Any
 
 from minbert.common.errors import UserError
 from minbert.common.files import read_json
-from minbert.evaluate.publish import published_path
 from minbert.evaluate.winner import winners
+from minbert.grid.node import published_path
 
 _PLACES = (
     ("rows", "tables/index.md"),
