@@ -20,12 +20,6 @@ SOURCES := src tests benchmarks
 
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
-	@echo
-	@sed -n 3p results/demo/tables/index.md
-	@echo "rows:   results/demo/tables/index.md"
-	@echo "tables: results/demo/tables/*.md"
-	@echo "figure: results/demo/figures/hybrid-bert/multitask-loss.png"
-	@echo "runs:   $(BIN)/minbert ui --results results/demo"
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest -n $(CORES)

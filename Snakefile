@@ -18,7 +18,10 @@ from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.grid.demand import Demand
 from minbert.grid.plan import Plan
 from minbert.grid.threads import job_threads
+from minbert.terminal.events import Work
+from minbert.terminal.watch import Watch
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 
 configfile: "config.yaml"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from minbert import __version__
@@ -95,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
     _add_root(follow)
     follow.add_argument("--until", type=int, metavar="PID", help="end when this process has ended")
+    follow.add_argument("--stamp", help="the plan's stamp, for what it says of the papers")
     follow.add_argument("--once", action="store_true", help="store what is there, then end")
     follow.set_defaults(run=_follow)
 
@@ -103,6 +106,11 @@ def _parser() -> argparse.ArgumentParser:
     publish.add_argument("stamp", help="the plan's stamp, as the rule gives it")
     publish.add_argument("--partial", action="store_true", help="what there is, after a failure")
     publish.set_defaults(run=_publish)
+
+    summary = commands.add_parser("summary", help="say what came of a workflow, and where to look")
+    _add_root(summary)
+    summary.add_argument("stamp", help="the plan's stamp, as the workflow gives it")
+    summary.set_defaults(run=_summary)
 
     for step, text in STEP_HELP.items():
         command = commands.add_parser(step, help=f"step: {text}")
@@ -215,9 +223,9 @@ def _follow(arguments: argparse.Namespace) -> None:
     from minbert.track.follower import finish, follow
 
     if arguments.once:
-        finish(arguments.results)
+        finish(arguments.results, stamp=arguments.stamp)
     else:
-        follow(arguments.results, until_pid=arguments.until)
+        follow(arguments.results, until_pid=arguments.until, stamp=arguments.stamp)
 
 
 def _publish(arguments: argparse.Namespace) -> None:
@@ -229,3 +237,19 @@ def _publish(arguments: argparse.Namespace) -> None:
     from minbert.evaluate.publish import publish
 
     publish(arguments.results, arguments.stamp)
+
+
+def _summary(arguments: argparse.Namespace) -> None:
+    from minbert.terminal.summary import summary
+
+    print(summary(arguments.results, arguments.stamp, _called()), file=sys.stderr)
+
+
+def _called() -> str:
+    """Return how a person here calls `minbert`: by its path, where the name alone is another's."""
+    beside = Path(sys.executable).with_name("minbert")
+    if shutil.which("minbert") == str(beside) or not beside.exists():
+        return "minbert"
+    with suppress(ValueError):
+        return str(beside.relative_to(Path.cwd()))
+    return str(beside)

@@ -153,8 +153,8 @@ def _train(job: Job, device: str) -> None:
     """Train in this process, which is the only one of the run or one of several."""
     from minbert.grid.spec import StageSpec
     from minbert.launch import rank
-    from minbert.track.about import about_run
     from minbert.track.journal import Journal
+    from minbert.track.told import describe_run
     from minbert.train.learner import Sources
     from minbert.train.resume import Checkpoints
     from minbert.train.run import train_stage
@@ -188,7 +188,7 @@ def _train(job: Job, device: str) -> None:
     if rank():
         start()
         return
-    journal = Journal.start(job.root, about_run(job, spec, _name(job)))
+    journal = Journal.start(job.root, describe_run(job, spec, _name(job)))
     try:
         record = start(listener=journal.log)
     except BaseException as error:
@@ -204,7 +204,6 @@ def _train(job: Job, device: str) -> None:
             "seconds": f"{how['seconds']:.1f}",
             "tokens_per_second": f"{how['tokens_per_second']:.0f}",
             "peak_memory_bytes": str(record["peak_memory_bytes"]),
-            "commit": record["environment"]["commit"],
             "device": record["environment"]["device"],
         },
     )

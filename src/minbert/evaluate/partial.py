@@ -20,12 +20,13 @@ from minbert.common.files import read_json, whole
 from minbert.common.parquet import read_file
 from minbert.evaluate.claims import build_claims
 from minbert.evaluate.index import build_index
-from minbert.evaluate.publish import clear_marks, published_path
+from minbert.evaluate.publish import clear_marks
 from minbert.evaluate.score import score_runs
 from minbert.evaluate.table import build_table
 from minbert.grid.job import Job
-from minbert.grid.node import description_path
+from minbert.grid.node import description_path, published_path
 from minbert.track.attempts import attempts
+from minbert.track.grid_run import record_grids
 
 
 def publish_partial(root: Path, stamp: str) -> str:
@@ -74,6 +75,7 @@ def publish_partial(root: Path, stamp: str) -> str:
         tables = [read_file(out / "scores.parquet") for out in made.values()]
         with whole(root / "tables" / "scores.parquet") as target:
             pq.write_table(pa.concat_tables(tables), target)
+    record_grids(root, listed, complete=False)
     said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
     return "\n".join([*said, summary])
 

@@ -10,11 +10,8 @@ import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
 from minbert.common.parquet import read_file
-
-
-def published_path(root: Path, stamp: str) -> Path:
-    """Return the file that says what is published under `stamp`, {plain path: keyed path}."""
-    return root / "store" / "published" / f"{stamp}.json"
+from minbert.grid.node import published_path
+from minbert.track.grid_run import record_grids
 
 
 def publish(root: Path, stamp: str) -> None:
@@ -31,6 +28,7 @@ def publish(root: Path, stamp: str) -> None:
     tables = [read_file(path) for path in listed["scores"]]
     with whole(root / "tables" / "scores.parquet") as temporary:
         pq.write_table(pa.concat_tables(tables), temporary)
+    record_grids(root, listed, complete=True)
     published_path(root, stamp).with_suffix(".done").touch()
 
 

@@ -21,10 +21,9 @@ def pending(plan: Plan) -> Pending:
     again where a job needs them; its text says so.
     """
     found: Pending = {}
-    shown = [plan.index, *([plan.claims] if plan.claims else [])]
+    shown = [plan.index, *([plan.claims] if plan.claims else []), *plan.figures.values()]
     for made in plan.outputs.values():
         shown += [made.scores, made.table]
-    shown += plan.figures.values()
     waiting: list[tuple[Node, int | None, str]] = [
         *((node, seed, "") for node, seed in plan.runs() if not node.done(plan.root, seed)),
         *((node, None, "") for node in shown if not node.done(plan.root)),

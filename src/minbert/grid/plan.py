@@ -19,8 +19,9 @@ from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
 from minbert.grid.figures import all_figures
 from minbert.grid.links import Stage, StageRef, Variant
-from minbert.grid.node import Need, Node, canonical, description_path, digest
+from minbert.grid.node import Need, Node, canonical, description_path, digest, published_path
 from minbert.grid.outputs import facts, index_node, paper_outputs
+from minbert.grid.papers import paper_facts
 from minbert.grid.parameters import Counts, count
 from minbert.grid.processes import stage_processes
 from minbert.grid.published import Published, read_published
@@ -143,7 +144,7 @@ class Plan:
     @property
     def listing(self) -> Path:
         """The file that lists what is published under the stamp."""
-        return self.root / "store" / "published" / f"{self.stamp}.json"
+        return published_path(self.root, self.stamp)
 
     @property
     def mark(self) -> Path:
@@ -163,15 +164,13 @@ class Plan:
         listed = {
             "products": {name: str(path) for name, path in self.products.items()},
             "scores": [str(path) for path in self.scores],
-            "papers": {
-                paper: {"scores": made.scores.key, "table": made.table.key}
-                for paper, made in self.outputs.items()
-            },
+            "papers": {grid.paper: paper_facts(self, grid) for grid in self.grids},
+            "tracking": self.config.tracking.enabled,
             "index": self.index.key,
             "figures": {name: node.key for name, node in self.figures.items()},
             "claims": self.claims and self.claims.key,
         }
-        if not self.listing.exists():
+        if not self.listing.exists() or read_json(self.listing) != listed:
             write_json(self.listing, listed)
         table = self._variants_table()
         path = self.root / "variants.tsv"
