@@ -1,4 +1,4 @@
-# What the other rule files use. Short jobs that a cluster groups take turns: a `turn` is what they
+# Functions for the other files. Short jobs that a cluster groups take turns: a `turn` is what they
 # share, of which a group has one (profiles/slurm), so that it needs no more than one of them.
 
 
@@ -39,3 +39,9 @@ def minutes(kind):
 def gpus(kind):
     """GPUs that Slurm is to give a job: one for each process that computes; none to a copy."""
     return lambda w: demand().gpus(kind, w.key)
+
+
+@functools.cache
+def threads_each():
+    """CPU threads of a training process."""
+    return job_threads(PLAN, shared_cores())

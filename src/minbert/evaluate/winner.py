@@ -43,8 +43,8 @@ def winners(scores: Path, rules: Mapping[str, str]) -> list[Winner]:
     out: they train nothing. Of equal variants the first in the table wins.
     """
     found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
-    wanted = [("task", "==", "overall"), ("key", "!=", "")]
-    for row in read_columns(scores, _COLUMNS, filters=wanted).to_pylist():
+    wanted = [("task", "=", "overall"), ("key", "!=", "")]
+    for row in read_columns(scores, _COLUMNS, conditions=wanted).to_pylist():
         if rules.get(row["paper"]) == row["metric"]:
             splits = found.setdefault((row["paper"], row["variant"]), {})
             splits.setdefault(row["split"], {})[row["seed"]] = row["value"]

@@ -61,11 +61,11 @@ def model_card(root: Path, facts: Mapping[str, Any], best: Winner, commit: str) 
 
 def _scores(root: Path, facts: Mapping[str, Any], best: Winner) -> Iterator[str]:
     wanted = [
-        ("paper", "==", best.paper),
-        ("variant", "==", best.variant),
-        ("seed", "==", best.seed),
+        ("paper", "=", best.paper),
+        ("variant", "=", best.variant),
+        ("seed", "=", best.seed),
     ]
-    table = read_columns(root / "tables" / "scores.parquet", _COLUMNS, filters=wanted)
+    table = read_columns(root / "tables" / "scores.parquet", _COLUMNS, conditions=wanted)
     yield "| task | metric | split | score |"
     yield "| --- | --- | --- | --- |"
     for row in table.to_pylist():

@@ -98,8 +98,7 @@ class Loop:
         self.checkpoints = checkpoints
         self.position = Position()
         self.best: dict[str, Tensor] = {}
-        self.dev: dict[str, Tensor] = {}
-        self.best_dev: dict[str, Tensor] = {}
+        self.dev, self.best_dev = dict[str, Tensor](), dict[str, Tensor]()
         self.losses: dict[str, Loss] = {
             name: load_part("loss", task.loss)() for name, task in spec.tasks.items()
         }
