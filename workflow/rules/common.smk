@@ -1,5 +1,7 @@
-# What the other rule files use. Short jobs that a cluster groups take turns: a `turn` is what they
-# share, of which a group has one (profiles/slurm), so that it needs no more than one of them.
+# What the other rule files use.
+#
+# Short jobs that a cluster groups take turns. `turn` is what they share, and a group has one of it
+# (profiles/slurm), so that it asks for no more than one of its jobs does.
 
 
 def unaged(paths):
@@ -18,6 +20,12 @@ def on_cluster():
 def shared_cores():
     """Cores that jobs have between them; None on a cluster, where each asks for its own."""
     return None if on_cluster() else workflow.resource_settings.cores
+
+
+@functools.cache
+def threads_each():
+    """CPU threads of a job that trains."""
+    return job_threads(PLAN, shared_cores())
 
 
 @functools.cache

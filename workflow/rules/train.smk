@@ -4,12 +4,6 @@
 #      for a frozen encoder store/features/KEY/features.safetensors
 # out: store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
 
-
-@functools.cache
-def threads_each():
-    return job_threads(PLAN, shared_cores())
-
-
 # Weights that no later stage needs may be let go; what is measured never is.
 kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
