@@ -12,7 +12,7 @@ PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c requirements.lock
 SOURCES := src tests benchmarks
 
 .PHONY: demo test bench chaos test-cluster check lock clean
@@ -28,7 +28,7 @@ demo: $(VENV)/.installed
 	@echo "runs:   $(BIN)/minbert ui --results results/demo"
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(CORES)
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
@@ -49,7 +49,7 @@ check: $(VENV)/.installed-test
 # The plain torch first, at the version of the lock: an index that has a CPU build gives that one.
 $(VENV)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements.lock)
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $$(grep '^torch==' requirements.lock)
 	$(INSTALL) -e .
 	touch $@
 

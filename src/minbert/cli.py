@@ -59,6 +59,14 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = commands.add_parser("plan", help="say what is done and what would run, and why")
     _add_config(plan)
+    plan.add_argument("--cores", type=int, metavar="N", help="simulate the jobs on N cores")
+    plan.add_argument("--gpus", type=int, default=0, metavar="N", help="simulate them on N GPUs")
+    plan.add_argument(
+        "--rate", type=float, metavar="X", help="operations a second of one of these GPUs"
+    )
+    plan.add_argument(
+        "--batch-ms", type=float, metavar="X", help="least milliseconds of a batch there"
+    )
     plan.set_defaults(run=_plan)
 
     gc = commands.add_parser("gc", help="list results that the configuration no longer needs")
@@ -124,12 +132,14 @@ def _add_root(parser: argparse.ArgumentParser) -> None:
 
 
 def _step(arguments: argparse.Namespace) -> None:
-    from minbert.common.process import end_with_parent
+    from minbert.common.process import end_with_parent, others_running
     from minbert.steps import run_step
 
     end_with_parent()
-    if arguments.threads > 1:
-        # Threads that spin while they wait make steps many times slower on a busy machine.
+    # Threads that spin while they wait make steps many times slower on a busy machine. A backbone
+    # is pretrained alone and soon: where nothing else runs they may.
+    alone = arguments.step == "backbone" and not others_running()
+    if arguments.threads > 1 and not alone:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     memory = arguments.memory and arguments.memory * 10**6
     words = (arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
@@ -138,9 +148,11 @@ def _step(arguments: argparse.Namespace) -> None:
 
 def _plan(arguments: argparse.Namespace) -> None:
     from minbert.grid.show import show_plan
+    from minbert.grid.simulate import asked_machine
 
+    machine = asked_machine(arguments.cores, arguments.gpus, arguments.rate, arguments.batch_ms)
     files = [arguments.directory / "config.yaml", *arguments.configfile]
-    print(show_plan(files, arguments.config, arguments.directory))
+    print(show_plan(files, arguments.config, arguments.directory, machine))
 
 
 def _gc(arguments: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -122,7 +123,14 @@ def features(job: Job) -> None:
 
 def train(job: Job) -> None:
     """Train one stage with one seed; what it measures is noted for MLflow as it goes."""
+    from minbert.launch import launch, rank
+
+    if job.processes > 1 and rank() is None:
+        with _device(job):  # The GPUs of all its processes.
+            launch(job)
+        return
     from minbert.grid.spec import StageSpec
+    from minbert.track.about import about_run
     from minbert.track.journal import Journal
     from minbert.train.learner import Sources
     from minbert.train.resume import Checkpoints
@@ -141,28 +149,35 @@ def train(job: Job) -> None:
     name = f"{job.described['title']} . s{job.seed}"
     with ExitStack() as stack:
         work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
-        waited = stack.enter_context(only_one(work, f"training of {name}", patience()))
-        if waited and finished("train", job.spec, job.out):
-            print("the process that was waited for has finished it", file=sys.stderr)
-            return
-        device = stack.enter_context(_device(job))
+        first = job.processes == 1 or rank() == 0
+        if first:
+            waited = stack.enter_context(only_one(work, f"training of {name}", patience()))
+            if waited and finished("train", job.spec, job.out):
+                print("the process that was waited for has finished it", file=sys.stderr)
+                return
+        device = stack.enter_context(_device(job)) if job.processes == 1 else job.extra["device"]
         state = StateFile(work, f"{job.described['key']} seed {job.seed}")
         checkpoints = Checkpoints(state, job.extra["checkpoint_seconds"])
         _save_before_stopping(checkpoints)
-        journal = Journal.start(job.root, _run(job, spec, name))
+        start = partial(
+            train_stage,
+            spec,
+            job.seed or 0,
+            sources,
+            job.out,
+            title=name,
+            device=device,
+            precision=job.extra["precision"],
+            threads=job.threads,
+            processes=job.processes,
+            checkpoints=checkpoints,
+        )
+        if not first:
+            start()
+            return
+        journal = Journal.start(job.root, about_run(job, spec, name))
         try:
-            record = train_stage(
-                spec,
-                job.seed or 0,
-                sources,
-                job.out,
-                title=name,
-                device=device,
-                precision=job.extra["precision"],
-                threads=job.threads,
-                listener=journal.log,
-                checkpoints=checkpoints,
-            )
+            record = start(listener=journal.log)
         except BaseException as error:
             with suppress(OSError):  # Where the disk is full, that is the error to tell.
                 journal.end("FAILED", f"{type(error).__name__}: {error}")
@@ -180,44 +195,6 @@ def train(job: Job) -> None:
                 "device": record["environment"]["device"],
             },
         )
-
-
-def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
-    owner = job.described["owner"]
-    flat = _flatten(spec.model_dump(mode="json"))
-    return {
-        "experiment": owner["paper"],
-        "key": job.described["key"],
-        "seed": job.seed,
-        "name": name,
-        "params": {
-            "variant": owner["variant"],
-            "stage": owner["stage"],
-            "tasks": "+".join(spec.trained_tasks),
-            "seed": str(job.seed),
-            **flat,
-        },
-        "tags": {"minbert.select": spec.select, "minbert.key": job.described["key"]},
-        "datasets": [_dataset(task, path) for task, path in job.needs("tokens").items()],
-    }
-
-
-def _dataset(task: str, tokens: Path) -> dict[str, Any]:
-    from pyarrow.parquet import read_metadata
-
-    from minbert.data.identity import sha256
-
-    rows = read_metadata(tokens).num_rows
-    return {"name": task, "digest": sha256(tokens), "source": str(tokens), "rows": rows}
-
-
-def _flatten(value: Any, prefix: str = "") -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {prefix: str(value)}
-    found: dict[str, str] = {}
-    for name, inner in value.items():
-        found |= _flatten(inner, f"{prefix}.{name}" if prefix else name)
-    return found
 
 
 def scores(job: Job) -> None:
@@ -290,7 +267,11 @@ def run_step(
 
 def _device(job: Job) -> AbstractContextManager[str]:
     """Return the device that the job computes on; waits until there is one."""
-    return device_for(job.extra["device"], job.memory, lambda line: print(line, file=sys.stderr))
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    return device_for(job.extra["device"], job.memory, say, job.processes)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -45,5 +45,5 @@ def minutes(kind):
 
 
 def gpus(kind):
-    """GPUs that Slurm is to give a job: one if it computes; none to a backbone that is copied."""
-    return lambda w: int(bool(demand().gpu and "device" in PLAN.node(kind, w.key).extra))
+    """GPUs that Slurm is to give a job."""
+    return lambda w: demand().gpus(kind, w.key)

@@ -42,7 +42,7 @@ rule train:
         LOGS / "train" / "{key}-seed{seed}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: lambda w: threads_each()
+    threads: lambda w: threads_each() * PLAN.processes(w.key)
     resources:
         mem_mb=mem_mb("train"),
         runtime=minutes("train"),

@@ -38,11 +38,14 @@ def locks_folder() -> Path:
 
 
 @contextmanager
-def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Iterator[Card]:
-    """Hold as many slots of one of the cards as a job of `memory` bytes takes, for the block.
+def lease(
+    look: Callable[[], list[Card]], memory: int | None, say: Say, number: int = 1
+) -> Iterator[list[Card]]:
+    """Hold as many slots of a card as a job of `memory` bytes takes, of `number` cards.
 
-    `look` returns the cards as they are now; the one with the most free slots is taken. While
-    none has room the job waits in the queue, and `say` is told once what it waits for.
+    `look` returns the cards as they are now; those with the most free slots are taken. While too
+    few have room the job waits in the queue, and `say` is told once what it waits for. Where
+    there are fewer cards than `number`, all of them are taken.
     """
     folder = locks_folder()
     with ExitStack() as stack:
@@ -50,44 +53,47 @@ def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Itera
         told = False
         while True:
             if _is_first(ticket):
-                found = _take(folder, look(), memory, stack)
-                if found is not None:
+                found = _take(folder, look(), memory, number, stack)
+                if found:
                     ticket.unlink()
                     break
             if not told:
-                say(_waits_for(look(), memory, ticket))
+                say(_waits_for(look(), memory, number, ticket))
                 told = True
             time.sleep(PAUSE)
         yield found
 
 
-def _take(folder: Path, cards: list[Card], memory: int | None, stack: ExitStack) -> Card | None:
-    """Lock slots of the card that has the most free ones, if it has enough; else None."""
-    best: tuple[int, Card, list[int]] | None = None
+def _take(
+    folder: Path, cards: list[Card], memory: int | None, number: int, stack: ExitStack
+) -> list[Card]:
+    """Lock slots of the `number` cards that have the most free ones; none if too few have room."""
+    fitting: list[tuple[Card, list[int]]] = []
     for card in cards:
-        free = [
-            f for n in range(card.slots) if (f := _try_lock(_slot(folder, card, n))) is not None
-        ]
-        enough = len(free) >= card.needed(memory) and card.has_room(memory)
-        if enough and (best is None or len(free) > best[0]):
-            _free(best[2] if best else [])
-            best = len(free), card, free
+        slots = (_try_lock(_slot(folder, card, n)) for n in range(card.slots))
+        free = [handle for handle in slots if handle is not None]
+        if len(free) >= card.needed(memory) and card.has_room(memory):
+            fitting.append((card, free))
         else:
             _free(free)
-    if best is None:
-        return None
-    _, card, free = best
-    needed = card.needed(memory)
-    _free(free[needed:])
-    stack.callback(_free, free[:needed])
-    return card
+    fitting.sort(key=lambda found: -len(found[1]))
+    enough = len(fitting) >= min(number, len(cards))
+    taken = number if enough else 0
+    for card, free in fitting[:taken]:
+        needed = card.needed(memory)
+        stack.callback(_free, free[:needed])
+        _free(free[needed:])
+    for _, free in fitting[taken:]:
+        _free(free)
+    return [card for card, _ in fitting[:taken]]
 
 
-def _waits_for(cards: list[Card], memory: int | None, ticket: Path) -> str:
+def _waits_for(cards: list[Card], memory: int | None, number: int, ticket: Path) -> str:
     before = sum(1 for other in _tickets(ticket.parent) if other < ticket and _is_held(other))
     card = max(cards, key=lambda c: c.memory or 0)
     n = card.needed(memory)
     wanted = "a GPU alone" if n == card.slots else f"{n} of a GPU's {card.slots} slots"
+    wanted = f"{wanted} on each of {number} GPUs" if number > 1 else wanted
     size = "memory not known" if memory is None else f"{memory / 1e9:.1f} GB"
     names = ", ".join(card.name for card in cards)
     return (

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
+from minbert.common.parquet import read_file
 from minbert.evaluate.claims import build_claims
 from minbert.evaluate.index import build_index
 from minbert.evaluate.publish import clear_marks, published_path
@@ -70,7 +71,7 @@ def publish_partial(root: Path, stamp: str) -> str:
                     shutil.copyfile(source, target)
             else:
                 (root / name).unlink(missing_ok=True)
-        tables = [pq.read_table(out / "scores.parquet") for out in made.values()]
+        tables = [read_file(out / "scores.parquet") for out in made.values()]
         with whole(root / "tables" / "scores.parquet") as target:
             pq.write_table(pa.concat_tables(tables), target)
     said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
+from minbert.common.parquet import read_file
 
 
 def published_path(root: Path, stamp: str) -> Path:
@@ -27,7 +28,7 @@ def publish(root: Path, stamp: str) -> None:
     for name, source in listed["products"].items():
         with whole(root / name) as temporary:
             shutil.copyfile(source, temporary)
-    tables = [pq.read_table(path) for path in listed["scores"]]
+    tables = [read_file(path) for path in listed["scores"]]
     with whole(root / "tables" / "scores.parquet") as temporary:
         pq.write_table(pa.concat_tables(tables), temporary)
     published_path(root, stamp).with_suffix(".done").touch()

@@ -72,6 +72,11 @@ class Job:
         return self.described["extra"]
 
     @property
+    def processes(self) -> int:
+        """How many processes share the job."""
+        return int(self.described.get("processes", 1))
+
+    @property
     def out(self) -> Path:
         """The folder of the node's files."""
         folder = self.root / "store" / self.described["kind"] / self.described["key"]

@@ -22,6 +22,7 @@ from minbert.grid.links import Stage, StageRef, Variant
 from minbert.grid.node import Need, Node, canonical, description_path, digest
 from minbert.grid.outputs import facts, index_node, paper_outputs
 from minbert.grid.parameters import Counts, count
+from minbert.grid.processes import stage_processes
 from minbert.grid.published import Published, read_published
 from minbert.grid.resolve import Grid, resolve
 from minbert.grid.schema import ALL
@@ -47,6 +48,7 @@ class Plan:
             for variant in grid.variants.values()
             for stage in variant.stages
         }
+        self._processes = stage_processes(config, self.stages)
         self._train: dict[StageRef, Node] = {}
         self.nodes: dict[tuple[str, str], Node] = {}
         self.owners: dict[str, StageRef] = {}
@@ -177,10 +179,15 @@ class Plan:
             write_text(path, table)
 
     def looks(self, node: Node) -> dict[str, Any]:
-        """Return what a description says of a node for people: its title and whose it is."""
+        """Return what a description has besides the node: title, owner, a training's processes."""
         owner = self.owners.get(node.key)
         names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
-        return {"title": self.title(node), "owner": names}
+        looks = {"title": self.title(node), "owner": names}
+        return looks | ({"processes": self.processes(node.key)} if owner else {})
+
+    def processes(self, key: str) -> int:
+        """Return how many processes share a training job: the most of the stages that it is."""
+        return max(number for ref, number in self._processes.items() if self.train(ref).key == key)
 
     def title(self, node: Node) -> str:
         """Return a short name of a node for people."""

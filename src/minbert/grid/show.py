@@ -12,6 +12,7 @@ from minbert.grid.estimate import GPU_RATE, Cost, Costs
 from minbert.grid.links import Stage, StageRef
 from minbert.grid.pending import Pending, other_jobs, other_versions, pending, reason
 from minbert.grid.plan import Plan
+from minbert.grid.simulate import Machine, simulated
 from minbert.grid.yaml_loader import from_words, load_yaml, merge
 
 TOTALS = (
@@ -22,14 +23,17 @@ OTHERS = ("kind", "what", "key", "why")
 HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a seed", "why")
 
 
-def show_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> str:
-    """Return the plan of a configuration, as `read_plan` takes it, in words.
+def show_plan(
+    files: Sequence[Path], words: Sequence[str], base: Path, machine: Machine | None = None
+) -> str:
+    """Return the plan of a configuration, as `read_plan` takes it, in words; on a `machine`,
+    how long its jobs would take there.
 
     Writes the descriptions that jobs read, so that a step can be run by hand after it.
     """
     plan = read_plan(files, words, base)
     plan.write()
-    return plan_text(plan)
+    return plan_text(plan) + (f"\n\n{simulated(plan, machine)}" if machine else "")
 
 
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
