@@ -41,6 +41,11 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
         assert found == set(OUTPUTS["train"])
 
 
+def test_where_training_runs_is_said_once(finished: Project) -> None:
+    printed = (finished.folder / "printed.txt").read_text(encoding="utf-8")
+    assert printed.count("training runs on cpu, as config.yaml says") == 1
+
+
 def test_again_there_is_nothing_to_be_done(finished: Project) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     printed = finished.snakemake("all")
