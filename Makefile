@@ -31,7 +31,7 @@ chaos: $(VENV)/.installed-test
 	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
 
 test-cluster: $(VENV)/.installed-slurm
-	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m cluster $(if $(SHORT),--short)
+	PATH=$(abspath $(BIN)):$$PATH PYTHONPATH=src:tests $(BIN)/python -m cluster $(if $(SHORT),--short)
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)

@@ -279,7 +279,7 @@ def run_step(
 
 def _device(job: Job) -> AbstractContextManager[str]:
     """Return the device that the job computes on; waits until there is one."""
-    say = partial(print, file=sys.stderr)
+    say = partial(print, file=sys.stderr, flush=True)
     return device_for(job.extra["device"], job.memory, say, job.processes)
 
 

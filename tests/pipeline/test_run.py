@@ -65,6 +65,11 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
     assert "rule train:" in log.read_text("utf-8")
 
 
+def test_where_training_runs_is_said_once(finished: Project) -> None:
+    printed = (finished.folder / "printed.txt").read_text(encoding="utf-8")
+    assert printed.count("training runs on cpu, as config.yaml says") == 1
+
+
 def test_again_there_is_nothing_to_be_done(finished: Project) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     printed = finished.snakemake("all")

@@ -180,6 +180,31 @@ def test_the_job_sees_its_card_alone() -> None:
     assert held("0") == 0
 
 
+def test_processes_that_share_a_run_have_a_card_each() -> None:
+    with device_for("auto", 25 * GB, print, processes=2) as device:
+        assert (device, os.environ[VISIBLE], held("0"), held("1")) == ("auto", "0,1", 2, 2)
+    assert held("0") == held("1") == 0
+    with device_for("cuda:1", GB, print, processes=2):  # torch counts from there on.
+        assert os.environ[VISIBLE] == "0,1"
+    with device_for("auto", GB, print, processes=3):  # There are two: training says so.
+        assert os.environ[VISIBLE] == "0,1"
+
+
+def test_two_cards_are_taken_together_or_not_at_all(start, tmp_path: Path) -> None:
+    large = start("large", 75 * GB, 600)
+    wait_for_lines(tmp_path / "log", 1)
+    told: list[str] = []
+
+    def say(line: str) -> None:
+        told.append(line)
+        assert held("1") == 0, "it holds one card while it waits for the other"
+        large.kill()
+
+    with device_for("auto", GB, say, processes=2):
+        assert held("0") == held("1") == 1
+    assert told[0].startswith("waits for 1 of a GPU's 4 slots on each of 2 GPUs (1.0 GB"), told
+
+
 def test_what_is_visible_already_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VISIBLE, "1")
     with device_for("auto", GB, print) as device:
@@ -195,20 +220,6 @@ def test_a_device_by_number_is_that_one() -> None:
         assert (device, os.environ[VISIBLE], held("0"), held("1")) == ("cuda", "1", 0, 1)
     told = r"'cuda:2', but 2 GPUs are visible here \(0, 1\)"
     with pytest.raises(UserError, match=told), device_for("cuda:2", GB, print):
-        pass
-
-
-def test_a_run_of_several_processes_has_as_many_cards_alone() -> None:
-    with device_for("auto", GB, print, count=2) as device:
-        assert device == "auto"
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
-        assert (held("0"), held("1")) == (4, 4)
-    assert (held("0"), held("1")) == (0, 0)
-
-
-def test_a_run_of_more_processes_than_cards_is_refused() -> None:
-    told = r"processes: 3, but 2 GPUs are visible here \(0, 1\).*lower 'processes'"
-    with pytest.raises(UserError, match=told), device_for("auto", GB, print, count=3):
         pass
 
 

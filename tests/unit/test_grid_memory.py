@@ -94,10 +94,10 @@ def base(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def demand(base: Path, gpu: bool) -> tuple[Demand, dict[str, str]]:
+def demand(base: Path, gpu: bool, **config: Any) -> tuple[Demand, dict[str, str]]:
     """Return the demands of a plan, and a key of each kind of node."""
     values = {"grids": ["one.yaml"], "data": "builtin", "backbone": "builtin"}
-    plan = Plan.load({**values, "results": str(base / "results")}, base)
+    plan = Plan.load({**values, "results": str(base / "results"), **config}, base)
     return Demand(plan, gpu), dict(plan.nodes.keys())
 
 
@@ -124,3 +124,15 @@ def test_what_computes_nothing_needs_no_device(base: Path) -> None:
     for kind in ("data", "tokens", "scores", "table"):
         assert asked.device_mb(kind, keys[kind]) == 0
         assert asked.mem_mb(kind, keys[kind], 1) == WRAPPED + PLAIN
+
+
+def test_each_process_of_a_training_has_a_gpu_and_what_computes_nothing_has_none(
+    base: Path,
+) -> None:
+    asked, keys = demand(base, gpu=True, processes=2)
+    wanted = {"train": 2, "backbone": 1, "data": 0, "tokens": 0, "scores": 0, "table": 0}
+    assert {kind: asked.gpus(kind, keys[kind]) for kind in wanted} == wanted
+    on_device = asked.device_mb("train", keys["train"])
+    assert asked.mem_mb("train", keys["train"], 1) == WRAPPED + 2 * (on_device + ON_GPU)
+    without, _ = demand(base, gpu=False, processes=2)
+    assert without.gpus("train", keys["train"]) == 0

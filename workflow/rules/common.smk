@@ -1,5 +1,7 @@
-# Functions for the other files. Short jobs that a cluster groups take turns: a `turn` is what they
-# share, of which a group has one (profiles/slurm), so that it needs no more than one of them.
+# What the other rule files use.
+#
+# Short jobs that a cluster groups take turns. `turn` is what they share, and a group has one of it
+# (profiles/slurm), so that it asks for no more than one of its jobs does.
 
 
 def unaged(paths):
@@ -21,6 +23,12 @@ def shared_cores():
 
 
 @functools.cache
+def threads_each():
+    """CPU threads of a job that trains."""
+    return job_threads(PLAN, shared_cores())
+
+
+@functools.cache
 def demand():
     """What jobs ask for. On one machine they lease its GPUs: only Slurm hands them out."""
     return Demand(PLAN, gpu=has_gpus(PLAN.config.device) if on_cluster() else None)
@@ -37,11 +45,5 @@ def minutes(kind):
 
 
 def gpus(kind):
-    """GPUs that Slurm is to give a job: one for each process that computes; none to a copy."""
+    """GPUs that Slurm is to give a job."""
     return lambda w: demand().gpus(kind, w.key)
-
-
-@functools.cache
-def threads_each():
-    """CPU threads of a training process."""
-    return job_threads(PLAN, shared_cores())

@@ -35,8 +35,10 @@ def tell_devices():
     if not on_cluster():
         print(in_words(PLAN.config.device), file=sys.stderr)
         return
-    asks = "ask for a GPU each" if demand().gpu else "run on CPUs: the cluster shows no GPU"
-    print(f"training jobs {asks} (device: {PLAN.config.device})", file=sys.stderr)
+    wish = PLAN.config.device
+    none = "run on CPUs: the cluster has no GPU" if wish == "auto" else f"run on {wish}"
+    asks = "ask for a GPU each" if demand().gpu else none
+    print(f"training jobs {asks}", file=sys.stderr)
     if left := cancel_orphans(Path.cwd()):
         print(f"cancelled jobs that an earlier Snakemake left: {' '.join(left)}", file=sys.stderr)
 

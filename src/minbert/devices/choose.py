@@ -12,10 +12,10 @@ from minbert.devices.lease import Say, lease
 
 
 @contextmanager
-def device_for(wish: str, memory: int | None, say: Say, count: int = 1) -> Iterator[str]:
+def device_for(wish: str, memory: int | None, say: Say, processes: int = 1) -> Iterator[str]:
     """Yield the device, as torch calls it, of a job that takes `memory` bytes of a GPU.
 
-    A job of several processes takes `count` GPUs, all of each.
+    Each of its `processes` gets a GPU, as far as there are so many.
 
     `wish` is `auto`, `cpu`, `mps`, `cuda` or `cuda:N`, the latter counted among the GPUs that are
     visible. A GPU is leased for the block and made the only one in CUDA_VISIBLE_DEVICES, so this
@@ -29,7 +29,7 @@ def device_for(wish: str, memory: int | None, say: Say, count: int = 1) -> Itera
         yield wish
     else:
         with (
-            lease(lambda: _chosen(wish), memory, say, count) as cards,
+            lease(lambda: _chosen(wish, processes), memory, say, processes) as cards,
             _showing(",".join(card.name for card in cards)),
         ):
             yield "cuda" if wish.startswith("cuda") else wish
@@ -64,11 +64,11 @@ def in_words(wish: str) -> str:
     return f"training runs on {len(cards)} GPUs: {', '.join(known)}"
 
 
-def _chosen(wish: str) -> list[Card]:
-    """Return the visible cards that `wish` allows."""
+def _chosen(wish: str, processes: int = 1) -> list[Card]:
+    """Return the visible cards that `wish` allows; several processes may take any."""
     cards = visible_cards()
     _, _, number = wish.partition(":")
-    if not number or not cards:
+    if not number or not cards or processes > 1:
         return cards
     if int(number) >= len(cards):
         names = ", ".join(card.name for card in cards)

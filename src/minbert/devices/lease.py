@@ -39,68 +39,61 @@ def locks_folder() -> Path:
 
 @contextmanager
 def lease(
-    look: Callable[[], list[Card]], memory: int | None, say: Say, count: int = 1
+    look: Callable[[], list[Card]], memory: int | None, say: Say, number: int = 1
 ) -> Iterator[list[Card]]:
-    """Hold `count` of the cards for the block: all of each, or of one what `memory` bytes take.
+    """Hold as many slots of a card as a job of `memory` bytes takes, of `number` cards.
 
     `look` returns the cards as they are now; those with the most free slots are taken. While too
-    few have room the job waits in the queue, and `say` is told once what it waits for. Raises
-    `UserError` if there are fewer cards than that.
+    few have room the job waits in the queue, and `say` is told once what it waits for. Where
+    there are fewer cards than `number`, all of them are taken.
     """
-    if len(cards := look()) < count:
-        names = ", ".join(card.name for card in cards)
-        raise UserError(
-            f"processes: {count}, but {len(cards)} GPUs are visible here ({names}), and each "
-            "process needs one of its own: lower 'processes', or show more (CUDA_VISIBLE_DEVICES)"
-        )
-    memory = memory if count == 1 else None
     folder = locks_folder()
     with ExitStack() as stack:
         ticket = stack.enter_context(_queued(folder))
         told = False
         while True:
             if _is_first(ticket):
-                found = _take(folder, look(), memory, count, stack)
-                if found is not None:
+                found = _take(folder, look(), memory, number, stack)
+                if found:
                     ticket.unlink()
                     break
             if not told:
-                say(_waits_for(look(), memory, count, ticket))
+                say(_waits_for(look(), memory, number, ticket))
                 told = True
             time.sleep(PAUSE)
         yield found
 
 
 def _take(
-    folder: Path, cards: list[Card], memory: int | None, count: int, stack: ExitStack
-) -> list[Card] | None:
-    """Lock slots of the `count` cards that have the most free ones; None if too few have enough."""
-    found: list[tuple[Card, list[int]]] = []
+    folder: Path, cards: list[Card], memory: int | None, number: int, stack: ExitStack
+) -> list[Card]:
+    """Lock slots of the `number` cards that have the most free ones; none if too few have room."""
+    fitting: list[tuple[Card, list[int]]] = []
     for card in cards:
-        free = [
-            f for n in range(card.slots) if (f := _try_lock(_slot(folder, card, n))) is not None
-        ]
+        slots = (_try_lock(_slot(folder, card, n)) for n in range(card.slots))
+        free = [handle for handle in slots if handle is not None]
         if len(free) >= card.needed(memory) and card.has_room(memory):
-            found.append((card, free))
+            fitting.append((card, free))
         else:
             _free(free)
-    found.sort(key=lambda each: -len(each[1]))
-    chosen = found[:count] if len(found) >= count else []
-    for _, free in found[len(chosen) :]:
-        _free(free)
-    for card, free in chosen:
+    fitting.sort(key=lambda found: -len(found[1]))
+    enough = len(fitting) >= min(number, len(cards))
+    taken = number if enough else 0
+    for card, free in fitting[:taken]:
         needed = card.needed(memory)
-        _free(free[needed:])
         stack.callback(_free, free[:needed])
-    return [card for card, _ in chosen] or None
+        _free(free[needed:])
+    for _, free in fitting[taken:]:
+        _free(free)
+    return [card for card, _ in fitting[:taken]]
 
 
-def _waits_for(cards: list[Card], memory: int | None, count: int, ticket: Path) -> str:
+def _waits_for(cards: list[Card], memory: int | None, number: int, ticket: Path) -> str:
     before = sum(1 for other in _tickets(ticket.parent) if other < ticket and _is_held(other))
     card = max(cards, key=lambda c: c.memory or 0)
     n = card.needed(memory)
-    alone = "a GPU alone" if count == 1 else f"{count} GPUs alone"
-    wanted = alone if n == card.slots else f"{n} of a GPU's {card.slots} slots"
+    wanted = "a GPU alone" if n == card.slots else f"{n} of a GPU's {card.slots} slots"
+    wanted = f"{wanted} on each of {number} GPUs" if number > 1 else wanted
     size = "memory not known" if memory is None else f"{memory / 1e9:.1f} GB"
     names = ", ".join(card.name for card in cards)
     return (

@@ -6,7 +6,7 @@ import math
 from functools import cached_property
 
 from minbert.grid.architecture import BERT_BASE
-from minbert.grid.estimate import Costs
+from minbert.grid.estimate import Costs, Gpu
 from minbert.grid.memory import NUMBER, PROCESS, activation_bytes
 from minbert.grid.node import Node
 from minbert.grid.parameters import encoder_parameters
@@ -31,9 +31,6 @@ OTHER = 10
 SPARE = 4
 """A job may take so many times the time that it is thought to take."""
 
-STEP = 0.05
-"""Seconds of an optimiser's step on a GPU that small batches leave idle."""
-
 TOKENS_AT_ONCE = 65536
 """Tokens that a frozen encoder is given at once on a GPU, and more than on a CPU."""
 
@@ -47,7 +44,7 @@ class Demand:
 
     @cached_property
     def _costs(self) -> Costs:
-        return Costs(self.plan, on_gpu=self.gpu)
+        return Costs(self.plan, Gpu() if self.gpu else None)
 
     def mem_mb(self, kind: str, key: str, attempt: int) -> int:
         """Return the MB of main memory that a job asks for; twice as many at each attempt."""
@@ -60,19 +57,23 @@ class Demand:
         """
         return self._minutes(self.plan.node(kind, key)) * 2 ** (attempt - 1)
 
-    def gpus(self, kind: str, key: str) -> int:
-        """Return the GPUs of a job: one for each of its processes if it computes, else none."""
-        computes = self.gpu and "device" in self.plan.node(kind, key).extra
-        return self.plan.processes(key) if computes else 0
-
     def device_mb(self, kind: str, key: str) -> int:
         """Return the MB that a job needs where it computes; 0 if it computes nothing."""
         return math.ceil(self._device_bytes(self.plan.node(kind, key)) / 1e6)
 
+    def gpus(self, kind: str, key: str) -> int:
+        """Return the GPUs that a job asks for: one a process if it computes, else none."""
+        node = self.plan.node(kind, key)
+        return self._processes(node) if self.gpu and "device" in node.extra else 0
+
     def _mem_mb(self, node: Node) -> int:
         step = math.ceil(self._device_bytes(node) / 1e6)
-        processes = self.plan.processes(node.key)
-        return WRAPPED + (processes * (step + (ON_GPU if self.gpu else 0)) if step else PLAIN)
+        if not step:
+            return WRAPPED + PLAIN
+        return WRAPPED + self._processes(node) * (step + (ON_GPU if self.gpu else 0))
+
+    def _processes(self, node: Node) -> int:
+        return self.plan.processes(node.key) if node.kind == "train" else 1
 
     def _device_bytes(self, node: Node) -> int:
         if node.kind == "train":
@@ -91,8 +92,4 @@ class Demand:
     def _minutes(self, node: Node) -> int:
         if node.kind != "train":
             return SHORT.get(node.kind, OTHER)
-        cost = self._costs.of(node)
-        seconds = cost.seconds
-        if self.gpu and not cost.measured:
-            seconds = max(seconds, STEP * self._costs.batches(node))
-        return LEAST + math.ceil(SPARE * seconds / 60)
+        return LEAST + math.ceil(SPARE * self._costs.of(node).seconds / 60)

@@ -62,14 +62,11 @@ class Cost:
 
 
 class Costs:
-    """Costs of a plan's training jobs: as measured on a GPU or not, as `on_gpu` says, or as this
-    machine has one. If `gpu` is given they are counted for GPUs of that kind.
-    """
+    """Costs of a plan's training jobs, here or, if one is given, on GPUs of a kind."""
 
-    def __init__(self, plan: Plan, gpu: Gpu | None = None, on_gpu: bool | None = None) -> None:
+    def __init__(self, plan: Plan, gpu: Gpu | None = None) -> None:
         self.plan = plan
         self.gpu = gpu
-        self._gpu = on_gpu
 
     def of(self, node: Node) -> Cost:
         """Return the cost of one seed of a training node.
@@ -81,7 +78,7 @@ class Costs:
         processes = self.plan.processes(node.key)
         if self.gpu is not None:
             busy = self.operations(node) / self.gpu.rate / processes
-            return Cost(max(busy, self.batches(node) * self.gpu.batch), False)
+            return Cost(max(busy, self._batches(node) * self.gpu.batch), False)
         described = node.describe() | self.plan.looks(node)
         seconds = self._own(node) or self._shaped.get(self._shape(described), [])
         if seconds:
@@ -121,8 +118,6 @@ class Costs:
 
     @property
     def _on_gpu(self) -> bool:
-        if self._gpu is not None:
-            return self._gpu
         wish = self.plan.config.device
         return wish.startswith("cuda") or (wish == "auto" and Path("/dev/nvidiactl").exists())
 
@@ -189,21 +184,20 @@ class Costs:
         shapes = self.plan.sources.architecture or BERT_BASE
         return operations(spec, shapes, {task: self._rows(task) for task in spec.tasks})
 
-    def batches(self, node: Node) -> float:
-        """Return the batches that one seed of a training node goes through, of all tasks."""
-        spec = StageSpec.model_validate(node.spec["stage"])
-        if spec.trainable == "heads":
-            return 0.0  # What a head launches is nothing beside an encoder.
-        return batches(spec, {task: self._rows(task) for task in spec.tasks})
-
     def memory(self, node: Node) -> Memory:
-        """Estimate what a training job holds on its device."""
+        """Estimate what a training job holds on each of its devices."""
         stage = self.plan.stages[self.plan.owners[node.key]]
         counts = self.plan.counts(stage) or self.plan.counts(stage, base_shapes=True)
         assert counts is not None
         shapes = self.plan.sources.architecture or BERT_BASE
         rows = {task: self._rows(task) for task in stage.spec.tasks}
         return memory(stage.spec, shapes, counts, rows)
+
+    def _batches(self, node: Node) -> float:
+        spec = StageSpec.model_validate(node.spec["stage"])
+        if spec.trainable == "heads":
+            return 0.0  # What a head launches is nothing beside an encoder.
+        return batches(spec, {task: self._rows(task) for task in spec.tasks})
 
     def _rows(self, task: str) -> Rows:
         report: Path = self.plan.sources.data(task).folder(self.plan.root) / "report.json"
