@@ -1,0 +1,39 @@
+"""The browser of these tests. Without Chromium they are skipped, and say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .chromium import NAMES, Browser, find_chromium
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Start Chromium once."""
+    program = find_chromium()
+    if program is None:
+        pytest.skip(
+            f"no Chromium: none of {', '.join(NAMES)} is on the PATH (Debian: apt-get install "
+            "chromium)"
+        )
+    with Browser(program, tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """Return the browser, at 1280 x 900 px in the light colour scheme."""
+    chromium.resize(1280, 900)
+    return chromium
