@@ -21,6 +21,7 @@ demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
 	@echo
 	@sed -n 3p results/demo/tables/index.md
+	@echo "report: results/demo/report.html"
 	@echo "rows:   results/demo/tables/index.md"
 	@echo "tables: results/demo/tables/*.md"
 	@echo "figure: results/demo/figures/hybrid-bert/multitask-loss.png"

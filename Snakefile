@@ -29,6 +29,10 @@ except UserError as error:
 except OSError as error:
     raise WorkflowError(unwritable(error) or str(error))
 
+
+report: "workflow/report/workflow.rst"
+
+
 ROOT = PLAN.root
 STORE = ROOT / "store"
 LOGS = ROOT / "logs"
@@ -55,6 +59,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/backbone.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/report.smk"
 include: "workflow/rules/track.smk"
 
 

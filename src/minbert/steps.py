@@ -248,6 +248,13 @@ def figure(job: Job) -> None:
     draw_figure(job, job.out / "figure")
 
 
+def report(job: Job) -> None:
+    """Write the report of all that is published."""
+    from minbert.report.make import write_report
+
+    write_report(job, job.out / "report.html")
+
+
 PATIENCE = 8
 """Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
 
@@ -264,6 +271,7 @@ STEPS: dict[str, Callable[[Job], None]] = {
     "index": index,
     "claims": claims,
     "figure": figure,
+    "report": report,
 }
 
 

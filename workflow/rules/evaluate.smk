@@ -23,8 +23,8 @@ rule table:
     input:
         unpack(lambda w: PLAN.inputs("table", w.key)),
     output:
-        STORE / "table" / "{key}" / "table.csv",
-        STORE / "table" / "{key}" / "table.md",
+        shown(STORE / "table" / "{key}" / "table.csv", "table", "csv"),
+        shown(STORE / "table" / "{key}" / "table.md", "table", "md"),
         STORE / "table" / "{key}" / "table.tex",
     log:
         LOGS / "table" / "{key}.log",
@@ -32,6 +32,8 @@ rule table:
         "../../envs/minbert.yaml"
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: PLAN.shown("table", w.key).caption,
+        published=lambda w: PLAN.shown("table", w.key).published,
     shell:
         "exec python -m minbert table {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -40,14 +42,16 @@ rule index:
     input:
         lambda w: PLAN.inputs("index", w.key).values(),
     output:
-        STORE / "index" / "{key}" / "index.csv",
-        STORE / "index" / "{key}" / "index.md",
+        shown(STORE / "index" / "{key}" / "index.csv", "index", "csv"),
+        shown(STORE / "index" / "{key}" / "index.md", "index", "md"),
     log:
         LOGS / "index" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: PLAN.shown("index", w.key).caption,
+        published=lambda w: PLAN.shown("index", w.key).published,
     shell:
         "exec python -m minbert index {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -56,8 +60,8 @@ rule claims:
     input:
         lambda w: PLAN.inputs("claims", w.key).values(),
     output:
-        STORE / "claims" / "{key}" / "claims.csv",
-        STORE / "claims" / "{key}" / "claims.md",
+        shown(STORE / "claims" / "{key}" / "claims.csv", "claims", "csv"),
+        shown(STORE / "claims" / "{key}" / "claims.md", "claims", "md"),
         STORE / "claims" / "{key}" / "claims.tex",
     log:
         LOGS / "claims" / "{key}.log",
@@ -65,6 +69,8 @@ rule claims:
         "../../envs/minbert.yaml"
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: PLAN.shown("claims", w.key).caption,
+        published=lambda w: PLAN.shown("claims", w.key).published,
     shell:
         "exec python -m minbert claims {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -73,14 +79,16 @@ rule figure:
     input:
         lambda w: PLAN.inputs("figure", w.key).values(),
     output:
-        STORE / "figure" / "{key}" / "figure.pdf",
-        STORE / "figure" / "{key}" / "figure.png",
+        shown(STORE / "figure" / "{key}" / "figure.pdf", "figure", "pdf"),
+        shown(STORE / "figure" / "{key}" / "figure.png", "figure", "png"),
     log:
         LOGS / "figure" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: PLAN.shown("figure", w.key).caption,
+        published=lambda w: PLAN.shown("figure", w.key).published,
     shell:
         "exec python -m minbert figure {wildcards.key} --results {params.root:q} 2> {log:q}"
 

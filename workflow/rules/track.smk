@@ -7,6 +7,13 @@
 MINBERT = [sys.executable, "-m", "minbert"]
 
 
+def note_command():
+    """Leave the command for the report: jobs have one of their own."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    (LOGS / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
+
+
 def start_follower():
     """Start the follower in a session of its own: Ctrl-C must not take it before its last pass."""
     command = [*MINBERT, "follow", "--results", str(ROOT), "--until", str(os.getpid())]
@@ -28,6 +35,7 @@ def publish_what_there_is():
 
 
 onstart:
+    note_command()
     if PLAN.config.tracking.enabled:
         start_follower()
 

@@ -23,8 +23,10 @@ from minbert.grid.node import Need, Node, canonical, description_path, digest
 from minbert.grid.outputs import facts, index_node, paper_outputs
 from minbert.grid.parameters import Counts, count
 from minbert.grid.published import Published, read_published
+from minbert.grid.report import report_node
 from minbert.grid.resolve import Grid, resolve
 from minbert.grid.schema import ALL
+from minbert.grid.shown import Shown, describe
 from minbert.grid.sources import Sources
 from minbert.grid.tasks import TASKS
 
@@ -58,6 +60,7 @@ class Plan:
         self.all_figures = all_figures(self, self.outputs)
         claims = claims_node(self)
         self.claims: Node | None = claims and self.collect(claims)
+        self.report = self.collect(report_node(self))
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
@@ -115,7 +118,14 @@ class Plan:
         for node in (self.index, *([self.claims] if self.claims else [])):
             for name in node.outputs:
                 found[f"tables/{name}"] = node.folder(self.root) / name
+        found["report.html"] = self.report.folder(self.root) / "report.html"
         return found
+
+    def shown(self, kind: str, key: str) -> Shown:
+        """Return what Snakemake's own report says of a product."""
+        folder = self.node(kind, key).folder(self.root)
+        names = [name for name, path in self.products.items() if path.parent == folder]
+        return describe(kind, self.node(kind, key).spec, names[0].rpartition(".")[0])
 
     @property
     def figures(self) -> dict[str, Node]:
@@ -168,6 +178,7 @@ class Plan:
             "index": self.index.key,
             "figures": {name: node.key for name, node in self.figures.items()},
             "claims": self.claims and self.claims.key,
+            "report": self.report.key,
         }
         if not self.listing.exists():
             write_json(self.listing, listed)
