@@ -101,11 +101,18 @@ def test_snakemakes_own_report_has_every_figure_and_table(
     assert len(shown) >= 7
     for path in shown:
         assert path.read_bytes() in held, f"{path.name} is not in Snakemake's report"
-    pages = [path for path in (tmp_path / "own").rglob("report.html") if path.parent.name != "data"]
-    browser.open(pages[0].as_uri())
+    browser.open((tmp_path / "own" / "own" / "report.html").as_uri())
     browser.wait_for("document.body.innerText.includes('ablation grids of four papers')")
     _click(browser, PAPER)
-    browser.wait_for("document.body.innerText.includes('Multitask training loss')")
+    row = (
+        "[...document.querySelectorAll('tr')].find(r => r.innerText.match(/training loss\\s+png/))"
+    )
+    browser.wait_for(f"{row} != null")
+    browser.evaluate(f"{row}.querySelector('a').click()")
+    browser.wait_for(
+        "[...document.images].some(i => i.src.endsWith('.png') && i.naturalWidth > 300)"
+    )
+    assert [url for url in browser.requests() if not url.startswith("file:")] == []
 
 
 def _click(browser: Browser, text: str) -> None:

@@ -21,9 +21,10 @@ def pending(plan: Plan) -> Pending:
     again where a job needs them; its text says so.
     """
     found: Pending = {}
-    shown = [plan.index]
+    shown = [plan.index, *plan.figures.values(), plan.report]
+    shown += [plan.claims] if plan.claims else []
     for made in plan.outputs.values():
-        shown += [made.scores, made.table, *made.figures.values()]
+        shown += [made.scores, made.table]
     waiting: list[tuple[Node, int | None, str]] = [
         *((node, seed, "") for node, seed in plan.runs() if not node.done(plan.root, seed)),
         *((node, None, "") for node in shown if not node.done(plan.root)),
