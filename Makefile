@@ -3,6 +3,7 @@
 # make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make check  linters, formatters, type checker
+# make pictures  docs/img anew, from the demo's figures
 # make lock   write requirements.lock anew from the environment that `make test` made
 #
 # A second call reuses the environment. Another Python: make demo PYTHON=python3.12
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
 SOURCES := src tests benchmarks
 
-.PHONY: demo test bench chaos check lock clean
+.PHONY: demo test bench chaos check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -57,6 +58,9 @@ $(VENV)/.installed-test: $(VENV)/.installed
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) -e '.[bench]'
 	touch $@
+
+pictures: demo
+	$(BIN)/python -m minbert.report.pictures results/demo docs/img
 
 lock: $(VENV)/.installed-test $(VENV)/.installed-bench
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock

@@ -42,13 +42,22 @@ def picture(name: str, spec: Mapping[str, Any], path: Path | None) -> Picture:
     about = (name, spec["paper"], spec["draw"]["title"], spec["draw"]["caption"])
     if path is None:
         return Picture(*about, "", 0, 0)
+    packed, size = shrunk(path, WIDEST, COLOURS)
+    source = "data:image/png;base64," + base64.b64encode(packed).decode()
+    return Picture(*about, source, *size)
+
+
+def shrunk(path: Path, widest: int, colours: int) -> tuple[bytes, tuple[int, int]]:
+    """Return the picture at `path` as a PNG of at most so many pixels across and colours.
+
+    Its size in pixels is returned, too.
+    """
     with Image.open(path) as image:
         drawn = image.convert("RGB")
-    if drawn.width > WIDEST:
-        height = round(drawn.height * WIDEST / drawn.width)
-        drawn = drawn.resize((WIDEST, height), Image.Resampling.LANCZOS)
-    small = drawn.quantize(COLOURS, dither=Image.Dither.NONE)
+    if drawn.width > widest:
+        height = round(drawn.height * widest / drawn.width)
+        drawn = drawn.resize((widest, height), Image.Resampling.LANCZOS)
+    small = drawn.quantize(colours, dither=Image.Dither.NONE)
     packed = io.BytesIO()
     small.save(packed, "PNG", optimize=True)
-    source = "data:image/png;base64," + base64.b64encode(packed.getvalue()).decode()
-    return Picture(*about, source, *small.size)
+    return packed.getvalue(), small.size
