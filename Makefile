@@ -2,6 +2,7 @@
 # make test   the tests, in the same way
 # make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
+# make test-cluster  a grid on a Slurm of one node that it installs (docs/cluster.md); SHORT=1
 # make check  linters, formatters, type checker
 # make pictures  docs/img anew, from the demo's figures
 # make lock   write requirements.lock anew from the environment that `make test` made
@@ -12,30 +13,26 @@ PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c requirements.lock
 SOURCES := src tests benchmarks
 
-.PHONY: demo test bench chaos check pictures lock clean
+.PHONY: demo test bench chaos test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
-	@echo
-	@sed -n 3p results/demo/tables/index.md
-	@echo "report: results/demo/report.html"
-	@echo "rows:   results/demo/tables/index.md"
-	@echo "tables: results/demo/tables/*.md"
-	@echo "figure: results/demo/figures/hybrid-bert/multitask-loss.png"
-	@echo "runs:   $(BIN)/minbert ui --results results/demo"
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(CORES)
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
 
 chaos: $(VENV)/.installed-test
 	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
+
+test-cluster: $(VENV)/.installed-slurm
+	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m cluster $(if $(SHORT),--short)
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)
@@ -47,7 +44,7 @@ check: $(VENV)/.installed-test
 # The plain torch first, at the version of the lock: an index that has a CPU build gives that one.
 $(VENV)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' requirements.lock)
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $$(grep '^torch==' requirements.lock)
 	$(INSTALL) -e .
 	touch $@
 
@@ -62,7 +59,11 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 pictures: demo
 	$(BIN)/python -m minbert.report.pictures results/demo docs/img
 
-lock: $(VENV)/.installed-test $(VENV)/.installed-bench
+$(VENV)/.installed-slurm: $(VENV)/.installed-test
+	$(INSTALL) -e '.[slurm]'
+	touch $@
+
+lock: $(VENV)/.installed-slurm $(VENV)/.installed-bench
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 
 clean:

@@ -4,6 +4,7 @@
 #   snakemake --cores 8 -n all       what would run
 #   minbert plan                     the same, variant by variant, with reasons and time
 
+import functools
 import os
 import shlex
 import subprocess
@@ -12,9 +13,16 @@ from pathlib import Path
 
 from minbert.common.errors import UserError
 from minbert.common.files import unwritable
+from minbert.devices.choose import in_words
+from minbert.devices.slurm import cancel_orphans, has_gpus
+from minbert.grid.demand import Demand
 from minbert.grid.plan import Plan
+from minbert.grid.shown import describe
 from minbert.grid.threads import job_threads
+from minbert.terminal.events import Work
+from minbert.terminal.watch import Watch
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 
 configfile: "config.yaml"
@@ -50,8 +58,17 @@ wildcard_constraints:
     seed="[0-9]+",
 
 
+# On a cluster these run where Snakemake does: nodes seldom have a network, and copying is quick.
 localrules:
     all,
+    fetch,
+    publish,
+
+
+if "hub" in PLAN.sources.backbone.spec:
+
+    localrules:
+        backbone,
 
 
 include: "workflow/rules/common.smk"

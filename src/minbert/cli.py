@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from minbert import __version__
@@ -60,6 +62,14 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = commands.add_parser("plan", help="say what is done and what would run, and why")
     _add_config(plan)
+    plan.add_argument("--cores", type=int, metavar="N", help="simulate the jobs on N cores")
+    plan.add_argument("--gpus", type=int, default=0, metavar="N", help="simulate them on N GPUs")
+    plan.add_argument(
+        "--rate", type=float, metavar="X", help="operations a second of one of these GPUs"
+    )
+    plan.add_argument(
+        "--batch-ms", type=float, metavar="X", help="least milliseconds of a batch there"
+    )
     plan.set_defaults(run=_plan)
 
     gc = commands.add_parser("gc", help="list results that the configuration no longer needs")
@@ -88,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
     _add_root(follow)
     follow.add_argument("--until", type=int, metavar="PID", help="end when this process has ended")
+    follow.add_argument("--stamp", help="the plan's stamp, for what it says of the papers")
     follow.add_argument("--once", action="store_true", help="store what is there, then end")
     follow.set_defaults(run=_follow)
 
@@ -97,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     publish.add_argument("--partial", action="store_true", help="what there is, after a failure")
     publish.set_defaults(run=_publish)
 
+    summary = commands.add_parser("summary", help="say what came of a workflow, and where to look")
+    _add_root(summary)
+    summary.add_argument("stamp", help="the plan's stamp, as the workflow gives it")
+    summary.set_defaults(run=_summary)
+
     for step, text in STEP_HELP.items():
         command = commands.add_parser(step, help=f"step: {text}")
         command.add_argument("key", help="the node's key (16 hex digits)")
@@ -104,7 +120,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--threads", type=int, default=1)
         if step == "train":
             command.add_argument("--seed", type=int, required=True)
-        command.set_defaults(run=_step, step=step, seed=None)
+        if step in {"backbone", "features", "train"}:
+            command.add_argument("--memory", type=int, metavar="MB", help="what it needs of a GPU")
+        command.set_defaults(run=_step, step=step, seed=None, memory=None)
     return parser
 
 
@@ -123,21 +141,27 @@ def _add_root(parser: argparse.ArgumentParser) -> None:
 
 
 def _step(arguments: argparse.Namespace) -> None:
-    from minbert.common.process import end_with_parent
+    from minbert.common.process import end_with_parent, others_running
     from minbert.steps import run_step
 
     end_with_parent()
-    if arguments.threads > 1:
-        # Threads that spin while they wait make steps many times slower on a busy machine.
+    # Threads that spin while they wait make steps many times slower on a busy machine. A backbone
+    # is pretrained alone and soon: where nothing else runs they may.
+    alone = arguments.step == "backbone" and not others_running()
+    if arguments.threads > 1 and not alone:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    run_step(arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
+    memory = arguments.memory and arguments.memory * 10**6
+    words = (arguments.results, arguments.step, arguments.key, arguments.seed, arguments.threads)
+    run_step(*words, memory)
 
 
 def _plan(arguments: argparse.Namespace) -> None:
     from minbert.grid.show import show_plan
+    from minbert.grid.simulate import asked_machine
 
+    machine = asked_machine(arguments.cores, arguments.gpus, arguments.rate, arguments.batch_ms)
     files = [arguments.directory / "config.yaml", *arguments.configfile]
-    print(show_plan(files, arguments.config, arguments.directory))
+    print(show_plan(files, arguments.config, arguments.directory, machine))
 
 
 def _gc(arguments: argparse.Namespace) -> None:
@@ -200,9 +224,9 @@ def _follow(arguments: argparse.Namespace) -> None:
     from minbert.track.follower import finish, follow
 
     if arguments.once:
-        finish(arguments.results)
+        finish(arguments.results, stamp=arguments.stamp)
     else:
-        follow(arguments.results, until_pid=arguments.until)
+        follow(arguments.results, until_pid=arguments.until, stamp=arguments.stamp)
 
 
 def _publish(arguments: argparse.Namespace) -> None:
@@ -214,3 +238,19 @@ def _publish(arguments: argparse.Namespace) -> None:
     from minbert.evaluate.publish import publish
 
     publish(arguments.results, arguments.stamp)
+
+
+def _summary(arguments: argparse.Namespace) -> None:
+    from minbert.terminal.summary import summary
+
+    print(summary(arguments.results, arguments.stamp, _called()), file=sys.stderr)
+
+
+def _called() -> str:
+    """Return how a person here calls `minbert`: by its path, where the name alone is another's."""
+    beside = Path(sys.executable).with_name("minbert")
+    if shutil.which("minbert") == str(beside) or not beside.exists():
+        return "minbert"
+    with suppress(ValueError):
+        return str(beside.relative_to(Path.cwd()))
+    return str(beside)

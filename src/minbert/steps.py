@@ -8,13 +8,16 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from minbert.common.process import only_one
+from minbert.common.process import only_one, patience
+from minbert.devices.choose import device_for, no_gpu
 from minbert.grid.job import Job
+from minbert.grid.node import finished
 
 if TYPE_CHECKING:
     from minbert.train.resume import Checkpoints
@@ -76,7 +79,8 @@ def backbone(job: Job) -> None:
 
         settings = Pretraining.model_validate(job.spec["pretraining"])
         tokenizer = job.need("tokenizer")
-        pretrain(settings, job.spec["seed"], tokenizer, job.out, job.extra["device"], job.threads)
+        with _device(job) as device:
+            pretrain(settings, job.spec["seed"], tokenizer, job.out, device, job.threads)
         return
     from minbert.model.weights import convert_hugging_face
 
@@ -104,22 +108,53 @@ def features(job: Job) -> None:
     from minbert.train.features import cache_features
 
     torch.set_num_threads(job.threads)
-    cache_features(
-        job.spec["task"],
-        job.spec["pooling"],
-        job.spec["pairing"],
-        job.spec["max_length"],
-        job.need("weights").parent,
-        job.need("tokens"),
-        job.out / "features.safetensors",
-        choose_device(job.extra["device"]),
-    )
+    with _device(job) as device:
+        cache_features(
+            job.spec["task"],
+            job.spec["pooling"],
+            job.spec["pairing"],
+            job.spec["max_length"],
+            job.need("weights").parent,
+            job.need("tokens"),
+            job.out / "features.safetensors",
+            choose_device(device),
+        )
 
 
 def train(job: Job) -> None:
     """Train one stage with one seed; what it measures is noted for MLflow as it goes."""
+    from minbert.launch import launch, rank
+
+    if rank() is not None:  # The process that started this one holds the lock and the GPUs.
+        _train(job, job.extra["device"].partition(":")[0])
+        return
+    with ExitStack() as stack:
+        work = _work(job)
+        waited = stack.enter_context(only_one(work, f"training of {_name(job)}", patience()))
+        if waited and finished("train", job.spec, job.out):
+            print("the process that was waited for has finished it", file=sys.stderr)
+            return
+        device = stack.enter_context(_device(job))
+        if job.processes > 1:
+            launch(job)
+        else:
+            _train(job, device)
+
+
+def _name(job: Job) -> str:
+    return f"{job.described['title']} . s{job.seed}"
+
+
+def _work(job: Job) -> Path:
+    return job.root / "work" / job.described["key"] / f"seed{job.seed}"
+
+
+def _train(job: Job, device: str) -> None:
+    """Train in this process, which is the only one of the run or one of several."""
     from minbert.grid.spec import StageSpec
+    from minbert.launch import rank
     from minbert.track.journal import Journal
+    from minbert.track.told import describe_run
     from minbert.train.learner import Sources
     from minbert.train.resume import Checkpoints
     from minbert.train.run import train_stage
@@ -134,82 +169,44 @@ def train(job: Job) -> None:
         job.need("start") if starts else None,
         tuple(path for _, path in sorted(job.needs("adapter").items(), key=lambda n: int(n[0]))),
     )
-    name = f"{job.described['title']} . s{job.seed}"
-    with ExitStack() as stack:
-        work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
-        stack.enter_context(only_one(work, f"training of {name}"))
-        state = StateFile(work, f"{job.described['key']} seed {job.seed}")
-        checkpoints = Checkpoints(state, job.extra["checkpoint_seconds"])
-        _save_before_stopping(checkpoints)
-        journal = Journal.start(job.root, _run(job, spec, name))
-        try:
-            record = train_stage(
-                spec,
-                job.seed or 0,
-                sources,
-                job.out,
-                title=name,
-                device=job.extra["device"],
-                precision=job.extra["precision"],
-                threads=job.threads,
-                listener=journal.log,
-                checkpoints=checkpoints,
-            )
-        except BaseException as error:
-            with suppress(OSError):  # Where the disk is full, that is the error to tell.
-                journal.end("FAILED", f"{type(error).__name__}: {error}")
-            raise
-        how = record["outcome"]
-        journal.end(
-            "FINISHED",
-            artifacts=[job.out / file for file in sorted(p.name for p in job.out.iterdir())],
-            params={"best_epoch": str(how["best_epoch"]), "steps": str(how["steps"])},
-            tags={
-                "seconds": f"{how['seconds']:.1f}",
-                "tokens_per_second": f"{how['tokens_per_second']:.0f}",
-                "peak_memory_bytes": str(record["peak_memory_bytes"]),
-                "commit": record["environment"]["commit"],
-                "device": record["environment"]["device"],
-            },
-        )
-
-
-def _run(job: Job, spec: Any, name: str) -> dict[str, Any]:
-    owner = job.described["owner"]
-    flat = _flatten(spec.model_dump(mode="json"))
-    return {
-        "experiment": owner["paper"],
-        "key": job.described["key"],
-        "seed": job.seed,
-        "name": name,
-        "params": {
-            "variant": owner["variant"],
-            "stage": owner["stage"],
-            "tasks": "+".join(spec.trained_tasks),
-            "seed": str(job.seed),
-            **flat,
+    state = StateFile(_work(job), f"{job.described['key']} seed {job.seed}")
+    checkpoints = Checkpoints(state, job.extra["checkpoint_seconds"])
+    _save_before_stopping(checkpoints)
+    start = partial(
+        train_stage,
+        spec,
+        job.seed or 0,
+        sources,
+        job.out,
+        title=_name(job),
+        device=device,
+        precision=job.extra["precision"],
+        threads=job.threads,
+        processes=job.processes,
+        checkpoints=checkpoints,
+    )
+    if rank():
+        start()
+        return
+    journal = Journal.start(job.root, describe_run(job, spec, _name(job)))
+    try:
+        record = start(listener=journal.log)
+    except BaseException as error:
+        with suppress(OSError):  # Where the disk is full, that is the error to tell.
+            journal.end("FAILED", f"{type(error).__name__}: {error}")
+        raise
+    how = record["outcome"]
+    journal.end(
+        "FINISHED",
+        artifacts=[job.out / file for file in sorted(p.name for p in job.out.iterdir())],
+        params={"best_epoch": str(how["best_epoch"]), "steps": str(how["steps"])},
+        tags={
+            "seconds": f"{how['seconds']:.1f}",
+            "tokens_per_second": f"{how['tokens_per_second']:.0f}",
+            "peak_memory_bytes": str(record["peak_memory_bytes"]),
+            "device": record["environment"]["device"],
         },
-        "tags": {"minbert.select": spec.select, "minbert.key": job.described["key"]},
-        "datasets": [_dataset(task, path) for task, path in job.needs("tokens").items()],
-    }
-
-
-def _dataset(task: str, tokens: Path) -> dict[str, Any]:
-    from pyarrow.parquet import read_metadata
-
-    from minbert.data.identity import sha256
-
-    rows = read_metadata(tokens).num_rows
-    return {"name": task, "digest": sha256(tokens), "source": str(tokens), "rows": rows}
-
-
-def _flatten(value: Any, prefix: str = "") -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {prefix: str(value)}
-    found: dict[str, str] = {}
-    for name, inner in value.items():
-        found |= _flatten(inner, f"{prefix}.{name}" if prefix else name)
-    return found
+    )
 
 
 def scores(job: Job) -> None:
@@ -258,27 +255,30 @@ def report(job: Job) -> None:
 PATIENCE = 8
 """Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
 
-STEPS: dict[str, Callable[[Job], None]] = {
-    "fetch": fetch,
-    "data": data,
-    "vocabulary": vocabulary,
-    "backbone": backbone,
-    "tokens": tokens,
-    "features": features,
-    "train": train,
-    "scores": scores,
-    "table": table,
-    "index": index,
-    "claims": claims,
-    "figure": figure,
-    "report": report,
-}
+_ALL = (
+    *(fetch, data, vocabulary, backbone, tokens, features),
+    *(train, scores, table, index, claims, figure, report),
+)
+STEPS: dict[str, Callable[[Job], None]] = {step.__name__: step for step in _ALL}
 
 
-def run_step(root: Path, kind: str, key: str, seed: int | None, threads: int) -> None:
-    """Run one step; SIGTERM ends it as an error does, so that what it holds is closed."""
+def run_step(
+    root: Path, kind: str, key: str, seed: int | None, threads: int, memory: int | None = None
+) -> None:
+    """Run one step; SIGTERM ends it as an error does, so that what it holds is closed.
+
+    `memory` is what it needs of a GPU, in bytes; where it is not known it has a GPU alone.
+    """
     signal.signal(signal.SIGTERM, _stop)
-    STEPS[kind](Job.load(root, kind, key, seed, threads))
+    job = Job.load(root, kind, key, seed, threads, memory)
+    with nullcontext() if "device" in job.extra else no_gpu():
+        STEPS[kind](job)
+
+
+def _device(job: Job) -> AbstractContextManager[str]:
+    """Return the device that the job computes on; waits until there is one."""
+    say = partial(print, file=sys.stderr)
+    return device_for(job.extra["device"], job.memory, say, job.processes)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

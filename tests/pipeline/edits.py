@@ -154,6 +154,12 @@ def download_again(project: Project) -> None:
     project.configure(course="again")
 
 
+CLAIM = """\
+claims:
+  - {text: Nothing is better., section: "5", variant: 3-bert, against: 1-bert}
+figures:
+"""
+
 LR_1BERT = grid(
     "  1-bert:\n    extends: multitask\n",
     "  1-bert:\n    extends: [multitask]\n    optimiser: {lr: 2e-5}\n",
@@ -176,6 +182,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "the label of a row in the figure": (grid("label: 1-bert", "label: one encoder"), FIGURE),
     "the label of a row in no figure": (grid("label: SST alone", "label: SST only"), TABLE),
     "a note": (grid("note: One encoder for all tasks.", "note: One encoder."), TABLE),
+    "a claim, the first one": (grid("figures:\n", CLAIM), {"claims", "publish"}),
     "a figure's title": (grid("title: Multitask training", "title: Our"), FIGURE),
     "a figure's caption": (grid("Figure 3 of the paper", "As Figure 3 of the paper"), FIGURE),
     "a figure's colour": (recolour, FIGURE),

@@ -131,6 +131,11 @@ class Project:
         """Run Snakemake on two cores."""
         return self.run("snakemake", "--cores", "2", *words, ends=ends)
 
+    def log(self) -> str:
+        """Return Snakemake's own log of its last run: every job, which the console leaves out."""
+        logs = (self.folder / ".snakemake" / "log").glob("*.log")
+        return max(logs, key=lambda path: path.name).read_text("utf-8")
+
     def minbert(self, *words: str, ends: int | None = 0) -> str:
         """Run `minbert`."""
         return self.run("minbert", *words, ends=ends)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import time
@@ -156,6 +157,8 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
     index = {(row["paper"], row["variant"]): row["status"] for row in project.table("index")}
     assert index[PAPER, "1-bert"] == "failed" and index[PAPER, "3-bert"] == "scored"
     assert index["adapter-fusion", "adapter"] == "not configured"
+    assert re.search(r"ran 1 training stages and \d+ other jobs in .*; 1 failed", printed)
+    assert f"{PAPER}  best: " in printed
     assert "hybrid-bert: 1-bert failed" in printed and "4 of 56 published rows scored" in printed
     scores = pq.read_table(project.root / "tables" / "scores.parquet")
     assert "1-bert" not in scores["variant"].to_pylist()

@@ -26,8 +26,8 @@ def test_a_head_and_a_row_of_ones_own(project: Project) -> None:
     project.edit("src/minbert/grid/parts.py", '    "head": {\n', '    "head": {\n' + line)
     (project.folder / "workflow/grids/normed.yaml").write_text(grid, encoding="utf-8")
     project.configure(grids=f"[{PAPER}, normed]", tracking="{enabled: true}")
-    printed = project.snakemake("all")
-    jobs = planned_jobs(printed, project.variants())
+    project.snakemake("all")
+    jobs = planned_jobs(project.log(), project.variants())
     assert jobs == {"train hybrid-bert-normed 0", "scores", "table", "index", "report", "publish"}
     (row,) = [r for r in project.table(PAPER) if r["variant"] == "hybrid-bert-normed"]
     assert row["status"] == "scored" and row["table"] == "" and row["parameters"] == ""

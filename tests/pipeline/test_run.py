@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -39,6 +40,29 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
     for variant in finished.variants().values():
         found = {path.name for path in finished.seed_folder(variant).iterdir()}
         assert found == set(OUTPUTS["train"])
+
+
+def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project) -> None:
+    printed = (finished.folder / "printed.txt").read_text("utf-8")
+    assert re.search(r"training: \d of 6 stages done.* \| other jobs: \d+ of 16", printed)
+    last = printed[printed.index("\nran ") :].splitlines()
+    assert last[1].startswith("ran 6 training stages and 16 other jobs in ")
+    assert "failed" not in last[1]
+    scores = pq.read_table(finished.root / "tables" / "scores.parquet").to_pylist()
+    found = {
+        row["variant"]: row["value"]
+        for row in scores
+        if (row["split"], row["task"], row["metric"]) == ("dev", "overall", "normalised")
+    }
+    best = max(found, key=lambda name: found[name])
+    said = f"{PAPER}  best: {best}, overall dev score {found[best]:.3f} (one seed)"
+    assert said in last
+    assert f"rows{' ' * (len(PAPER) - 2)}results/tables/index.md" in last
+    assert any(line.endswith("minbert ui --results results") for line in last)
+    # Plain lines: no colour, nothing rewritten, and no block for every job beside them.
+    assert not set("\x1b\r\x08") & set(printed) and "rule train:" not in printed
+    (log,) = list((finished.folder / ".snakemake" / "log").glob("*.log"))[:1]
+    assert "rule train:" in log.read_text("utf-8")
 
 
 def test_again_there_is_nothing_to_be_done(finished: Project) -> None:

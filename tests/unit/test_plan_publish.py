@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from minbert.common.files import write_json, write_text
-from minbert.evaluate.publish import publish, published_path
+from minbert.evaluate.publish import publish
+from minbert.grid.node import published_path
 
 
 def listed(root: Path, stamp: str, text: str) -> None:

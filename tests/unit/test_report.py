@@ -16,12 +16,13 @@ from minbert.common.files import read_json, write_json, write_text
 from minbert.evaluate.claims import COLUMNS
 from minbert.evaluate.index import build_index
 from minbert.evaluate.table import build_table
+from minbert.evaluate.winner import winners
 from minbert.grid.job import Job
 from minbert.grid.node import description_path
 from minbert.grid.plan import Plan
 from minbert.report.images import COLOURS, WIDEST
 from minbert.report.make import COMMAND, write_report
-from minbert.report.summary import best_variant, duration
+from minbert.report.summary import duration
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2, 3, 4)
@@ -189,12 +190,13 @@ def test_claims_show_their_verdicts(page: Page) -> None:
     assert "Is it?not run" in page.text
 
 
-def test_the_best_variant_is_by_the_mean_over_seeds(tmp_path: Path) -> None:
-    scores = write_scores(tmp_path / "s.parquet", "p", {"a": 0.5, "b": 0.8, "c": 0.6}, (0, 1))
-    found = best_variant(scores, "p", "plain")
-    assert found and (found.variant, found.among, found.score.n) == ("b", 3, 2)
-    assert best_variant(scores, "another", "plain") is None
-    assert best_variant(None, "p", "plain") is None
+def test_the_best_variant_has_its_interval_over_seeds(page: Page, plan: Plan) -> None:
+    scores = plan.outputs[PAPER].scores.folder(plan.root) / "scores.parquet"
+    (best,) = winners(scores, {PAPER: "normalised"})
+    label = plan.grids[0].variants[best.variant].label
+    assert len(best.dev) == len(SEEDS)
+    said = rf"{PAPER}\s+{re.escape(label)}{best.score:.3f} ± 0\.\d{{3}} \(normalised\)"
+    assert re.search(said, page.text)
 
 
 def test_the_report_has_the_key_of_what_it_shows(plan: Plan) -> None:

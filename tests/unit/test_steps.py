@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json
 from minbert.grid.job import Job
 from minbert.grid.node import Need, Node, description_path
-from minbert.steps import STEPS, run_step
+from minbert.steps import STEPS, _device, run_step
 
 
 @pytest.fixture
@@ -64,3 +66,38 @@ def test_every_kind_has_a_step() -> None:
     from minbert.grid.node import OUTPUTS
 
     assert set(STEPS) == {*OUTPUTS, "fetch"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wish", "seen", "given"),
+    [
+        ("tokens", None, "", None),
+        ("features", "auto", "1", "auto"),
+        ("features", "cuda:0", "1", "cuda"),
+        ("features", "cpu", "", "cpu"),
+    ],
+)
+def test_a_step_sees_the_gpu_that_it_computes_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    wish: str | None,
+    seen: str,
+    given: str | None,
+) -> None:
+    """Of two cards the second is visible; steps that compute nothing see none."""
+    monkeypatch.setenv("MINBERT_FAKE_DEVICES", "2x80GB")
+    monkeypatch.setenv("MINBERT_DEVICE_LOCKS", str(tmp_path / "locks"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    node = Node(kind, {}, ("minbert.scoring",), extra={"device": wish} if wish else {})
+    write_json(description_path(tmp_path, kind, node.key), node.describe())
+    found: list[tuple[str, str | None]] = []
+
+    def step(job: Job) -> None:
+        with _device(job) if wish else nullcontext() as device:
+            found.append((os.environ["CUDA_VISIBLE_DEVICES"], device))
+
+    monkeypatch.setitem(STEPS, kind, step)
+    run_step(tmp_path, kind, node.key, None, 1, memory=10**9)
+    assert found == [(seen, given)]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import torch
 
 from minbert.common.errors import UserError
 from minbert.common.files import read_json, whole, write_json, write_text
-from minbert.common.process import only_one
+from minbert.common.process import only_one, patience
 from minbert.common.progress import Progress
 from minbert.train.device import choose_device, choose_precision, peak_device_memory
 
@@ -26,7 +28,7 @@ PATIENCE = 20.0
 HOLD = """
 import sys, time
 from pathlib import Path
-from minbert.common.process import only_one
+from minbert.common.process import only_one, patience
 with only_one(Path(sys.argv[1]), "training of a"):
     print("held", flush=True)
     time.sleep(600)
@@ -155,3 +157,41 @@ def test_precision() -> None:
     assert choose_precision("auto", cpu) == "fp32"
     assert choose_precision("bf16", cpu) == "bf16"
     assert peak_device_memory(cpu) is None
+
+
+def test_a_clusters_job_waits_for_the_one_that_it_replaces(
+    start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holder = start(HOLD, str(tmp_path / "work"))
+    threading.Timer(0.5, holder.kill).start()
+    with only_one(tmp_path / "work", "training of a", patience=PATIENCE) as waited:
+        assert waited
+    assert capsys.readouterr().err == (
+        f"waits for process {holder.pid} on {os.uname().nodename}: training of a\n"
+    )
+    with only_one(tmp_path / "work", "training of a") as waited:
+        assert not waited
+
+
+def test_the_wait_has_an_end(start: Any, tmp_path: Path) -> None:
+    start(HOLD, str(tmp_path / "work"))
+    told = "training of a is already running"
+    with pytest.raises(UserError, match=told), only_one(tmp_path / "work", "training of a", 0.3):
+        pytest.fail("two at once")
+
+
+def test_only_a_clusters_job_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert patience() == 0
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert patience() > 30  # Slurm's KillWait
+
+
+def test_a_disk_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    told = r"work/lock cannot be locked \(No locks available\).*Lustre: `-o flock`"
+    with pytest.raises(UserError, match=told), only_one(tmp_path / "work", "training of a"):
+        pytest.fail("without a lock")

@@ -22,7 +22,15 @@ spec = StageSpec.model_validate(spec)
 train_stage(spec, 0, sources, Path(out), title="run", device="cpu", precision="fp32")
 print(json.dumps(sorted(sys.modules)))
 """
-COSTLY = {"torch._dynamo", "torch._inductor", "mlflow", "matplotlib", "transformers"}
+COSTLY = {
+    "torch._dynamo",
+    "torch._inductor",
+    "sympy",
+    "pyarrow.dataset",
+    "mlflow",
+    "matplotlib",
+    "transformers",
+}
 
 
 def test_a_training_job_imports_nothing_costly(

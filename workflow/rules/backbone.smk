@@ -12,6 +12,9 @@ rule vocabulary:
         LOGS / "vocabulary" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("vocabulary"),
+        runtime=minutes("vocabulary"),
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -30,8 +33,14 @@ rule backbone:
     conda:
         "../../envs/minbert.yaml"
     # All of them; none are given where nothing runs, as with --unlock.
-    threads: workflow.resource_settings.cores or 1
+    threads: lambda w: shared_cores() or 1
+    resources:
+        mem_mb=mem_mb("backbone"),
+        runtime=minutes("backbone"),
+        gpu=gpus("backbone"),
     params:
         root=lambda w: str(ROOT),
+        memory=lambda w: demand().device_mb("backbone", w.key),
     shell:
-        "exec python -m minbert backbone {wildcards.key} --results {params.root:q} --threads {threads} 2> {log:q}"
+        "exec python -m minbert backbone {wildcards.key} --results {params.root:q} --threads {threads}"
+        " --memory {params.memory} 2> {log:q}"

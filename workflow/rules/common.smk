@@ -1,4 +1,5 @@
-# What the other rule files use.
+# Functions for the other files. Short jobs that a cluster groups take turns: a `turn` is what they
+# share, of which a group has one (profiles/slurm), so that it needs no more than one of them.
 
 
 def shown(path, kind, form):
@@ -6,8 +7,8 @@ def shown(path, kind, form):
     return report(
         path,
         caption="../report/product.rst",
-        category=lambda w: PLAN.shown(kind, w.key).category,
-        labels=lambda w: {"what": PLAN.shown(kind, w.key).title, "file": form},
+        category=lambda w: describe(PLAN, kind, w.key).category,
+        labels=lambda w: {"what": describe(PLAN, kind, w.key).title, "file": form},
     )
 
 
@@ -17,3 +18,40 @@ def unaged(paths):
     A copy of the results that has lost its times then trains nothing anew.
     """
     return {name: ancient(path) for name, path in paths.items()}
+
+
+def on_cluster():
+    """Whether jobs run on a cluster: here is where they are submitted, or one of them."""
+    return workflow.remote_exec or workflow.non_local_exec
+
+
+def shared_cores():
+    """Cores that jobs have between them; None on a cluster, where each asks for its own."""
+    return None if on_cluster() else workflow.resource_settings.cores
+
+
+@functools.cache
+def demand():
+    """What jobs ask for. On one machine they lease its GPUs: only Slurm hands them out."""
+    return Demand(PLAN, gpu=has_gpus(PLAN.config.device) if on_cluster() else None)
+
+
+def mem_mb(kind):
+    """Main memory of a job, which a node is asked for; twice as much after each failure."""
+    return lambda w, attempt: demand().mem_mb(kind, w.key, attempt)
+
+
+def minutes(kind):
+    """Time of a job; twice as much after each failure."""
+    return lambda w, attempt: demand().minutes(kind, w.key, attempt)
+
+
+def gpus(kind):
+    """GPUs that Slurm is to give a job: one for each process that computes; none to a copy."""
+    return lambda w: demand().gpus(kind, w.key)
+
+
+@functools.cache
+def threads_each():
+    """CPU threads of a training process."""
+    return job_threads(PLAN, shared_cores())

@@ -30,6 +30,10 @@ rule data:
         LOGS / "data" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("data"),
+        runtime=minutes("data"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -45,6 +49,10 @@ rule tokens:
         LOGS / "tokens" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("tokens"),
+        runtime=minutes("tokens"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
     shell:

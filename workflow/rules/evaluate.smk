@@ -13,6 +13,9 @@ rule scores:
         LOGS / "scores" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("scores"),
+        runtime=minutes("scores"),
     params:
         root=lambda w: str(ROOT),
     shell:
@@ -30,10 +33,14 @@ rule table:
         LOGS / "table" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("table"),
+        runtime=minutes("table"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
-        caption=lambda w: PLAN.shown("table", w.key).caption,
-        published=lambda w: PLAN.shown("table", w.key).published,
+        caption=lambda w: describe(PLAN, "table", w.key).caption,
+        published=lambda w: describe(PLAN, "table", w.key).published,
     shell:
         "exec python -m minbert table {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -48,10 +55,13 @@ rule index:
         LOGS / "index" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("index"),
+        runtime=minutes("index"),
     params:
         root=lambda w: str(ROOT),
-        caption=lambda w: PLAN.shown("index", w.key).caption,
-        published=lambda w: PLAN.shown("index", w.key).published,
+        caption=lambda w: describe(PLAN, "index", w.key).caption,
+        published=lambda w: describe(PLAN, "index", w.key).published,
     shell:
         "exec python -m minbert index {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -67,10 +77,13 @@ rule claims:
         LOGS / "claims" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("claims"),
+        runtime=minutes("claims"),
     params:
         root=lambda w: str(ROOT),
-        caption=lambda w: PLAN.shown("claims", w.key).caption,
-        published=lambda w: PLAN.shown("claims", w.key).published,
+        caption=lambda w: describe(PLAN, "claims", w.key).caption,
+        published=lambda w: describe(PLAN, "claims", w.key).published,
     shell:
         "exec python -m minbert claims {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -85,10 +98,14 @@ rule figure:
         LOGS / "figure" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("figure"),
+        runtime=minutes("figure"),
+        turn=1,
     params:
         root=lambda w: str(ROOT),
-        caption=lambda w: PLAN.shown("figure", w.key).caption,
-        published=lambda w: PLAN.shown("figure", w.key).published,
+        caption=lambda w: describe(PLAN, "figure", w.key).caption,
+        published=lambda w: describe(PLAN, "figure", w.key).published,
     shell:
         "exec python -m minbert figure {wildcards.key} --results {params.root:q} 2> {log:q}"
 

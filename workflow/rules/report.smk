@@ -16,7 +16,7 @@ rule report:
         "../../envs/minbert.yaml"
     params:
         root=lambda w: str(ROOT),
-        caption=lambda w: PLAN.shown("report", w.key).caption,
-        published=lambda w: PLAN.shown("report", w.key).published,
+        caption=lambda w: describe(PLAN, "report", w.key).caption,
+        published=lambda w: describe(PLAN, "report", w.key).published,
     shell:
         "exec python -m minbert report {wildcards.key} --results {params.root:q} 2> {log:q}"

@@ -1,5 +1,6 @@
-# Start and end of a workflow. MLflow: one follower stores what the jobs measure, from the start
-# to the end. After an error: what there is gets published.
+# Start and end of a workflow. Devices: where training runs. MLflow: one follower stores what the
+# jobs measure, from the start to the end. The terminal: lines on how far it is, and a summary at the
+# end. After an error: what there is gets published.
 #
 # in:  tracking/ATTEMPT/{run.json,history.jsonl,end.json}, written by training jobs
 # out: mlflow.db, mlartifacts/
@@ -17,6 +18,7 @@ def note_command():
 def start_follower():
     """Start the follower in a session of its own: Ctrl-C must not take it before its last pass."""
     command = [*MINBERT, "follow", "--results", str(ROOT), "--until", str(os.getpid())]
+    command += ["--stamp", PLAN.stamp]
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / "follower.log", "a", encoding="utf-8") as sink:
         subprocess.Popen(command, stdout=sink, stderr=sink, start_new_session=True)
@@ -24,7 +26,8 @@ def start_follower():
 
 def last_pass():
     """Store what is left, so that all is there when Snakemake ends."""
-    subprocess.run([*MINBERT, "follow", "--results", str(ROOT), "--once"], check=False)
+    command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
+    subprocess.run([*command, "--once"], check=False)
 
 
 def publish_what_there_is():
@@ -34,18 +37,51 @@ def publish_what_there_is():
     )
 
 
+def tell_devices():
+    """Say once where training will run; on Slurm, end what a killed Snakemake has left there."""
+    if not on_cluster():
+        print(in_words(PLAN.config.device), file=sys.stderr)
+        return
+    asks = "ask for a GPU each" if demand().gpu else "run on CPUs: the cluster shows no GPU"
+    print(f"training jobs {asks} (device: {PLAN.config.device})", file=sys.stderr)
+    if left := cancel_orphans(Path.cwd()):
+        print(f"cancelled jobs that an earlier Snakemake left: {' '.join(left)}", file=sys.stderr)
+
+
+def watch():
+    """Begin the lines on how far the workflow is."""
+    jobs = [Work.of(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
+    limits = workflow.resource_settings
+    slots = (limits.cores or 1) // threads_each() if limits.nodes is None else limits.nodes
+    made = Watch(PLAN, [job for job in jobs if job.rule != "all"], slots)
+    made.start(logger)
+    return made
+
+
+def summary():
+    """End those lines, and say what ran, what came of it, and where to look."""
+    WATCH.stop()
+    print(f"\n{WATCH.ran()}", file=sys.stderr, flush=True)
+    subprocess.run([*MINBERT, "summary", PLAN.stamp, "--results", str(ROOT)], check=False)
+
+
 onstart:
+    global WATCH
+    tell_devices()
     note_command()
     if PLAN.config.tracking.enabled:
         start_follower()
+    WATCH = watch()
 
 
 onsuccess:
     if PLAN.config.tracking.enabled:
         last_pass()
+    summary()
 
 
 onerror:
+    publish_what_there_is()
     if PLAN.config.tracking.enabled:
         last_pass()
-    publish_what_there_is()
+    summary()

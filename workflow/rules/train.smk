@@ -4,7 +4,6 @@
 #      for a frozen encoder store/features/KEY/features.safetensors
 # out: store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
 
-THREADS = job_threads(PLAN, workflow.resource_settings.cores)
 
 # Weights that no later stage needs may be let go; what is measured never is.
 kept = (lambda path: path) if PLAN.config.keep_weights else temp
@@ -19,11 +18,17 @@ rule features:
         LOGS / "features" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: THREADS
+    threads: lambda w: threads_each()
+    resources:
+        mem_mb=mem_mb("features"),
+        runtime=minutes("features"),
+        gpu=gpus("features"),
     params:
         root=lambda w: str(ROOT),
+        memory=lambda w: demand().device_mb("features", w.key),
     shell:
-        "exec python -m minbert features {wildcards.key} --results {params.root:q} --threads {threads} 2> {log:q}"
+        "exec python -m minbert features {wildcards.key} --results {params.root:q} --threads {threads}"
+        " --memory {params.memory} 2> {log:q}"
 
 
 rule train:
@@ -38,9 +43,14 @@ rule train:
         LOGS / "train" / "{key}-seed{seed}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: THREADS
+    threads: lambda w: threads_each() * PLAN.processes(w.key)
+    resources:
+        mem_mb=mem_mb("train"),
+        runtime=minutes("train"),
+        gpu=gpus("train"),
     params:
         root=lambda w: str(ROOT),
+        memory=lambda w: demand().device_mb("train", w.key),
     shell:
         "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} --results {params.root:q}"
-        " --threads {threads} 2> {log:q}"
+        " --threads {threads} --memory {params.memory} 2> {log:q}"

@@ -40,6 +40,9 @@ def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
     }
 
 
+STATUS = Path("/proc/self/status")
+
+
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Return {package: version} of what is installed here; `absent` for what is not.
 
@@ -49,7 +52,14 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def peak_memory() -> int:
-    """Return the most main memory this process has held, in bytes."""
+    """Return the most main memory this process has held, in bytes.
+
+    Linux counts it anew from the start of the program; what `getrusage` tells there is at least
+    what the parent held when it started this process.
+    """
+    if STATUS.exists():
+        (line,) = (t for t in STATUS.read_text().splitlines() if t.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

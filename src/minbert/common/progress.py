@@ -12,10 +12,11 @@ LINE_EVERY = 30.0
 
 
 class Progress:
-    """Steps done of all, with the loss, the rate and the time left."""
+    """Steps done of all, with the loss, the rate and the time left; `silent` tells nothing."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, silent: bool = False) -> None:
         self.title = title
+        self.silent = silent
         self.bar: Any = None
         self.total = self.done = self.before = 0
         self.started = self.told = time.monotonic()
@@ -25,7 +26,7 @@ class Progress:
         self.total = total
         self.done = self.before = done
         self.started = self.told = time.monotonic()
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.silent:
             from tqdm import tqdm
 
             self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step")
@@ -51,6 +52,8 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print one line without tearing the bar; a log whose disk is full stops no training."""
+        if self.silent:
+            return
         line = f"[{self.title}] {line}"
         with suppress(OSError):
             if self.bar is not None:

@@ -128,10 +128,11 @@ def read_examples(path: Path) -> pa.Table:
 def read_parquet(path: Path) -> pa.Table:
     """Read a parquet file; a missing or damaged one raises `UserError` naming it."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from minbert.common.parquet import read_file
 
     try:
-        return pq.read_table(path)
+        return read_file(path)
     except FileNotFoundError as error:
         raise UserError(f"no such table: {path}") from error
     except (pa.ArrowInvalid, OSError) as error:

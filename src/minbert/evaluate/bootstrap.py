@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from minbert.grid.tasks import TASKS
 
@@ -115,7 +115,7 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
         if variance
     )
     freedom = error**4 / unsure if unsure else np.inf
-    half = float(student.ppf(0.975, freedom)) * error
+    half = float(stdtrit(freedom, 0.975)) * error
     return Estimate(value, error, float(freedom), value - half, value + half)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from minbert.grid.tasks import TASKS
 from minbert.scoring import paired, pearson, score_task
@@ -36,6 +35,8 @@ def spearman(prediction: ArrayLike, label: ArrayLike) -> float:
     predicted, true = paired(prediction, label)
     if not np.isfinite(predicted).all():
         return 0.0
+    from scipy.stats import rankdata  # a second to import
+
     return pearson(rankdata(predicted), rankdata(true))
 
 

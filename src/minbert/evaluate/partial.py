@@ -17,14 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
+from minbert.common.parquet import read_file
 from minbert.evaluate.claims import build_claims
 from minbert.evaluate.index import build_index
-from minbert.evaluate.publish import clear_marks, published_path
+from minbert.evaluate.publish import clear_marks
 from minbert.evaluate.score import score_runs
 from minbert.evaluate.table import build_table
 from minbert.grid.job import Job
-from minbert.grid.node import description_path
+from minbert.grid.node import description_path, published_path
 from minbert.track.attempts import attempts
+from minbert.track.grid_run import record_grids
 
 KEPT = (("scores", "scores.parquet"), ("table", "table.csv"))
 
@@ -89,9 +91,10 @@ def publish_partial(root: Path, stamp: str) -> str:
                     shutil.copyfile(source, target)
             else:
                 (root / name).unlink(missing_ok=True)
-        tables = [pq.read_table(out / "scores.parquet") for out in made.values()]
+        tables = [read_file(out / "scores.parquet") for out in made.values()]
         with whole(root / "tables" / "scores.parquet") as target:
             pq.write_table(pa.concat_tables(tables), target)
+    record_grids(root, listed, complete=False)
     said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
     return "\n".join([*said, summary])
 

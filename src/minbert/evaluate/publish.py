@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.files import read_json, whole
-
-
-def published_path(root: Path, stamp: str) -> Path:
-    """Return the file that says what is published under `stamp`, {plain path: keyed path}."""
-    return root / "store" / "published" / f"{stamp}.json"
+from minbert.common.parquet import read_file
+from minbert.grid.node import published_path
+from minbert.track.grid_run import record_grids
 
 
 def publish(root: Path, stamp: str) -> None:
@@ -27,9 +25,10 @@ def publish(root: Path, stamp: str) -> None:
     for name, source in listed["products"].items():
         with whole(root / name) as temporary:
             shutil.copyfile(source, temporary)
-    tables = [pq.read_table(path) for path in listed["scores"]]
+    tables = [read_file(path) for path in listed["scores"]]
     with whole(root / "tables" / "scores.parquet") as temporary:
         pq.write_table(pa.concat_tables(tables), temporary)
+    record_grids(root, listed, complete=True)
     published_path(root, stamp).with_suffix(".done").touch()
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.common.errors import UserError, nearest
+from minbert.common.parquet import Condition, read_file
 
 
-def read_columns(path: Path | str, columns: Sequence[str], filters: Any = None) -> pa.Table:
-    """Return `columns` of the parquet file at `path`, only the rows that pass `filters`.
+def read_columns(
+    path: Path | str, columns: Sequence[str], conditions: Sequence[Condition] = ()
+) -> pa.Table:
+    """Return `columns` of the parquet file at `path`, only the rows that meet all `conditions`.
 
-    `filters` are pyarrow's. A file that is absent, is not parquet, lacks a column or is damaged
+    A file that is absent, is not parquet, lacks a column or is damaged
     (a page is not what its checksum says) raises `UserError`, which names what the file has
     instead.
     """
@@ -35,9 +37,7 @@ def read_columns(path: Path | str, columns: Sequence[str], filters: Any = None) 
             f"found {', '.join(present) or 'no columns'}.{nearest(absent[0], present)}"
         )
     try:
-        return pq.read_table(
-            path, columns=list(columns), filters=filters, page_checksum_verification=True
-        )
+        return read_file(path, columns, conditions)
     except (pa.ArrowInvalid, OSError) as error:
         raise UserError(
             f"{path}: is damaged ({error}); delete it and run snakemake again, which makes it anew"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 
 class Interval(NamedTuple):
@@ -32,5 +32,5 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     mean = float(sample.mean())
     if n == 1:
         return Interval(mean, None, None, 1)
-    half = float(student.ppf((1 + confidence) / 2, n - 1) * sample.std(ddof=1) / np.sqrt(n))
+    half = float(stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / np.sqrt(n))
     return Interval(mean, mean - half, mean + half, n)

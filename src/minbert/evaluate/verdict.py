@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from minbert.evaluate.bootstrap import Estimate
 
@@ -35,7 +35,7 @@ def against(estimate: Estimate, direction: str, margin: float) -> float:
 def _below(estimate: Estimate, bound: float, including: bool) -> float:
     if estimate.error == 0:  # the same run twice: the difference is known
         return float(estimate.value < bound or (including and estimate.value == bound))
-    return float(student.cdf((bound - estimate.value) / estimate.error, estimate.freedom))
+    return float(stdtr(estimate.freedom, (bound - estimate.value) / estimate.error))
 
 
 def decision(tails: Sequence[float]) -> tuple[float, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -121,7 +121,8 @@ class Config(Spec):
     `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `backbone` is
     `builtin`, a folder, or a hub name with its `revision`. `dependencies` are packages of which
     another version trains anew. `defaults` is what every stage has
-    where its grid says nothing else; `override` is merged into every stage after its grid's
+    where its grid says nothing else; `processes` is one number, or numbers by patterns of
+    PAPER/VARIANT; `override` is merged into every stage after its grid's
     settings and `scale`. In the `tasks` of both the key `*` means every task.
     """
 
@@ -138,6 +139,7 @@ class Config(Spec):
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Whole | Literal["auto"] = "auto"
+    processes: Annotated[Whole | dict[str, Whole], FromText] = 1
     keep_weights: bool = True
     dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
     checkpoint_seconds: Rate = 300.0
@@ -170,6 +172,16 @@ class Config(Spec):
         if twice:
             raise ValueError(f"{twice[0]!r} is there twice; name each once")
         return values
+
+    @model_validator(mode="after")
+    def _one_device_each(self) -> Self:
+        counts = [self.processes] if isinstance(self.processes, int) else self.processes.values()
+        if max(counts, default=1) > 1 and (self.device == "mps" or ":" in self.device):
+            raise ValueError(
+                f"'processes' is more than 1 with device '{self.device}', which is one device; "
+                "set 'device' to auto, cuda or cpu, or 'processes' to 1"
+            )
+        return self
 
     @field_validator("defaults", "override")
     @classmethod

@@ -11,8 +11,9 @@ from typing import Any
 from minbert.common.files import read_json
 from minbert.data.corpus import DEFAULT_SIZES
 from minbert.grid.architecture import BERT_BASE
+from minbert.grid.memory import Memory, memory
 from minbert.grid.node import Node, digest
-from minbert.grid.operations import Rows, operations
+from minbert.grid.operations import Rows, batches, feature_operations, operations
 from minbert.grid.plan import Plan
 from minbert.grid.spec import StageSpec
 
@@ -39,6 +40,19 @@ NO_TIME = (
 """Settings of a stage and of its tasks that change no job's time by much."""
 
 
+BATCH_SECONDS = 0.015
+"""Seconds that the host of a GPU is taken to need for one batch's forward and backward: small
+batches wait for it, however fast the GPU."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a GPU is taken to do: `rate` operations a second, a batch in `batch` seconds or more."""
+
+    rate: float = GPU_RATE
+    batch: float = BATCH_SECONDS
+
+
 @dataclass(frozen=True)
 class Cost:
     """Seconds of one job; `measured` says whether runs of the same shape took so long."""
@@ -48,21 +62,38 @@ class Cost:
 
 
 class Costs:
-    """Costs of a plan's training jobs."""
+    """Costs of a plan's training jobs: as measured on a GPU or not, as `on_gpu` says, or as this
+    machine has one. If `gpu` is given they are counted for GPUs of that kind.
+    """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, gpu: Gpu | None = None, on_gpu: bool | None = None) -> None:
         self.plan = plan
+        self.gpu = gpu
+        self._gpu = on_gpu
 
     def of(self, node: Node) -> Cost:
         """Return the cost of one seed of a training node.
 
         Measured: the median of the node's own runs, else of all finished runs of the same shape,
-        on the device that the configuration names.
+        on the device that the configuration names, by as many processes. Several processes are
+        taken to share the counted work without loss.
         """
-        seconds = self._own(node) or self._shaped.get(self._shape(node.describe()), [])
+        processes = self.plan.processes(node.key)
+        if self.gpu is not None:
+            busy = self.operations(node) / self.gpu.rate / processes
+            return Cost(max(busy, self.batches(node) * self.gpu.batch), False)
+        described = node.describe() | self.plan.looks(node)
+        seconds = self._own(node) or self._shaped.get(self._shape(described), [])
         if seconds:
             return Cost(statistics.median(seconds), True)
-        return Cost(self.operations(node) / self._rate[0], False)
+        return Cost(self.operations(node) / self._rate[0] / processes, False)
+
+    def features(self, node: Node) -> float:
+        """Return the seconds of encoding a task's sentences, by counted operations."""
+        shapes = self.plan.sources.architecture or BERT_BASE
+        task, longest = node.spec["task"], node.spec["max_length"]
+        rate = self.gpu.rate if self.gpu else self._rate[0]
+        return feature_operations(task, longest, shapes, self._rows(task)) / rate
 
     def gpu_hours(self, node: Node) -> float:
         """Return the hours that one seed would take at `GPU_RATE`, by counted operations."""
@@ -82,25 +113,30 @@ class Costs:
             if node.kind != "train" or node.spec["stage"]["trainable"] == "heads":
                 continue
             operations = self.operations(node)
-            rates += [operations / seconds for seconds in self._own(node)]
+            share = operations / self.plan.processes(node.key)
+            rates += [share / seconds for seconds in self._own(node)]
         if rates:
             return statistics.median(rates), True
         return (GPU_RATE if self._on_gpu else CPU_RATE), False
 
     @property
     def _on_gpu(self) -> bool:
+        if self._gpu is not None:
+            return self._gpu
         wish = self.plan.config.device
         return wish.startswith("cuda") or (wish == "auto" and Path("/dev/nvidiactl").exists())
 
     def _own(self, node: Node) -> list[float]:
-        return self._seconds(self.plan.root / "store" / "train" / node.key)
+        folder = self.plan.root / "store" / "train" / node.key
+        return self._seconds(folder, self.plan.processes(node.key))
 
-    def _seconds(self, folder: Path) -> list[float]:
+    def _seconds(self, folder: Path, processes: int) -> list[float]:
         records = [read_json(path) for path in sorted(folder.glob("seed*/run.json"))]
         return [
             record["outcome"]["seconds"]
             for record in records
             if (record.get("environment", {}).get("device", "cpu") != "cpu") == self._on_gpu
+            and record.get("processes", 1) == processes
         ]
 
     @cached_property
@@ -109,7 +145,8 @@ class Costs:
         found: dict[str, list[float]] = {}
         for path in sorted((self.plan.root / "store" / "spec").glob("train-*.json")):
             described = read_json(path)
-            seconds = self._seconds(self.plan.root / "store" / "train" / described["key"])
+            folder = self.plan.root / "store" / "train" / described["key"]
+            seconds = self._seconds(folder, described.get("processes", 1))
             if seconds:
                 found.setdefault(self._shape(described), []).extend(seconds)
         return found
@@ -131,7 +168,7 @@ class Costs:
             for name, need in needs.items()
             if name.startswith("tokens.") or name == "backbone.config.json"
         }
-        return digest([stage, sizes])
+        return digest([stage, sizes, described.get("processes", 1)])
 
     def _size(self, key: str, tokens: bool) -> Any:
         """Return the rows behind a token table, or the shapes of a backbone."""
@@ -151,6 +188,22 @@ class Costs:
         spec = StageSpec.model_validate(node.spec["stage"])
         shapes = self.plan.sources.architecture or BERT_BASE
         return operations(spec, shapes, {task: self._rows(task) for task in spec.tasks})
+
+    def batches(self, node: Node) -> float:
+        """Return the batches that one seed of a training node goes through, of all tasks."""
+        spec = StageSpec.model_validate(node.spec["stage"])
+        if spec.trainable == "heads":
+            return 0.0  # What a head launches is nothing beside an encoder.
+        return batches(spec, {task: self._rows(task) for task in spec.tasks})
+
+    def memory(self, node: Node) -> Memory:
+        """Estimate what a training job holds on its device."""
+        stage = self.plan.stages[self.plan.owners[node.key]]
+        counts = self.plan.counts(stage) or self.plan.counts(stage, base_shapes=True)
+        assert counts is not None
+        shapes = self.plan.sources.architecture or BERT_BASE
+        rows = {task: self._rows(task) for task in stage.spec.tasks}
+        return memory(stage.spec, shapes, counts, rows)
 
     def _rows(self, task: str) -> Rows:
         report: Path = self.plan.sources.data(task).folder(self.plan.root) / "report.json"

@@ -15,15 +15,27 @@ from minbert.grid.node import SEEDED, description_path
 
 @dataclass(frozen=True)
 class Job:
-    """One node to make: its description, the results root, and for training its seed."""
+    """One node to make: its description, the results root, and for training its seed.
+
+    `memory` is what it needs of a GPU, in bytes; None: not known.
+    """
 
     root: Path
     described: dict[str, Any]
     seed: int | None
     threads: int
+    memory: int | None = None
 
     @classmethod
-    def load(cls, root: Path, kind: str, key: str, seed: int | None, threads: int) -> Job:
+    def load(
+        cls,
+        root: Path,
+        kind: str,
+        key: str,
+        seed: int | None,
+        threads: int,
+        memory: int | None = None,
+    ) -> Job:
         """Read the description of a node; refuse if its code is not that which was planned."""
         path = description_path(root, kind, key)
         if not path.exists():
@@ -47,7 +59,7 @@ class Job:
                 f"{_listed(here)}: run snakemake in the environment of its jobs, or take "
                 "`dependencies` out of config.yaml"
             )
-        return cls(root, described, seed, threads)
+        return cls(root, described, seed, threads, memory)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -58,6 +70,11 @@ class Job:
     def extra(self) -> dict[str, Any]:
         """What does not: labels, paths, devices."""
         return self.described["extra"]
+
+    @property
+    def processes(self) -> int:
+        """How many processes share the job."""
+        return int(self.described.get("processes", 1))
 
     @property
     def out(self) -> Path:

@@ -144,6 +144,11 @@ def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:
     return all((folder / name).exists() for name in lasting(kind, spec))
 
 
+def published_path(root: Path, stamp: str) -> Path:
+    """Return the file that lists what is published under `stamp` (`Plan.write`)."""
+    return root / "store" / "published" / f"{stamp}.json"
+
+
 def description_path(root: Path, kind: str, key: str) -> Path:
     """Return where a node's description lies under the results root."""
     return root / "store" / "spec" / f"{kind}-{key}.json"

@@ -56,6 +56,19 @@ def operations(spec: StageSpec, arch: Architecture, rows: Mapping[str, Rows]) ->
     return total
 
 
+def batches(spec: StageSpec, rows: Mapping[str, Rows]) -> float:
+    """Count the batches that a whole job goes forward and backward through."""
+    drawn = examples(spec, {task: rows[task].train for task in spec.trained_tasks})
+    return spec.epochs * sum(n / spec.tasks[task].batch_size for task, n in drawn.items())
+
+
+def feature_operations(task: str, max_length: int, arch: Architecture, rows: Rows) -> float:
+    """Count the operations of encoding all sentences of a task once."""
+    parts = encoder_parameters(arch)
+    tokens = min(TOKENS[task], max_length) * sum(rows)
+    return 2.0 * (parts.layer * arch.layers + parts.pooler) * tokens
+
+
 def examples(spec: StageSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return how many examples of each trained task an epoch draws, of `sizes` there are."""
     batch = {task: spec.tasks[task].batch_size for task in sizes}

@@ -19,14 +19,15 @@ from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
 from minbert.grid.figures import all_figures
 from minbert.grid.links import Stage, StageRef, Variant
-from minbert.grid.node import Need, Node, canonical, description_path, digest
+from minbert.grid.node import Need, Node, canonical, description_path, digest, published_path
 from minbert.grid.outputs import facts, index_node, paper_outputs
+from minbert.grid.papers import paper_facts
 from minbert.grid.parameters import Counts, count
+from minbert.grid.processes import stage_processes
 from minbert.grid.published import Published, read_published
 from minbert.grid.report import report_node
 from minbert.grid.resolve import Grid, resolve
 from minbert.grid.schema import ALL
-from minbert.grid.shown import Shown, describe
 from minbert.grid.sources import Sources
 from minbert.grid.tasks import TASKS
 
@@ -49,6 +50,7 @@ class Plan:
             for variant in grid.variants.values()
             for stage in variant.stages
         }
+        self._processes = stage_processes(config, self.stages)
         self._train: dict[StageRef, Node] = {}
         self.nodes: dict[tuple[str, str], Node] = {}
         self.owners: dict[str, StageRef] = {}
@@ -121,12 +123,6 @@ class Plan:
         found["report.html"] = self.report.folder(self.root) / "report.html"
         return found
 
-    def shown(self, kind: str, key: str) -> Shown:
-        """Return what Snakemake's own report says of a product."""
-        folder = self.node(kind, key).folder(self.root)
-        names = [name for name, path in self.products.items() if path.parent == folder]
-        return describe(kind, self.node(kind, key).spec, names[0].rpartition(".")[0])
-
     @property
     def figures(self) -> dict[str, Node]:
         """The node of each figure by the name that it is published under, without its ending."""
@@ -151,7 +147,7 @@ class Plan:
     @property
     def listing(self) -> Path:
         """The file that lists what is published under the stamp."""
-        return self.root / "store" / "published" / f"{self.stamp}.json"
+        return published_path(self.root, self.stamp)
 
     @property
     def mark(self) -> Path:
@@ -171,16 +167,14 @@ class Plan:
         listed = {
             "products": {name: str(path) for name, path in self.products.items()},
             "scores": [str(path) for path in self.scores],
-            "papers": {
-                paper: {"scores": made.scores.key, "table": made.table.key}
-                for paper, made in self.outputs.items()
-            },
+            "papers": {grid.paper: paper_facts(self, grid) for grid in self.grids},
+            "tracking": self.config.tracking.enabled,
             "index": self.index.key,
             "figures": {name: node.key for name, node in self.figures.items()},
             "claims": self.claims and self.claims.key,
             "report": self.report.key,
         }
-        if not self.listing.exists():
+        if not self.listing.exists() or read_json(self.listing) != listed:
             write_json(self.listing, listed)
         table = self._variants_table()
         path = self.root / "variants.tsv"
@@ -188,10 +182,16 @@ class Plan:
             write_text(path, table)
 
     def looks(self, node: Node) -> dict[str, Any]:
-        """Return what a description says of a node for people: its title and whose it is."""
+        """Return what a description has besides the node: title, owner, a training's processes."""
         owner = self.owners.get(node.key)
         names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
-        return {"title": self.title(node), "owner": names}
+        looks = {"title": self.title(node), "owner": names}
+        return looks | ({"processes": self.processes(node.key)} if owner else {})
+
+    def processes(self, key: str) -> int:
+        """Return how many processes share a training job: the most of the stages that it is."""
+        found = (number for ref, number in self._processes.items() if self.train(ref).key == key)
+        return max(found, default=1)
 
     def title(self, node: Node) -> str:
         """Return a short name of a node for people."""

@@ -12,6 +12,7 @@ from minbert.grid.estimate import GPU_RATE, Cost, Costs
 from minbert.grid.links import Stage, StageRef
 from minbert.grid.pending import Pending, other_jobs, other_versions, pending, reason
 from minbert.grid.plan import Plan
+from minbert.grid.simulate import Machine, simulated
 from minbert.grid.yaml_loader import from_words, load_yaml, merge
 
 TOTALS = (
@@ -19,17 +20,20 @@ TOTALS = (
     *("GPU-hours", "measured", "estimated"),
 )
 OTHERS = ("kind", "what", "key", "why")
-HEADER = ("variant", "stage", "key", "state", "parameters", "time a seed", "why")
+HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a seed", "why")
 
 
-def show_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> str:
-    """Return the plan of a configuration, as `read_plan` takes it, in words.
+def show_plan(
+    files: Sequence[Path], words: Sequence[str], base: Path, machine: Machine | None = None
+) -> str:
+    """Return the plan of a configuration, as `read_plan` takes it, in words; on a `machine`,
+    how long its jobs would take there.
 
     Writes the descriptions that jobs read, so that a step can be run by hand after it.
     """
     plan = read_plan(files, words, base)
     plan.write()
-    return plan_text(plan)
+    return plan_text(plan) + (f"\n\n{simulated(plan, machine)}" if machine else "")
 
 
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
@@ -52,7 +56,7 @@ def plan_text(plan: Plan) -> str:
             rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
             if variant.best_of:
                 of = f"trains nothing: the best of {', '.join(variant.best_of)}"
-                rows.append((variant.name, "-", "-", "-", "-", "-", of))
+                rows.append((variant.name, "-", "-", "-", "-", "-", "-", of))
         blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
     if others := list(other_jobs(plan, jobs, earlier)):
         blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
@@ -80,7 +84,9 @@ def _row(
     variant = next(g for g in plan.grids if g.paper == stage.ref.paper).variants[stage.ref.variant]
     count = plan.parameters(variant)
     shown = "unknown" if count is None else f"{count:,}"
-    return (stage.ref.variant, stage.ref.stage, node.key, state, shown, _cost(costs.of(node)), why)
+    room = f"{costs.memory(node).total / 1e9:.1f} GB"
+    names = (stage.ref.variant, stage.ref.stage, node.key)
+    return (*names, state, shown, room, _cost(costs.of(node)), why)
 
 
 def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:

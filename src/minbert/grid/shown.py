@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from minbert.grid.plan import Plan
 
 ALL = "All papers"
 REPORT = "Report"
@@ -30,8 +32,12 @@ class Shown(NamedTuple):
     published: str
 
 
-def describe(kind: str, spec: Mapping[str, Any], published: str) -> Shown:
-    """Return what is said of a product of this kind and spec, published under this name."""
+def describe(plan: Plan, kind: str, key: str) -> Shown:
+    """Return what is said of the product of this kind and key."""
+    node = plan.node(kind, key)
+    spec, folder = node.spec, node.folder(plan.root)
+    names = (name for name, path in plan.products.items() if path.parent == folder)
+    published = next(names).rpartition(".")[0]
     if kind == "figure":
         draw = spec["draw"]
         paper = ALL if spec["paper"] == "all" else spec["paper"]

@@ -17,9 +17,14 @@ def job_threads(plan: Plan, cores: int | None) -> int:
     Jobs side by side on one thread each are done sooner than one after the other on several
     (docs/speed.md), so a job gets more than one only where there are fewer jobs than cores.
     """
+    nodes = [node for node in plan.nodes.values() if node.kind == "train"]
+    waiting = sum(not n.done(plan.root, seed) for n in nodes for seed in plan.config.seeds)
+    return threads_of(plan, cores, waiting)
+
+
+def threads_of(plan: Plan, cores: int | None, waiting: int) -> int:
+    """Return the threads of each of the `waiting` training jobs."""
     chosen = plan.config.threads
     if chosen != "auto":
         return chosen
-    nodes = [node for node in plan.nodes.values() if node.kind == "train"]
-    waiting = sum(not n.done(plan.root, seed) for n in nodes for seed in plan.config.seeds)
     return max(1, min(MOST, (cores or 1) // max(1, waiting)))

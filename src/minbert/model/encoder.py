@@ -211,6 +211,16 @@ def embeddings(module: nn.Module) -> list[nn.Embedding]:
     return [part.word for part in module.modules() if isinstance(part, Embeddings)]
 
 
+def allocate(module: nn.Module) -> None:
+    """Give parameters on the meta device memory on the CPU, not set yet.
+
+    `nn.Module.to_empty` does the same and imports a symbolic algebra system for it.
+    """
+    for part in module.modules():
+        for name, parameter in part.named_parameters(recurse=False):
+            setattr(part, name, nn.Parameter(torch.empty(parameter.shape)))
+
+
 def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:
     """Draw BERT's initial weights: normal(0, 0.02), biases 0, norms 1 (Devlin et al.'s code).
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from minbert.common.errors import UserError
 from minbert.grid.architecture import Architecture
 from minbert.grid.spec import Dropout
-from minbert.model.encoder import Pooler, Stack, initialise
+from minbert.model.encoder import Pooler, Stack, allocate, initialise
 from minbert.model.packed import Packed
 
 
@@ -48,7 +48,7 @@ class SharedEncoder(nn.Module):
                     for task in tasks
                 }
             )
-        self.to_empty(device="cpu")
+        allocate(self)
         initialise(self)
 
     def _own(self, task: str) -> Stack:

@@ -16,7 +16,7 @@ from minbert.common.errors import UserError
 from minbert.common.files import whole, write_json
 from minbert.grid.architecture import Architecture, from_hugging_face
 from minbert.grid.spec import Dropout
-from minbert.model.encoder import initialise, whole_encoder
+from minbert.model.encoder import allocate, initialise, whole_encoder
 from minbert.wordpiece import read_tokenizer, save_tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -47,7 +47,7 @@ def initial_backbone(arch: Architecture, seed: int) -> dict[str, Tensor]:
     """Return the state of a backbone at BERT's random initialisation, the same for a `seed`."""
     with torch.device("meta"):
         encoder = whole_encoder(arch, Dropout())
-    encoder.to_empty(device="cpu")
+    allocate(encoder)
     initialise(encoder, torch.Generator().manual_seed(seed))
     return {name: tensor.detach() for name, tensor in encoder.state_dict().items()}
 

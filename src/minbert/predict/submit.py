@@ -75,8 +75,8 @@ def submit(
 
 def _rows(run: Run, split: str) -> list[str]:
     path = run.file("predictions.parquet")
-    filters = [("task", "=", run.task), ("split", "=", split)]
-    table = read_columns(path, ("id", "prediction"), filters)
+    wanted = [("task", "=", run.task), ("split", "=", split)]
+    table = read_columns(path, ("id", "prediction"), wanted)
     rows = []
     for identity, value in zip(*table.to_pydict().values(), strict=True):
         if value is None or not math.isfinite(value):

@@ -14,13 +14,14 @@ import yaml
 
 from minbert.common.environment import commit
 from minbert.common.files import read_json, write_text
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.winner import winners
 from minbert.grid.job import Job
 from minbert.grid.node import description_path
 from minbert.grid.schema import ALL
 from minbert.report.images import Picture, picture
 from minbert.report.runs import read_runs
-from minbert.report.summary import best_variant, duration, summary
+from minbert.report.summary import duration, summary
 from minbert.report.tables import Paper, claims_of, paper_tables
 from minbert.report.warnings import find_warnings
 
@@ -133,14 +134,17 @@ def _picture(material: Material, name: str) -> Picture:
 
 
 def _best(material: Material, paper: Paper) -> dict[str, Any]:
-    found = best_variant(material.file(f"scores/{paper.name}"), paper.name, paper.rule)
+    scores = material.file(f"scores/{paper.name}")
+    best = next(iter(winners(scores, {paper.name: paper.rule})), None) if scores else None
+    if best is None:
+        return {"paper": paper, "label": None, "score": None}
     labels = {
         stage["variant"]: stage["label"]
         for stage in material.job.spec["stages"]
         if stage["paper"] == paper.name
     }
-    label = found and labels.get(found.variant, found.variant)
-    return {"paper": paper, "label": label, "found": found}
+    score = interval(list(best.dev.values()))
+    return {"paper": paper, "label": labels[best.variant], "score": score}
 
 
 def _interval(score: Interval) -> str:

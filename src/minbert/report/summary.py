@@ -1,43 +1,16 @@
-"""What the report says first: what ran, on what, and which variant of each paper was best."""
+"""What the report says first: what ran, on what."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from minbert.evaluate.reading import read_columns
-from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.table_rows import SCORED
 
 if TYPE_CHECKING:
     from minbert.report.make import Material
     from minbert.report.runs import Runs
-
-
-class Best(NamedTuple):
-    """The best variant of a paper by its own overall score on dev, and of how many."""
-
-    variant: str
-    score: Interval
-    among: int
-
-
-def best_variant(scores: Path | None, paper: str, rule: str) -> Best | None:
-    """Return the variant with the highest mean overall score; None if none has one."""
-    if scores is None:
-        return None
-    chosen = [("paper", "=", paper), ("split", "=", "dev"), ("metric", "=", rule)]
-    chosen.append(("task", "=", "overall"))
-    found: dict[str, list[float]] = {}
-    for line in read_columns(scores, ("variant", "seed", "value"), chosen).to_pylist():
-        found.setdefault(line["variant"], []).append(line["value"])
-    if not found:
-        return None
-    means = {variant: interval(values) for variant, values in found.items()}
-    best = max(means, key=lambda variant: means[variant].mean)
-    return Best(best, means[best], len(means))
 
 
 def summary(

@@ -67,9 +67,14 @@ class Attempt:
         return False
 
     def end(self) -> dict[str, Any] | None:
-        """How the job ended, or None while it has not said so."""
+        """How the job ended, or None while it has not said so; `artifacts` is {name: path}."""
         path = self.path / "end.json"
-        return read_json(path) if path.exists() else None
+        if not path.exists():
+            return None
+        end: dict[str, Any] = read_json(path)
+        if isinstance(end["artifacts"], list):  # as earlier versions wrote them
+            end["artifacts"] = {Path(file).name: file for file in end["artifacts"]}
+        return end
 
     def size(self) -> int:
         """Bytes of history so far."""

@@ -12,16 +12,19 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from minbert.common.files import read_json
+from minbert.grid.node import published_path
 from minbert.track import registry, writer
 from minbert.track.attempts import Attempt, attempts
+from minbert.track.describe import SUPERSEDED_TAG
 from minbert.track.location import sqlite_path, tracking_uri
 from minbert.track.single import Watched, only_one, try_lock
-from minbert.track.store import SUPERSEDED_TAG, Store, open_store, say
+from minbert.track.store import Store, open_store, say
 
 _CURSOR = "cursor.json"
 _STORED = "stored.json"
@@ -39,9 +42,10 @@ _REFUSALS = {
 class Follower:
     """Copies the attempts of results `root` into the store at `uri`. Holds no lock by itself."""
 
-    def __init__(self, root: Path, uri: str) -> None:
-        """Nothing is opened until there is something to store."""
+    def __init__(self, root: Path, uri: str, papers: Mapping[str, Any] | None = None) -> None:
+        """Nothing is opened until there is something to store; `papers` are the plan's facts."""
         self.root = root
+        self.papers = papers
         self.uri = uri
         self.failing = False
         self._store: Store | None = None
@@ -110,6 +114,7 @@ class Follower:
         for name in sorted({attempt.run["experiment"] for attempt, _ in closed}):
             try:
                 registry.point_at_best(store, name)
+                store.describe_again(name)
             except Exception as error:
                 if not _is_refusal(error):
                     raise
@@ -121,7 +126,7 @@ class Follower:
     def _connect(self) -> Store:
         """Open the store, and learn which runs it has of the experiments we know."""
         if self._store is None:
-            self._store = open_store(self.root, self.uri)
+            self._store = open_store(self.root, self.uri, self.papers)
             self._experiments.clear()
             self._runs.clear()
             self._done.clear()
@@ -202,6 +207,7 @@ def follow(
     until_pid: int | None = None,
     interval: float = 2.0,
     once: bool = False,
+    stamp: str | None = None,
 ) -> None:
     """Store what jobs write under `root` every `interval` seconds, as the only writer.
 
@@ -211,13 +217,13 @@ def follow(
     """
     root = Path(root).resolve()
     if once:
-        finish(root, uri)
+        finish(root, uri, stamp=stamp)
         return
     watched = None if until_pid is None else Watched(until_pid)
     if watched is not None and threading.current_thread() is threading.main_thread():
         # Ctrl-C ends the workflow; the follower sees that, and stores what is left.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    follower = Follower(root, tracking_uri(root, uri))
+    follower = Follower(root, tracking_uri(root, uri), _papers(root, stamp))
     with only_one(root, watched, interval) as mine:
         if not mine:
             return
@@ -233,13 +239,15 @@ def follow(
         _say_left(follower)
 
 
-def finish(root: Path | str, uri: str | None = None, patience: float = 20.0) -> None:
+def finish(
+    root: Path | str, uri: str | None = None, patience: float = 20.0, stamp: str | None = None
+) -> None:
     """Store all that there is, in one pass, and return; never raises because of the store.
 
     While a follower works here, this waits up to `patience` seconds for it to store what ended.
     """
     root = Path(root).resolve()
-    follower = Follower(root, tracking_uri(root, uri))
+    follower = Follower(root, tracking_uri(root, uri), _papers(root, stamp))
     deadline = time.monotonic() + patience
     while True:
         with try_lock(root) as mine:
@@ -250,6 +258,13 @@ def finish(root: Path | str, uri: str | None = None, patience: float = 20.0) -> 
             break
         time.sleep(0.2)
     _say_left(follower)
+
+
+def _papers(root: Path, stamp: str | None) -> dict[str, Any]:
+    """Return what the plan of this stamp says of each paper; nothing without a stamp."""
+    if stamp is None or not (path := published_path(root, stamp)).exists():
+        return {}
+    return dict(read_json(path)["papers"])
 
 
 def _say_left(follower: Follower) -> None:

@@ -46,8 +46,8 @@ class Journal:
         """Make the attempt's folder under `root` and take its lock.
 
         `run` has `experiment`, `key`, `seed` and `name`, and may have `params` and `tags` (names
-        to strings), `datasets` (a list of `name`, `digest`, `source`, `rows`) and `started` (unix
-        seconds). Raises `ValueError` if one of the first four is missing.
+        to strings), `datasets` (a list of `name`, `split`, `digest`, `source`, `rows`) and
+        `started` (unix seconds). Raises `ValueError` if one of the first four is missing.
         """
         missing = [name for name in _NEEDED if name not in run]
         if missing:
@@ -114,16 +114,19 @@ class Journal:
         self,
         status: Literal["FINISHED", "FAILED"],
         error: str | None = None,
-        artifacts: Iterable[Path | str] = (),
+        artifacts: Iterable[Path] | Mapping[str, Path] = (),
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """Say how the run ended and let its lock go.
 
-        `artifacts` are files to attach (they must stay where they are until the follower has
-        taken them); `params` and `tags` are what was not known at the start, such as seconds.
+        `artifacts` are files to attach, {name in the run: path}, or a list of those that keep their
+        names; they must stay where they are until the follower has taken them. `params` and `tags`
+        are what was not known at the start, such as seconds.
         Raises `OSError` on a full disk: to the follower the job then looks killed.
         """
+        if not isinstance(artifacts, Mapping):
+            artifacts = {path.name: path for path in artifacts}
         try:
             with naming(self._path):
                 self._history.close()
@@ -133,7 +136,7 @@ class Journal:
                     "status": status,
                     "error": error,
                     "ended": unix_time(),
-                    "artifacts": [str(Path(path).absolute()) for path in artifacts],
+                    "artifacts": {name: str(p.absolute()) for name, p in artifacts.items()},
                     "params": dict(params or {}),
                     "tags": dict(tags or {}),
                 },

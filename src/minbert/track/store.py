@@ -1,19 +1,19 @@
-"""The MLflow store: made once, its experiments, and the view that their table opens with."""
+"""The MLflow store: made once, and its experiments."""
 
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minbert.common.files import whole
+from minbert.track.describe import describe
 from minbert.track.location import (
     apply_environment,
     is_remote,
@@ -27,42 +27,13 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment, Run
     from mlflow.tracking import MlflowClient
 
-VIEW_TAG = "mlflow.sharedViewState.minbert"
-NOTE_TAG = "mlflow.note.content"
 ATTEMPT_TAG = "minbert.attempt"
-SUPERSEDED_TAG = "minbert.superseded"
-SCORE_TAG = "minbert.score"
-_SCORES = ("dev/overall/normalised", "dev/sst/accuracy", "dev/para/accuracy", "dev/sts/pearson")
-_NOTE = """One run for each stage and seed of this paper's grid.
-
-`train/` and `dev/` hold the curves (step: optimiser steps). The tag `minbert.score` is the best
-overall dev score over the epochs, that of the weights that were kept. A run that was done again
-carries `minbert.superseded` and is left out of the table's view.
-"""
 
 
 def say(message: str) -> None:
     """Print one line about tracking to standard error, or nothing if its disk is full."""
     with suppress(OSError):
         print(f"tracking: {shown(message)}", file=sys.stderr, flush=True)
-
-
-def shared_view() -> str:
-    """Return the table's view as JSON: its columns, its order, and no superseded runs."""
-    columns = [f"params.`{name}`" for name in ("variant", "tasks", "seed")]
-    columns += [f"metrics.`{name}`" for name in _SCORES]
-    columns.append(f"tags.`{SCORE_TAG}`")
-    view = {
-        "selectedColumns": columns,
-        "searchFilter": f"tags.`{SUPERSEDED_TAG}` IS NULL",
-        "orderByKey": f"metrics.`{_SCORES[0]}`",
-        "orderByAsc": False,
-        "startTime": "ALL",
-        "lifecycleFilter": "Active",
-        "datasetsFilter": [],
-        "modelVersionFilter": "All Runs",
-    }
-    return json.dumps(view)
 
 
 @contextmanager
@@ -81,6 +52,7 @@ class Store:
     root: Path
     uri: str
     client: MlflowClient
+    papers: Mapping[str, Any] = field(default_factory=dict)
     _experiments: dict[str, str] = field(default_factory=dict)
 
     def experiment(self, name: str) -> str:
@@ -124,15 +96,21 @@ class Store:
             self.client.restore_experiment(found.experiment_id)
             say(f"experiment '{name}' had been deleted in the store and is back: it has new runs")
         experiment_id = str(found.experiment_id)
-        if NOTE_TAG not in found.tags:
-            self.client.set_experiment_tag(experiment_id, NOTE_TAG, _NOTE)
-        if found.tags.get(VIEW_TAG) != shared_view():
-            self.client.set_experiment_tag(experiment_id, VIEW_TAG, shared_view())
+        describe(self.client, found, self.papers.get(name), self.root)
         return experiment_id
 
+    def describe_again(self, name: str) -> None:
+        """Bring an experiment's description up to what the store holds of it now."""
+        found = self.client.get_experiment(self.experiment(name))
+        describe(self.client, found, self.papers.get(name), self.root)
 
-def open_store(root: Path | str, uri: str | None = None) -> Store:
+
+def open_store(
+    root: Path | str, uri: str | None = None, papers: Mapping[str, Any] | None = None
+) -> Store:
     """Open the store of results `root` (see `location.tracking_uri`); make it if it is sqlite.
+
+    `papers` are the plan's facts on each, for their descriptions.
 
     Raises MLflow's exceptions when the store cannot be opened. A server is not contacted here.
     """
@@ -146,7 +124,7 @@ def open_store(root: Path | str, uri: str | None = None) -> Store:
     path = sqlite_path(uri)
     if path is not None and not path.exists():
         _create(path, root / "mlartifacts")
-    return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri))
+    return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri), papers or {})
 
 
 def _create(path: Path, artifacts: Path) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from minbert.common.errors import UserError
 from minbert.track.attempts import Attempt, Row, best_score
-from minbert.track.store import ATTEMPT_TAG, SCORE_TAG, SUPERSEDED_TAG, Store, say
+from minbert.track.describe import SCORE_TAG, SUPERSEDED_TAG
+from minbert.track.store import ATTEMPT_TAG, Store, say
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -25,6 +29,8 @@ _PARAMS_PER_BATCH = 100
 _PARAM_LENGTH = 6000
 _DIGEST_LENGTH = 32
 _UPLOAD_SECONDS = "300"
+_CONTEXTS = {"train": "training", "dev": "validation", "test": "test"}
+_CURVES = "figures/curves.png"
 
 
 @dataclass
@@ -87,14 +93,15 @@ def describe(store: Store, attempt: Attempt, stored: StoredRun) -> None:
     inputs = [
         DatasetInput(
             Dataset(
-                name=str(data["name"]),
+                # MLflow knows a data set by name and digest, and each split has a context.
+                name=" ".join(filter(None, (str(data["name"]), data.get("split", "")))),
                 # MLflow takes 36 characters; the whole SHA-256 is in the profile.
                 digest=str(data["digest"])[:_DIGEST_LENGTH],
                 source_type="local",
                 source=json.dumps({"uri": str(data.get("source", ""))}),
                 profile=json.dumps({"num_rows": data.get("rows"), "sha256": data["digest"]}),
             ),
-            [InputTag("mlflow.data.context", "training")],
+            [InputTag("mlflow.data.context", _CONTEXTS[data.get("split", "train")])],
         )
         for data in attempt.run["datasets"]
     ]
@@ -134,27 +141,48 @@ def close(store: Store, attempt: Attempt, stored: StoredRun, end: dict[str, Any]
     tags = _strings(end["tags"])
     if end["error"]:
         tags["minbert.error"] = str(end["error"])
-    for path in map(Path, end["artifacts"]):
-        if _attach(store, stored, path) and path.suffix == ".safetensors":
-            tags[WEIGHTS_TAG] = path.name
+    for name, path in end["artifacts"].items():
+        if _attach(store, stored, name, Path(path)) and name.endswith(".safetensors"):
+            tags[WEIGHTS_TAG] = name.partition("/")[0]
+    _attach_curves(store, stored, attempt, end["artifacts"].get("history.parquet"))
     _log_tags(store, stored.run_id, tags)
     status = str(end["status"])
     client.set_terminated(stored.run_id, status, _milliseconds(end["ended"]))
     return status
 
 
-def _attach(store: Store, stored: StoredRun, path: Path) -> bool:
-    """Put the file among the run's artifacts; return whether it was there to be put."""
+def _attach_curves(store: Store, stored: StoredRun, attempt: Attempt, history: str | None) -> None:
+    """Draw the run's curves and attach them; a figure that fails costs the run nothing else."""
+    if history is None or not Path(history).is_file():
+        return
+    from minbert.figures.one_run import draw_run
+
+    rule = attempt.run["tags"].get("minbert.select", "normalised")
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / Path(_CURVES).name
+        try:
+            draw_run(Path(history), attempt.run["name"], rule, target)
+        except (UserError, ValueError, KeyError) as error:
+            say(f"{history}: its curves cannot be drawn: {error}")
+            return
+        _attach(store, stored, _CURVES, target)
+
+
+def _attach(store: Store, stored: StoredRun, name: str, path: Path) -> bool:
+    """Put the file among the run's artifacts as `name`; return whether it was there to be put."""
     if not path.is_file():
         say(f"{path}: not attached to its run, there is no such file any more")
         return False
     place = urlparse(stored.artifacts)
     if place.scheme in {"", "file"}:
         folder = Path(unquote(place.path) if place.scheme else stored.artifacts)
-        if _link(path, folder / path.name):
+        if _link(path, folder / name):
             return True
-    with _patience():
-        store.client.log_artifact(stored.run_id, str(path))
+    above, _, last = name.rpartition("/")
+    with _patience(), TemporaryDirectory() as folder_of_one:
+        if last != path.name:  # MLflow takes the file's own name
+            path = Path(shutil.copyfile(path, Path(folder_of_one) / last))
+        store.client.log_artifact(stored.run_id, str(path), above or None)
     return True
 
 

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleDict, Parameter
 
+from minbert.common.parquet import read_file
 from minbert.grid.architecture import read_architecture
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.pairs import feature_width, join
 from minbert.model.weights import load_weights
+from minbert.train.distributed import ALONE, Alone
 from minbert.train.learner import Sources
 
 SPLITS = ("train", "dev", "test")
@@ -55,7 +56,7 @@ class Cached:
         self.tokens_seen = 0
 
     def _load(self, task: str, tokens: Path, features: Path) -> None:
-        table = pq.read_table(tokens, columns=["id", "split", "label"])
+        table = read_file(tokens, ["id", "split", "label"])
         pooled = load_weights(features)
         for split in SPLITS:
             part = table.filter(pc.equal(table.column("split"), split))
@@ -97,8 +98,11 @@ class Cached:
         return np.zeros(len(rows))
 
     @torch.no_grad()
-    def outputs(self, task: str, split: str) -> Tensor:
-        """Return the head's output [N, classes] of a whole split, without gradients."""
+    def outputs(self, task: str, split: str, peers: Alone = ALONE) -> Tensor:
+        """Return the head's output [N, classes] of a whole split, without gradients.
+
+        It costs too little to be shared out among `peers`.
+        """
         head = self.module.heads[task]
         return head(self._joined(task, split, slice(None)))
 

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from minbert.common.parquet import read_file
 from minbert.grid.tasks import TASKS
 from minbert.model.packed import Packed
 
@@ -125,7 +125,7 @@ def read_examples(
     device: torch.device,
 ) -> dict[str, Examples]:
     """Read a `tokens.parquet` into {split: Examples} for the splits it has."""
-    table = pq.read_table(tokens)
+    table = read_file(tokens)
     splits = {}
     for split in ("train", "dev", "test"):
         part = table.filter(pc.equal(table.column("split"), split))

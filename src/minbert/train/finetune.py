@@ -16,6 +16,7 @@ from minbert.grid.architecture import Architecture, read_architecture
 from minbert.grid.spec import StageSpec
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_backbone_file, load_weights
+from minbert.train.distributed import ALONE, Alone
 from minbert.train.examples import Examples, read_examples, special_tokens
 from minbert.train.inference import pool_all
 from minbert.train.learner import Sources
@@ -112,9 +113,9 @@ class Finetuned:
         # A siamese pair has two sequences: all first ones, then all second ones.
         return activation_bytes(self.architecture, lengths).reshape(-1, len(rows)).sum(0)
 
-    def outputs(self, task: str, split: str) -> Tensor:
+    def outputs(self, task: str, split: str, peers: Alone = ALONE) -> Tensor:
         """Return the head's output [N, classes] of a whole split, without gradients."""
-        pooled = pool_all(partial(self.module.pooled, task), self.examples[task][split])
+        pooled = pool_all(partial(self.module.pooled, task), self.examples[task][split], peers)
         with torch.no_grad():
             return self.module.from_pooled(task, pooled)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from minbert.model.packed import Packed
+from minbert.train.distributed import ALONE, Alone
 from minbert.train.examples import Examples, Sequences
 
 TOKENS_A_BATCH = {"cpu": 4096, "mps": 4096, "cuda": 65536}
@@ -43,16 +44,28 @@ def batches(lengths: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
 
 
 @torch.no_grad()
-def pool_all(pooled: Callable[[Packed], Tensor], examples: Examples) -> Tensor:
-    """Return the pooled embedding of every sequence of `examples`, float32 [sequences, H]."""
+def pool_all(
+    pooled: Callable[[Packed], Tensor], examples: Examples, peers: Alone = ALONE
+) -> Tensor:
+    """Return the pooled embedding of every sequence of `examples`, float32 [sequences, H].
+
+    The batches are shared out among `peers`, and all get all: the same bits as of one process.
+    """
     sequences = examples.sequences
     rows, places = distinct(sequences)
     found: Tensor | None = None
-    for batch in batches(sequences.lengths[rows], TOKENS_A_BATCH[sequences.device.type]):
+    todo = batches(sequences.lengths[rows], TOKENS_A_BATCH[sequences.device.type])
+    for number, batch in enumerate(todo):
+        mine = number % peers.count == peers.rank
+        if number and not mine:
+            continue
         result = pooled(sequences.pack(rows[batch])).float()
         if found is None:
-            found = result.new_empty(len(rows), result.shape[1])
-        found[torch.from_numpy(batch).to(result.device)] = result
+            # From the first batch, the shortest, which all encode: its width is everyone's.
+            found = result.new_zeros(len(rows), result.shape[1])
+        if mine:
+            found[torch.from_numpy(batch).to(result.device)] = result
     if found is None:
         raise ValueError(f"no examples of task '{examples.task}' to encode")
+    peers.sum([found])
     return found[torch.from_numpy(places).to(found.device)]

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from minbert.grid.spec import StageSpec
+from minbert.train.distributed import ALONE, Alone
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,11 @@ class Learner(Protocol):
         """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
         ...
 
-    def outputs(self, task: str, split: str) -> Tensor:
-        """Return the head's output [N, classes] of a whole split, without gradients."""
+    def outputs(self, task: str, split: str, peers: Alone = ALONE) -> Tensor:
+        """Return the head's output [N, classes] of a whole split, without gradients.
+
+        `peers` may share the work; all of them have to ask.
+        """
         ...
 
     def details(self, task: str) -> dict[str, float]:

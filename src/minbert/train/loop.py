@@ -20,11 +20,12 @@ from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.encoder import embeddings
 from minbert.scoring import overall, score_task, selection_score
+from minbert.train.distributed import ALONE, Alone
 from minbert.train.fit import TrainScores
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
-from minbert.train.memory import is_out_of_memory
+from minbert.train.memory import is_out_of_memory, too_large
 from minbert.train.optimiser import AdamW
 from minbert.train.resume import Checkpoints
 from minbert.train.samplers import EpochSampler, Step
@@ -86,7 +87,9 @@ class Loop:
         progress: Progress,
         checkpoints: Checkpoints | None = None,
         room: float = float("inf"),
+        peers: Alone = ALONE,
     ) -> None:
+        self.peers = peers
         self.spec = spec
         self.learner = learner
         self.device = device
@@ -95,6 +98,7 @@ class Loop:
         self.checkpoints = checkpoints
         self.position = Position()
         self.best: dict[str, Tensor] = {}
+        self.dev, self.best_dev = dict[str, Tensor](), dict[str, Tensor]()
         self.losses: dict[str, Loss] = {
             name: load_part("loss", task.loss)() for name, task in spec.tasks.items()
         }
@@ -105,7 +109,6 @@ class Loop:
         for task in spec.trained_tasks:
             if learner.size(task, "dev") == 0:
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
-        for task in spec.trained_tasks:
             if spec.tasks[task].start_at_prior:
                 labels = learner.labels(task, "train")
                 constant = self.losses[task].constant(labels, TASKS[task].classes)
@@ -126,6 +129,7 @@ class Loop:
             torch.Generator().manual_seed(seed * 2 + 2),
             seed,
             room,
+            peers,
         )
         self.layer_groups = layer_groups(learner.module, self.gradients.shared)
         used = {id(p): p for p in self.gradients.shared}
@@ -164,6 +168,7 @@ class Loop:
             at.score = self._evaluate(at.step, at.epoch)
             if at.score > at.best_score:
                 at.best_epoch, at.best_score = at.epoch, at.score
+                self.best_dev = self.dev
                 self.best = {k: v.detach().cpu().clone() for k, v in self.learner.weights().items()}
             at.epoch, at.done = at.epoch + 1, 0
             self.epoch_start = self.sampler.generator.get_state()
@@ -178,7 +183,7 @@ class Loop:
             at.step,
             at.seconds,
             at.training,
-            self.learner.tokens_seen / max(at.training, 1e-9),
+            self.peers.total(self.learner.tokens_seen) / max(at.training, 1e-9),
             self.best,
         )
 
@@ -221,7 +226,8 @@ class Loop:
                 if not is_out_of_memory(error):
                     raise
                 if again:
-                    raise UserError(self._too_large(batch, error)) from error
+                    place = f"step {self.position.step}"
+                    raise UserError(too_large(batch, place, self.gradients.room, error)) from error
             # Outside of the handler, whose traceback holds on to the activations.
             self._make_room(batch)
         self.optimiser.step()
@@ -235,7 +241,8 @@ class Loop:
 
     def _make_room(self, batch: Step) -> None:
         """Halve the room, from what the largest batch of the step takes if that is less."""
-        most = max(self.learner.activations(task, rows).sum() for task, rows in batch)
+        slices = [(task, rows[self.peers.place(len(rows))]) for task, rows in batch]
+        most = max(self.learner.activations(task, rows).sum() for task, rows in slices)
         self.gradients.room = min(self.gradients.room, most) / 2
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -244,20 +251,13 @@ class Loop:
             f"{self.gradients.room / 2**20:.0f} MiB of activations"
         )
 
-    def _too_large(self, batch: Step, error: BaseException) -> str:
-        sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
-        return (
-            f"out of memory at step {self.position.step} ({sizes}), also in parts of "
-            f"{self.gradients.room / 2**20:.0f} MiB of activations. Lower 'batch_size' or "
-            f"'max_length', run fewer jobs at once, or take a smaller backbone. {error}"
-        )
-
     def _evaluate(self, step: int, epoch: int) -> float:
         """Score the trained tasks on dev; those carried along are scored once, by `predictions`."""
         self.learner.module.eval()
         scores: dict[str, float] = {}
-        for task in self.spec.trained_tasks:
-            output, labels = self._outputs(task, "dev"), self.learner.labels(task, "dev")
+        self.dev = {task: self._outputs(task, "dev") for task in self.spec.trained_tasks}
+        for task, output in self.dev.items():
+            labels = self.learner.labels(task, "dev")
             prediction = self.losses[task].prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())
             loss = self.losses[task].loss(output, labels).item()
@@ -273,16 +273,20 @@ class Loop:
 
     def _outputs(self, task: str, split: str) -> Tensor:
         with self.autocast():
-            return self.learner.outputs(task, split).float()
+            return self.learner.outputs(task, split, self.peers).float()
 
     def predictions(self, split: str) -> dict[str, dict[str, Any]]:
-        """Return {task: {ids, prediction [N], scores [N, n], label [N]}} of one split."""
+        """Return {task: {ids, prediction [N], scores [N, n], label [N]}} of one split.
+
+        The model holds the best epoch's weights; what it said of dev then is not asked again.
+        """
         self.learner.module.eval()
+        known = self.best_dev if split == "dev" else {}
         found = {}
         for task in self.spec.ordered_tasks:
             if self.learner.size(task, split) == 0:
                 continue
-            output = self._outputs(task, split)
+            output = known[task] if task in known else self._outputs(task, split)
             found[task] = {
                 "ids": self.learner.ids(task, split),
                 "prediction": self.losses[task].prediction(output).cpu().numpy(),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from minbert.grid.architecture import Architecture
 
@@ -69,3 +70,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def too_large(
+    batch: Sequence[tuple[str, Tensor]], place: str, room: float, error: BaseException
+) -> str:
+    """Return what to say of a step's batches (task, rows) that do not fit into `room` bytes."""
+    sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
+    return (
+        f"out of memory at {place} ({sizes}), also in parts of {room / 2**20:.0f} MiB of "
+        "activations. Lower 'batch_size' or 'max_length', run fewer jobs at once, or take a "
+        f"smaller backbone. {error}"
+    )

@@ -170,9 +170,13 @@ class DeferredRows:
         self._kept = np.ones(1)
 
     def step(self, gradient: Tensor, lr: float, beta1: float) -> None:
-        """Update the rows of the sparse `gradient` [V, H], which are up to date."""
+        """Update the rows of the sparse `gradient` [V, H].
+
+        Those that were looked up here are up to date; those that another process looked up not.
+        """
         gradient = gradient.coalesce()
         rows, values = gradient.indices()[0], gradient.values()
+        self._bring(rows)
         self.time += 1
         correction1, correction2 = 1 - beta1**self.time, 1 - self.beta2**self.time
         kept = 1 - lr * self.weight_decay

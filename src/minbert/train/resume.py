@@ -30,27 +30,39 @@ class Checkpoints:
         self._saved = time.monotonic()
 
     def after_step(self, loop: Loop) -> None:
-        """Save if it is time; save and leave (`SystemExit`) if the run was asked to stop."""
-        if self.stop is not None:
+        """Save if it is time; save and leave (`SystemExit`) if the run was asked to stop.
+
+        What one process is asked, all do, after the same step.
+        """
+        due = time.monotonic() - self._saved > self.every
+        stop, save = loop.peers.most(self.stop or 0, int(due))
+        if stop:
             self.save(loop)
-            raise SystemExit(f"stopped by signal {self.stop}; the next run goes on from here")
-        if time.monotonic() - self._saved > self.every:
+            raise SystemExit(f"stopped by signal {stop}; the next run goes on from here")
+        if save:
             self.save(loop)
 
     def save(self, loop: Loop) -> None:
-        """Write the state of `loop`, which stands between two steps."""
+        """Write the state of `loop`, which stands between two steps.
+
+        Of several processes, which hold the same but for what they draw, the first one writes.
+        """
         loop.meter.flush()
         loop.read_clock()
+        drawn = loop.peers.gather(_generators(loop))
+        seen = loop.peers.total(loop.learner.tokens_seen)
         tensors = _prefixed("model", loop.learner.weights()) | _prefixed("best", loop.best)
         tensors |= _prefixed("optimiser", loop.optimiser.state())
-        tensors |= _prefixed("generator", _generators(loop)) | _prefixed("fit", loop.fit.state())
+        tensors |= _prefixed("generator", drawn) | _prefixed("fit", loop.fit.state())
         facts = {
             "position": vars(loop.position),
             "history": loop.history.rows,
             "meter": {"sums": loop.meter.sums, "latest": loop.meter.latest},
-            "tokens_seen": loop.learner.tokens_seen,
+            "tokens_seen": seen,
         }
-        self.file.save(loop.position.step, tensors, facts)
+        if loop.peers.first:
+            self.file.save(loop.position.step, tensors, facts)
+        loop.peers.wait()
         self._saved = time.monotonic()
 
     def restore(self, loop: Loop) -> str:
@@ -64,11 +76,14 @@ class Checkpoints:
         loop.optimiser.load(_without("optimiser", tensors))
         loop.fit.load(_without("fit", tensors))
         for name in _generators(loop):
-            _set_generator(loop, name, tensors[f"generator.{name}"])
+            state = tensors.get(f"generator.{loop.peers.name(name)}")
+            # A state of fewer processes has none of this one's, which then draws as from the start.
+            if state is not None:
+                _set_generator(loop, name, state)
         vars(loop.position).update(facts["position"])
         loop.history.replay([tuple(row) for row in facts["history"]])
         loop.meter.sums, loop.meter.latest = facts["meter"]["sums"], facts["meter"]["latest"]
-        loop.learner.tokens_seen = facts["tokens_seen"]
+        loop.learner.tokens_seen = facts["tokens_seen"] if loop.peers.first else 0
         return f"going on after step {loop.position.step} of {loop.total}"
 
 

@@ -17,12 +17,8 @@ from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.model.weights import save_weights
-from minbert.train.device import (
-    choose_device,
-    choose_precision,
-    device_name,
-    peak_device_memory,
-)
+from minbert.train.device import choose_precision, device_name, peak_device_memory
+from minbert.train.distributed import join
 from minbert.train.history import History, Listener
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Outcome
@@ -51,6 +47,7 @@ def train_stage(
     device: str = "auto",
     precision: str = "auto",
     threads: int = 1,
+    processes: int = 1,
     listener: Listener | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
@@ -59,25 +56,35 @@ def train_stage(
     Writes `model.safetensors` (the best epoch's weights), `history.parquet`,
     `predictions.parquet` (dev and test, by the best epoch) and `run.json` (spec, seed, outcome,
     environment, peak memory in bytes, tokens a second). With `checkpoints` an interrupted run goes
-    on from its last state, which goes when the run has ended.
+    on from its last state, which goes when the run has ended. Of several `processes`, which share
+    the run, each calls this; the first one writes and tells, memory is its own.
     """
     torch.set_num_threads(threads)
-    place = choose_device(device)
+    peers, place = join(processes, device)
     chosen = choose_precision(precision, place)
     torch.manual_seed(seed)
     learner: Learner = load_part("trainable", spec.trainable)(spec, sources, place)
-    history = History(listener)
-    progress = Progress(title)
+    history = History(listener if peers.first else None)
+    progress = Progress(title, silent=not peers.first)
     room = budget(place, threads)
-    loop = Loop(spec, learner, seed, place, chosen, history, progress, checkpoints, room)
-    progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads")
+    loop = Loop(spec, learner, seed, place, chosen, history, progress, checkpoints, room, peers)
+    if not peers.first:
+        _draw_apart(loop, seed)
+    shared = f", {peers.count} processes" if peers.count > 1 else ""
+    progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads{shared}")
     outcome = loop.run()
     loop.restore(outcome.weights)
-    _write_predictions(loop, out / "predictions.parquet")
+    predictions = _predictions(loop)
+    peers.leave()
+    record = _record(spec, seed, outcome, environment(device_name(place), threads, chosen))
+    if not peers.first:
+        return record
+    with whole(out / "predictions.parquet") as temporary:
+        pq.write_table(predictions, temporary, write_page_checksum=True)
     _log_details(loop, outcome.best_epoch)
     history.write(out / "history.parquet")
     save_weights(out / "model.safetensors", outcome.weights)
-    record = _record(spec, seed, outcome, environment(device_name(place), threads, chosen))
+    record["processes"] = peers.count
     record["peak_memory_bytes"] = peak_memory()
     record["parts_of_a_batch"] = loop.gradients.parts
     record["peak_device_memory_bytes"] = peak_device_memory(place)
@@ -90,6 +97,14 @@ def train_stage(
         f"{outcome.seconds:.0f} s, {outcome.tokens_per_second:.0f} tokens/s"
     )
     return record
+
+
+def _draw_apart(loop: Loop, seed: int) -> None:
+    """Let dropout and SMART draw for this process's rows what no other process draws."""
+    apart = seed + 2**32 * loop.peers.rank
+    torch.manual_seed(apart)
+    if loop.gradients.penalty is not None:
+        loop.gradients.penalty.generator.manual_seed(apart)
 
 
 def _record(
@@ -113,7 +128,8 @@ def _log_details(loop: Loop, epoch: int) -> None:
             loop.history.log(loop.sampler.steps * epoch, epoch, "dev", task, metric, value)
 
 
-def _write_predictions(loop: Loop, path: Path) -> None:
+def _predictions(loop: Loop) -> pa.Table:
+    """Return the predictions on dev and test."""
     parts = []
     for split in ("dev", "test"):
         for task, found in loop.predictions(split).items():
@@ -128,5 +144,4 @@ def _write_predictions(loop: Loop, path: Path) -> None:
                 pa.array(label, mask=np.isnan(label)),
             ]
             parts.append(pa.table(columns, schema=PREDICTIONS))
-    with whole(path) as temporary:
-        pq.write_table(pa.concat_tables(parts), temporary, write_page_checksum=True)
+    return pa.concat_tables(parts)

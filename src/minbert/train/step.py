@@ -11,12 +11,14 @@ from torch import Tensor
 
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
+from minbert.train.distributed import ALONE, Alone
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
 from minbert.train.memory import divide
 from minbert.train.samplers import Step
 from minbert.train.surgery.gradients import Surgery, combine, inner_products
 
+Noted = tuple[str, Tensor, float, Tensor, Tensor]
 Note = Callable[[str, Tensor, float, Tensor, Tensor], None]
 """Told of each batch: task, rows [B], the task's weight, the loss (a scalar), predictions [B]."""
 
@@ -42,7 +44,8 @@ class Gradients:
 
     A batch whose activations would take more than `room` bytes is worked on in parts, one after
     the other; their losses and gradients add up to the whole batch's, as all losses are means over
-    examples.
+    examples. So are the slices of a batch that several processes (`peers`) share: each gets the
+    whole step's gradients, losses and predictions.
     """
 
     def __init__(
@@ -54,11 +57,13 @@ class Gradients:
         generator: torch.Generator,
         seed: int = 0,
         room: float = float("inf"),
+        peers: Alone = ALONE,
     ) -> None:
         self.learner = learner
         self.room = room / (2 if spec.smart else 1)
         self.parts = 1
         """The most parts that a batch had to be divided into so far."""
+        self.peers = peers
         self.losses = losses
         self.weight = {name: task.weight for name, task in spec.tasks.items()}
         self.autocast = autocast
@@ -76,8 +81,8 @@ class Gradients:
 
         Returns what surgery did with the n tasks' gradients, in the step's order.
         """
-        by_task = []
-        noted = []
+        by_task: list[list[Tensor | None]] = []
+        noted: list[Noted] = []
         seen: set[str] = set()
         for task, rows in step:
             if self.method is not None and task in seen:
@@ -91,6 +96,9 @@ class Gradients:
                 own = gradients[len(self.shared) :]
                 for parameter, gradient in zip(self.own[task], own, strict=True):
                     parameter.grad = gradient
+        if self.peers.count > 1:
+            # Only now, so that a process that runs out of memory can try again before it.
+            noted, by_task = self._together(noted, by_task)
         for batch in noted:
             note(*batch)
         if self.method is None:
@@ -106,15 +114,20 @@ class Gradients:
         """Go forward and backward through a batch; return loss, predictions [B], and gradients.
 
         The gradients are, with surgery, those of the shared and the task's own parameters; without,
-        none: they are added to what the parameters have.
+        none: they are added to what the parameters have. All are of this process's slice alone.
         """
+        whole = len(rows)
+        place = self.peers.place(whole)
+        counted = min(1, place.stop - place.start)
+        # A process without a row works on the first at weight 0: all meet the same parameters.
+        rows = rows[place] if counted else rows[:1]
         total: Tensor | None = None
         predictions: list[Tensor] = []
         gradients: list[Tensor | None] = []
         parts = list(divide(self.learner.activations(task, rows), self.room))
         self.parts = max(self.parts, len(parts))
-        for place in parts:
-            part = rows[place]
+        for span in parts:
+            part = rows[span]
             with self.autocast():
                 output, labels = self.learner.output(task, part)
                 penalty = self.penalty(task, part, output) if self.penalty else None
@@ -122,7 +135,7 @@ class Gradients:
             predictions.append(self.losses[task].prediction(output.detach().float()))
             if penalty is not None:
                 loss = loss + penalty
-            loss = loss * (len(part) / len(rows))
+            loss = loss * (counted * len(part) / whole)
             total = loss.detach() if total is None else total + loss.detach()
             if self.method is None:
                 (weight * loss).backward()
@@ -135,3 +148,28 @@ class Gradients:
             ]
         assert total is not None
         return total, torch.cat(predictions), gradients
+
+    def _together(
+        self, noted: list[Noted], by_task: list[list[Tensor | None]]
+    ) -> tuple[list[Noted], list[list[Tensor | None]]]:
+        """Add up what the processes found in their slices; return losses and gradients of all."""
+        parameters = [*self.shared, *(p for own in self.own.values() for p in own)]
+        graded = [parameter for parameter in parameters if parameter.grad is not None]
+        sums = self.peers.sum([parameter.grad for parameter in graded])
+        for parameter, gradient in zip(graded, sums, strict=True):
+            parameter.grad = gradient
+        by_task = [self.peers.sum(gradients) for gradients in by_task]
+        told: list[Tensor | None] = []
+        for _, rows, _, loss, prediction in noted:
+            place = self.peers.place(len(rows))
+            known = prediction.new_zeros(len(rows), dtype=torch.float64)
+            known[place] = prediction[: place.stop - place.start].double()
+            told += [loss.double().reshape(1), known]
+        sums = self.peers.sum(told)
+        together: list[Noted] = []
+        for before, total, predicted in zip(noted, sums[::2], sums[1::2], strict=True):
+            task, rows, weight, loss, prediction = before
+            assert total is not None and predicted is not None
+            of_all = total[0].to(loss.dtype), predicted.to(prediction.dtype)
+            together.append((task, rows, weight, *of_all))
+        return together, by_task

@@ -1,0 +1,61 @@
+"""What came of a workflow, in a few lines: the best variant of each paper, and where to look."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from minbert.common.errors import UserError
+from minbert.common.files import read_json
+from minbert.evaluate.winner import winners
+from minbert.grid.node import published_path
+
+_PLACES = (
+    ("rows", "tables/index.md"),
+    ("tables", "tables"),
+    ("claims", "tables/claims.md"),
+    ("figures", "figures"),
+    ("report", "report.html"),
+)
+
+
+def summary(root: Path, stamp: str, command: str = "minbert") -> str:
+    """Return the summary of what is published under `root`; `stamp` names its list.
+
+    Only what is there is named. `command` is how `minbert` is called here. Raises `UserError` for
+    a stamp that was never planned.
+    """
+    listing = published_path(root, stamp)
+    if not listing.exists():
+        raise UserError(
+            f"nothing was planned under {root} with the stamp '{stamp}' ({listing} is missing); "
+            "`snakemake -n all` plans, and the files beside it bear the stamps"
+        )
+    listed = read_json(listing)
+    lines = [*_best(root, listed["papers"]), *_places(root)]
+    if listed["tracking"]:
+        ui = f"{shlex.quote(command)} ui --results {shlex.quote(str(root))}"
+        lines.append(("runs", ui))
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name.ljust(width)}  {what}" for name, what in lines)
+
+
+def _best(root: Path, papers: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield a line for each paper: its best variant and its overall dev score."""
+    scores = root / "tables" / "scores.parquet"
+    if not scores.exists():
+        return
+    best = {one.paper: one for one in winners(scores, {p: of["rule"] for p, of in papers.items()})}
+    for paper in papers:
+        if paper not in best:
+            yield paper, "no variant has an overall score yet"
+            continue
+        one = best[paper]
+        of = f"mean of {len(one.dev)} seeds" if len(one.dev) > 1 else "one seed"
+        yield paper, f"best: {one.variant}, overall dev score {one.score:.3f} ({of})"
+
+
+def _places(root: Path) -> Iterator[tuple[str, str]]:
+    return ((name, str(root / path)) for name, path in _PLACES if (root / path).exists())

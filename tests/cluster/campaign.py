@@ -1,0 +1,222 @@
+"""A grid on the cluster while it is disturbed: each fault, when it came, when it was got over."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from chaos.grid import Tracked
+from pipeline.project import wait_for
+
+from cluster.slurm import NODE, Slurm
+from minbert.track.attempts import Attempt, attempts
+
+LIMIT = 600.0
+"""Seconds that a run may take, and that a fault may wait for a job to strike."""
+
+TRAIN = re.compile(r"rule_train_wildcards_([0-9a-f]{16})_(\d+)")
+WORKFLOW = ("snakemake", "--workflow-profile", "profiles/slurm", "all")
+QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "20")
+
+
+@dataclass
+class Fault:
+    """One fault: seconds from the start of the run, and until what it struck was done."""
+
+    name: str
+    key: str | None
+    at: float
+    over: float | None = None
+    told: str = ""
+
+
+class Campaign:
+    """One run of `project` on `slurm`, with the faults named (see `FAULTS`), in their order."""
+
+    def __init__(self, slurm: Slurm, project: Tracked, faults: tuple[str, ...] = ()) -> None:
+        self.slurm = slurm
+        self.project = project
+        self.names = faults
+        self.faults: list[Fault] = []
+        self.log = project.folder / "snakemake.log"
+        self.seconds = 0.0
+        self._struck: set[str] = set()
+
+    def run(self) -> None:
+        """Run until done; raises `AssertionError` if that, or a fault, does not come about."""
+        self._began = time.monotonic()
+        more: tuple[str, ...] = ()
+        if "out of memory" in self.names:
+            key = self._a_key()
+            small = f"300 if attempt == 1 and wildcards.key == '{key}' else 4000"
+            more = ("--set-resources", f"train:mem_mb={small}")
+            self._struck.add(key)
+            self.faults.append(Fault("out of memory", key, 0.0))
+        self.more = more
+        self.workflow = self._start()
+        try:
+            for name in self.names:
+                if name != "out of memory":
+                    self._faults[name]()
+            status = self.workflow.wait(timeout=LIMIT)
+        finally:
+            self.workflow.kill()
+        self.seconds = self._now()
+        assert status == 0, self.log.read_text(encoding="utf-8")[-3000:]
+        assert not self.slurm.jobs(), "jobs are left in the queue"
+        self._look_back()
+        self.project.minbert("follow", "--once")
+
+    @property
+    def _faults(self) -> dict[str, Callable[[], None]]:
+        return {
+            "requeued": self._requeue,
+            "cancelled": self._cancel,
+            "node drained": self._drain,
+            "Snakemake killed": self._kill,
+        }
+
+    def overlaps(self) -> list[str]:
+        """Return the attempts that began while an earlier one at the same stage still trained."""
+        groups: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
+        for attempt in attempts(self.project.root):
+            groups[attempt.group].append(attempt)
+        found = []
+        for several in groups.values():
+            for before, after in pairwise(several):
+                last = max((row.time for row in before.rows(0, 1 << 62)[0]), default=0.0)
+                found += [after.name] if last > after.run["started"] else []
+        return found
+
+    def asked(self) -> dict[str, set[str]]:
+        """Return {rule or group: GPUs that its jobs were given} as Slurm says."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for job in self.slurm.shown().values():
+            if job.get("WorkDir") == str(self.project.folder):
+                rule = job.get("Comment", "").removeprefix("rule_").partition("_")[0]
+                found[rule].add(job.get("TresPerJob", ""))
+        return found
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as sink:
+            return subprocess.Popen(
+                (*WORKFLOW, *QUICK, *self.more),
+                cwd=self.project.folder,
+                env=self.project.environment,
+                stdout=sink,
+                stderr=sink,
+            )
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def _a_key(self) -> str:
+        self.project.minbert("plan")
+        return self.project.key("frozen")
+
+    def _victim(self) -> tuple[str, str]:
+        """Wait for a training that has saved a state and was not struck; return job and key."""
+        found: list[tuple[str, str]] = []
+
+        def seen() -> bool:
+            assert self.workflow.poll() is None, "the run ended before all faults had come"
+            for job, (state, comment) in self.slurm.jobs().items():
+                match = TRAIN.match(comment)
+                if state == "RUNNING" and match and match[1] not in self._struck:
+                    work = self.project.root / "work" / match[1] / f"seed{match[2]}"
+                    if any(p.name != "lock" for p in work.glob("[!.]*")):
+                        found.append((job, match[1]))
+            return bool(found)
+
+        wait_for(seen, "no training to strike", LIMIT)
+        self._struck.add(found[0][1])
+        return found[0]
+
+    def _requeue(self) -> None:
+        job, key = self._victim()
+        self.slurm.command("scontrol", "requeue", job)
+        self.faults.append(Fault("requeued", key, self._now(), told=job))
+
+    def _cancel(self) -> None:
+        job, key = self._victim()
+        self.slurm.command("scancel", job)
+        self.faults.append(Fault("cancelled", key, self._now(), told=job))
+
+    def _drain(self) -> None:
+        """Take the node away from new jobs; those that run go on to their end."""
+        wait_for(lambda: bool(self.slurm.jobs()), "no job to wait", LIMIT)
+        self.slurm.command(
+            "scontrol", "update", f"NodeName={NODE}", "State=DRAIN", "Reason=minbert-test"
+        )
+        fault = Fault("node drained", None, self._now())
+        self.faults.append(fault)
+
+        def idle() -> bool:
+            return all(state == "PENDING" for state, _ in self.slurm.jobs().values())
+
+        wait_for(idle, "jobs run on a drained node", LIMIT)
+        waiting = self.slurm.jobs()
+        time.sleep(5)
+        assert idle(), "a job began on a drained node"
+        assert self.workflow.poll() is None, "Snakemake gave up while the node was drained"
+        self.slurm.command("scontrol", "update", f"NodeName={NODE}", "State=RESUME")
+        fault.over = self._now()
+        fault.told = f"{len(waiting)} jobs waited"
+
+    def _kill(self) -> None:
+        """Kill Snakemake while a job trains, unlock its folder, and start it again."""
+        job, key = self._victim()
+        self.workflow.kill()
+        self.workflow.wait()
+        assert job in self.slurm.jobs(), "the job went with Snakemake: nothing is tested"
+        self.faults.append(Fault("Snakemake killed", key, self._now(), told=job))
+        self.project.run("snakemake", "--unlock")
+        self.workflow = self._start()
+
+    def _look_back(self) -> None:
+        """Find when each fault was over, and make sure that it came at all."""
+        shown = self.slurm.shown()
+        printed = self.log.read_text(encoding="utf-8")
+        zero = time.time() - self._now()
+        for fault in self.faults:
+            if fault.key is None:
+                continue
+            done = self.project.root / "store" / "train" / fault.key / "seed0" / "run.json"
+            fault.over = done.stat().st_mtime - zero
+            if fault.name == "requeued":
+                assert shown[fault.told]["Restarts"] == "1", shown[fault.told]
+            elif fault.name == "cancelled":
+                assert shown[fault.told]["JobState"] == "CANCELLED", shown[fault.told]
+            elif fault.name == "Snakemake killed":
+                cancelled = re.search(r"an earlier Snakemake left: (.*)", printed)
+                assert cancelled and fault.told in cancelled[1].split(), "orphans were not ended"
+            else:
+                logs = self._slurm_logs(fault.key)
+                assert "exceeded memory limit" in logs, f"it had memory enough: {logs[-500:]}"
+                assert "Trying to restart" in printed
+            fault.told = self._story(fault.key)
+
+    def _slurm_logs(self, key: str) -> str:
+        folder = self.project.folder / ".snakemake" / "slurm_logs"
+        return "".join(p.read_text(errors="replace") for p in sorted(folder.glob(f"*/{key}*/*")))
+
+    def _story(self, key: str) -> str:
+        """Return how a stage's last attempt began, and how many there were."""
+        (log,) = (self.project.root / "logs" / "train").glob(f"{key}-seed0.log")
+        text = log.read_text(encoding="utf-8")
+        number = sum(attempt.group[0] == key for attempt in attempts(self.project.root))
+        resumed = re.search(r"going on after .*", text)
+        return f"{number} attempts; {resumed[0] if resumed else 'the last one from the start'}"
+
+
+def missing_in_logs(printed: str, folder: Path) -> list[str]:
+    """Return the log files that Snakemake's errors name and that are not there."""
+    named = re.findall(r"(?m)^    log: (.*) \(check log file\(s\)", printed)
+    paths = [Path(word) for line in named for word in line.split(", ")]
+    return [str(p) for p in paths if not (folder / p).exists()]
