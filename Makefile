@@ -4,6 +4,7 @@
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make test-cluster  a grid on a Slurm of one node that it installs (docs/cluster.md); SHORT=1
 # make check  linters, formatters, type checker
+# make pictures  docs/img anew, from the demo's figures
 # make lock   write requirements.lock anew from the environment that `make test` made
 #
 # A second call reuses the environment. Another Python: make demo PYTHON=python3.12
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c requirements.lock
 SOURCES := src tests benchmarks
 
-.PHONY: demo test bench chaos test-cluster check lock clean
+.PHONY: demo test bench chaos test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -54,6 +55,9 @@ $(VENV)/.installed-test: $(VENV)/.installed
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) -e '.[bench]'
 	touch $@
+
+pictures: demo
+	$(BIN)/python -m minbert.report.pictures results/demo docs/img
 
 $(VENV)/.installed-slurm: $(VENV)/.installed-test
 	$(INSTALL) -e '.[slurm]'

@@ -17,6 +17,7 @@ from minbert.devices.choose import in_words
 from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.grid.demand import Demand
 from minbert.grid.plan import Plan
+from minbert.grid.shown import describe
 from minbert.grid.threads import job_threads
 from minbert.terminal.events import Work
 from minbert.terminal.watch import Watch
@@ -35,6 +36,10 @@ except UserError as error:
     raise WorkflowError(str(error))
 except OSError as error:
     raise WorkflowError(unwritable(error) or str(error))
+
+
+report: "workflow/report/workflow.rst"
+
 
 ROOT = PLAN.root
 STORE = ROOT / "store"
@@ -71,6 +76,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/backbone.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/report.smk"
 include: "workflow/rules/track.smk"
 
 

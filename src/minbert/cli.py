@@ -29,6 +29,7 @@ STEP_HELP = {
     "index": "list every published row",
     "claims": "judge what the papers claim",
     "figure": "draw a figure",
+    "report": "write the report",
 }
 
 

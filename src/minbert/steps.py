@@ -245,23 +245,21 @@ def figure(job: Job) -> None:
     draw_figure(job, job.out / "figure")
 
 
+def report(job: Job) -> None:
+    """Write the report of all that is published."""
+    from minbert.report.make import write_report
+
+    write_report(job, job.out / "report.html")
+
+
 PATIENCE = 8
 """Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
 
-STEPS: dict[str, Callable[[Job], None]] = {
-    "fetch": fetch,
-    "data": data,
-    "vocabulary": vocabulary,
-    "backbone": backbone,
-    "tokens": tokens,
-    "features": features,
-    "train": train,
-    "scores": scores,
-    "table": table,
-    "index": index,
-    "claims": claims,
-    "figure": figure,
-}
+_ALL = (
+    *(fetch, data, vocabulary, backbone, tokens, features),
+    *(train, scores, table, index, claims, figure, report),
+)
+STEPS: dict[str, Callable[[Job], None]] = {step.__name__: step for step in _ALL}
 
 
 def run_step(

@@ -66,7 +66,7 @@ variants:
     epochs: 8
 """
 
-MADE = ("train", "features", "scores", "table", "index", "figure", "published")
+MADE = ("train", "features", "scores", "table", "index", "figure", "report", "published")
 """What is made again in each round, by its folder in the store."""
 
 

@@ -1,4 +1,4 @@
-"""One finished run of the tiny grid, and copies of it to change."""
+"""Copies of the finished run of the tiny grid, to change."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ from pathlib import Path
 import pytest
 
 from .project import Project
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Run the tiny grid once; nobody may change it."""
-    project = Project.make(tmp_path_factory.mktemp("pipeline") / "finished")
-    (project.folder / "printed.txt").write_text(project.snakemake("all"), encoding="utf-8")
-    return project
 
 
 @pytest.fixture

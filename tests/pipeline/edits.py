@@ -21,9 +21,10 @@ GRID = f"workflow/grids/{PAPER}.yaml"
 ALL = {"sst-only", "baseline", "1-bert", "3-bert", "hybrid-bert", "hybrid-bert-40"}
 WITH_STS = ALL - {"sst-only"}
 PCGRAD = {"1-bert", "hybrid-bert", "hybrid-bert-40"}
-TABLE = {"table", "index", "publish"}
+TABLE = {"table", "index", "report", "publish"}
 SCORED = {"scores", *TABLE}
-FIGURE = {"figure", "publish"}
+REPORT = {"report", "publish"}
+FIGURE = {"figure", "report", "publish"}
 SHOWN = {"figure", *SCORED}
 
 
@@ -100,6 +101,11 @@ def remove_sst_only(project: Project) -> None:
     start = text.index("  sst-only:")
     end = text.index("\n\n", start) + 2
     path.write_text(text[:start] + text[end:], encoding="utf-8")
+
+
+def restyle(project: Project) -> None:
+    """Give the report's text another colour."""
+    project.edit("src/minbert/report/style.css", "--ink: #1b1d21", "--ink: #202020")
 
 
 def other_torch(project: Project) -> None:
@@ -223,6 +229,8 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "the code of a metric": (append("evaluate/metrics.py"), SCORED),
     "the code of the scores": (append("evaluate/score.py"), SCORED),
     "the code of the tables": (append("evaluate/table_text.py"), TABLE),
+    "the code of the report": (append("report/images.py"), REPORT),
+    "the looks of the report": (restyle, REPORT),
     "`dependencies: [torch]`, where it was not": (
         config(dependencies="[torch]"),
         trains(ALL) | SHOWN,
@@ -285,7 +293,10 @@ def _jobs(jobs: set[str]) -> str:
     return "; ".join([*_trainings(jobs), ", ".join(j for j in _ORDER if j in jobs)])
 
 
-_ORDER = ("data", "backbone", "tokens", "features", "scores", "table", "index", "figure", "publish")
+_ORDER = (
+    *("data", "backbone", "tokens", "features", "scores", "table", "index", "figure", "report"),
+    "publish",
+)
 
 
 def _trainings(jobs: set[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ def test_claims_run_alone_and_are_published(project: Project) -> None:
     grid = project.folder / GRID
     before = project.tables()
     grid.write_text(grid.read_text(encoding="utf-8") + CLAIMS, encoding="utf-8")
-    assert project.jobs() == {"claims", "publish"}
+    assert project.jobs() == {"claims", "report", "publish"}
     assert "claims" in project.minbert("plan")
     project.snakemake("all")
     assert "claims" not in project.minbert("plan")
@@ -41,7 +41,7 @@ def test_claims_run_alone_and_are_published(project: Project) -> None:
     assert set(made) - set(before) == {"claims.csv", "claims.md", "claims.tex"}
 
     project.edit(GRID, "Nothing is better.", "It is better.")
-    assert project.jobs() == {"claims", "publish"}
+    assert project.jobs() == {"claims", "report", "publish"}
 
     shutil.rmtree(project.seed_folder("3-bert"))
     (listing,) = (project.root / "store" / "published").glob("*.done")

@@ -166,7 +166,17 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
     with Image.open(figure) as image:
         image.load()
     assert figure.stat().st_mtime > started, "the figure is drawn without the row"
-    assert project.jobs() == {"train 1-bert 0", "scores", "table", "index", "figure", "publish"}
+    report = (project.root / "report.html").read_text("utf-8")
+    assert f"{PAPER} / 1-bert: stage" in report and "4 of 56 published rows scored" in report
+    assert project.jobs() == {
+        "train 1-bert 0",
+        "scores",
+        "table",
+        "index",
+        "figure",
+        "report",
+        "publish",
+    }
 
     project.edit(GRID, "    optimiser: {lr: 1e+30}\n", "")
     project.snakemake("all")

@@ -28,7 +28,7 @@ def test_a_head_and_a_row_of_ones_own(project: Project) -> None:
     project.configure(grids=f"[{PAPER}, normed]", tracking="{enabled: true}")
     project.snakemake("all")
     jobs = planned_jobs(project.log(), project.variants())
-    assert jobs == {"train hybrid-bert-normed 0", "scores", "table", "index", "publish"}
+    assert jobs == {"train hybrid-bert-normed 0", "scores", "table", "index", "report", "publish"}
     (row,) = [r for r in project.table(PAPER) if r["variant"] == "hybrid-bert-normed"]
     assert row["status"] == "scored" and row["table"] == "" and row["parameters"] == ""
     assert "hybrid-bert-normed" in (project.root / "tables" / f"{PAPER}.md").read_text("utf-8")

@@ -156,7 +156,7 @@ def test_a_declared_refactoring_trains_nothing(project: Project) -> None:
     assert "can be carried over" in printed and "not carried over" not in printed
     assert project.trained() == trained
     project.minbert("adopt", *modules, "--apply", "--reason", "a constant that nothing uses")
-    assert project.jobs() == {"scores", "table", "index", "figure", "publish"}
+    assert project.jobs() == {"scores", "table", "index", "figure", "report", "publish"}
     project.snakemake("all")
     second = project.tables()
     for ending in ("md", "tex"):  # the csv and the scores name keys

@@ -72,7 +72,7 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     found = leftovers(after)
     gone = {each.path for each in found}
     assert gone and not gone & needed
-    assert {each.kind for each in found} == {"train", "scores", "table", "index"}
+    assert {each.kind for each in found} == {"train", "scores", "table", "index", "report"}
     assert {p for p in old - needed if p not in gone and p.parent not in gone} == set()
     assert [each.size for each in found] == sorted((each.size for each in found), reverse=True)
     delete(after, found)

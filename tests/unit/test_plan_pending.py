@@ -92,7 +92,7 @@ def test_every_job_is_listed_with_what_differs(base: Path) -> None:
     after = plan(base, corpus={"sizes": {"sst": {"train": 9, "dev": 8, "test": 7}}})
     told = plan_text(after)
     kinds = {node.kind for node, _ in pending(after)}
-    assert kinds == {"data", "tokens", "features", "train", "scores", "table", "index"}
+    assert kinds == {"data", "tokens", "features", "train", "scores", "table", "index", "report"}
     assert "sizes: None -> {" in line(told, "data ")
     assert line(told, "tokens ").split()[1] == "sst" and "examples is another (" in told
     assert "tokens is another" in line(told, "features ")
@@ -107,7 +107,7 @@ def test_jobs_that_are_needed_by_finished_ones_alone_do_not_run(base: Path) -> N
     assert pending(made) == {}
     after = plan(base, "epochs: 20", "epochs: 21")
     assert {node.kind for node, _ in pending(after)} == {
-        *("tokens", "train", "scores", "table", "index"),
+        *("tokens", "train", "scores", "table", "index", "report"),
     }
     assert "has never run" not in line(plan_text(after), "longer")
 

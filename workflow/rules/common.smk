@@ -4,6 +4,16 @@
 # (profiles/slurm), so that it asks for no more than one of its jobs does.
 
 
+def shown(path, kind, form):
+    """Mark a file for `snakemake --report`: under its paper, with a caption of its own."""
+    return report(
+        path,
+        caption="../report/product.rst",
+        category=lambda w: describe(PLAN, kind, w.key).category,
+        labels=lambda w: {"what": describe(PLAN, kind, w.key).title, "file": form},
+    )
+
+
 def unaged(paths):
     """Mark inputs whose age says nothing, as their keys say what they hold.
 

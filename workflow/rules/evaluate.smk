@@ -26,8 +26,8 @@ rule table:
     input:
         unpack(lambda w: PLAN.inputs("table", w.key)),
     output:
-        STORE / "table" / "{key}" / "table.csv",
-        STORE / "table" / "{key}" / "table.md",
+        shown(STORE / "table" / "{key}" / "table.csv", "table", "csv"),
+        shown(STORE / "table" / "{key}" / "table.md", "table", "md"),
         STORE / "table" / "{key}" / "table.tex",
     log:
         LOGS / "table" / "{key}.log",
@@ -39,6 +39,8 @@ rule table:
         turn=1,
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: describe(PLAN, "table", w.key).caption,
+        published=lambda w: describe(PLAN, "table", w.key).published,
     shell:
         "exec python -m minbert table {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -47,8 +49,8 @@ rule index:
     input:
         lambda w: PLAN.inputs("index", w.key).values(),
     output:
-        STORE / "index" / "{key}" / "index.csv",
-        STORE / "index" / "{key}" / "index.md",
+        shown(STORE / "index" / "{key}" / "index.csv", "index", "csv"),
+        shown(STORE / "index" / "{key}" / "index.md", "index", "md"),
     log:
         LOGS / "index" / "{key}.log",
     conda:
@@ -58,6 +60,8 @@ rule index:
         runtime=minutes("index"),
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: describe(PLAN, "index", w.key).caption,
+        published=lambda w: describe(PLAN, "index", w.key).published,
     shell:
         "exec python -m minbert index {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -66,8 +70,8 @@ rule claims:
     input:
         lambda w: PLAN.inputs("claims", w.key).values(),
     output:
-        STORE / "claims" / "{key}" / "claims.csv",
-        STORE / "claims" / "{key}" / "claims.md",
+        shown(STORE / "claims" / "{key}" / "claims.csv", "claims", "csv"),
+        shown(STORE / "claims" / "{key}" / "claims.md", "claims", "md"),
         STORE / "claims" / "{key}" / "claims.tex",
     log:
         LOGS / "claims" / "{key}.log",
@@ -78,6 +82,8 @@ rule claims:
         runtime=minutes("claims"),
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: describe(PLAN, "claims", w.key).caption,
+        published=lambda w: describe(PLAN, "claims", w.key).published,
     shell:
         "exec python -m minbert claims {wildcards.key} --results {params.root:q} 2> {log:q}"
 
@@ -86,8 +92,8 @@ rule figure:
     input:
         lambda w: PLAN.inputs("figure", w.key).values(),
     output:
-        STORE / "figure" / "{key}" / "figure.pdf",
-        STORE / "figure" / "{key}" / "figure.png",
+        shown(STORE / "figure" / "{key}" / "figure.pdf", "figure", "pdf"),
+        shown(STORE / "figure" / "{key}" / "figure.png", "figure", "png"),
     log:
         LOGS / "figure" / "{key}.log",
     conda:
@@ -98,6 +104,8 @@ rule figure:
         turn=1,
     params:
         root=lambda w: str(ROOT),
+        caption=lambda w: describe(PLAN, "figure", w.key).caption,
+        published=lambda w: describe(PLAN, "figure", w.key).published,
     shell:
         "exec python -m minbert figure {wildcards.key} --results {params.root:q} 2> {log:q}"
 

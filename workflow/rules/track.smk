@@ -8,6 +8,13 @@
 MINBERT = [sys.executable, "-m", "minbert"]
 
 
+def note_command():
+    """Leave the command for the report: jobs have one of their own."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    (LOGS / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
+
+
 def start_follower():
     """Start the follower in a session of its own: Ctrl-C must not take it before its last pass."""
     command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
@@ -63,6 +70,7 @@ def summary():
 onstart:
     global WATCH
     tell_devices()
+    note_command()
     if PLAN.config.tracking.enabled:
         start_follower()
     WATCH = watch()

@@ -28,6 +28,8 @@ from minbert.grid.node import description_path, published_path
 from minbert.track.attempts import attempts
 from minbert.track.grid_run import record_grids
 
+KEPT = (("scores", "scores.parquet"), ("table", "table.csv"))
+
 
 def publish_partial(root: Path, stamp: str) -> str:
     """Publish tables, index and figures from the runs that finished; return a summary in words.
@@ -51,13 +53,23 @@ def publish_partial(root: Path, stamp: str) -> str:
             build_table(spec, out / "scores.parquet", out, "table", of_paper)
         published = _job(root, "index", listed["index"]).spec["published"]
         summary = build_index(published, [out / "table.csv" for out in made.values()], temporary)
+        instead = {
+            f"{kind}/{paper}": out / file for paper, out in made.items() for kind, file in KEPT
+        }
+        instead["index"] = temporary / "index.csv"
         sources = {f"tables/{name}": temporary / name for name in ("index.csv", "index.md")}
         for paper, out in made.items():
             sources |= {f"tables/{paper}.{e}": out / f"table.{e}" for e in ("csv", "md", "tex")}
         if listed["figures"]:
             from minbert.figures.partial import draw_partial  # brings matplotlib
 
-            sources |= draw_partial(root, listed, made, failures, temporary / "figures")
+            drawn = draw_partial(root, listed, made, failures, temporary / "figures")
+            sources |= drawn
+            instead |= {
+                f"figure/{name.removesuffix('.png')}": path
+                for name, path in drawn.items()
+                if name.endswith(".png")
+            }
         if listed["claims"]:
             job = _job(root, "claims", listed["claims"])
             scored = {paper: out / "scores.parquet" for paper, out in made.items()}
@@ -65,6 +77,13 @@ def publish_partial(root: Path, stamp: str) -> str:
             sources |= {
                 f"tables/claims.{e}": temporary / f"claims.{e}" for e in ("csv", "md", "tex")
             }
+            instead["claims"] = temporary / "claims.csv"
+        from minbert.report.make import write_report
+
+        sources["report.html"] = temporary / "report.html"
+        write_report(
+            _job(root, "report", listed["report"]), sources["report.html"], instead, failures
+        )
         for name, keyed in listed["products"].items():
             source = sources.get(name, Path(keyed))
             if source.exists():

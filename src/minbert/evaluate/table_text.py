@@ -110,7 +110,7 @@ def to_markdown(table: TableSpec, rows: Sequence[Row]) -> str:
     parts = [f"# {escape.markdown(table.title)}", escape.markdown(table.caption)]
     for heading, of_section in sections(rows):
         parts += [f"## {heading}" if heading else "", _aligned(table, of_section)]
-        parts += [escape.markdown(note) for note in _numbered(of_section)]
+        parts += [escape.markdown(note) for note in numbered(of_section)]
     said = [*remarks(table, rows), *table.footnotes]
     parts += ["## How to read this" if len(sections(rows)) > 1 else ""]
     parts += [escape.markdown(text) for text in said]
@@ -150,7 +150,7 @@ def to_latex(table: TableSpec, rows: Sequence[Row]) -> str:
 
 def _float(table: TableSpec, heading: str, rows: Sequence[Row]) -> str:
     columns = header(table, rows)
-    said = [*remarks(table, rows), *_numbered(rows), *table.footnotes]
+    said = [*remarks(table, rows), *numbered(rows), *table.footnotes]
     title = f"{table.title}, {heading}" if heading else table.title
     name = f"{table.paper} {heading}".strip()
     groups = [group for group, _ in columns]
@@ -239,7 +239,8 @@ def _count(table: TableSpec) -> str:
     return f"{table.seed_count} seed{'s' * (table.seed_count != 1)}"
 
 
-def _numbered(rows: Sequence[Row]) -> list[str]:
+def numbered(rows: Sequence[Row]) -> list[str]:
+    """Return the notes that the rows' marks, [1] and so on, stand for."""
     return [f"[{number}] {note}" for number, note in enumerate(_marked_notes(rows), start=1)]
 
 

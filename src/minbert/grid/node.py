@@ -24,6 +24,7 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "index": ("index.csv", "index.md"),
     "claims": ("claims.csv", "claims.md", "claims.tex"),
     "figure": ("figure.pdf", "figure.png"),
+    "report": ("report.html",),
 }
 """The files that a node of each kind leaves in its folder; `fetch` leaves the file it names."""
 

@@ -21,7 +21,8 @@ def pending(plan: Plan) -> Pending:
     again where a job needs them; its text says so.
     """
     found: Pending = {}
-    shown = [plan.index, *([plan.claims] if plan.claims else []), *plan.figures.values()]
+    shown = [plan.index, *plan.figures.values(), plan.report]
+    shown += [plan.claims] if plan.claims else []
     for made in plan.outputs.values():
         shown += [made.scores, made.table]
     waiting: list[tuple[Node, int | None, str]] = [

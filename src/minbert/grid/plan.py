@@ -25,6 +25,7 @@ from minbert.grid.papers import paper_facts
 from minbert.grid.parameters import Counts, count
 from minbert.grid.processes import stage_processes
 from minbert.grid.published import Published, read_published
+from minbert.grid.report import report_node
 from minbert.grid.resolve import Grid, resolve
 from minbert.grid.schema import ALL
 from minbert.grid.sources import Sources
@@ -61,6 +62,7 @@ class Plan:
         self.all_figures = all_figures(self, self.outputs)
         claims = claims_node(self)
         self.claims: Node | None = claims and self.collect(claims)
+        self.report = self.collect(report_node(self))
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
@@ -118,6 +120,7 @@ class Plan:
         for node in (self.index, *([self.claims] if self.claims else [])):
             for name in node.outputs:
                 found[f"tables/{name}"] = node.folder(self.root) / name
+        found["report.html"] = self.report.folder(self.root) / "report.html"
         return found
 
     @property
@@ -169,6 +172,7 @@ class Plan:
             "index": self.index.key,
             "figures": {name: node.key for name, node in self.figures.items()},
             "claims": self.claims and self.claims.key,
+            "report": self.report.key,
         }
         if not self.listing.exists() or read_json(self.listing) != listed:
             write_json(self.listing, listed)

@@ -1,0 +1,22 @@
+# The report: all that was published, in one page. Snakemake's own (`snakemake --report FILE`)
+# takes its figures and tables from the rules that make them, with captions of workflow/report.
+#
+# in:  store/{table,claims,index,figure}/KEY/..., store/train/KEY/seedN/run.json, store/data/KEY/report.json
+# out: store/report/KEY/report.html, published as report.html
+
+
+rule report:
+    input:
+        lambda w: PLAN.inputs("report", w.key).values(),
+    output:
+        shown(STORE / "report" / "{key}" / "report.html", "report", "html"),
+    log:
+        LOGS / "report" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    params:
+        root=lambda w: str(ROOT),
+        caption=lambda w: describe(PLAN, "report", w.key).caption,
+        published=lambda w: describe(PLAN, "report", w.key).published,
+    shell:
+        "exec python -m minbert report {wildcards.key} --results {params.root:q} 2> {log:q}"
