@@ -13,8 +13,10 @@ from typing import Any
 import pyarrow.parquet as pq
 from pipeline.project import Project
 
-from minbert.track.attempts import Attempt, attempts, best_score
-from minbert.track.store import ATTEMPT_TAG, SCORE_TAG, SUPERSEDED_TAG
+from minbert.evaluate.winner import winners
+from minbert.track.attempts import Attempt, attempts
+from minbert.track.describe import SCORE_TAG, SUPERSEDED_TAG
+from minbert.track.store import ATTEMPT_TAG
 from minbert.track.writer import metric_name
 
 Point = tuple[str, int, int, float, bool]
@@ -79,7 +81,6 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
         found.attempts += 1
     undisturbed = {attempt.group: attempt for attempt in attempts(reference.root)}
     found.same(sorted(groups), sorted(undisturbed), "trainings that were tracked")
-    best: list[float] = []
     for group, several in groups.items():
         newest = several[-1]
         for attempt in several:
@@ -91,10 +92,10 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
         found.same(end.get("status"), "FINISHED", f"end of {newest.name}")
         if group in undisturbed:
             found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
-        score = best_score(newest.rows(0, 1 << 62)[0], newest.run["tags"]["minbert.select"])
-        best += [score[0]] if score else []
-    tags = stored.tags.get(stored.best, {})
-    found.same(tags.get(SCORE_TAG), f"{max(best):.6f}" if best else None, "score of the alias best")
+    best = winners(project.root / "tables" / "scores.parquet", {"chaos": "normalised"})
+    tags = stored.tags.get(stored.best or "", {})
+    score = f"{best[0].dev[best[0].seed]:.6f}" if best else None
+    found.same(tags.get(SCORE_TAG), score, "score of the alias best")
 
 
 def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newest: Attempt) -> None:

@@ -23,7 +23,7 @@ def listed(root: Path, stamp: str, text: str) -> None:
         pq.write_table(pa.table({"paper": [paper], "value": [0.5]}), keyed / "scores.parquet")
         sources[f"tables/{paper}.md"] = str(keyed / "table.md")
         scores.append(str(keyed / "scores.parquet"))
-    write_json(published_path(root, stamp), {"products": sources, "scores": scores})
+    write_json(published_path(root, stamp), {"products": sources, "scores": scores, "papers": {}})
 
 
 def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:

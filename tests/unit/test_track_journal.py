@@ -86,12 +86,12 @@ def test_a_finished_job_says_how_it_ended(tmp_path: Path) -> None:
     (attempt,) = attempts(tmp_path)
     assert attempt.alive()
     assert attempt.end() is None
-    journal.end("FAILED", error="loss is nan", artifacts=["a.txt"], tags={"seconds": "3"})
+    journal.end("FAILED", error="loss is nan", artifacts=[Path("a.txt")], tags={"seconds": "3"})
     assert not attempt.alive()
     end = attempt.end()
     assert end is not None
     assert (end["status"], end["error"], end["tags"]) == ("FAILED", "loss is nan", {"seconds": "3"})
-    assert end["artifacts"] == [str(Path.cwd() / "a.txt")]
+    assert end["artifacts"] == {"a.txt": str(Path.cwd() / "a.txt")}
     with pytest.raises(ValueError, match="closed"):
         journal.log(1, 1, "train", "sst", "loss", 1.0, 1.0)
 

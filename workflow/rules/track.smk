@@ -17,8 +17,8 @@ def note_command():
 
 def start_follower():
     """Start the follower in a session of its own: Ctrl-C must not take it before its last pass."""
-    command = [*MINBERT, "follow", "--results", str(ROOT), "--until", str(os.getpid())]
-    command += ["--stamp", PLAN.stamp]
+    command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
+    command += ["--until", str(os.getpid())]
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / "follower.log", "a", encoding="utf-8") as sink:
         subprocess.Popen(command, stdout=sink, stderr=sink, start_new_session=True)

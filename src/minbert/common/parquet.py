@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 Condition = tuple[str, str, Any]
-"""A column, `=` or `in`, and the value or the list of values that rows have there."""
+"""A column, `=`, `!=` or `in`, and the value or the list of values that it is held to."""
 
 
 def read_file(
@@ -39,4 +39,6 @@ def read_file(
 def _expression(condition: Condition) -> Any:
     name, how, value = condition
     column = pc.field(name)
-    return {"=": lambda: column == value, "in": lambda: column.isin(value)}[how]()
+    if how == "in":
+        return column.isin(value)
+    return {"=": column == value, "!=": column != value}[how]

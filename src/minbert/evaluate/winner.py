@@ -42,6 +42,8 @@ def winners(scores: Path, rules: Mapping[str, str]) -> list[Winner]:
     `scores` is the published `scores.parquet`. Rows that are the best of other variants are left
     out: they train nothing. Of equal variants the first in the table wins.
     """
+    if not rules:
+        return []
     found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     wanted = [("task", "=", "overall"), ("key", "!=", "")]
     for row in read_columns(scores, _COLUMNS, conditions=wanted).to_pylist():

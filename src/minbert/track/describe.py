@@ -21,6 +21,7 @@ SCORE_TAG = "minbert.score"
 KIND_TAG = "minbert.kind"
 GRID = "grid"
 _OURS = "minbert.note"
+_MODE = "?workflowType=machine_learning"
 _TASKS = ("sst", "para", "sts")
 _LEGEND = """One run for each stage and seed of this paper's grid and one, `grid`, with its results.
 
@@ -30,6 +31,11 @@ carries `minbert.superseded` and is left out of the table's view.
 """
 
 
+def tasks_of(facts: Mapping[str, Any]) -> list[str]:
+    """Return the tasks of a paper in their usual order."""
+    return [task for task in TASKS if task in facts["datasets"]]
+
+
 def shared_view(facts: Mapping[str, Any] | None) -> str:
     """Return the table's view as JSON: the paper's score columns, its order, nothing superseded.
 
@@ -37,7 +43,7 @@ def shared_view(facts: Mapping[str, Any] | None) -> str:
     common tasks.
     """
     rule = facts["rule"] if facts else "normalised"
-    tasks = list(facts["datasets"]) if facts else _TASKS
+    tasks = tasks_of(facts) if facts else _TASKS
     scores = [f"dev/overall/{rule}", *(f"dev/{task}/{TASKS[task].metric}" for task in tasks)]
     columns = [f"params.`{name}`" for name in ("variant", "stage", "tasks", "seed")]
     columns += [f"metrics.`{name}`" for name in scores]
@@ -66,14 +72,14 @@ def note(facts: Mapping[str, Any] | None, root: Path, paper: str, grid: str | No
     backbone = "built in, pretrained here" if facts["backbone"] == "builtin" else facts["backbone"]
     lines += [
         f"- Grid: `{facts['file']}`, {len(facts['variants'])} variants",
-        f"- Data: {data}; tasks {', '.join(facts['datasets'])}; seeds {seeds}",
+        f"- Data: {data}; tasks {', '.join(tasks_of(facts))}; seeds {seeds}",
         f"- Backbone: {backbone}" + (f" at {facts['revision']}" if facts["revision"] else ""),
         f"- Overall score: `{facts['rule']}` (see the documentation's statistics)",
         f"- Tables: `{root / 'tables' / f'{paper}.md'}`; figures: `{root / 'figures' / paper}`",
     ]
     if grid:
-        table = f"{grid}/artifacts/tables/{paper}.md"
-        lines.append(f"- In MLflow: [the grid's own run]({grid}), [its table]({table})")
+        table = f"{grid}/artifacts/tables/{paper}.md{_MODE}"
+        lines.append(f"- In MLflow: [the grid's own run]({grid}{_MODE}), [its table]({table})")
     else:
         lines.append("- In MLflow: the grid's own run comes when all is trained")
     return "\n".join([*lines, "", _LEGEND])

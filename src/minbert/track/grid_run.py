@@ -17,7 +17,7 @@ from minbert.evaluate.winner import Winner, winners
 from minbert.grid.node import description_path
 from minbert.track.attempts import attempts
 from minbert.track.card import model_card
-from minbert.track.describe import GRID, KIND_TAG, NOTE_TAG, SCORE_TAG
+from minbert.track.describe import GRID, KIND_TAG, NOTE_TAG, SCORE_TAG, tasks_of
 from minbert.track.journal import Journal
 
 ALL = "all"
@@ -62,7 +62,7 @@ def _tell(
         "key": _key(paper),
         "seed": ALL,
         "name": f"{GRID} . tables, figures, best model",
-        "params": {"variant": "(all)", "stage": GRID, "tasks": "+".join(facts["datasets"])}
+        "params": {"variant": "(all)", "stage": GRID, "tasks": "+".join(tasks_of(facts))}
         | {"seed": seeds},
         "tags": {**tags, _CONTENT: content, "commit": here, "minbert.complete": str(complete)},
     }
