@@ -14,6 +14,9 @@ rule report:
         LOGS / "report" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("report"),
+        runtime=minutes("report"),
     params:
         root=lambda w: str(ROOT),
         caption=lambda w: describe(PLAN, "report", w.key).caption,
