@@ -92,7 +92,8 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
         found.same(end.get("status"), "FINISHED", f"end of {newest.name}")
         if group in undisturbed:
             found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
-    best = winners(project.root / "tables" / "scores.parquet", {"chaos": "normalised"})
+    rules = {a.run["experiment"]: a.run["tags"]["minbert.select"] for a in undisturbed.values()}
+    best = winners(project.root / "tables" / "scores.parquet", rules)
     tags = stored.tags.get(stored.best or "", {})
     score = f"{best[0].dev[best[0].seed]:.6f}" if best else None
     found.same(tags.get(SCORE_TAG), score, "score of the alias best")
