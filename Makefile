@@ -13,7 +13,8 @@ PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c requirements.lock
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(PIP) -c requirements.lock
 SOURCES := src tests benchmarks
 
 .PHONY: demo test bench chaos test-cluster check pictures lock clean
@@ -42,10 +43,12 @@ check: $(VENV)/.installed-test
 	$(BIN)/snakemake --lint
 
 # The plain torch first, at the version of the lock: an index that has a CPU build gives that one.
+# pip would compile file by file; some files of packages are templates that do not compile at all.
 $(VENV)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $$(grep '^torch==' requirements.lock)
-	$(INSTALL) -e .
+	$(PIP) --no-compile $$(grep '^torch==' requirements.lock)
+	$(INSTALL) --no-compile -e .
+	-$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

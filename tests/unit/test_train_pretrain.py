@@ -151,7 +151,7 @@ def test_half_of_the_pairs_are_swapped_and_said_so() -> None:
 def test_the_default_settings_learn_which_sentences_belong_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At twice the rate some seeds stay at chance (0.69), and so does all that starts from them."""
+    """At a rate of 1e-3 some seeds stay at chance (0.69), and so does all that starts from them."""
     settings = Pretraining()
     items = pretraining_text(0, 4000)
     texts = [text for item in items for text in ([item] if isinstance(item, str) else item)]

@@ -34,7 +34,7 @@ class Pretraining(Spec):
     heads: Whole = 2
     intermediate: Whole = 512
     batch: Whole = 32
-    lr: Rate = 5e-4
+    lr: Rate = 7e-4
 
     @model_validator(mode="after")
     def _divisible(self) -> Self:

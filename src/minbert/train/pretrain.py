@@ -29,7 +29,7 @@ from minbert.train.schedules.linear import linear
 ITEMS = 24_000
 """Texts drawn for pretraining; later passes see them again with other masks."""
 
-PAIRS_ALONE = 0.5
+PAIRS_ALONE = 0.7
 """The share of steps on next sentences alone. Words to guess, from the first step on, undo the
 matching of words that attention starts with; once it is of use, it stays."""
 
