@@ -7,7 +7,7 @@ import pytest
 
 import minbert
 from minbert.common.errors import UserError
-from minbert.grid.code import code_digest, code_modules, differs
+from minbert.grid.code import code_digest, code_modules, differs, files_digest
 
 MODULES = {
     "__init__.py": '"""Root."""\n__version__ = "1"\n',
@@ -147,3 +147,16 @@ def test_the_digest_of_known_source_is_the_same_on_every_python(package: Path) -
     )
     digest = code_modules(["minbert.c"])["minbert.c"]
     assert digest == "7596f93198251f2879cec4caafdf5aa9a97a51678efdd9644d6253661e8e7ddf"
+
+
+def test_files_are_compared_byte_by_byte(package: Path) -> None:
+    modules = code_modules(["minbert.a.near"])
+    before = files_digest(modules)
+    assert files_digest(reversed(list(modules))) == before
+    source = package / "a" / "near.py"
+    text = source.read_text()
+    source.write_text(f"{text}# a comment\n")
+    assert files_digest(modules) != before
+    source.write_text(text)
+    assert files_digest(modules) == before
+    assert files_digest([*modules, "minbert.gone"]) != before

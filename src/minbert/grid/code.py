@@ -64,6 +64,18 @@ def code_digest(roots: Iterable[str]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
+def files_digest(modules: Iterable[str]) -> str:
+    """Return one digest of the source files of `modules`, byte by byte: much sooner than trees.
+
+    Files that have not changed at all have not changed in what counts.
+    """
+    found = hashlib.sha256()
+    for name in sorted(modules):
+        path = _source(name)
+        found.update(f"{name} {_bytes(path, *_age(path)) if path else 'none'}\n".encode())
+    return found.hexdigest()
+
+
 def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the modules that were changed, added or removed between two closures, sorted."""
     return sorted(n for n in {*planned, *now} if planned.get(n) != now.get(n))
@@ -86,9 +98,18 @@ def _source(name: str) -> Path | None:
     return None
 
 
-def _read(path: Path) -> _Module:
+def _age(path: Path) -> tuple[int, int]:
     status = path.stat()
-    return _parse(path, status.st_mtime_ns, status.st_size)
+    return status.st_mtime_ns, status.st_size
+
+
+def _read(path: Path) -> _Module:
+    return _parse(path, *_age(path))
+
+
+@cache
+def _bytes(path: Path, mtime_ns: int, size: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 from minbert.common.environment import versions
 from minbert.common.errors import UserError
 from minbert.common.files import read_json
-from minbert.grid.code import code_modules, differs
+from minbert.grid.code import code_modules, differs, files_digest
 from minbert.grid.node import SEEDED, description_path
 
 
@@ -46,7 +46,9 @@ class Job:
         described = read_json(path)
         if kind in SEEDED and seed is None:
             raise UserError(f"a {kind} job needs --seed")
-        changed = differs(described["code"], code_modules(described["roots"]))
+        changed = []
+        if described.get("files") != files_digest(described["code"]):
+            changed = differs(described["code"], code_modules(described["roots"]))
         if changed:
             raise UserError(
                 f"the code of {kind} {key} has changed since it was planned "

@@ -15,6 +15,7 @@ from minbert.common.errors import UserError
 from minbert.common.files import read_json, write_json, write_text
 from minbert.grid.architecture import BERT_BASE
 from minbert.grid.claims import claims_node
+from minbert.grid.code import files_digest
 from minbert.grid.config import Config, load_config
 from minbert.grid.depth import shared_depth
 from minbert.grid.figures import all_figures
@@ -182,10 +183,10 @@ class Plan:
             write_text(path, table)
 
     def looks(self, node: Node) -> dict[str, Any]:
-        """Return what a description has besides the node: title, owner, a training's processes."""
+        """Return what a description has besides the node: title, owner, processes, code as it is."""
         owner = self.owners.get(node.key)
         names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
-        looks = {"title": self.title(node), "owner": names}
+        looks = {"title": self.title(node), "owner": names, "files": files_digest(node.code)}
         return looks | ({"processes": self.processes(node.key)} if owner else {})
 
     def processes(self, key: str) -> int:
