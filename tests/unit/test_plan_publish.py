@@ -47,7 +47,7 @@ def test_a_publishing_that_was_cut_short_leaves_no_mark(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minbert.evaluate.publish.pq.read_table", killed)
+    monkeypatch.setattr("minbert.evaluate.publish.read_file", killed)
     with pytest.raises(KeyboardInterrupt):
         publish(tmp_path, "second")
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"

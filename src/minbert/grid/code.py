@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -90,11 +91,11 @@ def _source(name: str) -> Path | None:
     first, *rest = name.split(".")
     if first != PACKAGE:
         return None
-    for folder in minbert.__path__:
-        at = Path(folder, *rest)
-        for path in (at / "__init__.py", at.with_suffix(".py")):
-            if path.is_file():
-                return path
+    for folder in minbert.__path__:  # As text: a plan asks for some hundred thousand.
+        at = os.path.join(folder, *rest)
+        for path in (f"{at}/__init__.py", f"{at}.py"):
+            if os.path.isfile(path):
+                return Path(path)
     return None
 
 

@@ -183,7 +183,7 @@ class Plan:
             write_text(path, table)
 
     def looks(self, node: Node) -> dict[str, Any]:
-        """Return what a description has besides the node: title, owner, processes, code as it is."""
+        """Return what a description has besides the node: title, owner, processes, files."""
         owner = self.owners.get(node.key)
         names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
         looks = {"title": self.title(node), "owner": names, "files": files_digest(node.code)}
