@@ -182,7 +182,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "the label of a row in the figure": (grid("label: 1-bert", "label: one encoder"), FIGURE),
     "the label of a row in no figure": (grid("label: SST alone", "label: SST only"), TABLE),
     "a note": (grid("note: One encoder for all tasks.", "note: One encoder."), TABLE),
-    "a claim, the first one": (grid("figures:\n", CLAIM), {"claims", "publish"}),
+    "a claim, the first one": (grid("figures:\n", CLAIM), {"claims", "report", "publish"}),
     "a figure's title": (grid("title: Multitask training", "title: Our"), FIGURE),
     "a figure's caption": (grid("Figure 3 of the paper", "As Figure 3 of the paper"), FIGURE),
     "a figure's colour": (recolour, FIGURE),

@@ -155,7 +155,10 @@ def test_a_claim_is_in_no_other_key(base: Path) -> None:
     path.write_text(text.replace("text: An encoder", "text: One"), encoding="utf-8")
     after = plan(base, "hybrid-bert")
     assert set(before.nodes) ^ set(after.nodes) == {
-        ("claims", made.claims.key) for made in (before, after) if made.claims
+        (node.kind, node.key)
+        for made in (before, after)
+        for node in (made.claims, made.report)
+        if node
     }
 
 

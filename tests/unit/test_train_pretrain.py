@@ -108,8 +108,8 @@ def test_thirty_steps_lower_the_loss(
     folder, losses = pretrained("a", 0)
     assert len(losses) == 30
     assert losses[0] == pytest.approx(0.69, abs=0.2), "pairs alone: log 2"
-    assert losses[15] > 5, "with words: about log 400"
-    assert sum(losses[-5:]) / 5 < losses[15] - 0.5
+    assert losses[22] > 5, "with words: about log 400"
+    assert sum(losses[-5:]) / 5 < losses[22] - 0.2
     again, _ = pretrained("b", 0)
     other, _ = pretrained("c", 1)
     weights = [(f / "model.safetensors").read_bytes() for f in (folder, again, other)]
