@@ -154,10 +154,14 @@ def _by_group(
                     bars.append(0.0 if mean.high is None else mean.high - mean.mean)
             about = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
             axes.errorbar(places, means, yerr=bars, elinewidth=0.8, **about)
-        axes.set_xticks(range(len(groups)), [group.replace("_", "\n") for group in groups])
-        axes.tick_params(axis="x", labelsize=6)
+        axes.set_xticks(range(len(groups)), [_short(group) for group in groups])
         axes.set_xlim(-0.5, len(groups) - 0.5)
-        axes.set_xlabel("Layers")
+        axes.set_xlabel("Layer (E: embeddings, P: pooler)")
+
+
+def _short(group: str) -> str:
+    """Return a name that leaves room for those of 24 layers."""
+    return {"embeddings": "E", "pooler": "P"}.get(group, group.rpartition("_")[2])
 
 
 def _share_height(row: Sequence[Axes]) -> None:
