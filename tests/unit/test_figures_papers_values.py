@@ -97,7 +97,7 @@ def test_cosines_by_pair_step_and_group(tmp_path: Path) -> None:
     assert lines(pair, color) == [[-0.2, 0.4]] and pair.get_title() == "SST and STS"
     assert lines(step, color) == [[0.5], [0.0]] and step.get_title() == "SST and the step"
     np.testing.assert_allclose(lines(groups, color)[0], [0.2, -0.3])
-    assert [t.get_text() for t in groups.get_xticklabels()] == ["embeddings", "layers\n1-3"]
+    assert [t.get_text() for t in groups.get_xticklabels()] == ["E", "1-3"]
     assert "No surgery, so no cosines: B." in notes
 
 
