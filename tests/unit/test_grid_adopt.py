@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import planning_folder
 
 import minbert.grid.node as node_module
 from minbert.cli import main
@@ -20,9 +20,8 @@ from minbert.grid.code import code_modules
 from minbert.grid.garbage import delete, leftovers
 from minbert.grid.links import StageRef
 from minbert.grid.node import SEEDED, description_path
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.plan import Plan
 
-REPOSITORY = Path(__file__).parents[2]
 GRID = """paper: hybrid-bert
 title: T
 overall: plain
@@ -42,12 +41,7 @@ Editing = Callable[..., None]
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    (tmp_path / "workflow/grids").mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
-    (tmp_path / "workflow/grids/g.yaml").write_text(GRID, encoding="utf-8")
-    config = f"grids: [g]\ndata: builtin\nbackbone: builtin\nresults: {tmp_path / 'results'}\n"
-    (tmp_path / "config.yaml").write_text(config, encoding="utf-8")
-    return tmp_path
+    return planning_folder(tmp_path, GRID, config=True)
 
 
 @pytest.fixture

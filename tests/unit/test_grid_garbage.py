@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import planning_folder
 
 from minbert.cli import main
 from minbert.common.errors import UserError
 from minbert.common.files import write_text
 from minbert.grid.garbage import delete, leftovers
 from minbert.grid.node import SEEDED, description_path
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.plan import Plan
 
-REPOSITORY = Path(__file__).parents[2]
 GRID = """paper: hybrid-bert
 title: T
 overall: plain
@@ -27,12 +26,7 @@ variants:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    (tmp_path / "workflow/grids").mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
-    (tmp_path / "workflow/grids/g.yaml").write_text(GRID, encoding="utf-8")
-    config = f"grids: [g]\ndata: builtin\nbackbone: builtin\nresults: {tmp_path / 'results'}\n"
-    (tmp_path / "config.yaml").write_text(config, encoding="utf-8")
-    return tmp_path
+    return planning_folder(tmp_path, GRID, config=True)
 
 
 def plan(base: Path, **config: Any) -> Plan:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from planning import planning_folder
 
-from minbert.common.files import write_text
 from minbert.grid.architecture import BERT_BASE, Architecture
 from minbert.grid.demand import LEAST, ON_GPU, PLAIN, WRAPPED, Demand
 from minbert.grid.memory import PROCESS, Memory, activation_bytes, memory
 from minbert.grid.operations import Rows
 from minbert.grid.parameters import count
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.plan import Plan
 from minbert.grid.spec import StageSpec
 
-REPOSITORY = Path(__file__).parents[2]
 ARCH = Architecture(vocab_size=50, hidden=8, layers=2, heads=2, intermediate=16, positions=40)
 ROWS = {"sst": Rows(10, 3, 2), "para": Rows(20, 6, 4), "sts": Rows(7, 4, 5)}
 GRID = """\
@@ -88,15 +86,12 @@ def test_activations_are_those_by_which_training_divides_batches(tokens: int) ->
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    (tmp_path / PUBLISHED).parent.mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
-    write_text(tmp_path / "one.yaml", GRID)
-    return tmp_path
+    return planning_folder(tmp_path, GRID)
 
 
 def demand(base: Path, gpu: bool, **config: Any) -> tuple[Demand, dict[str, str]]:
     """Return the demands of a plan, and a key of each kind of node."""
-    values = {"grids": ["one.yaml"], "data": "builtin", "backbone": "builtin"}
+    values = {"grids": ["g"], "data": "builtin", "backbone": "builtin"}
     plan = Plan.load({**values, "results": str(base / "results"), **config}, base)
     return Demand(plan, gpu), dict(plan.nodes.keys())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -12,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from planning import planning_folder
 
 from minbert.grid.links import StageRef
 from minbert.grid.node import canonical
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.plan import Plan
 from minbert.grid.yaml_loader import merge, parse_yaml
 
-REPOSITORY = Path(__file__).parents[2]
 HEAD = "paper: hybrid-bert\ntitle: T\noverall: plain\n"
 CONFIG = {"grids": "g", "data": "builtin", "backbone": "builtin"}
 
@@ -65,10 +64,7 @@ changed_settings = st.sampled_from(sorted(SETTINGS))
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("plan")
-    (folder / "workflow/grids").mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, folder / PUBLISHED)
-    return folder
+    return planning_folder(tmp_path_factory.mktemp("plan"))
 
 
 def nested(flat: dict[str, Any]) -> dict[str, Any]:

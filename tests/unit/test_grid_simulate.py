@@ -5,22 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import REPOSITORY, planning_folder
 
 from minbert.common.errors import UserError
 from minbert.common.files import write_json, write_text
 from minbert.grid.estimate import Costs, Gpu
 from minbert.grid.links import StageRef
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.plan import Plan
 from minbert.grid.simulate import USUAL, Machine, Simulation, asked_machine, simulated
 from minbert.grid.wall import wall_seconds
 
-REPOSITORY = Path(__file__).parents[2]
 GRID = """\
 paper: one
 title: One
@@ -36,14 +35,11 @@ variants:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    (tmp_path / PUBLISHED).parent.mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
-    write_text(tmp_path / "one.yaml", GRID)
-    return tmp_path
+    return planning_folder(tmp_path, GRID)
 
 
 def make(base: Path, **config: Any) -> Plan:
-    values = {"grids": ["one.yaml"], "data": "builtin", "backbone": "builtin", "device": "cpu"}
+    values = {"grids": ["g"], "data": "builtin", "backbone": "builtin", "device": "cpu"}
     made = Plan.load({**values, "results": str(base / "results"), **config}, base)
     made.write()
     return made

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import planning_folder
 
 from minbert.common.files import write_text
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.plan import Plan
 from minbert.grid.threads import job_threads
 
-REPOSITORY = Path(__file__).parents[2]
 GRID = """\
 paper: one
 title: One
@@ -25,14 +24,11 @@ variants:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    (tmp_path / PUBLISHED).parent.mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
-    (tmp_path / "one.yaml").write_text(GRID, encoding="utf-8")
-    return tmp_path
+    return planning_folder(tmp_path, GRID)
 
 
 def plan(base: Path, **config: Any) -> Plan:
-    values = {"grids": ["one.yaml"], "data": "builtin", "backbone": "builtin"}
+    values = {"grids": ["g"], "data": "builtin", "backbone": "builtin"}
     return Plan.load({**values, "results": str(base / "results"), **config}, base)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import planning_folder
 
 from minbert.common.errors import UserError
 from minbert.grid.estimate import Cost, Costs
@@ -15,10 +16,9 @@ from minbert.grid.job import Job
 from minbert.grid.links import StageRef
 from minbert.grid.node import SEEDED, Node
 from minbert.grid.pending import pending
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.grid.plan import Plan
 from minbert.grid.show import plan_text
 
-REPOSITORY = Path(__file__).parents[2]
 GRID = """paper: hybrid-bert
 title: T
 overall: plain
@@ -33,10 +33,7 @@ variants:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    (tmp_path / "workflow/grids").mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
-    (tmp_path / "workflow/grids/g.yaml").write_text(GRID, encoding="utf-8")
-    return tmp_path
+    return planning_folder(tmp_path, GRID)
 
 
 def plan(base: Path, old: str = "", new: str = "", **config: Any) -> Plan:

@@ -1,0 +1,27 @@
+"""Folders to plan in: the published figures, and a grid."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from minbert.common.files import write_text
+from minbert.grid.plan import PUBLISHED
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def planning_folder(folder: Path, grid: str = "", *, config: bool = False) -> Path:
+    """Fill `folder` with the published figures and the grid `g` (`workflow/grids/g.yaml`), if any.
+
+    With `config` there is a config.yaml for it, whose results lie in the folder.
+    """
+    write_text(folder / PUBLISHED, "")
+    shutil.copy2(REPOSITORY / PUBLISHED, folder / PUBLISHED)
+    (folder / "workflow" / "grids").mkdir(exist_ok=True)
+    if grid:
+        write_text(folder / "workflow" / "grids" / "g.yaml", grid)
+    if config:
+        wanted = f"grids: [g]\ndata: builtin\nbackbone: builtin\nresults: {folder / 'results'}\n"
+        write_text(folder / "config.yaml", wanted)
+    return folder
