@@ -121,6 +121,25 @@ def settle_in() -> None:
             )
 
 
+def is_held(path: Path) -> bool:
+    """Return whether a process has a lock (`flock`) on the file; False where there is no file.
+
+    It asks for a shared lock, so that two who ask at once do not take each other for the holder,
+    and opens to read, which is all that another user's file allows.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def others_running() -> int:
     """Return how many threads of other processes keep a core busy; 0 where nobody tells.
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from minbert.common.errors import UserError
+from minbert.common.process import is_held
 from minbert.devices.cards import Card
 
 LOCKS = "MINBERT_DEVICE_LOCKS"
@@ -89,7 +90,7 @@ def _take(
 
 
 def _waits_for(cards: list[Card], memory: int | None, number: int, ticket: Path) -> str:
-    before = sum(1 for other in _tickets(ticket.parent) if other < ticket and _is_held(other))
+    before = sum(1 for other in _tickets(ticket.parent) if other < ticket and is_held(other))
     card = max(cards, key=lambda c: c.memory or 0)
     n = card.needed(memory)
     wanted = "a GPU alone" if n == card.slots else f"{n} of a GPU's {card.slots} slots"
@@ -125,7 +126,7 @@ def _is_first(ticket: Path) -> bool:
     for other in _tickets(ticket.parent):
         if other == ticket:
             return True
-        if _is_held(other):
+        if is_held(other):
             return False
         with suppress(OSError):  # Its process has died. Another user's file has to stay.
             other.unlink()
@@ -134,20 +135,6 @@ def _is_first(ticket: Path) -> bool:
 
 def _tickets(queue: Path) -> list[Path]:
     return sorted(queue.iterdir())
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        handle = os.open(path, READ)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def _slot(folder: Path, card: Card, number: int) -> Path:

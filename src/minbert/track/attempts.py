@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.common.files import read_json, write_json
+from minbert.common.process import is_held
 from minbert.track.journal import TRACKING
 
 
@@ -53,18 +52,7 @@ class Attempt:
 
     def alive(self) -> bool:
         """Whether the job still holds its lock."""
-        try:
-            handle = os.open(self.path / "lock", os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            # Shared, so that two who ask at once do not take each other for the job.
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return is_held(self.path / "lock")
 
     def end(self) -> dict[str, Any] | None:
         """How the job ended, or None while it has not said so; `artifacts` is {name: path}."""
