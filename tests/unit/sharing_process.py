@@ -1,16 +1,18 @@
 """One of the processes that share runs, as torchrun would start it: `sharing_process.py CASES`.
 
-CASES is a pickle of [(spec, sources, folder, stops)]; each is trained into its folder, once
-for each of `stops`: asked to stop after that step, or (None) to its end.
+CASES is a JSON list of {spec, backbone, tokens, folder, stops}; each is trained into its folder,
+once for each of `stops`: asked to stop after that step, or (null) to its end.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from pathlib import Path
 
+from minbert.common.files import read_json
+from minbert.grid.spec import StageSpec
+from minbert.train.learner import Sources
 from minbert.train.loop import Loop
 from minbert.train.resume import Checkpoints
 from minbert.train.run import train_stage
@@ -35,8 +37,11 @@ class Asked(Checkpoints):
 def main(cases: Path) -> None:
     first_port, count = int(os.environ["MASTER_PORT"]), int(os.environ["WORLD_SIZE"])
     starts = 0
-    for spec, sources, folder, stops in pickle.loads(cases.read_bytes()):
-        for step in stops:
+    for case in read_json(cases):
+        spec, folder = StageSpec.model_validate(case["spec"]), Path(case["folder"])
+        tokens = {task: Path(path) for task, path in case["tokens"].items()}
+        sources = Sources(Path(case["backbone"]), tokens, {})
+        for step in case["stops"]:
             # The store of a group that has ended may hold its port for a while.
             os.environ["MASTER_PORT"] = str(first_port + starts)
             starts += 1

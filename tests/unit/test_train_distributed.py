@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 import torch
 from sharing_process import SEED
 
-from minbert.common.files import read_json
+from minbert.common.files import read_json, write_json
 from minbert.model.weights import load_weights
 from minbert.train.distributed import ALONE, Alone, buckets
 from minbert.train.resume import Checkpoints
@@ -98,12 +97,20 @@ def shared(
         alone.mkdir()
         together.mkdir()
         folders[name] = alone, together
-        cases.append((spec, sources, together, STOPS.get(name, (None,))))
+        cases.append(
+            {
+                "spec": spec.model_dump(mode="json"),
+                "backbone": str(backbone),
+                "tokens": {task: str(path) for task, path in sources.tokens.items()},
+                "folder": str(together),
+                "stops": STOPS.get(name, (None,)),
+            }
+        )
         if name in CASES:
             train_stage(spec, SEED, sources, alone, title=name, device="cpu", precision="fp32")
     torch.set_num_threads(threads)
-    path = base / "cases.pickle"
-    path.write_bytes(pickle.dumps(cases))
+    path = base / "cases.json"
+    write_json(path, cases)
     script = Path(__file__).with_name("sharing_process.py")
     port = free_ports(len(cases) + 1)
     fixed = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
