@@ -78,7 +78,7 @@ def test_it_ends_as_a_user_who_is_not_root_and_whom_a_host_can_check() -> None:
 
 
 def test_minbert_is_the_one_in_the_mounted_checkout() -> None:
-    assert "PYTHONPATH=/work/src" in " ".join(of("ENV")) and of("WORKDIR")[-1] == "/work"
+    assert "PYTHONPATH=/minbert/src" in " ".join(of("ENV")) and of("WORKDIR")[-1] == "/minbert"
 
 
 def imported() -> set[str]:
