@@ -9,21 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from .changes import GRID, Change, append, forget
 from .course import run_on_files
-from .edits import (
-    EDITS,
-    FILE_EDITS,
-    FILE_NO_EDITS,
-    GRID,
-    LOSSES,
-    LR_1BERT,
-    NO_EDITS,
-    PAGE,
-    Change,
-    append,
-    forget,
-    page,
-)
+from .edits import EDITS, FILE_EDITS, FILE_NO_EDITS, LOSSES, LR_1BERT, NO_EDITS, PAGE, page
 from .project import PAPER, Project
 
 pytestmark = pytest.mark.pipeline
