@@ -198,3 +198,17 @@ def trained_plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
     torch.set_num_threads(1)
     yield make_root(tmp_path_factory.mktemp("trained") / "base")
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def run(sources: Any, tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that trains a spec with a seed and returns the folder of its files."""
+
+    from minbert.train.run import train_stage
+
+    def train(spec: StageSpec, seed: int = 0, name: str = "run", **files: Any) -> Path:
+        out = tmp_path / name
+        train_stage(spec, seed, sources(*spec.tasks, **files), out, title=name, device="cpu")
+        return out
+
+    return train

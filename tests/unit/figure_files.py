@@ -1,10 +1,8 @@
-"""Result files as training and scoring leave them, made up; and a check of a figure's texts."""
+"""Result files as training and scoring leave them, made up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -12,25 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from matplotlib.backend_bases import RendererBase
-from matplotlib.figure import Figure
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from minbert.common.files import write_json
 from minbert.data.examples import Example, write_examples
 from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.score import SCHEMA as SCORES
-from minbert.figures import style
 from minbert.figures.inputs import Inputs
-from minbert.grid.parts import part_module
 from minbert.grid.tasks import TASKS
 from minbert.scoring import overall
 
-GROUPS = ("embeddings", "layers_1-3", "layers_4-6", "pooler")
+GROUPS = ("embeddings", "layers_1-3", "layers_4-6", "layers_7-9", "layers_10-12", "pooler")
 OVERALL = ("sst", "para", "sts")
 SIZES = {"sst": 110, "para": 200, "sts": 86, "cfimdb": 24, "lmrd": 24}
-STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  seeds 5"
 HISTORY = [("step", pa.int64()), ("epoch", pa.int32()), ("split", pa.string())]
 HISTORY += [("task", pa.string()), ("metric", pa.string()), ("value", pa.float64())]
 HISTORY += [("time", pa.float64())]
@@ -249,73 +240,3 @@ def make_inputs(
         facts=facts or {"rules": {paper: "normalised"}},
         failed=frozenset(failed),
     )
-
-
-@contextmanager
-def _drawn() -> Iterator[list[Text]]:
-    """Yield the list of texts that are really drawn in the block."""
-    drawn: list[Text] = []
-    before = Text.draw
-
-    def draw(self: Text, renderer: RendererBase) -> None:
-        if self.get_visible() and self.get_text().strip():
-            drawn.append(self)
-        before(self, renderer)
-
-    Text.draw = draw  # type: ignore[method-assign]
-    try:
-        yield drawn
-    finally:
-        Text.draw = before  # type: ignore[method-assign]
-
-
-def finish(figure: Figure, notes: list[str], stamp: str = STAMP) -> list[Text]:
-    """Lay a figure out as `style.save` does; return the texts that are drawn."""
-    style.add_footer(figure, notes, stamp)
-    with _drawn() as texts:
-        figure.canvas.draw()  # the Agg renderer, whose extents are those of the PNG
-    return list(dict.fromkeys(texts))
-
-
-def text_faults(figure: Figure, notes: list[str], stamp: str = STAMP) -> list[str]:
-    """Return what is wrong with a figure's texts: those that overlap, or leave the canvas.
-
-    Call it inside `style.style()`. A quarter of a line's height may overlap: a box holds room
-    above and below its letters.
-    """
-    boxes = [(text, _box(text)) for text in finish(figure, notes, stamp)]
-    width, height = figure.bbox.width, figure.bbox.height
-    faults = [
-        f"{text.get_text()!r} leaves the canvas: {box.extents.round(1)} of {width} x {height}"
-        for text, box in boxes
-        if box.x0 < -1 or box.y0 < -1 or box.x1 > width + 1 or box.y1 > height + 1
-    ]
-    for (one, a), (other, b) in combinations(boxes, 2):
-        if a.overlaps(b):
-            faults.append(f"{one.get_text()!r} overlaps {other.get_text()!r}")
-    return faults
-
-
-def _box(text: Text) -> Bbox:
-    box = text.get_window_extent()
-    slack = 0.25 * text.get_fontsize() * text.figure.dpi / 72  # type: ignore[union-attr]
-    wide, high = min(slack, box.width / 3), min(slack, box.height / 3)
-    return Bbox.from_extents(
-        box.x0 + wide / 2, box.y0 + high / 2, box.x1 - wide / 2, box.y1 - high / 2
-    )
-
-
-def spec_of(variants: Mapping[str, str], **more: Any) -> dict[str, Any]:
-    """Return the spec of a figure of these variants."""
-    return {"title": "What is shown", "variants": dict(variants), "stamp": STAMP, **more}
-
-
-def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
-    """Return all texts of a figure, which must neither overlap nor leave it."""
-    module = import_module(part_module("figure", kind))
-    with style.style():
-        figure, notes = module.plot(module.Spec(**spec), inputs)
-        assert text_faults(figure, notes) == []
-    texts = " ".join(text.get_text() for text in figure.findobj(Text))
-    assert "What is shown" in texts and "commit 0123456789" in texts
-    return texts

@@ -6,15 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from figure_files import (
-    make_inputs,
-    many,
-    qualities,
-    spec_of,
-    text_faults,
-    texts_of,
-    write_scores,
-)
+from figure_files import make_inputs, many, qualities, write_scores
+from figure_texts import spec_of, text_faults, texts_of
 
 from minbert.common.errors import UserError
 from minbert.figures import style

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from figure_files import OVERALL, make_inputs, many, spec_of, texts_of
+from figure_files import OVERALL, make_inputs, many
+from figure_texts import spec_of, texts_of
 
 from minbert.common.errors import UserError
 from minbert.figures.inputs import Inputs

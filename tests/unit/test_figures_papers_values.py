@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import HISTORY, STAMP
+from figure_files import HISTORY
+from figure_texts import STAMP
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,7 +19,6 @@ from matplotlib.text import Text
 from minbert.evaluate.score import SCHEMA
 from minbert.evaluate.statistics import interval
 from minbert.figures import (
-    architectures,
     epoch_tables,
     fusion_attention,
     gradient_cosines,
@@ -31,8 +31,6 @@ from minbert.figures.heat import heat_map
 from minbert.figures.inputs import Inputs
 from minbert.figures.pareto import front
 from minbert.figures.style import look, new_figure, style
-from minbert.grid.architecture import BERT_BASE
-from minbert.grid.parameters import encoder_parameters
 
 Row = tuple[int, str, str, str, float]
 
@@ -99,55 +97,6 @@ def test_cosines_by_pair_step_and_group(tmp_path: Path) -> None:
     np.testing.assert_allclose(lines(groups, color)[0], [0.2, -0.3])
     assert [t.get_text() for t in groups.get_xticklabels()] == ["E", "1-3"]
     assert "No surgery, so no cosines: B." in notes
-
-
-@pytest.mark.parametrize(
-    ("shared", "expected"),
-    [
-        ("all", [("embeddings", True), ("layers 1 to 12", True), ("pooler", True)]),
-        ("none", [("embeddings", False), ("layers 1 to 12", False), ("pooler", False)]),
-        (
-            0.5,
-            [
-                ("embeddings", True),
-                ("layers 1 to 6", True),
-                ("layers 7 to 12", False),
-                ("pooler", False),
-            ],
-        ),
-        (
-            11,
-            [
-                ("embeddings", True),
-                ("layers 1 to 11", True),
-                ("layer 12", False),
-                ("pooler", False),
-            ],
-        ),
-    ],
-)
-def test_blocks_are_the_whole_encoder(shared: Any, expected: list[tuple[str, bool]]) -> None:
-    blocks = architectures.blocks({"shared_layers": shared}, BERT_BASE)
-    assert [(block.name, block.shared) for block in blocks] == expected
-    parts = encoder_parameters(BERT_BASE)
-    assert sum(block.parameters for block in blocks) == 109_482_240
-    assert blocks[1].parameters == blocks[1].layers * parts.layer
-
-
-def test_a_models_drawing_says_its_parameters() -> None:
-    tasks = {name: {"head": {"name": "mlp", "depth": 3}} for name in ("sst", "sts")}
-    counts = ({"total": 109_500_000, "heads": 13_570}, {"total": 219_000_000, "heads": 640})
-    stages = {
-        name: [{"spec": {"tasks": tasks, "shared_layers": shared}, "parameters": of}]
-        for name, shared, of in zip("ab", ("all", "none"), counts, strict=True)
-    }
-    facts = {"architecture": BERT_BASE.model_dump(), "stages": stages}
-    figure, notes = architectures.plot(spec(architectures, "a b"), Inputs(facts=facts))
-    said = texts(figure)
-    assert "A\nparameters: 110 M, 50% of the largest" in said and "B\nparameters: 219 M" in said
-    assert said.count("layers 1 to 12\n85.1 M") == 1 + 2
-    assert {"SST\nmlp, 3", "heads: 13.6 k in all", "heads: 640 in all"} <= set(said)
-    assert notes[0].startswith("Backbone: 12 layers of 768 units.")
 
 
 def test_the_front_has_what_nothing_smaller_beats() -> None:

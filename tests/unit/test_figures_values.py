@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import PREDICTIONS, STAMP
+from figure_files import PREDICTIONS
+from figure_texts import STAMP
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text

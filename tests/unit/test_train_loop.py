@@ -13,29 +13,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from minbert.common.errors import UserError
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.scoring import overall, score_task
 from minbert.train.finetune import Finetuned
-from minbert.train.run import PREDICTIONS, train_stage
+from minbert.train.run import PREDICTIONS
 
 CPU = torch.device("cpu")
 FAST = {"lr": 3e-3}
 
 Run = Callable[..., Path]
-
-
-@pytest.fixture
-def run(sources: Any, tmp_path: Path) -> Run:
-    """Return a function that trains a spec with a seed and returns the folder of its files."""
-
-    def train(spec: StageSpec, seed: int = 0, name: str = "run", **files: Any) -> Path:
-        out = tmp_path / name
-        train_stage(spec, seed, sources(*spec.tasks, **files), out, title=name, device="cpu")
-        return out
-
-    return train
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -249,43 +236,6 @@ def test_weight_decay_leaves_unused_parameters_alone(
     for name in before:
         untouched = torch.equal(found[f"encoder.shared.{name}"], before[name])
         assert untouched == name.startswith("pooler."), name
-
-
-def test_a_loss_that_explodes_stops_with_step_task_and_ids(make_spec: Any, run: Run) -> None:
-    spec = make_spec(("sst", "sts"), optimiser={"lr": 1e30})
-    with pytest.raises(
-        UserError, match=r"loss of task '\w+' is (nan|inf) at step 2; .*: s\w+-train-"
-    ):
-        run(spec)
-
-
-def test_a_label_that_is_not_finite_stops_naming_its_example(
-    make_spec: Any, run: Run, tokens: dict[str, Path], write_tokens: Any, tmp_path: Path
-) -> None:
-    rows = pq.read_table(tokens["sts"]).to_pylist()
-    rows[5]["label"] = float("nan")
-    path = write_tokens(tmp_path / "tokens.parquet", rows)
-    with pytest.raises(UserError, match=r"task 'sts' is nan at step [123]; .*\bsts-train-5\b"):
-        run(make_spec(("sts",)), instead={"sts": path})
-    assert not (tmp_path / "run" / "model.safetensors").exists()
-
-
-@pytest.mark.parametrize(("lacking", "said"), [("train", "training"), ("dev", "dev")])
-def test_a_split_without_examples_is_refused_before_any_step(
-    lacking: str,
-    said: str,
-    make_spec: Any,
-    run: Run,
-    tokens: dict[str, Path],
-    write_tokens: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rows = [r for r in pq.read_table(tokens["sst"]).to_pylist() if r["split"] != lacking]
-    path = write_tokens(tmp_path / "tokens.parquet", rows)
-    monkeypatch.setattr("minbert.train.loop.Loop.run", lambda _: pytest.fail("it began"))
-    with pytest.raises(UserError, match=f"task 'sst' has no {said} examples"):
-        run(make_spec(("sst",)), instead={"sst": path})
 
 
 def test_the_record(make_spec: Any, run: Run, sources: Any) -> None:

@@ -1,0 +1,64 @@
+"""The drawing of what models share: blocks, and the parameters that it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from figure_texts import spec_of
+from matplotlib.text import Text
+
+from minbert.figures import architectures
+from minbert.figures.inputs import Inputs
+from minbert.grid.architecture import BERT_BASE
+from minbert.grid.parameters import encoder_parameters
+
+
+@pytest.mark.parametrize(
+    ("shared", "expected"),
+    [
+        ("all", [("embeddings", True), ("layers 1 to 12", True), ("pooler", True)]),
+        ("none", [("embeddings", False), ("layers 1 to 12", False), ("pooler", False)]),
+        (
+            0.5,
+            [
+                ("embeddings", True),
+                ("layers 1 to 6", True),
+                ("layers 7 to 12", False),
+                ("pooler", False),
+            ],
+        ),
+        (
+            11,
+            [
+                ("embeddings", True),
+                ("layers 1 to 11", True),
+                ("layer 12", False),
+                ("pooler", False),
+            ],
+        ),
+    ],
+)
+def test_blocks_are_the_whole_encoder(shared: Any, expected: list[tuple[str, bool]]) -> None:
+    blocks = architectures.blocks({"shared_layers": shared}, BERT_BASE)
+    assert [(block.name, block.shared) for block in blocks] == expected
+    parts = encoder_parameters(BERT_BASE)
+    assert sum(block.parameters for block in blocks) == 109_482_240
+    assert blocks[1].parameters == blocks[1].layers * parts.layer
+
+
+def test_a_models_drawing_says_its_parameters() -> None:
+    tasks = {name: {"head": {"name": "mlp", "depth": 3}} for name in ("sst", "sts")}
+    counts = ({"total": 109_500_000, "heads": 13_570}, {"total": 219_000_000, "heads": 640})
+    stages = {
+        name: [{"spec": {"tasks": tasks, "shared_layers": shared}, "parameters": of}]
+        for name, shared, of in zip("ab", ("all", "none"), counts, strict=True)
+    }
+    facts = {"architecture": BERT_BASE.model_dump(), "stages": stages}
+    spec = architectures.Spec(**spec_of({"a": "A", "b": "B"}))
+    figure, notes = architectures.plot(spec, Inputs(facts=facts))
+    said = [text.get_text() for text in figure.findobj(Text)]
+    assert "A\nparameters: 110 M, 50% of the largest" in said and "B\nparameters: 219 M" in said
+    assert said.count("layers 1 to 12\n85.1 M") == 1 + 2
+    assert {"SST\nmlp, 3", "heads: 13.6 k in all", "heads: 640 in all"} <= set(said)
+    assert notes[0].startswith("Backbone: 12 layers of 768 units.")
