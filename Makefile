@@ -2,7 +2,7 @@
 # make test   the tests, in the same way
 # make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
-# make test-cluster  a grid on a Slurm of one node that it installs (docs/cluster.md); SHORT=1
+# make test-cluster  a grid on a Slurm of one node that it installs (docs/cluster.md); SHORT=1, DEMO=1
 # make check  linters, formatters, type checker
 # make pictures  docs/img anew, from the demo's figures
 # make lock   write requirements.lock anew from the environment that `make test` made
@@ -33,7 +33,7 @@ chaos: $(VENV)/.installed-test
 	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
 
 test-cluster: $(VENV)/.installed-slurm
-	PATH=$(abspath $(BIN)):$$PATH PYTHONPATH=src:tests $(BIN)/python -m cluster $(if $(SHORT),--short)
+	PATH=$(abspath $(BIN)):$$PATH PYTHONPATH=src:tests $(BIN)/python -m cluster $(if $(SHORT),--short) $(if $(DEMO),--demo)
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)

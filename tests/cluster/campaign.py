@@ -37,12 +37,24 @@ class Fault:
 
 
 class Campaign:
-    """One run of `project` on `slurm`, with the faults named (see `FAULTS`), in their order."""
+    """One run of `project` on `slurm`, with the faults named (see `FAULTS`), in their order.
 
-    def __init__(self, slurm: Slurm, project: Tracked, faults: tuple[str, ...] = ()) -> None:
+    `more` are words for Snakemake; the run may take `limit` seconds.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        project: Tracked,
+        faults: tuple[str, ...] = (),
+        more: tuple[str, ...] = (),
+        limit: float = LIMIT,
+    ) -> None:
         self.slurm = slurm
         self.project = project
         self.names = faults
+        self.more = more
+        self.limit = limit
         self.faults: list[Fault] = []
         self.log = project.folder / "snakemake.log"
         self.seconds = 0.0
@@ -51,20 +63,18 @@ class Campaign:
     def run(self) -> None:
         """Run until done; raises `AssertionError` if that, or a fault, does not come about."""
         self._began = time.monotonic()
-        more: tuple[str, ...] = ()
         if "out of memory" in self.names:
             key = self._a_key()
             small = f"300 if attempt == 1 and wildcards.key == '{key}' else 4000"
-            more = ("--set-resources", f"train:mem_mb={small}")
+            self.more += ("--set-resources", f"train:mem_mb={small}")
             self._struck.add(key)
             self.faults.append(Fault("out of memory", key, 0.0))
-        self.more = more
         self.workflow = self._start()
         try:
             for name in self.names:
                 if name != "out of memory":
                     self._faults[name]()
-            status = self.workflow.wait(timeout=LIMIT)
+            status = self.workflow.wait(timeout=self.limit)
         finally:
             self.workflow.kill()
         self.seconds = self._now()

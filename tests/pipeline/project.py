@@ -55,6 +55,18 @@ variants:
 """A row that uses neither MSE nor surgery, and stands in no figure."""
 
 
+def copy_workflow(folder: Path) -> None:
+    """Copy the workflow and the package, whole, to the new `folder`; no configuration."""
+    folder.mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in WORKFLOW:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=ignored)
+        else:
+            shutil.copy2(source, folder / name)
+
+
 @dataclass(frozen=True)
 class Project:
     """A folder with the workflow, its own copy of the package, and its results."""
@@ -67,14 +79,7 @@ class Project:
 
         Claims go with the rows that they are about.
         """
-        folder.mkdir(parents=True)
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        for name in WORKFLOW:
-            source = CHECKOUT / name
-            if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=ignored)
-            else:
-                shutil.copy2(source, folder / name)
+        copy_workflow(folder)
         (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
         project = cls(folder)
         grid = folder / "workflow" / "grids" / f"{PAPER}.yaml"
@@ -117,11 +122,14 @@ class Project:
             stderr=subprocess.STDOUT,
         )
 
-    def run(self, *words: str, ends: int | None = 0) -> str:
-        """Run a command to its end and return what it printed; `ends` is its expected status."""
+    def run(self, *words: str, ends: int | None = 0, within: float = 600) -> str:
+        """Run a command to its end, at most `within` seconds, and return what it printed.
+
+        `ends` is its expected status.
+        """
         process = self.start(*words)
         try:
-            printed, _ = process.communicate(timeout=600)
+            printed, _ = process.communicate(timeout=within)
         finally:
             process.kill()
         assert ends is None or process.returncode == ends, printed
