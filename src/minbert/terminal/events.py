@@ -51,28 +51,26 @@ class Tally(logging.Handler):
         self.jobs = jobs
         self.running: dict[int, tuple[Work, float]] = {}
         self.done: list[Work] = []
-        self.failed: list[Work] = []
+        self.failed: dict[int, Work] = {}
+        """Those that failed, by Snakemake's number, until they are tried again."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count one record; those that are no event of a job change nothing."""
         event = getattr(record, "event", None)
         said: dict[str, Any] = record.__dict__
-        if event == LogEvent.JOB_INFO:
+        if event == LogEvent.JOB_INFO and said["rule_name"] != "all":
+            self.failed.pop(said["jobid"], None)
             work = Work.of(said["rule_name"], said.get("wildcards"))
             self.running[said["jobid"]] = work, time.monotonic()
-        elif event == LogEvent.JOB_FINISHED:
-            self._ended(said["job_id"], self.done)
-        elif event == LogEvent.JOB_ERROR:
-            self._ended(said["jobid"], self.failed)
+        elif event == LogEvent.JOB_FINISHED and said["job_id"] in self.running:
+            self.done.append(self.running.pop(said["job_id"])[0])
+        elif event == LogEvent.JOB_ERROR and said["jobid"] in self.running:
+            self.failed[said["jobid"]] = self.running.pop(said["jobid"])[0]
 
-    def _ended(self, job: int, where: list[Work]) -> None:
-        work, _ = self.running.pop(job, (None, 0.0))
-        if work is not None and work.rule != "all":
-            where.append(work)
 
-    def stages(self, works: Iterable[Work]) -> list[Work]:
-        """Return those of `works` that train."""
-        return [work for work in works if work.rule == "train"]
+def trainings(works: Iterable[Work]) -> list[Work]:
+    """Return those of `works` that train."""
+    return [work for work in works if work.rule == "train"]
 
 
 def without_noise(record: logging.LogRecord) -> bool:

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from minbert.common.errors import UserError
-from minbert.common.files import read_json
 from minbert.evaluate.winner import winners
-from minbert.grid.node import published_path
+from minbert.grid.node import read_listing
 
 _PLACES = (
     ("rows", "tables/index.md"),
@@ -27,13 +25,7 @@ def summary(root: Path, stamp: str, command: str = "minbert") -> str:
     Only what is there is named. `command` is how `minbert` is called here. Raises `UserError` for
     a stamp that was never planned.
     """
-    listing = published_path(root, stamp)
-    if not listing.exists():
-        raise UserError(
-            f"nothing was planned under {root} with the stamp '{stamp}' ({listing} is missing); "
-            "`snakemake -n all` plans, and the files beside it bear the stamps"
-        )
-    listed = read_json(listing)
+    listed = read_listing(root, stamp)
     lines = [*_best(root, listed["papers"]), *_places(root)]
     if listed["tracking"]:
         ui = f"{shlex.quote(command)} ui --results {shlex.quote(str(root))}"
@@ -47,7 +39,7 @@ def _best(root: Path, papers: dict[str, Any]) -> Iterator[tuple[str, str]]:
     scores = root / "tables" / "scores.parquet"
     if not scores.exists():
         return
-    best = {one.paper: one for one in winners(scores, {p: of["rule"] for p, of in papers.items()})}
+    best = winners(scores, {paper: of["rule"] for paper, of in papers.items()})
     for paper in papers:
         if paper not in best:
             yield paper, "no variant has an overall score yet"

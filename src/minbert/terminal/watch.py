@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 
+from minbert.common.words import duration
 from minbert.grid.estimate import Costs
 from minbert.grid.plan import Plan
-from minbert.terminal.events import Tally, Work, console, without_noise
+from minbert.terminal.events import Tally, Work, console, trainings, without_noise
 from minbert.terminal.gpu import gpu_use
 
 _LOOK_SECONDS = 1.0
@@ -62,7 +63,7 @@ class Watch:
     def line(self) -> str:
         """Return how it stands, in one line."""
         tally = self.tally
-        trained, stages = len(tally.stages(tally.done)), len(tally.stages(tally.jobs))
+        trained, stages = len(trainings(tally.done)), len(trainings(tally.jobs))
         others = len(tally.jobs) - stages
         parts = []
         if stages:
@@ -81,7 +82,7 @@ class Watch:
     def ran(self) -> str:
         """Return what ran in all, in one line."""
         tally = self.tally
-        trained = len(tally.stages(tally.done))
+        trained = len(trainings(tally.done))
         seconds = time.monotonic() - self.started
         said = f"ran {trained} training stages and {len(tally.done) - trained} other jobs in "
         said += duration(seconds)
@@ -100,12 +101,12 @@ class Watch:
         """
         tally, now = self.tally, time.monotonic()
         costs = self._known_costs()
-        ended = set(tally.done) | set(tally.failed)
-        waiting = [work for work in tally.stages(tally.jobs) if work not in ended]
+        ended = set(tally.done) | set(tally.failed.values())
+        waiting = [work for work in trainings(tally.jobs) if work not in ended]
         running = {work: now - since for work, since in list(tally.running.values())}
         if not all(work in costs for work in waiting):
             return None
-        done = tally.stages(tally.done)
+        done = trainings(tally.done)
         pace = 1.0
         if len(done) >= _STEADY_JOBS and (spent := sum(costs.get(work, 0.0) for work in done)):
             under_way = sum(min(running.get(w, 0.0), costs[w]) for w in waiting)
@@ -124,7 +125,7 @@ class Watch:
         """Return the seconds of each stage, read anew at most once a minute, as more are done."""
         done, at = self._costed
         now = time.monotonic()
-        stages = self.tally.stages(self.tally.jobs)
+        stages = trainings(self.tally.jobs)
         if done < 0 or (len(self.tally.done) != done and now - at > _COST_SECONDS):
             costs = Costs(self.plan)
             found = {w: costs.of(self.plan.nodes["train", w.key]) for w in stages}
@@ -134,8 +135,7 @@ class Watch:
         return self._costs
 
     def _running(self) -> str:
-        works = [work for work, _ in list(self.tally.running.values()) if work.rule != "all"]
-        titles = sorted(self._title(work) for work in works)
+        titles = sorted(self._title(work) for work, _ in list(self.tally.running.values()))
         named = [
             f"{title} x{n}" if (n := len(list(g))) > 1 else title for title, g in groupby(titles)
         ]
@@ -160,16 +160,6 @@ class Watch:
             if now - told >= (gap if count != ended else beat):
                 told, ended = now, count
                 _tell(self.line)
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the two units that matter."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _tell(line: Callable[[], str]) -> None:
