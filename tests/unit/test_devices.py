@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from minbert.common.errors import UserError
 from minbert.devices.cards import FAKE, SLOTS, VISIBLE, Card, visible_cards
 from minbert.devices.choose import device_for, in_words
-from minbert.devices.lease import LOCKS
+from minbert.devices.lease import LOCKS, lease
 
 GB = 10**9
 JOB = """
@@ -232,8 +232,8 @@ def test_the_cpu_leases_nothing_and_sees_nothing(monkeypatch: pytest.MonkeyPatch
 def test_cards_are_read_from_nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(
-        '#!/bin/sh\n[ "$1" = --query-gpu=index,uuid,memory.total,memory.free ] || exit 1\n'
-        "echo '0, GPU-aaaa, 81920, 80000'\necho '1, GPU-bbbb, 40960, 1000'\n"
+        '#!/bin/sh\n[ "$1" = --query-gpu=uuid,memory.total,memory.free ] || exit 1\n'
+        "echo 'GPU-aaaa, 81920, 80000'\necho 'GPU-bbbb, 40960, 1000'\n"
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -250,6 +250,24 @@ def test_cards_are_read_from_nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert in_words("auto") == ("training runs on 2 GPUs: GPU-aaaa (86 GB), GPU-bbbb (43 GB)")
     with device_for("auto", 2 * GB, print):  # The second has slots, but others use its memory.
         assert os.environ[VISIBLE] == "GPU-aaaa"
+
+
+def test_a_driver_that_does_not_answer_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nexec sleep 5\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("minbert.devices.cards.PATIENCE", 0.1)
+    with pytest.raises(UserError, match="nvidia-smi has not answered within"):
+        visible_cards({VISIBLE: "0"})
+
+
+def test_a_look_that_finds_nothing_is_made_again() -> None:
+    looks = [[], visible_cards()]
+    with lease(lambda: looks.pop(0), GB, print) as taken:
+        assert len(taken) == 1 and not looks
 
 
 def astuple(card: Card) -> tuple[int | None, int | None]:

@@ -33,6 +33,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
     [
         ("auto", "(null)\ngpu:a100:4", True),
         ("auto", "gpu:1", True),
+        ("auto", "craynetwork:4,gpu:4", True),
         ("auto", "(null)", False),
         ("cuda", "(null)", True),
         ("cuda:1", "(null)", True),

@@ -83,6 +83,16 @@ def test_a_full_disk_has_one_line_on_the_command_line(
     )
 
 
+def test_a_file_that_may_not_be_read_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "sst-train.csv"
+    path.touch()
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may read all
+    told = unwritable(PermissionError(errno.EACCES, "Permission denied", str(path)))
+    assert told == f"cannot read {path}: Permission denied; make it readable"
+
+
 def test_an_error_of_another_kind_keeps_its_traceback(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -59,7 +59,13 @@ def _number(error: Exception) -> int:
 
 
 def unwritable(error: OSError) -> str | None:
-    """Return in words why nothing could be written and what to do, or None for another error."""
+    """Return in words why a file could not be written and what to do, or None for another error.
+
+    So for a file that is there and may not be read.
+    """
+    path = Path(error.filename or "")
+    if error.errno in _CLOSED and path.is_file() and not os.access(path, os.R_OK):
+        return f"cannot read {path}: {error.strerror}; make it readable"
     what = f"cannot write {error.filename or 'a file'}: {error.strerror}"
     if error.errno in _FULL:
         return (

@@ -15,7 +15,10 @@ SLOTS = 8
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FAKE = "MINBERT_FAKE_DEVICES"
-QUERY = ("nvidia-smi", "--query-gpu=index,uuid,memory.total,memory.free")
+QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free")
+
+PATIENCE = 60
+"""Seconds that the driver has to answer in."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,19 @@ def _nvidia_smi() -> list[Card]:
             [*QUERY, "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=True,
         )
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            f"nvidia-smi has not answered within {PATIENCE} s, so nobody knows which GPUs are "
+            "free. Look at what `nvidia-smi` says; `device: cpu` goes without"
+        ) from None
     except (OSError, subprocess.SubprocessError):
         return []
     cards = []
     for line in done.stdout.splitlines():
-        _, uuid, *sizes = (word.strip() for word in line.split(","))
+        uuid, *sizes = (word.strip() for word in line.split(","))
         memory, free = (int(s) * 2**20 if s.isdecimal() else None for s in sizes)
         cards.append(Card(uuid, uuid, memory, free))
     return cards

@@ -53,13 +53,14 @@ def lease(
         ticket = stack.enter_context(_queued(folder))
         told = False
         while True:
-            if _is_first(ticket):
-                found = _take(folder, look(), memory, number, stack)
-                if found:
-                    ticket.unlink()
-                    break
-            if not told:
-                say(_waits_for(look(), memory, number, ticket))
+            first = _is_first(ticket)
+            # The driver may fail to answer once: then there is nothing to say or to take.
+            cards = look() if first or not told else []
+            if first and (found := _take(folder, cards, memory, number, stack)):
+                ticket.unlink()
+                break
+            if cards and not told:
+                say(_waits_for(cards, memory, number, ticket))
                 told = True
             time.sleep(PAUSE)
         yield found

@@ -20,7 +20,8 @@ def has_gpus(wish: str) -> bool:
     """
     if wish != "auto":
         return wish.startswith("cuda")
-    return any(line.startswith("gpu") for line in _lines("sinfo", "--noheader", "--format=%G"))
+    lines = _lines("sinfo", "--noheader", "--format=%G")
+    return any(word.startswith("gpu") for line in lines for word in line.split(","))
 
 
 def cancel_orphans(folder: Path) -> list[str]:
