@@ -83,7 +83,7 @@ class Bench:
             ours=examples / timing.ours.median,
             other=examples / timing.other.median if timing.other else None,
             other_name=OTHERS[case.other] if case.other else None,
-            unit=case.unit,
+            unit="examples/s",
             ratio=timing.ratio.median if timing.ratio else None,
             ratio_low=timing.ratio.low if timing.ratio else None,
             ratio_high=timing.ratio.high if timing.ratio else None,
@@ -191,7 +191,7 @@ class Bench:
         passes = 6.0 if ours.loop.spec.trainable == "all" else 4.0
         examples = finetuned(ours).examples
         batches = [examples[task]["train"].batch(rows)[0] for step in steps for task, rows in step]
-        return sum(passes * self._products(batch.lengths.numpy()) for batch in batches)
+        return sum(passes * self._products(batch.lengths.cpu().numpy()) for batch in batches)
 
     def _products(self, lengths: np.ndarray) -> float:
         """Count the products of one forward pass over sequences: layers and attention.

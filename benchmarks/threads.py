@@ -54,7 +54,11 @@ def seconds(folder: Path, size: str, jobs: int, threads: int, steps: int) -> flo
         assert process.stdout.readline() == "ready\n"
     start = time.perf_counter()
     for process in processes:
-        process.communicate("go\n")
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        assert process.wait() == 0, f"a job ended with status {process.returncode}"
     return time.perf_counter() - start
 
 
