@@ -93,7 +93,7 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
         if group in undisturbed:
             found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
     rules = {a.run["experiment"]: a.run["tags"]["minbert.select"] for a in undisturbed.values()}
-    best = winners(project.root / "tables" / "scores.parquet", rules)
+    best = list(winners(project.root / "tables" / "scores.parquet", rules).values())
     tags = stored.tags.get(stored.best or "", {})
     score = f"{best[0].dev[best[0].seed]:.6f}" if best else None
     found.same(tags.get(SCORE_TAG), score, "score of the alias best")

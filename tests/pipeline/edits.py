@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from .changes import (
     Change,
@@ -180,12 +179,13 @@ def table() -> str:
 
 
 def _jobs(jobs: set[str]) -> str:
-    return "; ".join([*_trainings(jobs), ", ".join(j for j in _ORDER if j in jobs)])
+    others = {job for job in jobs if not job.startswith("train ")}
+    return "; ".join([*_trainings(jobs), ", ".join(sorted(others, key=_ORDER.index))])
 
 
 _ORDER = (
-    *("data", "backbone", "tokens", "features", "scores", "table", "index", "figure", "report"),
-    "publish",
+    *("data", "backbone", "tokens", "features", "scores", "table", "index", "claims", "figure"),
+    *("report", "publish"),
 )
 
 
@@ -204,5 +204,4 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    path = Path(PAGE)
-    path.write_text(page(path.read_text("utf-8")), encoding="utf-8")
+    PAGE.write_text(page(PAGE.read_text("utf-8")), encoding="utf-8")

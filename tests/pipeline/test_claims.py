@@ -50,3 +50,6 @@ def test_claims_run_alone_and_are_published(project: Project) -> None:
     assert [line["verdict"] for line in absent[:2]] == ["not run", "not run"]
     assert absent[0]["reason"] == "no scores of 3-bert"
     assert absent[2]["verdict"] == lines[2]["verdict"]
+    # Its run finished; that its files are gone makes it no failure.
+    states = {line["variant"]: line["status"] for line in project.table(PAPER)}
+    assert states["3-bert"] == "not run" and states["1-bert"] == "scored"

@@ -177,6 +177,7 @@ def test_where_all_is_done_all_is_simulated(base: Path) -> None:
         ((0, 0, None, None), "--cores is 0; expected a number above 0"),
         ((None, -1, None, None), "--gpus is -1"),
         ((None, 2, 0.0, None), "--rate is 0.0"),
+        ((None, 2, None, -15.0), "--batch-ms is -15.0"),
         ((4, 0, 1e14, None), "say how many by --gpus N"),
     ],
 )

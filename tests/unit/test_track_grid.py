@@ -74,7 +74,7 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
             folder = root / "store" / "train" / key / f"seed{seed}"
             folder.mkdir(parents=True)
             (folder / "model.safetensors").write_text(f"{key} {seed}")
-            write_json(folder / "run.json", {})
+            write_json(folder / "run.json", {"environment": {"commit": f"{key}-{seed}"}})
     for name in ("config.json", "tokenizer.json"):
         write_json(root / "store" / "backbone" / "b" / name, {})
     counted = {"rows": {"train": 8544, "dev": 1101, "test": 2210}}
@@ -120,11 +120,13 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
         # Means are .60 and .65; of `two` seed 0 is the better. It has a model for each task.
         "model/sst.safetensors": "k2 0",
         "model/cfimdb.safetensors": "k3 0",
-        **dict.fromkeys(("model/sst.json", "model/cfimdb.json"), found["model/sst.json"]),
+        "model/sst.json": found["model/sst.json"],
+        "model/cfimdb.json": found["model/cfimdb.json"],
         **dict.fromkeys(("model/config.json", "model/tokenizer.json"), found["model/config.json"]),
     }
     for said in (
         "# p: two",
+        "seed 0. Trained by commit k2-0, k3-0. Stages: ",
         "0.6500, the mean of 2 seeds; this seed 0.7100",
         "| sst | plain | dev | 0.7100 |",
         "| sst | 8544 | 1101 | 2210 | `d1` |",
@@ -141,8 +143,11 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     assert best.tags["score"] == "0.710000"
 
 
-def test_what_is_published_again_as_it_was_makes_no_second_run(root: Path) -> None:
+def test_what_is_published_again_as_it_was_makes_no_second_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (first,) = tell(root)
+    monkeypatch.setattr("minbert.track.grid_run.commit", lambda: "another")
     assert tell(root) == [first]
     Path(
         json.loads(published_path(root, "stamp").read_text())["products"]["tables/p.md"]

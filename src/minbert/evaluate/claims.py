@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +12,7 @@ from minbert.evaluate.claims_text import to_latex, to_markdown
 from minbert.evaluate.holm import holm
 from minbert.evaluate.systems import Systems, constant
 from minbert.evaluate.verdict import NOT_RUN, against, decision, verdict
+from minbert.evaluate.write import csv_text
 
 COLUMNS = (
     *("paper", "section", "claim", "variant", "against", "strongest", "task", "direction"),
@@ -56,11 +55,7 @@ def build_claims(
         compared = {name for claim in claims for name in (claim["variant"], *claim["others"])}
         systems = Systems(paper, scores[paper], predictions, compared)
         lines += _lines(claims, systems)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_text(out_dir / "claims.csv", text.getvalue())
+    write_text(out_dir / "claims.csv", csv_text(COLUMNS, lines))
     write_text(out_dir / "claims.md", to_markdown(spec, lines))
     write_text(out_dir / "claims.tex", to_latex(spec, lines))
 

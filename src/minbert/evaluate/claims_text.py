@@ -9,6 +9,7 @@ from typing import Any
 from minbert.evaluate import escape
 from minbert.evaluate.bootstrap import RESAMPLES
 from minbert.evaluate.verdict import FAILS, HOLDS, LEVEL, NOISE, NOT_RUN
+from minbert.evaluate.write import markdown_table
 from minbert.grid.tasks import TASKS
 
 ABSENT = "—"
@@ -31,19 +32,9 @@ def to_markdown(spec: Mapping[str, Any], lines: Sequence[Line]) -> str:
     for paper, title in spec["titles"].items():
         of_paper = [line for line in lines if line["paper"] == paper]
         parts += [f"## {escape.markdown(title)}", escape.markdown(f"{counted(of_paper)}.")]
-        parts.append(_table([HEADS, *map(cells, of_paper)]))
+        parts.append(markdown_table([HEADS, *map(cells, of_paper)]))
     parts += ["## How to read this", *map(escape.markdown, remarks(spec))]
     return "\n\n".join(parts) + "\n"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    shown = [[escape.markdown(cell) for cell in row] for row in rows]
-    widths = [max(3, *(len(row[i]) for row in shown)) for i in range(len(HEADS))]
-    rule = [":" + "-" * (width - 1) for width in widths]
-    return "\n".join(
-        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
-        for row in (shown[0], rule, *shown[1:])
-    )
 
 
 def to_latex(spec: Mapping[str, Any], lines: Sequence[Line]) -> str:
@@ -64,7 +55,7 @@ def _float(spec: Mapping[str, Any], paper: str, lines: Sequence[Line]) -> str:
             r"\begin{table*}[t]",
             r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
             rf"\caption{{{escape.latex(caption)}}}",
-            rf"\label{{tab:claims-{paper}}}",
+            rf"\label{{tab:claims-{escape.label(paper)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             text[0],

@@ -50,3 +50,8 @@ def markdown(text: str) -> str:
 def latex(text: str) -> str:
     """Return `text` as literal text of LaTeX, in characters that pdflatex knows."""
     return "".join(_LATEX.get(c, c) for c in one_line(text))
+
+
+def label(text: str) -> str:
+    """Return `text` as the name of a LaTeX label."""
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)

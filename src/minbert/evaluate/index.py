@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 
 from minbert.common.errors import UserError
 from minbert.common.files import write_text
-from minbert.evaluate import escape
 from minbert.evaluate.table_rows import SCORED
+from minbert.evaluate.write import csv_text, markdown_table
 
 NOT_CONFIGURED = "not configured"
 FIGURES = ("sst", "para", "sts", "other", "overall")
@@ -38,17 +37,18 @@ def build_index(
             for line in csv.DictReader(handle):
                 found[tuple(line[name] for name in ("paper", "table", "row", "variant"))] = line
     lines = [_line(row, found) for row in published]
-    counts = Counter(line["status"] for line in lines)
-    rest = [f"{n} {status}" for status, n in counts.items() if status != SCORED]
-    summary = f"{counts[SCORED]} of {len(lines)} published rows scored"
-    summary += f" ({', '.join(rest)})" if rest else ""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_text(out_dir / "index.csv", text.getvalue())
+    summary = in_words(lines)
+    write_text(out_dir / "index.csv", csv_text(COLUMNS, lines))
     write_text(out_dir / "index.md", _markdown(summary, lines))
     return summary
+
+
+def in_words(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the index's lines have scores, and what the others are."""
+    counts = Counter(line["status"] for line in lines)
+    rest = ", ".join(f"{n} {status}" for status, n in counts.items() if status != SCORED)
+    said = f"{counts[SCORED]} of {len(lines)} published rows scored"
+    return said + (f" ({rest})" if rest else "")
 
 
 def _line(
@@ -77,15 +77,12 @@ def _markdown(summary: str, lines: Sequence[Mapping[str, Any]]) -> str:
     for line in lines:
         about = (line["paper"], line["table"], line["row"], line["split"], line["status"])
         sides = (_figures(line, "published"), _figures(line, "ours"))
-        cells.append(tuple(escape.markdown(str(cell)) for cell in (*about, *sides)))
-    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
-    table = [
-        "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
-        for line in cells
-    ]
-    table.insert(1, "| " + " | ".join(":" + "-" * (width - 1) for width in widths) + " |")
+        cells.append(tuple(map(str, (*about, *sides))))
     said = "Accuracy of SST, para and other; Pearson r of STS; overall by the paper's own rule."
-    return "\n".join(["# Every published row", "", f"{summary}.", "", said, "", *table]) + "\n"
+    return (
+        "\n".join(["# Every published row", "", f"{summary}.", "", said, "", markdown_table(cells)])
+        + "\n"
+    )
 
 
 def _figures(line: Mapping[str, Any], side: str) -> str:

@@ -24,7 +24,7 @@ from minbert.evaluate.publish import clear_marks
 from minbert.evaluate.score import score_runs
 from minbert.evaluate.table import build_table
 from minbert.grid.job import Job
-from minbert.grid.node import description_path, published_path
+from minbert.grid.node import description_path, node_folder, read_listing
 from minbert.track.attempts import attempts
 from minbert.track.grid_run import record_grids
 
@@ -37,7 +37,7 @@ def publish_partial(root: Path, stamp: str) -> str:
     A variant whose latest attempt at one of its stages ended in an error shows as failed, with
     the error; one that waits for such a stage, or was not reached, as not run.
     """
-    listed = read_json(published_path(root, stamp))
+    listed = read_listing(root, stamp)
     clear_marks(root)
     failures = failed_variants(root)
     with tempfile.TemporaryDirectory() as folder:
@@ -119,19 +119,18 @@ def failed_variants(root: Path) -> dict[tuple[str, str], str]:
 
     A stage has failed if its newest attempt ended in an error, or died without a word, and left
     no record of a finished run. One that was told to stop has not: it was not run to its end.
+    Nor has one that finished and whose files were deleted since.
     """
     newest = {attempt.group: attempt for attempt in attempts(root)}
     why: dict[str, str] = {}
     for (key, seed), attempt in newest.items():
-        if (root / "store" / "train" / key / f"seed{seed}" / "run.json").exists():
+        if (node_folder(root, "train", key, int(seed)) / "run.json").exists():
             continue
         end = attempt.end()
-        if end is not None and str(end["error"]).startswith("SystemExit"):
-            continue
-        if end is not None:
-            why[key] = f"seed {seed}: {end['error'] or end['status']}"
-        elif not attempt.alive():
+        if end is None and not attempt.alive():
             why[key] = f"seed {seed}: killed"
+        elif end and end["error"] and not end["error"].startswith("SystemExit"):
+            why[key] = f"seed {seed}: {end['error']}"
     found: dict[tuple[str, str], str] = {}
     with (root / "variants.tsv").open(encoding="utf-8", newline="") as handle:
         for row in csv.DictReader(handle, delimiter="\t"):

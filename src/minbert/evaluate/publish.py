@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from minbert.common.files import read_json, whole
+from minbert.common.files import whole
 from minbert.common.parquet import read_file
-from minbert.grid.node import published_path
+from minbert.grid.node import published_path, read_listing
 from minbert.track.grid_run import record_grids
 
 
@@ -20,7 +20,7 @@ def publish(root: Path, stamp: str) -> None:
     The marks of earlier stamps go first, so that going back to an earlier configuration publishes
     again although all that it needs is still there: also if this is killed halfway.
     """
-    listed = read_json(published_path(root, stamp))
+    listed = read_listing(root, stamp)
     clear_marks(root)
     for name, source in listed["products"].items():
         with whole(root / name) as temporary:

@@ -17,6 +17,10 @@ class Interval(NamedTuple):
     high: float | None
     n: int
 
+    def in_words(self) -> str:
+        """Return the mean and half the interval's width, if it has one."""
+        return f"{self.mean:.3f}" + ("" if self.high is None else f" ± {self.high - self.mean:.3f}")
+
 
 def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """Return the mean of `values` and its Student-t interval (95 % unless told).

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -13,6 +11,7 @@ from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import Row, collect
 from minbert.evaluate.table_spec import TableSpec, parse_table
 from minbert.evaluate.table_text import to_latex, to_markdown
+from minbert.evaluate.write import csv_text
 from minbert.scoring import OVERALL_TASKS, Rule
 
 
@@ -44,11 +43,7 @@ def build_table(
 def to_csv(table: TableSpec, rows: Iterable[Row]) -> str:
     """Return the table as csv, a line a row, every number unrounded."""
     lines = [_csv_row(table, row) for row in rows]
-    handle = io.StringIO()
-    writer = csv.DictWriter(handle, list(lines[0]) if lines else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return handle.getvalue()
+    return csv_text(list(lines[0]) if lines else [], lines)
 
 
 def _csv_row(table: TableSpec, row: Row) -> dict[str, Any]:

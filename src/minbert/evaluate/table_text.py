@@ -11,6 +11,7 @@ from minbert.evaluate import escape
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import NO_LABELS, NOT_RUN, SCORED, Row
 from minbert.evaluate.table_spec import TableSpec
+from minbert.evaluate.write import markdown_table
 from minbert.grid.tasks import TASKS
 from minbert.scoring import OVERALL_TASKS, Rule
 
@@ -109,7 +110,7 @@ def to_markdown(table: TableSpec, rows: Sequence[Row]) -> str:
     """
     parts = [f"# {escape.markdown(table.title)}", escape.markdown(table.caption)]
     for heading, of_section in sections(rows):
-        parts += [f"## {heading}" if heading else "", _aligned(table, of_section)]
+        parts += [f"## {heading}" if heading else "", _markdown(table, of_section)]
         parts += [escape.markdown(note) for note in numbered(of_section)]
     said = [*remarks(table, rows), *table.footnotes]
     parts += ["## How to read this" if len(sections(rows)) > 1 else ""]
@@ -117,27 +118,9 @@ def to_markdown(table: TableSpec, rows: Sequence[Row]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _aligned(table: TableSpec, rows: Sequence[Row]) -> str:
-    """Return the rows as one markdown table with aligned columns."""
-    columns = header(table, rows)
-    heads = [" ".join(part for part in column if part) for column in columns]
-    cells = [[escape.markdown(cell) for cell in line] for line in [heads, *body(table, rows)]]
-    widths = [max(3, *(len(line[i]) for line in cells)) for i in range(len(heads))]
-    left = [i < 2 for i in range(len(heads))]
-    align = [
-        ":" + "-" * (w - 1) if is_left else "-" * (w - 1) + ":"
-        for w, is_left in zip(widths, left, strict=True)
-    ]
-    lines = [
-        "| "
-        + " | ".join(
-            cell.ljust(w) if is_left else cell.rjust(w)
-            for cell, w, is_left in zip(line, widths, left, strict=True)
-        )
-        + " |"
-        for line in [cells[0], align, *cells[1:]]
-    ]
-    return "\n".join(lines)
+def _markdown(table: TableSpec, rows: Sequence[Row]) -> str:
+    heads = [" ".join(part for part in column if part) for column in header(table, rows)]
+    return markdown_table([heads, *body(table, rows)], left=2)
 
 
 def to_latex(table: TableSpec, rows: Sequence[Row]) -> str:
@@ -171,7 +154,7 @@ def _float(table: TableSpec, heading: str, rows: Sequence[Row]) -> str:
         r"\begin{table*}[t]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
         rf"\caption{{{escape.latex(f'{title}. {table.caption}'.strip())}}}",
-        rf"\label{{tab:{_label(name)}}}",
+        rf"\label{{tab:{escape.label(name)}}}",
         rf"\begin{{tabular}}{{ll{'r' * (len(columns) - 2)}}}",
         r"\toprule",
         " & ".join(top) + r" \\",
@@ -191,10 +174,6 @@ def _float(table: TableSpec, heading: str, rows: Sequence[Row]) -> str:
 def _latex_line(cells: Sequence[str]) -> str:
     text = [re.sub(r"^-(?=\d)", "$-$", escape.latex(cell)) for cell in cells]
     return " & ".join(text) + r" \\"
-
-
-def _label(text: str) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:
@@ -222,9 +201,8 @@ def _ours(row: Row, name: str, due: bool) -> str:
     value: Interval | None = row.scores.get(name)
     if value is None:
         return (NOT_RUN if row.status == SCORED else row.status) if due else ABSENT
-    spread = f" ± {value.high - value.mean:.3f}" if value.high is not None else ""
     fewer = f" (n = {value.n})" if value.n != row.n else ""
-    return f"{value.mean:.3f}{spread}{fewer}"
+    return f"{value.in_words()}{fewer}"
 
 
 def _number(value: float | None) -> str:

@@ -36,28 +36,24 @@ class Winner:
         return max(self.dev, key=lambda seed: (self.dev[seed], -seed))
 
 
-def winners(scores: Path, rules: Mapping[str, str]) -> list[Winner]:
-    """Return the best variant of each paper of `rules` ({paper: overall rule}) that has scores.
+def winners(scores: Path, rules: Mapping[str, str]) -> dict[str, Winner]:
+    """Return {paper: its best variant} for those of `rules` ({paper: overall rule}) with scores.
 
     `scores` is the published `scores.parquet`. Rows that are the best of other variants are left
     out: they train nothing. Of equal variants the first in the table wins.
     """
     if not rules:
-        return []
+        return {}
     found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     wanted = [("task", "=", "overall"), ("key", "!=", "")]
     for row in read_columns(scores, _COLUMNS, conditions=wanted).to_pylist():
         if rules.get(row["paper"]) == row["metric"]:
             splits = found.setdefault((row["paper"], row["variant"]), {})
             splits.setdefault(row["split"], {})[row["seed"]] = row["value"]
-    every = [
-        Winner(paper, variant, splits["dev"], splits.get("test", {}))
-        for (paper, variant), splits in found.items()
-        if "dev" in splits
-    ]
-    best = []
-    for paper in rules:
-        of_paper = [one for one in every if one.paper == paper]
-        if of_paper:
-            best.append(max(of_paper, key=lambda one: one.score))
+    best: dict[str, Winner] = {}
+    for (paper, variant), splits in found.items():
+        if "dev" in splits:
+            one = Winner(paper, variant, splits["dev"], splits.get("test", {}))
+            if paper not in best or one.score > best[paper].score:
+                best[paper] = one
     return best

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from minbert.common.errors import UserError
+from minbert.common.files import read_json
 from minbert.grid.code import code_modules
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
@@ -59,7 +61,13 @@ class Need:
 
     def path(self, root: Path, seed: int | None) -> Path:
         """Return where the file lies under the results root."""
-        return self.node.folder(root, seed if self.seed is None else self.seed) / self.file
+        return self.node.folder(root, self.of(seed)) / self.file
+
+    def of(self, seed: int | None) -> int | None:
+        """Return the seed of the needed node, for one of `seed` that needs it."""
+        if self.node.kind not in SEEDED:
+            return None
+        return seed if self.seed is None else self.seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +110,7 @@ class Node:
 
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""
-        folder = root / "store" / self.kind / self.key
-        if self.kind not in SEEDED:
-            return folder
-        if seed is None:
-            raise ValueError(f"a {self.kind} node has a folder for each seed; no seed was given")
-        return folder / f"seed{seed}"
+        return node_folder(root, self.kind, self.key, seed)
 
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether all files that others may need (weights may have been let go) are there."""
@@ -129,6 +132,16 @@ class Node:
         }
 
 
+def node_folder(root: Path, kind: str, key: str, seed: int | None = None) -> Path:
+    """Return the folder of a node's files under the results root."""
+    folder = root / "store" / kind / key
+    if kind not in SEEDED:
+        return folder
+    if seed is None:
+        raise ValueError(f"a {kind} node has a folder for each seed; no seed was given")
+    return folder / f"seed{seed}"
+
+
 def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of the files that a node of this kind and spec leaves."""
     return (spec["name"],) if kind == "fetch" else OUTPUTS[kind]
@@ -147,6 +160,20 @@ def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:
 def published_path(root: Path, stamp: str) -> Path:
     """Return the file that lists what is published under `stamp` (`Plan.write`)."""
     return root / "store" / "published" / f"{stamp}.json"
+
+
+def read_listing(root: Path, stamp: str) -> dict[str, Any]:
+    """Return the list of what is published under `stamp`.
+
+    Raises `UserError` for a stamp that was never planned.
+    """
+    path = published_path(root, stamp)
+    if not path.exists():
+        raise UserError(
+            f"nothing was planned under {root} with the stamp '{stamp}' ({path} is missing); "
+            "`snakemake -n all` plans, and the files beside it bear the stamps"
+        )
+    return dict(read_json(path))
 
 
 def description_path(root: Path, kind: str, key: str) -> Path:

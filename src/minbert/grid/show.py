@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from minbert.common.words import clock
 from minbert.grid.config import load_config
 from minbert.grid.earlier import Earlier
 from minbert.grid.estimate import GPU_RATE, Cost, Costs
@@ -104,7 +105,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
     hours = sum(row[2] for row in table)
     times = sum(row[3][0] for row in table), sum(row[3][1] for row in table)
     table.append(("all", totals, hours, times))
-    cells = [(name, *map(str, n), f"{h:.2g}", *map(_time, s)) for name, n, h, s in table]
+    cells = [(name, *map(str, n), f"{h:.2g}", *map(clock, s)) for name, n, h, s in table]
     shared = len(plan.stages) - len(plan.owners)
     lines = [
         _aligned([TOTALS, *cells]),
@@ -148,13 +149,7 @@ def _sharing(plan: Plan) -> Iterator[str]:
 
 
 def _cost(cost: Cost) -> str:
-    return _time(cost.seconds) + ("" if cost.measured else " est.")
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    return clock(cost.seconds) + ("" if cost.measured else " est.")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -13,8 +13,9 @@ from functools import cached_property
 
 from minbert.common.errors import UserError
 from minbert.common.files import read_json
+from minbert.common.words import clock
 from minbert.grid.estimate import BATCH_SECONDS, GPU_RATE, Costs, Gpu
-from minbert.grid.node import SEEDED, Node
+from minbert.grid.node import SEEDED, Node, node_folder
 from minbert.grid.pending import Pending, pending
 from minbert.grid.plan import Plan
 from minbert.grid.schedule import Schedule, Task, schedule
@@ -49,7 +50,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         cores = 1 if self.cores is None else self.cores
-        said = {"--cores": cores, "--rate": self.gpu.rate, "--batch-ms": self.gpu.batch}
+        said = {"--cores": cores, "--rate": self.gpu.rate, "--batch-ms": 1000 * self.gpu.batch}
         for word, number in said.items():
             if not number > 0:
                 raise UserError(f"{word} is {number}; expected a number above 0")
@@ -105,7 +106,7 @@ class Simulation:
         """Seconds that a training takes beside what its record says, the median of what ran."""
         found = []
         for (kind, key, seed), seconds in self._wall.items():
-            record = self.plan.root / "store" / "train" / key / f"seed{seed}" / "run.json"
+            record = node_folder(self.plan.root, kind, key, seed) / "run.json"
             if kind == "train" and record.exists():
                 found.append(max(0.0, seconds - read_json(record)["outcome"]["seconds"]))
         return statistics.median(found) if found else START
@@ -138,8 +139,8 @@ class Simulation:
         capacity = self.machine.capacity
         trainings = sum(node.kind == "train" for node, _ in self.jobs)
         threads = threads_of(self.plan, capacity["cores"], trainings)
-        order = {id(node): number for number, node in enumerate(self.plan.nodes.values())}
-        jobs = sorted(self.jobs, key=lambda job: (order[id(job[0])], job[1] or 0))
+        order = {at: number for number, at in enumerate(self.plan.nodes)}
+        jobs = sorted(self.jobs, key=lambda job: (order[job[0].kind, job[0].key], job[1] or 0))
         names = {(node.kind, node.key, seed): _name(node, seed) for node, seed in jobs}
         found = []
         for node, seed in jobs:
@@ -150,11 +151,10 @@ class Simulation:
                 uses |= {"gpus": processes} if "gpus" in capacity else {}
             elif node.kind == "backbone":
                 uses = {"cores": capacity["cores"]}
-            needs = []
-            for need in node.needs.values():
-                its_seed = seed if need.seed is None else need.seed
-                its_seed = its_seed if need.node.kind in SEEDED else None
-                needs.append(names.get((need.node.kind, need.node.key, its_seed), ""))
+            needs = [
+                names.get((need.node.kind, need.node.key, need.of(seed)), "")
+                for need in node.needs.values()
+            ]
             found.append(
                 Task(
                     _name(node, seed),
@@ -178,8 +178,12 @@ def _name(node: Node, seed: int | None) -> str:
     return f"{node.kind} {node.key}" + ("" if seed is None else f" s{seed}")
 
 
-def simulation_lines(plan: Plan, machine: Machine) -> Iterator[str]:
-    """Yield what the simulation says: makespan, what bounds it, and the critical path."""
+def simulated(plan: Plan, machine: Machine) -> str:
+    """Return what the simulation says: makespan, what bounds it, and the critical path."""
+    return "\n".join(_lines(plan, machine))
+
+
+def _lines(plan: Plan, machine: Machine) -> Iterator[str]:
     simulation = Simulation(plan, machine)
     made = simulation.run()
     capacity = machine.capacity
@@ -202,15 +206,3 @@ def simulation_lines(plan: Plan, machine: Machine) -> Iterator[str]:
             f"A run has a GPU to itself: {machine.gpu.rate:.1e} operations/s, a batch in at least "
             f"{1000 * machine.gpu.batch:g} ms, {START:.0f} s to start (assumptions)."
         )
-
-
-def clock(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def simulated(plan: Plan, machine: Machine) -> str:
-    """Return the simulation in words."""
-    return "\n".join(simulation_lines(plan, machine))

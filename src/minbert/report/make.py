@@ -14,6 +14,7 @@ import yaml
 
 from minbert.common.environment import commit
 from minbert.common.files import read_json, write_text
+from minbert.common.words import clock
 from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.winner import winners
 from minbert.grid.job import Job
@@ -21,7 +22,7 @@ from minbert.grid.node import description_path
 from minbert.grid.schema import ALL
 from minbert.report.images import Picture, picture
 from minbert.report.runs import read_runs
-from minbert.report.summary import duration, summary
+from minbert.report.summary import summary
 from minbert.report.tables import Paper, claims_of, paper_tables
 from minbert.report.warnings import find_warnings
 
@@ -71,12 +72,8 @@ class Material:
     def papers(self) -> list[str]:
         """The papers, in the order of the grids."""
         stages = [stage["paper"] for stage in self.job.spec["stages"]]
-        return [paper for paper in dict.fromkeys(stages) if f"table/{paper}" in self._needs]
-
-    @property
-    def _needs(self) -> Mapping[str, Any]:
-        needs: Mapping[str, Any] = self.job.described["needs"]
-        return needs
+        needs = self.job.described["needs"]
+        return [paper for paper in dict.fromkeys(stages) if f"table/{paper}" in needs]
 
 
 def write_report(
@@ -99,7 +96,7 @@ def write_report(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"duration": duration, "interval": _interval, "size": _size}
+    environment.filters |= {"duration": _time, "interval": Interval.in_words, "size": _size}
     write_text(path, environment.get_template("page.html.j2").render(_page(material)))
 
 
@@ -135,7 +132,7 @@ def _picture(material: Material, name: str) -> Picture:
 
 def _best(material: Material, paper: Paper) -> dict[str, Any]:
     scores = material.file(f"scores/{paper.name}")
-    best = next(iter(winners(scores, {paper.name: paper.rule})), None) if scores else None
+    best = winners(scores, {paper.name: paper.rule}).get(paper.name) if scores else None
     if best is None:
         return {"paper": paper, "label": None, "score": None}
     labels = {
@@ -147,9 +144,8 @@ def _best(material: Material, paper: Paper) -> dict[str, Any]:
     return {"paper": paper, "label": labels[best.variant], "score": score}
 
 
-def _interval(score: Interval) -> str:
-    spread = f" ± {score.high - score.mean:.3f}" if score.high is not None else ""
-    return f"{score.mean:.3f}{spread}"
+def _time(seconds: float | None) -> str:
+    return "—" if seconds is None else clock(seconds)
 
 
 def _size(count: float | None, unit: float) -> str:

@@ -19,7 +19,6 @@ class Stage(NamedTuple):
     variant: str
     stage: str
     tasks: str
-    key: str
     seeds: int
     seconds: float | None
     steps: float | None
@@ -86,7 +85,6 @@ def _stage(stage: Mapping[str, Any], records: Sequence[Mapping[str, Any]], share
         stage["variant"],
         stage["stage"],
         " ".join(stage["tasks"]),
-        stage["key"],
         len(records),
         mean("seconds"),
         mean("steps"),

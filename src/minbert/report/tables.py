@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minbert.evaluate import claims_text, table_text
 from minbert.evaluate.table_rows import FAILED, SCORED, Row, collect
 from minbert.evaluate.table_spec import parse_table
-from minbert.evaluate.verdict import FAILS, HOLDS, NOISE
+from minbert.evaluate.verdict import FAILS, HOLDS
 
 if TYPE_CHECKING:
     from minbert.report.make import Material
 
 NUMBERS = ("published_difference", "difference", "low", "high", "p", "p_holm", "margin")
 COUNTS = ("examples", "seeds", "seeds_against")
-MARKS = {HOLDS: "holds", FAILS: "fails", NOISE: "noise"}
+MARKS = {HOLDS: "holds", FAILS: "fails"}
 """The class of each verdict in the page; others have none."""
 
 

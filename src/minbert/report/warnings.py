@@ -33,7 +33,8 @@ def find_warnings(
     found: list[Warned] = []
     if material.failures:
         cases = [f"{paper} / {name}: {why}" for (paper, name), why in material.failures.items()]
-        found.append(Warned("Variants whose training failed; their rows have no scores.", cases))
+        text = "Variants of which a training failed: their rows lack that seed, or all scores."
+        found.append(Warned(text, cases))
     absent = [
         f"{line['paper']} / {line['row']} ({line['split']}): {_why(line)}"
         for line in index

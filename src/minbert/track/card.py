@@ -9,6 +9,7 @@ from typing import Any
 from minbert.common.files import read_json
 from minbert.evaluate.reading import read_columns
 from minbert.evaluate.winner import Winner
+from minbert.grid.node import node_folder
 from minbert.track.describe import tasks_of
 
 _COLUMNS = ("paper", "variant", "seed", "split", "task", "metric", "value")
@@ -26,7 +27,7 @@ _OWN = "its owner's terms apply"
 _HUB = {"google-bert/bert-base-uncased": "Apache 2.0, as its model card says"}
 
 
-def model_card(root: Path, facts: Mapping[str, Any], best: Winner, commit: str) -> str:
+def model_card(root: Path, facts: Mapping[str, Any], best: Winner) -> str:
     """Return the card of the best variant's best seed, Markdown.
 
     `facts` are the plan's (`minbert.grid.papers`), the scores those that are published.
@@ -38,7 +39,7 @@ def model_card(root: Path, facts: Mapping[str, Any], best: Winner, commit: str) 
         f"# {best.paper}: {best.variant}",
         "",
         f"{variant['label']} ({facts['title']}), seed {best.seed}. "
-        f"Commit {commit}. Stages: {keys}.",
+        f"Trained by commit {_commits(root, best, variant)}. Stages: {keys}.",
         "",
         f"Chosen by its overall dev score ({facts['rule']}): {best.score:.4f}, {of}; this seed "
         f"{best.dev[best.seed]:.4f}. The best of {len(facts['variants'])} variants on dev: "
@@ -61,6 +62,13 @@ def model_card(root: Path, facts: Mapping[str, Any], best: Winner, commit: str) 
     return "\n".join(lines) + "\n"
 
 
+def _commits(root: Path, best: Winner, variant: Mapping[str, Any]) -> str:
+    """Return the commits of the code that trained the best seed's stages."""
+    folders = (node_folder(root, "train", key, best.seed) for key in variant["tasks"].values())
+    records = (read_json(folder / "run.json") for folder in folders)
+    return ", ".join(sorted({record["environment"]["commit"] for record in records}))
+
+
 def _scores(root: Path, facts: Mapping[str, Any], best: Winner) -> Iterator[str]:
     wanted = [
         ("paper", "=", best.paper),
@@ -80,7 +88,7 @@ def _data(root: Path, facts: Mapping[str, Any]) -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for task in tasks_of(facts):
         key = facts["datasets"][task]
-        report = root / "store" / "data" / key / "report.json"
+        report = node_folder(root, "data", key) / "report.json"
         rows = read_json(report)["rows"] if report.exists() else {}
         counts = " | ".join(str(rows.get(split, "?")) for split in ("train", "dev", "test"))
         yield f"| {task} | {counts} | `{key}` |"
@@ -88,7 +96,7 @@ def _data(root: Path, facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _terms(facts: Mapping[str, Any]) -> Iterator[str]:
     for task in tasks_of(facts):
-        yield f"- {task}: {_GENERATED if facts['source'] == 'builtin' else _TERMS[task]}"
+        yield f"- {task}: {_GENERATED if facts['source'] == 'builtin' else _TERMS.get(task, _OWN)}"
     backbone = facts["backbone"]
     if backbone == "builtin":
         yield "- backbone: pretrained here on generated text, Apache 2.0"

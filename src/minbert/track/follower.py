@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from minbert.common.files import read_json
-from minbert.grid.node import published_path
+from minbert.grid.node import read_listing
 from minbert.track import registry, writer
 from minbert.track.attempts import Attempt, attempts
 from minbert.track.describe import SUPERSEDED_TAG
@@ -206,19 +205,15 @@ def follow(
     uri: str | None = None,
     until_pid: int | None = None,
     interval: float = 2.0,
-    once: bool = False,
     stamp: str | None = None,
 ) -> None:
     """Store what jobs write under `root` every `interval` seconds, as the only writer.
 
-    Goes on until the process `until_pid` is gone, and then makes a last pass; with `once`, makes
-    that pass only (see `finish`). While another follower works here, one with `until_pid` waits
-    for its turn and one without leaves. Troubles with the store are told, never raised.
+    Goes on until the process `until_pid` is gone, and then makes a last pass. While another
+    follower works here, one with `until_pid` waits for its turn and one without leaves. Troubles
+    with the store are told, never raised.
     """
     root = Path(root).resolve()
-    if once:
-        finish(root, uri, stamp=stamp)
-        return
     watched = None if until_pid is None else Watched(until_pid)
     if watched is not None and threading.current_thread() is threading.main_thread():
         # Ctrl-C ends the workflow; the follower sees that, and stores what is left.
@@ -262,9 +257,7 @@ def finish(
 
 def _papers(root: Path, stamp: str | None) -> dict[str, Any]:
     """Return what the plan of this stamp says of each paper; nothing without a stamp."""
-    if stamp is None or not (path := published_path(root, stamp)).exists():
-        return {}
-    return dict(read_json(path)["papers"])
+    return {} if stamp is None else dict(read_listing(root, stamp)["papers"])
 
 
 def _say_left(follower: Follower) -> None:

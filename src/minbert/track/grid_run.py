@@ -14,7 +14,7 @@ from typing import Any
 from minbert.common.environment import commit
 from minbert.common.files import read_json, write_text
 from minbert.evaluate.winner import Winner, winners
-from minbert.grid.node import description_path
+from minbert.grid.node import description_path, node_folder
 from minbert.track.attempts import attempts
 from minbert.track.card import model_card
 from minbert.track.describe import GRID, KIND_TAG, NOTE_TAG, SCORE_TAG, tasks_of
@@ -32,16 +32,15 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
     """
     scores = root / "tables" / "scores.parquet"
     rules = {paper: facts["rule"] for paper, facts in listed["papers"].items()}
-    best = {one.paper: one for one in winners(scores, rules)}
-    here = commit()
+    best = winners(scores, rules)
     for paper, facts in listed["papers"].items():
         shown = _shown(root, listed, paper, complete)
         one = best.get(paper)
         model = _model(root, facts, one) if one else {}
-        card = model_card(root, facts, one, here) if one and model else ""
-        content = _digest(shown, model, card)
+        card = model_card(root, facts, one) if one and model else ""
+        content = _digest(shown, model, f"{complete}\n{card}")
         if not _is_told(root, paper, content):
-            _tell(root, paper, facts, shown | model, (one, card), content, here, complete)
+            _tell(root, paper, facts, shown | model, (one, card), content, complete)
 
 
 def _tell(
@@ -51,7 +50,6 @@ def _tell(
     files: dict[str, Path],
     winner: tuple[Winner | None, str],
     content: str,
-    here: str,
     complete: bool,
 ) -> None:
     one, card = winner
@@ -64,7 +62,7 @@ def _tell(
         "name": f"{GRID} . tables, figures, best model",
         "params": {"variant": "(all)", "stage": GRID, "tasks": "+".join(tasks_of(facts))}
         | {"seed": seeds},
-        "tags": {**tags, _CONTENT: content, "commit": here, "minbert.complete": str(complete)},
+        "tags": {**tags, _CONTENT: content, "commit": commit(), "minbert.complete": str(complete)},
     }
     journal = Journal.start(root, run)
     said = {}
@@ -107,7 +105,7 @@ def _model(root: Path, facts: Mapping[str, Any], best: Winner) -> dict[str, Path
     alone = len(set(keys.values())) == 1
     found = {}
     for task, key in keys.items():
-        folder = root / "store" / "train" / key / f"seed{best.seed}"
+        folder = node_folder(root, "train", key, best.seed)
         if not (folder / "model.safetensors").exists():
             return {}
         found[f"model/{'model' if alone else task}.safetensors"] = folder / "model.safetensors"
@@ -115,13 +113,13 @@ def _model(root: Path, facts: Mapping[str, Any], best: Winner) -> dict[str, Path
         needs = read_json(description_path(root, "train", key))["needs"]
         for name in _BACKBONE:
             need = needs[f"backbone.{name}"]
-            found[f"model/{name}"] = root / "store" / need["kind"] / need["key"] / name
+            found[f"model/{name}"] = node_folder(root, need["kind"], need["key"]) / name
     return found
 
 
-def _digest(shown: Mapping[str, Path], model: Mapping[str, Path], card: str) -> str:
-    """Return a hash of all that the run shows; a model's keyed paths say what it is."""
-    whole = hashlib.sha256(card.encode())
+def _digest(shown: Mapping[str, Path], model: Mapping[str, Path], said: str) -> str:
+    """Return a hash of all that the run shows and says; a model's keyed paths say what it is."""
+    whole = hashlib.sha256(said.encode())
     for name, path in sorted(shown.items()):
         whole.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     for name, path in sorted(model.items()):
