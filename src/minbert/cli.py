@@ -155,21 +155,23 @@ def _step(arguments: argparse.Namespace) -> None:
     run_step(*words, memory)
 
 
+def _files(arguments: argparse.Namespace) -> list[Path]:
+    return [arguments.directory / "config.yaml", *arguments.configfile]
+
+
 def _plan(arguments: argparse.Namespace) -> None:
     from minbert.grid.show import show_plan
     from minbert.grid.simulate import asked_machine
 
     machine = asked_machine(arguments.cores, arguments.gpus, arguments.rate, arguments.batch_ms)
-    files = [arguments.directory / "config.yaml", *arguments.configfile]
-    print(show_plan(files, arguments.config, arguments.directory, machine))
+    print(show_plan(_files(arguments), arguments.config, arguments.directory, machine))
 
 
 def _gc(arguments: argparse.Namespace) -> None:
     from minbert.grid.garbage import report
     from minbert.grid.show import read_plan
 
-    files = [arguments.directory / "config.yaml", *arguments.configfile]
-    plan = read_plan(files, arguments.config, arguments.directory)
+    plan = read_plan(_files(arguments), arguments.config, arguments.directory)
     print("\n".join(report(plan, remove=arguments.delete)))
 
 
@@ -177,8 +179,7 @@ def _adopt(arguments: argparse.Namespace) -> None:
     from minbert.grid.adopt import report
     from minbert.grid.show import read_plan
 
-    files = [arguments.directory / "config.yaml", *arguments.configfile]
-    plan = read_plan(files, arguments.config, arguments.directory)
+    plan = read_plan(_files(arguments), arguments.config, arguments.directory)
     lines = report(plan, arguments.modules, arguments.reason, apply=arguments.apply)
     print("\n".join(lines))
 

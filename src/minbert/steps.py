@@ -252,7 +252,7 @@ def report(job: Job) -> None:
     write_report(job, job.out / "report.html")
 
 
-PATIENCE = 8
+GRACE = 8
 """Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
 
 _ALL = (
@@ -291,6 +291,6 @@ def _save_before_stopping(checkpoints: Checkpoints) -> None:
     def ask(number: int, frame: FrameType | None) -> None:
         checkpoints.stop = number
         signal.signal(signal.SIGALRM, lambda *_: _stop(number, frame))
-        signal.alarm(PATIENCE)
+        signal.alarm(GRACE)
 
     signal.signal(signal.SIGTERM, ask)

@@ -133,6 +133,23 @@ def tokens(
     }
 
 
+@pytest.fixture
+def without(
+    tokens: dict[str, Path],
+    write_tokens: Callable[[Path, list[dict[str, Any]]], Path],
+    tmp_path: Path,
+) -> Callable[..., Path]:
+    """Return a function that writes a task's token table without some splits."""
+
+    def write(task: str, *splits: str) -> Path:
+        rows = pq.read_table(tokens[task]).to_pylist()
+        return write_tokens(
+            tmp_path / "tokens.parquet", [row for row in rows if row["split"] not in splits]
+        )
+
+    return write
+
+
 @pytest.fixture(scope="session")
 def make_spec() -> SpecMaker:
     """Return a function that makes a stage's spec.

@@ -9,6 +9,15 @@ from minbert.common.files import write_text
 from minbert.grid.plan import PUBLISHED
 
 REPOSITORY = Path(__file__).parents[2]
+TWO_STAGES = """paper: hybrid-bert
+title: T
+overall: plain
+templates: {t: {tasks: {sst: {loss: cross_entropy}}}}
+variants:
+  first: {extends: t, optimiser: {lr: 1e-4}}
+  second: {extends: t, start: first, optimiser: {lr: 2e-4}}
+"""
+"""A grid of two variants, to which more can be added."""
 
 
 def planning_folder(folder: Path, grid: str = "", *, config: bool = False) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from hypothesis import given, settings
@@ -126,8 +126,29 @@ def drawn(sampler: Any, epochs: int = 1) -> list[dict[str, list[int]]]:
 
 
 seeds = st.integers(0, 2**32)
-sizes = st.fixed_dictionaries({task: st.integers(1, 40) for task in SIZES})
-batch_sizes = st.fixed_dictionaries({task: st.integers(1, 12) for task in SIZES})
+
+
+class Case(NamedTuple):
+    """Sizes of the tasks and of their batches, a cap on an epoch's examples, and a seed."""
+
+    sizes: dict[str, int]
+    batches: dict[str, int]
+    examples: int | None
+    seed: int
+
+    def spec(self, make_spec: Any, sampler: str) -> Any:
+        """Return the spec that a sampler of this name is for."""
+        tasks = {task: {"batch_size": size} for task, size in self.batches.items()}
+        return make_spec(tasks, sampler={"name": sampler, "examples": self.examples})
+
+
+cases = st.builds(
+    Case,
+    sizes=st.fixed_dictionaries({task: st.integers(1, 40) for task in SIZES}),
+    batches=st.fixed_dictionaries({task: st.integers(1, 12) for task in SIZES}),
+    examples=st.none() | st.integers(1, 60),
+    seed=seeds,
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -141,41 +162,28 @@ def test_no_row_is_drawn_twice_before_every_row_came_once(size: int, count: int,
 
 
 @settings(max_examples=40, deadline=None)
-@given(sizes=sizes, batches=batch_sizes, examples=st.none() | st.integers(1, 60), seed=seeds)
-def test_a_sequential_epoch_passes_once_over_each_task(
-    make_spec: Any,
-    sizes: dict[str, int],
-    batches: dict[str, int],
-    examples: int | None,
-    seed: int,
-) -> None:
-    tasks = {task: {"batch_size": size} for task, size in batches.items()}
-    spec = make_spec(tasks, sampler={"name": "sequential", "examples": examples})
-    for rows in drawn(Sequential(spec, sizes, generator(seed)), 2):
-        for task, size in sizes.items():
-            assert len(set(rows[task])) == len(rows[task]) == min(size, examples or size)
+@given(case=cases)
+def test_a_sequential_epoch_passes_once_over_each_task(make_spec: Any, case: Case) -> None:
+    spec = case.spec(make_spec, "sequential")
+    for rows in drawn(Sequential(spec, case.sizes, generator(case.seed)), 2):
+        for task, size in case.sizes.items():
+            assert len(set(rows[task])) == len(rows[task]) == min(size, case.examples or size)
             assert set(rows[task]) <= set(range(size))
 
 
 @settings(max_examples=40, deadline=None)
-@given(sizes=sizes, batches=batch_sizes, examples=st.none() | st.integers(1, 60), seed=seeds)
-def test_a_recycled_epoch_passes_once_over_the_largest_task(
-    make_spec: Any,
-    sizes: dict[str, int],
-    batches: dict[str, int],
-    examples: int | None,
-    seed: int,
-) -> None:
-    tasks = {task: {"batch_size": size} for task, size in batches.items()}
-    spec = make_spec(tasks, sampler={"name": "recycled", "examples": examples})
-    sampler = Recycled(spec, sizes, generator(seed))
+@given(case=cases)
+def test_a_recycled_epoch_passes_once_over_the_largest_task(make_spec: Any, case: Case) -> None:
+    spec, sizes = case.spec(make_spec, "recycled"), case.sizes
+    sampler = Recycled(spec, sizes, generator(case.seed))
     (rows,) = drawn(sampler)
     largest = sampler.largest
     assert sizes[largest] == max(sizes.values())
-    assert len(set(rows[largest])) == len(rows[largest]) == min(sizes[largest], examples or 999)
+    assert len(set(rows[largest])) == len(rows[largest])
+    assert len(rows[largest]) == min(sizes[largest], case.examples or 999)
     for task, size in sizes.items():
         counts = Counter(rows[task])
         assert set(counts) <= set(range(size))
         assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
-    (again,) = drawn(Recycled(spec, sizes, generator(seed)))
+    (again,) = drawn(Recycled(spec, sizes, generator(case.seed)))
     assert again == rows

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planning import planning_folder
+from planning import TWO_STAGES, planning_folder
 
 import minbert.grid.node as node_module
 from minbert.cli import main
@@ -22,18 +22,15 @@ from minbert.grid.links import StageRef
 from minbert.grid.node import SEEDED, description_path
 from minbert.grid.plan import Plan
 
-GRID = """paper: hybrid-bert
-title: T
-overall: plain
-templates: {t: {tasks: {sst: {loss: cross_entropy}}}}
-variants:
-  first: {extends: t, optimiser: {lr: 1e-4}}
-  second: {extends: t, start: first, optimiser: {lr: 2e-4}}
+GRID = (
+    TWO_STAGES
+    + """\
   adapter: {extends: t, trainable: adapters, adapter: {width: 4}}
   wide: {extends: t, trainable: adapters, adapter: {width: 8}}
   fused: {extends: t, trainable: fusion, fuse: [adapter, wide]}
   frozen: {extends: t, trainable: heads}
 """
+)
 VARIANTS = ("first", "second", "adapter", "wide", "fused", "frozen")
 ENCODER = "minbert.model.encoder"
 Editing = Callable[..., None]

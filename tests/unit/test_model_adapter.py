@@ -21,8 +21,8 @@ from minbert.model.fusion import Fusion, adapter_width, add_fusion, fused_widths
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import (
+    WEIGHTS,
     convert_hugging_face,
-    load_backbone_file,
     load_weights,
     save_weights,
 )
@@ -107,7 +107,7 @@ def make_spec(**stage: Any) -> StageSpec:
 def ours_with(package: Package, spec: StageSpec) -> MultitaskModel:
     """Return our model on the package's backbone, with its adapter `b` or with its fusion."""
     model = MultitaskModel(read_architecture(package.backbone / "config.json"), spec)
-    model.encoder.load_backbone(load_backbone_file(package.backbone))
+    model.encoder.load_backbone(load_weights(package.backbone / WEIGHTS))
     if spec.adapter:
         add_adapters(model.encoder, spec.adapter.width)
         found = package.adapter("b")

@@ -23,7 +23,7 @@ from minbert.model import padding
 from minbert.model.encoder import Attention, Stack, initialise, whole_encoder
 from minbert.model.packed import Packed
 from minbert.model.padding import padded_view
-from minbert.model.weights import convert_hugging_face, load_backbone_file
+from minbert.model.weights import WEIGHTS, convert_hugging_face, load_weights
 
 
 def tiny(dropout: Dropout = STILL, seed: int = 0) -> Stack:
@@ -41,7 +41,7 @@ def assert_equals_transformers(folder: Path, out: Path, seed: int) -> None:
     convert_hugging_face(folder, out)
     arch = read_architecture(out / "config.json")
     encoder = whole_encoder(arch, Dropout()).eval()
-    encoder.load_state_dict(load_backbone_file(out))
+    encoder.load_state_dict(load_weights(out / WEIGHTS))
     batch = random_batch((*MIXED, 33), vocabulary=arch.vocab_size, seed=seed)
     inputs = padded_inputs(batch)
     with torch.no_grad():

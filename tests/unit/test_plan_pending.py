@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planning import planning_folder
+from planning import TWO_STAGES, planning_folder
 
 from minbert.common.errors import UserError
 from minbert.grid.estimate import Cost, Costs
@@ -19,16 +19,13 @@ from minbert.grid.pending import pending
 from minbert.grid.plan import Plan
 from minbert.grid.show import plan_text
 
-GRID = """paper: hybrid-bert
-title: T
-overall: plain
-templates: {t: {tasks: {sst: {loss: cross_entropy}}}}
-variants:
-  first: {extends: t, optimiser: {lr: 1e-4}}
-  second: {extends: t, start: first, optimiser: {lr: 2e-4}}
+GRID = (
+    TWO_STAGES
+    + """\
   longer: {extends: t, epochs: 20}
   frozen: {extends: t, trainable: heads}
 """
+)
 
 
 @pytest.fixture

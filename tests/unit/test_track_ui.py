@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -15,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import serving
 
 from minbert.common.errors import UserError
 from minbert.track.follower import Follower, finish
 from minbert.track.journal import Journal
 from minbert.track.location import is_remote, table_url
 from minbert.track.ui import command, free_port, serve
-
-SERVE = "from minbert.track.ui import serve; serve({root!r}, port={port})"
 
 
 @pytest.fixture(autouse=True)
@@ -74,15 +71,7 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     assert told.count("does not answer") == 1
     assert len(follower.pending()) == 1
 
-    code = SERVE.format(root=str(root), port=port)
-    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        lines: list[str] = []
-        while not lines or not lines[-1].startswith("Ctrl-C"):
-            line = server.stdout.readline()
-            assert line, lines
-            lines.append(line.strip())
+    with serving(root, port) as lines:
         with sqlite3.connect(root / "mlflow.db") as connection:
             ids = dict(connection.execute("SELECT name, experiment_id FROM experiments"))
         assert f"local: {table_url(address, str(ids['local']))}" in lines
@@ -95,9 +84,6 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
             ask(address, "/api/2.0/mlflow/registered-models/alias?name=minbert-remote&alias=best")
         )
         assert found["model_version"]["source"].endswith("/artifacts/model.safetensors")
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(30)
     with sqlite3.connect(root / "mlflow.db") as connection:
         points = connection.execute("SELECT step, value, is_nan FROM metrics ORDER BY step")
         largest = sys.float_info.max

@@ -185,13 +185,10 @@ def test_a_task_that_is_not_trained_keeps_its_head_and_is_scored(
 def test_a_carried_task_is_scored_once_and_has_no_say_in_the_best_epoch(
     make_spec: Any,
     run: Run,
-    tokens: dict[str, Path],
-    write_tokens: Any,
-    tmp_path: Path,
+    without: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    untold = [r for r in pq.read_table(tokens["sts"]).to_pylist() if r["split"] == "test"]
-    path = write_tokens(tmp_path / "tokens.parquet", untold)
+    path = without("sts", "train", "dev")
     asked: list[tuple[str, str]] = []
     ordinary = Finetuned.outputs
 

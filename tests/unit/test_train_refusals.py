@@ -39,13 +39,10 @@ def test_a_split_without_examples_is_refused_before_any_step(
     said: str,
     make_spec: Any,
     run: Run,
-    tokens: dict[str, Path],
-    write_tokens: Any,
-    tmp_path: Path,
+    without: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows = [r for r in pq.read_table(tokens["sst"]).to_pylist() if r["split"] != lacking]
-    path = write_tokens(tmp_path / "tokens.parquet", rows)
+    path = without("sst", lacking)
     monkeypatch.setattr("minbert.train.loop.Loop.run", lambda _: pytest.fail("it began"))
     with pytest.raises(UserError, match=f"task 'sst' has no {said} examples"):
         run(make_spec(("sst",)), instead={"sst": path})

@@ -185,7 +185,7 @@ def _link(path: Path, target: Path) -> None:
 def report(plan: Plan, modules: Sequence[str], reason: str | None, *, apply: bool) -> Iterator[str]:
     """Yield a line a result that can be carried over, or cannot; carry them over if `apply`."""
     found, refused = adoptable(plan, modules)
-    known = {module for each in adoptable(plan)[0] for module in each.modules}
+    known = {m for each in adoptable(plan)[0] for m in each.modules} if modules else set()
     for module in modules:
         if module not in known:
             raise UserError(

@@ -59,12 +59,6 @@ def code_modules(roots: Iterable[str]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def code_digest(roots: Iterable[str]) -> str:
-    """Return one digest (64 hex digits) of all that `code_modules(roots)` lists."""
-    lines = "".join(f"{name} {digest}\n" for name, digest in code_modules(roots).items())
-    return hashlib.sha256(lines.encode()).hexdigest()
-
-
 def files_digest(modules: Iterable[str]) -> str:
     """Return one digest of the source files of `modules`, byte by byte: much sooner than trees.
 

@@ -119,11 +119,11 @@ class Config(Spec):
     """config.yaml. `results`, `grids` and folders are relative to the working directory.
 
     `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `backbone` is
-    `builtin`, a folder, or a hub name with its `revision`. `dependencies` are packages of which
-    another version trains anew. `defaults` is what every stage has
-    where its grid says nothing else; `processes` is one number, or numbers by patterns of
-    PAPER/VARIANT; `override` is merged into every stage after its grid's
-    settings and `scale`. In the `tasks` of both the key `*` means every task.
+    `builtin`, a folder, or a hub name with its `revision`. `processes` is one number, or numbers
+    by patterns of PAPER/VARIANT. `dependencies` are packages of which another version trains
+    anew. `defaults` is what every stage has where its grid says nothing else; `override` is
+    merged into every stage after its grid's settings and `scale`. In the `tasks` of both the key
+    `*` means every task.
     """
 
     results: Annotated[str, Field(min_length=1)] = "results"

@@ -64,10 +64,11 @@ class Earlier:
         of, all else by its title.
         """
         candidates = []
+        role = self._role(self._planned(node))
         for (kind, key), described in self.described.items():
             if kind != node.kind or (kind, key) in self.plan.nodes:
                 continue
-            if self._role(described) != self._role(self._planned(node)):
+            if self._role(described) != role:
                 continue
             times = [path.stat().st_mtime for path in self.finished(described).values()]
             if times:

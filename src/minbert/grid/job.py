@@ -10,7 +10,7 @@ from minbert.common.environment import versions
 from minbert.common.errors import UserError
 from minbert.common.files import read_json
 from minbert.grid.code import code_modules, differs, files_digest
-from minbert.grid.node import SEEDED, description_path
+from minbert.grid.node import SEEDED, description_path, node_folder
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,13 @@ class Job:
     @property
     def out(self) -> Path:
         """The folder of the node's files."""
-        folder = self.root / "store" / self.described["kind"] / self.described["key"]
-        return folder / f"seed{self.seed}" if self.described["kind"] in SEEDED else folder
+        return node_folder(self.root, self.described["kind"], self.described["key"], self.seed)
 
     def need(self, name: str) -> Path:
         """Return the path of the file that is needed under `name`."""
         need = self.described["needs"][name]
-        folder = self.root / "store" / need["kind"] / need["key"]
-        if need["kind"] in SEEDED:
-            folder /= f"seed{self.seed if need['seed'] is None else need['seed']}"
-        return folder / need["file"]
+        seed = self.seed if need["seed"] is None else need["seed"]
+        return node_folder(self.root, need["kind"], need["key"], seed) / need["file"]
 
     def needs(self, prefix: str) -> dict[str, Path]:
         """Return {rest of name: path} for the needs whose name begins with `prefix.`."""

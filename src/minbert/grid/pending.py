@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from minbert.common.environment import DEPENDENCIES, versions
 from minbert.common.files import read_json
 from minbert.grid.earlier import Earlier, difference
-from minbert.grid.node import SEEDED, Node
+from minbert.grid.node import Node
 from minbert.grid.plan import Plan
 
 Pending = dict[tuple[Node, int | None], str]
@@ -35,8 +35,7 @@ def pending(plan: Plan) -> Pending:
             continue
         found[node, seed] = why
         for need in node.needs.values():
-            its_seed = seed if need.seed is None else need.seed
-            its_seed = its_seed if need.node.kind in SEEDED else None
+            its_seed = need.of(seed)
             if not need.path(plan.root, its_seed).exists():
                 again = need.node.done(plan.root, its_seed)
                 why = f"{need.file} was let go and is needed again" if again else ""

@@ -1,7 +1,7 @@
 """A list schedule of jobs on a machine: who runs when, as Snakemake would start them.
 
-Whenever a job ends, those that are ready are looked through by priority, then in the order given,
-and every one that fits into what is free is started (Graham, 1969). Nothing waits for a wide job
+Whenever a job ends, those that are ready are looked through in the order given, and
+every one that fits into what is free is started (Graham, 1969). Nothing waits for a wide job
 to fit, as nothing does in Snakemake. Jobs of one machine only; nothing here knows what they do.
 """
 
@@ -27,7 +27,6 @@ class Task:
     seconds: float
     uses: Mapping[str, int]
     needs: tuple[str, ...] = ()
-    priority: int = 0
 
 
 @dataclass
@@ -78,22 +77,22 @@ def schedule(tasks: Sequence[Task], capacity: Capacity) -> Schedule:
             users[need].append(task.name)
     made = Schedule(capacity, tasks)
     free = dict(capacity)
-    ready = [(-by_name[name].priority, place[name]) for name, left in waiting.items() if not left]
+    ready = [place[name] for name, left in waiting.items() if not left]
     running: list[tuple[float, int]] = []
     now = 0.0
     while ready or running:
         ready.sort()
         left = []
-        for entry in ready:
-            task = tasks[entry[1]]
+        for number in ready:
+            task = tasks[number]
             uses = {kind: min(n, capacity[kind]) for kind, n in task.uses.items()}
             if any(free[kind] < n for kind, n in uses.items()):
-                left.append(entry)
+                left.append(number)
                 continue
             for kind, n in uses.items():
                 free[kind] -= n
             made.starts[task.name], made.ends[task.name] = now, now + task.seconds
-            heapq.heappush(running, (now + task.seconds, entry[1]))
+            heapq.heappush(running, (now + task.seconds, number))
         ready = left
         now = running[0][0]
         while running and running[0][0] == now:
@@ -103,7 +102,7 @@ def schedule(tasks: Sequence[Task], capacity: Capacity) -> Schedule:
             for user in users[task.name]:
                 waiting[user] -= 1
                 if not waiting[user]:
-                    ready.append((-by_name[user].priority, place[user]))
+                    ready.append(place[user])
     stuck = [name for name in by_name if name not in made.ends]
     if stuck:
         raise ValueError(f"job '{stuck[0]}' waits for itself")

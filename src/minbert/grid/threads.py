@@ -17,8 +17,7 @@ def job_threads(plan: Plan, cores: int | None) -> int:
     Jobs side by side on one thread each are done sooner than one after the other on several
     (docs/speed.md), so a job gets more than one only where there are fewer jobs than cores.
     """
-    nodes = [node for node in plan.nodes.values() if node.kind == "train"]
-    waiting = sum(not n.done(plan.root, seed) for n in nodes for seed in plan.config.seeds)
+    waiting = sum(not node.done(plan.root, seed) for node, seed in plan.runs())
     return threads_of(plan, cores, waiting)
 
 

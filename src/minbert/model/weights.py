@@ -93,22 +93,17 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def load_backbone_file(path: Path) -> dict[str, Tensor]:
-    """Return the state in a backbone's `model.safetensors`, or in that file of a folder."""
-    return load_weights(path / WEIGHTS if path.is_dir() else path)
-
-
-def convert_hugging_face(folder: Path, out: Path, new_pooler: int | None = None) -> Architecture:
+def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     """Turn the Hugging Face BERT `folder` into a backbone folder `out`; return its architecture.
 
     Reads `config.json`, `model.safetensors`, and `tokenizer.json` or `vocab.txt`; writes
     `model.safetensors` (float32, names of `whole_encoder`), `config.json` (an `Architecture`) and
-    `tokenizer.json`. `new_pooler` is the seed of a random pooler for weights that have none.
+    `tokenizer.json`.
     Raises `UserError`, naming file and tensor, if something is missing, unfit, or a pickle.
     """
     arch = from_hugging_face(_read_config(folder / "config.json"), folder / "config.json")
     tokenizer = read_tokenizer(folder, arch.vocab_size)
-    state = _convert(_read_weights(folder), arch, folder / WEIGHTS, new_pooler)
+    state = _convert(_read_weights(folder), arch, folder / WEIGHTS)
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / WEIGHTS, state)
     write_json(out / "config.json", arch.model_dump())
@@ -161,27 +156,17 @@ def _sources(name: str) -> list[str]:
     return [f"encoder.layer.{number}.{i}.{kind}" for i in inner]
 
 
-def _convert(
-    tensors: Mapping[str, Tensor], arch: Architecture, path: Path, new_pooler: int | None
-) -> dict[str, Tensor]:
+def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> dict[str, Tensor]:
     found = _plain_names(tensors)
     with torch.device("meta"):
         expected = whole_encoder(arch, Dropout()).state_dict()
-    random: dict[str, Tensor] = {}
     if "pooler.dense.weight" not in found and "pooler.dense.bias" not in found:
-        if new_pooler is None:
-            raise UserError(
-                f"{path}: has no pooler (pooler.dense.weight), which 'pooling: cls' needs; choose "
-                "weights that have one, or ask for a new, random pooler"
-            )
-        random = initial_backbone(
-            arch.model_copy(update={"layers": 1, "vocab_size": 1}), new_pooler
+        raise UserError(
+            f"{path}: has no pooler (pooler.dense.weight), which 'pooling: cls' needs; choose "
+            "weights that have one"
         )
     state = {}
     for name, shape in ((n, tuple(t.shape)) for n, t in expected.items()):
-        if random and name.startswith("pooler."):
-            state[name] = random[name]
-            continue
         sources = _sources(name)
         pieces = [_take(found, s, (shape[0] // len(sources), *shape[1:]), path) for s in sources]
         state[name] = torch.cat(pieces).to(torch.float32)

@@ -12,7 +12,7 @@ from typing import Any
 from minbert.common.errors import UserError, nearest
 from minbert.common.files import read_json
 from minbert.grid.job import Job
-from minbert.grid.node import description_path
+from minbert.grid.node import description_path, node_folder
 from minbert.grid.tasks import TASKS
 
 VARIANTS = "variants.tsv"
@@ -33,7 +33,7 @@ class Run:
     @property
     def folder(self) -> Path:
         """Where its files lie."""
-        return _folder(self.root, self.key, self.seed)
+        return node_folder(self.root, "train", self.key, self.seed)
 
     @cached_property
     def job(self) -> Job:
@@ -112,7 +112,7 @@ class Found:
         bare = [t for t in tasks if not list(_trained_seeds(self.root, self.wanted[t]))]
         if not bare:
             return f"{about} with one seed for all of {', '.join(tasks)}; {every}"
-        path = _folder(self.root, self.wanted[bare[0]], 0) / "run.json"
+        path = node_folder(self.root, "train", self.wanted[bare[0]], 0) / "run.json"
         return f"{about} ({path} is missing); `snakemake --cores 2 {path}` trains it, {every}"
 
 
@@ -237,10 +237,6 @@ def _description(root: Path, key: str) -> dict[str, Any]:
         )
     described: dict[str, Any] = read_json(path)
     return described
-
-
-def _folder(root: Path, key: str, seed: int) -> Path:
-    return root / "store" / "train" / key / f"seed{seed}"
 
 
 def _trained_seeds(root: Path, key: str) -> Iterator[int]:

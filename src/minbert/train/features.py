@@ -12,7 +12,7 @@ from minbert.grid.parts import load_part
 from minbert.grid.spec import Dropout
 from minbert.model.packed import Packed
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import load_backbone_file, save_weights
+from minbert.model.weights import load_weights, save_weights
 from minbert.train.examples import read_examples, special_tokens
 from minbert.train.inference import pool_all
 
@@ -35,7 +35,7 @@ def cache_features(
     architecture = read_architecture(backbone / "config.json")
     length = min(max_length, architecture.positions)
     encoder = SharedEncoder(architecture, [task], architecture.layers, Dropout())
-    encoder.load_backbone(load_backbone_file(backbone / "model.safetensors"))
+    encoder.load_backbone(load_weights(backbone / "model.safetensors"))
     encoder.to(device).eval()
     pool = load_part("pooling", pooling)()
 

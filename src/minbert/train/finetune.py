@@ -15,7 +15,7 @@ from minbert.common.errors import UserError
 from minbert.grid.architecture import Architecture, read_architecture
 from minbert.grid.spec import StageSpec
 from minbert.model.multitask import MultitaskModel
-from minbert.model.weights import load_backbone_file, load_weights
+from minbert.model.weights import load_weights
 from minbert.train.distributed import ALONE, Alone
 from minbert.train.examples import Examples, read_examples, special_tokens
 from minbert.train.inference import pool_all
@@ -36,9 +36,7 @@ class Finetuned:
         if spec.max_length > architecture.positions:
             spec = spec.model_copy(update={"max_length": architecture.positions})
         self.module = MultitaskModel(architecture, spec)
-        self.module.encoder.load_backbone(
-            load_backbone_file(sources.backbone / "model.safetensors")
-        )
+        self.module.encoder.load_backbone(load_weights(sources.backbone / "model.safetensors"))
         self._prepare(spec, sources, architecture)
         self.module.to(device)
         special = special_tokens(sources.backbone / "tokenizer.json")

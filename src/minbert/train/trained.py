@@ -10,7 +10,7 @@ from minbert.grid.spec import StageSpec
 from minbert.model.adapter import add_adapters, without_backbone
 from minbert.model.fusion import add_fusion, fused_widths
 from minbert.model.multitask import MultitaskModel
-from minbert.model.weights import load_backbone_file, load_weights
+from minbert.model.weights import load_weights
 
 
 def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskModel:
@@ -23,7 +23,7 @@ def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskMod
     architecture = read_architecture(backbone / "config.json")
     state = load_weights(weights)
     model = MultitaskModel(architecture, spec)
-    model.encoder.load_backbone(load_backbone_file(backbone))
+    model.encoder.load_backbone(load_weights(backbone / "model.safetensors"))
     if spec.adapter is not None:
         add_adapters(model.encoder, spec.adapter.width)
     if spec.fuse is not None:
