@@ -42,13 +42,15 @@ check: $(VENV)/.installed-test
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
+# Some images set it, and each of a hundred jobs would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 # The plain torch first, at the version of the lock: an index that has a CPU build gives that one.
-# pip would compile file by file; some files of packages are templates that do not compile at all.
+# Nothing is compiled ahead: jobs import a tenth of what is installed.
 $(VENV)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --no-compile $$(grep '^torch==' requirements.lock)
 	$(INSTALL) --no-compile -e .
-	-$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
+from serving import serving
 
 from minbert.track.follower import finish
 from minbert.track.journal import Journal
@@ -18,7 +15,6 @@ from .chromium import Browser
 
 SCORES = {"one": 0.25, "two": 0.75, "three": 0.5}
 POINTS = 7
-SERVE = "from minbert.track.ui import serve; serve({root!r}, port={port})"
 PLOTS = "[...document.querySelectorAll('.js-plotly-plot')]"
 
 
@@ -26,7 +22,6 @@ PLOTS = "[...document.querySelectorAll('.js-plotly-plot')]"
 def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """Serve three runs; return the addresses that `minbert ui` prints."""
     root = tmp_path_factory.mktemp("mlflow").resolve()
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW")}
     uri = f"sqlite:///{root / 'mlflow.db'}"
     for name, score in SCORES.items():
         params = {"variant": name, "stage": "main", "tasks": "sst", "seed": "0"}
@@ -38,21 +33,8 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
                 journal.log(step, step, "dev", task, metric, value, step)
         journal.end("FINISHED")
     finish(root, uri)
-    code = SERVE.format(root=str(root), port=free_port("127.0.0.1", 5800))
-    server = subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert server.stdout is not None
-        lines: list[str] = []
-        while not lines or not lines[-1].startswith("Ctrl-C"):
-            line = server.stdout.readline()
-            assert line, lines
-            lines.append(line.strip())
+    with serving(root, free_port("127.0.0.1", 5800)) as lines:
         yield [line.partition(": ")[2] for line in lines if line.startswith("paper: ")]
-    finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(30)
 
 
 def test_the_table_opens_with_the_runs_and_the_score_columns(

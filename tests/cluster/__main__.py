@@ -116,9 +116,10 @@ def _run(campaign: Campaign, reference: Tracked) -> list[str]:
 
 def _not_as_asked(campaign: Campaign) -> list[str]:
     """Return the rules whose jobs were given other GPUs than they should have."""
-    found = []
-    for rule, given in campaign.asked().items():
-        wanted = {"gres:gpu:1"} if rule in {"train", "features", "backbone"} else {""}
+    asked, compute = campaign.asked(), {"train", "features", "backbone"}
+    found = [f"no job of {rule} was seen" for rule in sorted(compute - asked.keys())]
+    for rule, given in asked.items():
+        wanted = {"gres:gpu:1"} if rule in compute else {""}
         if given != wanted:
             found.append(f"GPUs of {rule}: found {given}, expected {wanted}")
     return found

@@ -1,0 +1,35 @@
+"""`minbert ui`'s server, started as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SERVE = "from minbert.track.ui import serve; serve({root!r}, port={port})"
+
+
+@contextmanager
+def serving(root: Path, port: int) -> Iterator[list[str]]:
+    """Serve the store of `root`; yield the lines that are printed until it answers."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVE.format(root=str(root), port=port)],
+        env={k: v for k, v in os.environ.items() if not k.startswith("MLFLOW")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("Ctrl-C"):
+            line = server.stdout.readline()
+            assert line, lines
+            lines.append(line.strip())
+        yield lines
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
