@@ -26,7 +26,7 @@ from minbert.evaluate.table import build_table
 from minbert.grid.job import Job
 from minbert.grid.node import description_path, node_folder, read_listing
 from minbert.track.attempts import attempts
-from minbert.track.grid_run import record_grids
+from minbert.track.grid_run import ALL, record_grids
 
 KEPT = (("scores", "scores.parquet"), ("table", "table.csv"))
 
@@ -124,7 +124,7 @@ def failed_variants(root: Path) -> dict[tuple[str, str], str]:
     newest = {attempt.group: attempt for attempt in attempts(root)}
     why: dict[str, str] = {}
     for (key, seed), attempt in newest.items():
-        if (node_folder(root, "train", key, int(seed)) / "run.json").exists():
+        if seed == ALL or (node_folder(root, "train", key, int(seed)) / "run.json").exists():
             continue
         end = attempt.end()
         if end is None and not attempt.alive():
