@@ -10,6 +10,7 @@ from typing import Any
 
 from minbert.common.files import read_json
 from minbert.data.corpus import DEFAULT_SIZES
+from minbert.devices.cards import visible_cards
 from minbert.grid.architecture import BERT_BASE
 from minbert.grid.memory import Memory, memory
 from minbert.grid.node import Node, digest
@@ -116,10 +117,10 @@ class Costs:
             return statistics.median(rates), True
         return (GPU_RATE if self._on_gpu else CPU_RATE), False
 
-    @property
+    @cached_property
     def _on_gpu(self) -> bool:
         wish = self.plan.config.device
-        return wish.startswith("cuda") or (wish == "auto" and Path("/dev/nvidiactl").exists())
+        return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
 
     def _own(self, node: Node) -> list[float]:
         folder = self.plan.root / "store" / "train" / node.key

@@ -107,6 +107,10 @@ class Plan:
             for seed in self.config.seeds:
                 yield self.nodes["train", key], seed
 
+    def variant(self, ref: StageRef) -> Variant:
+        """Return the variant that a stage belongs to."""
+        return next(g.variants[ref.variant] for g in self.grids if g.paper == ref.paper)
+
     @cached_property
     def products(self) -> dict[str, Path]:
         """Where each published file comes from: {path under the root: keyed path}."""
@@ -285,7 +289,7 @@ class Plan:
         writer = csv.writer(text, delimiter="\t", lineterminator="\n")
         writer.writerow(["paper", "variant", "stage", "tasks", "key", "start", "label", "row"])
         for ref, stage in self.stages.items():
-            variant = next(g.variants[ref.variant] for g in self.grids if g.paper == ref.paper)
+            variant = self.variant(ref)
             start = self.train(stage.start).key if stage.start else "backbone"
             tasks = ",".join(stage.spec.trained_tasks)
             ref_words = (ref.paper, ref.variant, ref.stage)

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minbert.grid.links import StageRef
 from minbert.grid.node import Need, Node
 
 if TYPE_CHECKING:
@@ -50,13 +51,12 @@ def report_node(plan: Plan) -> Node:
     return Node("report", spec, ("minbert.report.make",), needs)
 
 
-def _stage(plan: Plan, ref: Any) -> dict[str, Any]:
-    grid = next(grid for grid in plan.grids if grid.paper == ref.paper)
+def _stage(plan: Plan, ref: StageRef) -> dict[str, Any]:
     return {
         "paper": ref.paper,
         "variant": ref.variant,
         "stage": ref.stage,
-        "label": grid.variants[ref.variant].label,
+        "label": plan.variant(ref).label,
         "tasks": list(plan.stages[ref].spec.trained_tasks),
         "key": plan.train(ref).key,
     }

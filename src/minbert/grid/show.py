@@ -82,8 +82,7 @@ def _row(
         missing = ", ".join(str(s) for s in seeds if s not in done)
         new = f"seeds {missing} have not run" if done else reason(earlier, node) or "has never run"
         why = again or new
-    variant = next(g for g in plan.grids if g.paper == stage.ref.paper).variants[stage.ref.variant]
-    count = plan.parameters(variant)
+    count = plan.parameters(plan.variant(stage.ref))
     shown = "unknown" if count is None else f"{count:,}"
     room = f"{costs.memory(node).total / 1e9:.1f} GB"
     names = (stage.ref.variant, stage.ref.stage, node.key)
