@@ -11,6 +11,7 @@ import pytest
 from planning import TWO_STAGES, planning_folder
 
 from minbert.common.errors import UserError
+from minbert.devices.cards import FAKE, VISIBLE
 from minbert.grid.estimate import Cost, Costs
 from minbert.grid.job import Job
 from minbert.grid.links import StageRef
@@ -119,7 +120,9 @@ def test_weights_that_were_let_go_are_trained_again_where_they_are_needed(base: 
     assert "4 training jobs, 2 to run" in told
 
 
-def test_time_is_measured_by_runs_of_the_same_shape_on_the_same_device(base: Path) -> None:
+def test_time_is_measured_by_runs_of_the_same_shape_on_the_same_device(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     finish(plan(base), seconds=40)
     after = plan(base, "lr: 1e-4", "lr: 5e-4")
     first = stage(after, "first")
@@ -136,6 +139,11 @@ def test_time_is_measured_by_runs_of_the_same_shape_on_the_same_device(base: Pat
     assert not Costs(fewer).of(stage(fewer, "first")).measured
     on_gpu = plan(base, "lr: 1e-4", "lr: 5e-4", device="cuda")
     assert not Costs(on_gpu).of(stage(on_gpu, "first")).measured
+    monkeypatch.setenv(FAKE, "1x80GB")
+    auto = plan(base, "lr: 1e-4", "lr: 5e-4", device="auto")
+    assert not Costs(auto).of(stage(auto, "first")).measured
+    monkeypatch.setenv(VISIBLE, "")  # then jobs run on the CPU
+    assert Costs(auto).of(stage(auto, "first")) == Cost(40, measured=True)
     finish(plan(base), seconds=3, device="NVIDIA H200")
     assert Costs(on_gpu).of(stage(on_gpu, "first")) == Cost(3, measured=True)
 
