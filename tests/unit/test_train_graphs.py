@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from stepping import STEP, learner, losses
 
 from minbert.common.errors import UserError
 from minbert.train import graphs as recordings
+from minbert.train import loop as loops
+from minbert.train import run as runs
 from minbert.train.distributed import Alone
 from minbert.train.graphs import Graphs, record_graphs
+from minbert.train.run import train_stage
 from minbert.train.step import Gradients
 
 OPTIMISER = {"lr": 1e-3, "eps": 1e-2, "weight_decay": 0.1}
@@ -215,3 +219,27 @@ def test_what_can_be_recorded_is(
     gradients = make_loop(make_spec(), sources).gradients
     assert record_graphs(gradients, torch.device("cuda"), print)
     assert gradients.graphs is not None
+
+
+@pytest.mark.parametrize("wished", [False, True])
+def test_a_run_says_and_records_whether_it_was_recorded(
+    wished: bool,
+    make_spec: Any,
+    sources: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def record(gradients: Gradients, device: torch.device, say: Any) -> bool:
+        gradients.graphs = Graphs(gradients, Again(), say)
+        return True
+
+    monkeypatch.setattr(runs, "record_graphs", record)
+    monkeypatch.setattr(loops, "embeddings", lambda module: ())
+    spec = make_spec(epochs=2)
+    made = train_stage(
+        spec, 0, sources(*spec.tasks), tmp_path, title="t", device="cpu", cuda_graphs=wished
+    )
+    assert (made["cuda_graphs"] > 0) == wished
+    first = capsys.readouterr().err.splitlines()[0]
+    assert ("threads, CUDA graphs" in first) == wished

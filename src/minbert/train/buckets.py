@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from minbert.train.examples import Examples
 
 LENGTH = 16
-"""What the longest row is rounded up to a multiple of, in tokens."""
+"""The least step in which the longest row is rounded up, in tokens."""
 
-LEAST = 64
-"""The least that the number of tokens is rounded up to a multiple of."""
+TOKENS = 64
+"""The least step in which all tokens of a batch are."""
 
 
 class Shape(NamedTuple):
@@ -35,15 +35,21 @@ class Shape(NamedTuple):
 def shape_of(lengths: np.ndarray, most: int) -> Shape:
     """Return the shape for rows of these lengths [R], each from 2 to `most` tokens.
 
-    Tokens are rounded up in steps of a power of two, a sixteenth to an eighth of them: few shapes
-    for many batches, little waste. There are as many fillers as can take what is missing.
+    Tokens and the longest row are rounded up in steps of a power of two, a sixteenth to an eighth
+    of them: few shapes for many batches, little waste. There are as many fillers as can take what
+    is missing.
     """
     total, longest = int(lengths.sum()), int(lengths.max())
-    longest = min(_round_up(longest, LENGTH), most)
-    step = max(LEAST, 1 << (max(total // 8, 1).bit_length() - 1))
+    longest = min(_round_up(longest, _step(longest, LENGTH)), most)
+    step = _step(total, TOKENS)
     # At least one token each, and together at most `fillers + step - 1`.
     fillers = max(1, -(-(step - 1) // (longest - 1)))
     return Shape(_round_up(total + fillers, step), len(lengths) + fillers, longest)
+
+
+def _step(number: int, least: int) -> int:
+    """Return the largest power of two up to an eighth of `number`, or `least`, one too."""
+    return max(least, 1 << (max(number // 8, 1).bit_length() - 1))
 
 
 def _round_up(number: int, step: int) -> int:
