@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from stepping import CPU, STEP, assert_same, learner, losses
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.train.buckets import LENGTH, Shape, StaticBatch, filled, shape_of
+from minbert.train.examples import Sequences
 from minbert.train.finetune import Finetuned
 from minbert.train.graphs import Graphs
 from minbert.train.samplers import Step
@@ -115,3 +117,18 @@ def test_a_static_batch_holds_the_batch_that_was_put_last(make_spec: Any, source
             assert torch.equal(batch.labels(), labels)
             assert (packed.positions < shape.longest).all()
         assert len(where) == 1
+
+
+def test_fillers_stay_within_data_that_is_shorter_than_they_are() -> None:
+    rows = np.array([0])
+    data = Sequences([np.array([7, 8, 9])], [1], CPU)
+    labels = torch.zeros(1)
+    examples: Any = SimpleNamespace(
+        sequences=data, labels=labels, siamese=False, sequence_rows=lambda rows: rows
+    )
+    batch = StaticBatch(examples, 1, shape_of(data.lengths, 24))
+    batch.put(rows)
+    packed = batch.packed()
+    assert packed.tokens[:3].tolist() == [7, 8, 9]
+    assert set(packed.tokens[3:].tolist()) == {7, 8, 9}
+    assert int(packed.lengths.sum()) == len(packed.tokens) == 64

@@ -6,6 +6,8 @@ A CPU's operations stand for a GPU's: where one has kernels of its own, they are
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from minbert.grid.spec import StageSpec
 from minbert.model import packed as packing
 from minbert.model.padding import padded_view
+from minbert.train.graphs import CudaRecorder
 
 SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
 
@@ -135,7 +138,7 @@ def test_the_watch_sees_what_waits(make_spec: Any, sources: Any) -> None:
 
 @pytest.mark.parametrize("surgery", [None, "pcgrad"])
 @pytest.mark.parametrize("recorder", [None, Again()], ids=["ordinary", "recorded"])
-def test_no_node_of_autograd_outlives_its_step(
+def test_no_node_of_autograd_outlives_its_batch(
     recorder: Again | None, surgery: str | None, make_spec: Any, sources: Any
 ) -> None:
     """One that does would take its stream, which is not captured, into the next recording."""
@@ -148,7 +151,55 @@ def test_no_node_of_autograd_outlives_its_step(
         nodes = [get_gradient_edge(p).node for p in parameters]
         marked.extend(node.metadata.setdefault("seen", True) for node in nodes)
 
-    module.heads["sst"].register_forward_hook(mark)
+    def none_is_left(*_: Any) -> None:
+        assert not any("seen" in get_gradient_edge(p).node.metadata for p in parameters)
+
+    for head in module.heads.values():
+        head.register_forward_hook(mark)
+    module.encoder.register_forward_pre_hook(none_is_left)
     loop.train_step(STEP)
-    assert marked
-    assert not any("seen" in get_gradient_edge(p).node.metadata for p in parameters)
+    assert len(marked) == 3 * len(parameters)
+    none_is_left()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_capture_leaves_stream_and_generator_as_they_were(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With stand-ins for CUDA: what is called, and in which order."""
+    called: list[Any] = []
+
+    @contextmanager
+    def inside(*given: Any, **named: Any) -> Iterator[None]:
+        called.append(("in", *given, *named.values()))
+        yield
+        called.append("out")
+
+    side = SimpleNamespace(device="cuda:1", device_index=1)
+    generator = SimpleNamespace(clone_state=lambda: "draws", graphsafe_set_state=called.append)
+    graph = SimpleNamespace(replay="replay")
+    for name, stand_in in {
+        "graph_pool_handle": lambda: "pool",
+        "Stream": lambda device: side,
+        "default_generators": (None, generator),
+        "CUDAGraph": lambda: graph,
+        "current_stream": lambda device: f"current of {device}",
+        "stream": inside,
+        "graph": inside,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    recorder = CudaRecorder(torch.device("cuda:1"))
+
+    def work() -> None:
+        called.append("work")
+        if fails:
+            raise RuntimeError("no")
+
+    begun = [("in", "current of cuda:1"), ("in", graph, "pool", side), "work"]
+    if fails:
+        with pytest.raises(RuntimeError, match="no"):
+            recorder.record(work)
+        assert called == [*begun, "draws"]
+    else:
+        assert recorder.record(work) == "replay"
+        assert called == [*begun, "out", "out"]

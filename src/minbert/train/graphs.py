@@ -51,11 +51,12 @@ class Recorder(Protocol):
 
 
 class CudaRecorder:
-    """Records CUDA graphs on the current device, all in one pool of memory."""
+    """Records CUDA graphs on one device, all on one stream and in one pool of memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.pool = torch.cuda.graph_pool_handle()
-        self.generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        self.stream = torch.cuda.Stream(device)
+        self.generator = torch.cuda.default_generators[self.stream.device_index]
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """Capture `work`; raises what `work` or CUDA does, with stream and generator as before."""
@@ -64,8 +65,8 @@ class CudaRecorder:
         try:
             # The outer one: a capture that fails may not leave its stream.
             with (
-                torch.cuda.stream(torch.cuda.current_stream()),
-                torch.cuda.graph(graph, pool=self.pool),
+                torch.cuda.stream(torch.cuda.current_stream(self.stream.device)),
+                torch.cuda.graph(graph, pool=self.pool, stream=self.stream),
             ):
                 work()
         except BaseException:
@@ -257,5 +258,5 @@ def record_graphs(gradients: Gradients, device: torch.device, say: Callable[[str
     alone = gradients.penalty is None and gradients.peers.count == 1
     if device.type != "cuda" or not tokens or not alone:
         return False
-    gradients.graphs = Graphs(gradients, CudaRecorder(), say)
+    gradients.graphs = Graphs(gradients, CudaRecorder(device), say)
     return True
