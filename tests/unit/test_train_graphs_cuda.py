@@ -48,7 +48,8 @@ def test_steps_by_graphs_are_ordinary_steps(
     recorded, plain = (
         make_loop(spec, sources, graphs=graphs, precision=precision) for graphs in (True, False)
     )
-    tolerance = 1e-5 if precision == "fp32" else 1e-2
+    # Eight steps at 1e-3 move a weight by 8e-3 at most.
+    tolerance = 1e-5 if precision == "fp32" else 2e-3
     for (name, ours), expected in zip(
         recorded.learner.module.named_parameters(), plain.learner.module.parameters(), strict=True
     ):

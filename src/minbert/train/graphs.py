@@ -46,7 +46,7 @@ class Recorder(Protocol):
     """What makes recordings."""
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what does `work` again, on the same tensors. May run it, but to no effect."""
+        """Return what does `work`, on the same tensors each time. Nothing is done yet."""
         ...
 
 
