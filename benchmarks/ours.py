@@ -12,6 +12,7 @@ from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
+from minbert.train.graphs import record_graphs
 from minbert.train.history import History
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop
@@ -48,10 +49,16 @@ def stage(
 
 
 class Ours:
-    """The loop of a stage on a workload."""
+    """The loop of a stage on a workload, by CUDA graphs if `graphs`."""
 
     def __init__(
-        self, spec: StageSpec, workload: Workload, device: torch.device, precision: str
+        self,
+        spec: StageSpec,
+        workload: Workload,
+        device: torch.device,
+        precision: str,
+        *,
+        graphs: bool = False,
     ) -> None:
         torch.manual_seed(0)
         given = workload.sources
@@ -60,6 +67,8 @@ class Ours:
         sources = Sources(given.backbone, tokens, features)
         self.learner: Learner = load_part("trainable", spec.trainable)(spec, sources, device)
         self.loop = Loop(spec, self.learner, 0, device, precision, History(), Progress("benchmark"))
+        if graphs and not record_graphs(self.loop.gradients, device, refuse):
+            raise ValueError("no CUDA graphs of this: they are for fine-tuning on a GPU")
         self.learner.module.train()
 
     def train(self, steps: Sequence[Step]) -> list[torch.Tensor]:
@@ -73,4 +82,10 @@ class Ours:
     def predict(self, task: str) -> torch.Tensor:
         """Return the outputs of a whole dev set, as an evaluation does."""
         self.learner.module.eval()
-        return self.learner.outputs(task, "dev")
+        with self.loop.autocast():
+            return self.learner.outputs(task, "dev")
+
+
+def refuse(why: str) -> None:
+    """Let no measurement go on without the recordings that it is of."""
+    raise ValueError(why)

@@ -23,6 +23,9 @@ from minbert.train.inference import distinct
 from minbert.train.learner import Sources
 from minbert.train.samplers import Step
 
+RECORDED = 2
+"""Turns until all batches of a turn are recorded: the first one is not."""
+
 AGREE = 1e-4
 """The most that the two sides' losses may differ over the first steps, dropout off."""
 
@@ -101,27 +104,38 @@ class Bench:
             for _ in range(count)
         ]
 
-    def _ours(self, spec: StageSpec, workload: Workload | None = None) -> Ours:
-        return Ours(spec, workload or self.workload, self.device, self.precision)
+    def _ours(
+        self, spec: StageSpec, workload: Workload | None = None, precision: str = "", **how: bool
+    ) -> Ours:
+        workload = workload or self.workload
+        return Ours(spec, workload, self.device, precision or self.precision, **how)
 
-    def _theirs(self, case: Case, spec: StageSpec, ours: Finetuned) -> Transformers:
+    def _theirs(
+        self, case: Case, spec: StageSpec, ours: Finetuned, precision: str = ""
+    ) -> Transformers | Ours:
+        if case.other == "ordinary":
+            return self._ours(spec, precision=precision)
         options: dict[str, Any] = {}
         if case.other == "eager":
             options = {"attention": "eager", "fused": False}
         if case.other == "adapters":
             options = {"adapt": houlsby(spec)}
-        return Transformers(spec, self.workload, ours, self.device, self.precision, **options)
+        chosen = precision or self.precision
+        return Transformers(spec, self.workload, ours, self.device, chosen, **options)
 
     def _training(self, case: Case) -> tuple[Side, Side | None, int, float, float | None]:
-        steps = self._steps(case)
+        steps, graphs = self._steps(case), case.other == "ordinary"
         differ = None
         if case.other and case.other != "adapters":  # whose bottlenecks start elsewhere
             still = stage(case.tasks, batch=case.batch, dropout=0.0, **case.settings)
-            mine = self._ours(still)
-            theirs = self._theirs(case, still, finetuned(mine))
-            differ = gap(mine.train(steps), theirs.train(steps))
+            # In full precision: bf16 would differ by more than what is to be found out.
+            mine = self._ours(still, precision="fp32", graphs=graphs)
+            theirs = self._theirs(case, still, finetuned(mine), "fp32")
+            turns = steps * (RECORDED + 1) if graphs else steps
+            differ = gap(mine.train(turns), theirs.train(turns))
         spec = stage(case.tasks, batch=case.batch, dropout=0.1, **case.settings)
-        ours = self._ours(spec)
+        ours = self._ours(spec, graphs=graphs)
+        ours.train(steps * RECORDED if graphs else [])
         other = self._theirs(case, spec, finetuned(ours)) if case.other else None
         examples = sum(len(rows) for step in steps for _, rows in step)
         train: Callable[[], object] | None = (lambda: other.train(steps)) if other else None
@@ -148,7 +162,9 @@ class Bench:
             return (lambda: ours.predict(task)), other, case.rows, 0.0, None
         theirs = self._theirs(case, spec, finetuned(ours))
         sequences = finetuned(ours).examples[task]["dev"].sequences
-        difference = (ours.predict(task).float() - theirs.predict(task)).abs().max()
+        exact = self._ours(spec, workload, "fp32")
+        same = self._theirs(case, spec, finetuned(exact), "fp32")
+        difference = (exact.predict(task) - same.predict(task)).abs().max()
         return (
             (lambda: ours.predict(task)),
             (lambda: theirs.predict(task)),

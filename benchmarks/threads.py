@@ -2,46 +2,63 @@
 
     python -m benchmarks.threads --sizes tiny minilm
 
-Each job is a process that makes the same training steps (SST, batches of 16); its start is not
-counted.
+Each job is a process that makes the same training steps (SST, batches of 16); its start and end
+are not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import spread
 
+BATCH = 16
+
 JOB = """
-import sys, torch
+import json, sys, torch
 from pathlib import Path
+from benchmarks.machine import synchronise
 from benchmarks.ours import Ours, stage
 from benchmarks.workload import Workload, ARCHITECTURES
 from minbert.train.learner import Sources
 
-folder, size, threads, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-torch.set_num_threads(threads)
+told = json.loads(sys.argv[1])
+folder, size, device = Path(told["folder"]), told["size"], torch.device(told["device"])
+torch.set_num_threads(told["threads"])
 sources = Sources(folder / "backbone", {"sst": folder / "sst.parquet"}, {})
 work = Workload(size, ARCHITECTURES[size], folder, sources, 0)
-ours = Ours(stage({"sst": {}}, batch=16, dropout=0.1), work, torch.device("cpu"), "fp32")
+spec = stage({"sst": {}}, batch=told["batch"], dropout=0.1)
+ours = Ours(spec, work, device, told["precision"], graphs=told["graphs"])
 draw = torch.Generator().manual_seed(0)
-batches = [[("sst", torch.randperm(512, generator=draw)[:16])] for _ in range(steps)]
-ours.train(batches[:2])
+rows = [torch.randperm(512, generator=draw)[:told["batch"]] for _ in range(told["steps"])]
+batches = [[("sst", part)] for part in rows]
+# Where they are recorded, all of them twice: a shape's first batch is not.
+ours.train(batches * 2 if told["graphs"] else batches[:2])
+synchronise(device)
 print("ready", flush=True)
 sys.stdin.readline()
 ours.train(batches)
+synchronise(device)
+print("done", flush=True)
 """
 
 
-def seconds(folder: Path, size: str, jobs: int, threads: int, steps: int) -> float:
-    """Return how long `jobs` at once take for `steps` steps each, from when all are ready."""
-    words = [sys.executable, "-c", JOB, str(folder), size, str(threads), str(steps)]
+def seconds(jobs: int, **told: Any) -> float:
+    """Return how long `jobs` at once take for what they are `told`, from when all are ready.
+
+    Told are `folder`, `size`, `threads` and `steps`; `device`, `precision` and `graphs` too, if
+    not a CPU's.
+    """
+    usual = {"device": "cpu", "precision": "fp32", "graphs": False, "batch": BATCH}
+    words = [sys.executable, "-c", JOB, json.dumps({**usual, **told}, default=str)]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
     processes = [
         subprocess.Popen(
@@ -49,17 +66,27 @@ def seconds(folder: Path, size: str, jobs: int, threads: int, steps: int) -> flo
         )
         for _ in range(jobs)
     ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    _heard(processes, "ready")
     start = time.perf_counter()
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
+    _heard(processes, "done")
+    taken = time.perf_counter() - start
     for process in processes:
-        assert process.wait() == 0, f"a job ended with status {process.returncode}"
-    return time.perf_counter() - start
+        process.communicate()
+    return taken
+
+
+def _heard(processes: list[subprocess.Popen[str]], word: str) -> None:
+    """Wait until each of the processes has said `word`; one that ended has said why."""
+    for process in processes:
+        assert process.stdout is not None
+        if process.stdout.readline() != f"{word}\n":
+            for other in processes:
+                other.kill()
+            raise SystemExit(f"a job ended before it was {word}")
 
 
 def main() -> None:
@@ -74,12 +101,12 @@ def main() -> None:
     cores = os.cpu_count() or 1
     for size in given.sizes:
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            make_workload(folder, size)
+            make_workload(Path(name), size)
+            told = {"folder": name, "size": size, "steps": given.steps}
             ratios = []
             for _ in range(given.repeats):
-                beside = seconds(folder, size, cores, 1, given.steps)
-                after = cores * seconds(folder, size, 1, cores, given.steps)
+                beside = seconds(cores, threads=1, **told)
+                after = cores * seconds(1, threads=cores, **told)
                 ratios.append(after / beside)
         found = spread(ratios)
         print(

@@ -181,6 +181,7 @@ def _train(job: Job, device: str) -> None:
         title=_name(job),
         device=device,
         precision=job.extra["precision"],
+        cuda_graphs=job.extra["cuda_graphs"],
         threads=job.threads,
         processes=job.processes,
         checkpoints=checkpoints,

@@ -147,8 +147,8 @@ NO_EDITS: dict[str, Change] = {
     "a comment in the encoder": code("model/encoder.py", "\nimport", "\n# A comment.\nimport"),
     "a docstring of the encoder": code("model/encoder.py", '"""', '"""Well. '),
     "the code of tracking": append("track/follower.py"),
-    "`device`, `precision`, `threads`, `keep_weights`": config(
-        device="cuda:3", precision="bf16", threads="2", keep_weights="false"
+    "`device`, `precision`, `cuda_graphs`, `threads`, `keep_weights`": config(
+        device="cuda:3", precision="bf16", cuda_graphs="true", threads="2", keep_weights="false"
     ),
     "the place of files that are not used": config(course="/another/folder"),
     "another version of torch": other_torch,

@@ -43,9 +43,9 @@ def stage(**values: Any) -> StageSpec:
     return StageSpec.model_validate({"tasks": tasks, **values})
 
 
-def needed(arch: Architecture = ARCH, **values: Any) -> Memory:
+def needed(arch: Architecture = ARCH, graphs: bool = False, **values: Any) -> Memory:
     spec = stage(**values)
-    return memory(spec, arch, count(spec, arch), ROWS)
+    return memory(spec, arch, count(spec, arch), ROWS, graphs)
 
 
 def test_a_stage_by_hand() -> None:
@@ -63,6 +63,15 @@ def test_what_surgery_and_smart_keep_besides() -> None:
     plain, operated = needed(), needed(surgery="pcgrad")
     assert operated.gradients == 4 * plain.gradients
     assert needed(smart={"weight": 1.0}).activations == 2 * plain.activations
+
+
+def test_recordings_keep_gradients_and_activations_of_their_own() -> None:
+    plain, operated = needed(), needed(surgery="pcgrad")
+    assert needed(graphs=True).gradients == 2 * plain.gradients
+    assert needed(graphs=True).activations == 2 * plain.activations
+    assert needed(graphs=True, surgery="pcgrad").gradients == plain.gradients + operated.gradients
+    smart = {"smart": {"weight": 1.0}}
+    assert needed(graphs=True, **smart) == needed(**smart)
 
 
 def test_longer_texts_are_cut() -> None:
@@ -112,6 +121,8 @@ def test_a_training_asks_for_what_the_plan_estimates(base: Path) -> None:
     with_gpu, _ = demand(base, gpu=True)
     assert with_gpu.mem_mb("train", keys["train"], 1) == WRAPPED + on_device + ON_GPU
     assert asked.minutes("train", keys["train"], 1) >= LEAST
+    recorded, _ = demand(base, gpu=True, cuda_graphs=True)
+    assert recorded.device_mb("train", keys["train"]) > on_device
 
 
 def test_what_computes_nothing_needs_no_device(base: Path) -> None:

@@ -76,7 +76,13 @@ def test_a_need_that_does_not_count_is_in_no_key() -> None:
 def test_seeds_devices_and_labels_are_in_no_training_key(base: Path) -> None:
     first = plan(base)
     change(base, "label: 1-bert", "label: one encoder")
-    looks = {"seeds": [0, 3], "device": "cuda", "precision": "bf16", "threads": 7}
+    looks = {
+        "seeds": [0, 3],
+        "device": "cuda",
+        "precision": "bf16",
+        "cuda_graphs": True,
+        "threads": 7,
+    }
     second = plan(base, **looks, keep_weights=False, tracking={"enabled": False})
     assert list(first.owners) == list(second.owners)
     assert len(list(second.runs())) == 2 * len(list(first.runs()))
@@ -98,8 +104,9 @@ def test_descriptions_follow_what_is_in_no_key(base: Path) -> None:
     written = path.stat().st_mtime_ns
     plan(base, device="cpu").write()
     assert path.stat().st_mtime_ns == written
-    plan(base, device="cuda:2").write()
+    plan(base, device="cuda:2", cuda_graphs=True).write()
     assert read_json(path)["extra"]["device"] == "cuda:2"
+    assert read_json(path)["extra"]["cuda_graphs"] is True
     assert read_json(path)["title"] == "1-bert . sst+para+sts"
 
 

@@ -101,3 +101,28 @@ def test_a_step_sees_the_gpu_that_it_computes_on(
     run_step(tmp_path, kind, node.key, None, 1, memory=10**9)
     assert found == [(seen, given)]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+@pytest.mark.parametrize("wish", [False, True])
+def test_training_is_told_whether_to_record(
+    wish: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Any
+) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(
+        "minbert.train.run.train_stage", lambda *_, cuda_graphs, **__: told.append(cuda_graphs)
+    )
+    monkeypatch.setattr("minbert.steps._save_before_stopping", lambda checkpoints: None)
+    # As one of several processes, which keeps no journal.
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    monkeypatch.setenv("RANK", "1")
+    backbone = Node("backbone", {}, ("minbert.scoring",))
+    node = Node(
+        "train",
+        {"stage": make_spec().model_dump(mode="json")},
+        ("minbert.scoring",),
+        {"backbone.config.json": Need(backbone, "config.json")},
+        {"device": "cpu", "precision": "fp32", "cuda_graphs": wish, "checkpoint_seconds": 1.0},
+    )
+    write_json(description_path(tmp_path, "train", node.key), {**node.describe(), "title": "t"})
+    STEPS["train"](Job.load(tmp_path, "train", node.key, 0, 1))
+    assert told == [wish]

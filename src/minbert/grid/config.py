@@ -138,6 +138,7 @@ class Config(Spec):
     pretraining: Annotated[Pretraining, FromText] = Pretraining()
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
+    cuda_graphs: bool = False
     threads: Whole | Literal["auto"] = "auto"
     processes: Annotated[Whole | dict[str, Whole], FromText] = 1
     keep_weights: bool = True

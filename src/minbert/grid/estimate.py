@@ -192,7 +192,7 @@ class Costs:
         assert counts is not None
         shapes = self.plan.sources.architecture or BERT_BASE
         rows = {task: self._rows(task) for task in stage.spec.tasks}
-        return memory(stage.spec, shapes, counts, rows)
+        return memory(stage.spec, shapes, counts, rows, self.plan.config.cuda_graphs)
 
     def _batches(self, node: Node) -> float:
         spec = StageSpec.model_validate(node.spec["stage"])

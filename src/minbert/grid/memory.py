@@ -39,11 +39,18 @@ class Memory(NamedTuple):
         return PROCESS + sum(self)
 
 
-def memory(spec: StageSpec, arch: Architecture, counts: Counts, rows: Mapping[str, Rows]) -> Memory:
+def memory(
+    spec: StageSpec,
+    arch: Architecture,
+    counts: Counts,
+    rows: Mapping[str, Rows],
+    graphs: bool = False,
+) -> Memory:
     """Estimate what one job of a stage holds at most on its device.
 
     Weights are there once, gradients and AdamW's two moments for the parameters that are trained,
     activations for one batch at a time; surgery keeps each task's gradients, SMART a second pass.
+    CUDA `graphs`, which SMART has none of, have gradients and activations of their own once more.
     With a frozen encoder there are features instead of an encoder. A head that cannot be counted
     counts as none.
     """
@@ -54,13 +61,14 @@ def memory(spec: StageSpec, arch: Architecture, counts: Counts, rows: Mapping[st
         return Memory(
             heads * NUMBER, heads * NUMBER, 2 * heads * NUMBER, 0, held * arch.hidden * NUMBER
         )
-    gradients = trained * (1 + len(spec.trained_tasks) if spec.surgery else 1)
+    recorded = graphs and not spec.smart
+    gradients = trained * ((1 + len(spec.trained_tasks) if spec.surgery else 1) + recorded)
     batches = [_activations(spec, arch, task) for task in spec.trained_tasks]
     return Memory(
         (counts["encoder"] + heads) * NUMBER,
         gradients * NUMBER,
         2 * trained * NUMBER,
-        max(batches) * (2 if spec.smart else 1),
+        max(batches) * (2 if spec.smart or recorded else 1),
         0,
     )
 

@@ -276,6 +276,7 @@ class Plan:
         compute = {
             "device": self.config.device,
             "precision": self.config.precision,
+            "cuda_graphs": self.config.cuda_graphs,
             "checkpoint_seconds": self.config.checkpoint_seconds,
         }
         roots = ("minbert.train.run", *spec.parts().values())

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[1] / "report"
 TEMPLATES = ("page.html.j2", "style.css")
 UNSHOWN = (
-    *("results", "device", "precision", "threads", "checkpoint_seconds", "keep_weights"),
-    *("tracking", "course", "lmrd"),
+    *("results", "device", "precision", "cuda_graphs", "threads", "checkpoint_seconds"),
+    *("keep_weights", "tracking", "course", "lmrd"),
 )
 """Of the configuration: what changes no result, so that it changes no report either."""
 

@@ -243,7 +243,7 @@ class Loop:
         """Halve the room, from what the largest batch of the step takes if that is less."""
         slices = [(task, rows[self.peers.place(len(rows))]) for task, rows in batch]
         most = max(self.learner.activations(task, rows).sum() for task, rows in slices)
-        self.gradients.room = min(self.gradients.room, most) / 2
+        self.gradients.halve_room(most)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.progress.say(

@@ -19,6 +19,7 @@ from minbert.grid.spec import StageSpec
 from minbert.model.weights import save_weights
 from minbert.train.device import choose_precision, device_name, peak_device_memory
 from minbert.train.distributed import join
+from minbert.train.graphs import record_graphs
 from minbert.train.history import History, Listener
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Outcome
@@ -46,6 +47,7 @@ def train_stage(
     title: str,
     device: str = "auto",
     precision: str = "auto",
+    cuda_graphs: bool = False,
     threads: int = 1,
     processes: int = 1,
     listener: Listener | None = None,
@@ -56,8 +58,9 @@ def train_stage(
     Writes `model.safetensors` (the best epoch's weights), `history.parquet`,
     `predictions.parquet` (dev and test, by the best epoch) and `run.json` (spec, seed, outcome,
     environment, peak memory in bytes, tokens a second). With `checkpoints` an interrupted run goes
-    on from its last state, which goes when the run has ended. Of several `processes`, which share
-    the run, each calls this; the first one writes and tells, memory is its own.
+    on from its last state, which goes when the run has ended. With `cuda_graphs` steps on a GPU are
+    recorded where they can be. Of several `processes`, which share the run, each calls this; the
+    first one writes and tells, memory is its own.
     """
     torch.set_num_threads(threads)
     peers, place = join(processes, device)
@@ -70,8 +73,10 @@ def train_stage(
     loop = Loop(spec, learner, seed, place, chosen, history, progress, checkpoints, room, peers)
     if not peers.first:
         _draw_apart(loop, seed)
-    shared = f", {peers.count} processes" if peers.count > 1 else ""
-    progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads{shared}")
+    graphs = cuda_graphs and record_graphs(loop.gradients, place, progress.say)
+    how = ", CUDA graphs" if graphs else ""
+    how += f", {peers.count} processes" if peers.count > 1 else ""
+    progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads{how}")
     outcome = loop.run()
     loop.restore(outcome.weights)
     predictions = _predictions(loop)
@@ -87,6 +92,7 @@ def train_stage(
     record["processes"] = peers.count
     record["peak_memory_bytes"] = peak_memory()
     record["parts_of_a_batch"] = loop.gradients.parts
+    record["cuda_graphs"] = loop.gradients.graphs.count if loop.gradients.graphs else 0
     record["peak_device_memory_bytes"] = peak_device_memory(place)
     record["parameters"] = sum(p.numel() for p in learner.module.parameters())
     write_json(out / "run.json", record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from minbert.train.losses import Loss
 from minbert.train.memory import divide
 from minbert.train.samplers import Step
 from minbert.train.surgery.gradients import Surgery, combine, inner_products
+
+if TYPE_CHECKING:
+    from minbert.train.graphs import Graphs
 
 Noted = tuple[str, Tensor, float, Tensor, Tensor]
 Note = Callable[[str, Tensor, float, Tensor, Tensor], None]
@@ -45,7 +48,8 @@ class Gradients:
     A batch whose activations would take more than `room` bytes is worked on in parts, one after
     the other; their losses and gradients add up to the whole batch's, as all losses are means over
     examples. So are the slices of a batch that several processes (`peers`) share: each gets the
-    whole step's gradients, losses and predictions.
+    whole step's gradients, losses and predictions. A batch that is worked on whole may be left to
+    `graphs`.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Gradients:
         self.parts = 1
         """The most parts that a batch had to be divided into so far."""
         self.peers = peers
+        self.graphs: Graphs | None = None
         self.losses = losses
         self.weight = {name: task.weight for name, task in spec.tasks.items()}
         self.autocast = autocast
@@ -108,6 +113,11 @@ class Gradients:
         combine(self.shared, by_task, weights)
         return Surgery(products, weights)
 
+    def halve_room(self, most: float) -> None:
+        """Halve the room, from `most` bytes if that is less. Graphs give their memory back."""
+        self.room = min(self.room, most) / 2
+        self.graphs = None
+
     def _batch(
         self, task: str, rows: Tensor, weight: float
     ) -> tuple[Tensor, Tensor, list[Tensor | None]]:
@@ -126,6 +136,8 @@ class Gradients:
         gradients: list[Tensor | None] = []
         parts = list(divide(self.learner.activations(task, rows), self.room))
         self.parts = max(self.parts, len(parts))
+        if self.graphs and len(parts) == 1 and (done := self.graphs.batch(task, rows, weight)):
+            return done
         for span in parts:
             part = rows[span]
             with self.autocast():
