@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minbert.common.errors import UserError
-from minbert.devices.cards import FAKE, SLOTS, VISIBLE, Card, visible_cards
-from minbert.devices.choose import device_for, in_words
+from minbert.devices.cards import FAKE, VISIBLE, Card, visible_cards
+from minbert.devices.choose import device_for
 from minbert.devices.lease import LOCKS, lease
 
 GB = 10**9
@@ -229,63 +229,10 @@ def test_the_cpu_leases_nothing_and_sees_nothing(monkeypatch: pytest.MonkeyPatch
         assert (device, os.environ[VISIBLE], held("0")) == ("cpu", "", 0)
 
 
-def test_cards_are_read_from_nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text(
-        '#!/bin/sh\n[ "$1" = --query-gpu=uuid,memory.total,memory.free ] || exit 1\n'
-        "echo 'GPU-aaaa, 81920, 80000'\necho 'GPU-bbbb, 40960, 1000'\n"
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    first = Card("GPU-aaaa", "GPU-aaaa", 81920 * 2**20, 80000 * 2**20, SLOTS)
-    second = Card("GPU-bbbb", "GPU-bbbb", 40960 * 2**20, 1000 * 2**20, SLOTS)
-    assert visible_cards({}) == [first, second]
-    assert [c.identity for c in visible_cards({VISIBLE: "1,0"})] == ["GPU-bbbb", "GPU-aaaa"]
-    assert [c.name for c in visible_cards({VISIBLE: "GPU-b"})] == ["GPU-b"]
-    assert visible_cards({VISIBLE: "0,-1,1"}) == [Card("0", "GPU-aaaa", *astuple(first))]
-    part = visible_cards({VISIBLE: "MIG-1234"})
-    assert part == [Card("MIG-1234", "MIG-1234", None, None)]
-    assert part[0].needed(1) == SLOTS
-    monkeypatch.delenv(FAKE)
-    assert in_words("auto") == ("training runs on 2 GPUs: GPU-aaaa (86 GB), GPU-bbbb (43 GB)")
-    with device_for("auto", 2 * GB, print):  # The second has slots, but others use its memory.
-        assert os.environ[VISIBLE] == "GPU-aaaa"
-
-
-def test_a_driver_that_does_not_answer_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\nexec sleep 5\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("minbert.devices.cards.PATIENCE", 0.1)
-    with pytest.raises(UserError, match="nvidia-smi has not answered within"):
-        visible_cards({VISIBLE: "0"})
-
-
 def test_a_look_that_finds_nothing_is_made_again() -> None:
     looks = [[], visible_cards()]
     with lease(lambda: looks.pop(0), GB, print) as taken:
         assert len(taken) == 1 and not looks
-
-
-def astuple(card: Card) -> tuple[int | None, int | None]:
-    return card.memory, card.free
-
-
-def test_no_card_is_said_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(FAKE)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert in_words("auto") == "no GPU found: training runs on the CPU"
-    with device_for("auto", GB, print) as device:
-        assert device == "auto" and VISIBLE not in os.environ
-
-
-@pytest.mark.parametrize("text", ["2", "2x80", "x80GB", "2x80GB/0"])
-def test_fakes_are_written_as_expected(text: str) -> None:
-    with pytest.raises(UserError, match=rf"{FAKE} is '{text}'; expected COUNTxSIZEGB"):
-        visible_cards({FAKE: text})
 
 
 def test_a_folder_that_cannot_be_made_is_named(

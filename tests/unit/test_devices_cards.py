@@ -1,0 +1,72 @@
+"""Which GPUs there are: what nvidia-smi says, limited by what the process may see."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minbert.common.errors import UserError
+from minbert.devices.cards import FAKE, SLOTS, VISIBLE, Card, visible_cards
+from minbert.devices.choose import device_for, in_words
+from minbert.devices.lease import LOCKS
+
+GB = 10**9
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(LOCKS, str(tmp_path / "locks"))
+    for name in (FAKE, VISIBLE):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A program of this name, yet to be written, that is found first."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path / "nvidia-smi"
+
+
+def test_cards_are_read_from_nvidia_smi(nvidia_smi: Path) -> None:
+    nvidia_smi.write_text(
+        '#!/bin/sh\n[ "$1" = --query-gpu=uuid,memory.total,memory.free ] || exit 1\n'
+        "echo 'GPU-aaaa, 81920, 80000'\necho 'GPU-bbbb, 40960, 1000'\n"
+    )
+    nvidia_smi.chmod(0o755)
+    first = Card("GPU-aaaa", "GPU-aaaa", 81920 * 2**20, 80000 * 2**20, SLOTS)
+    second = Card("GPU-bbbb", "GPU-bbbb", 40960 * 2**20, 1000 * 2**20, SLOTS)
+    assert visible_cards({}) == [first, second]
+    assert [c.identity for c in visible_cards({VISIBLE: "1,0"})] == ["GPU-bbbb", "GPU-aaaa"]
+    assert [c.name for c in visible_cards({VISIBLE: "GPU-b"})] == ["GPU-b"]
+    assert visible_cards({VISIBLE: "0,-1,1"}) == [Card("0", "GPU-aaaa", first.memory, first.free)]
+    part = visible_cards({VISIBLE: "MIG-1234"})
+    assert part == [Card("MIG-1234", "MIG-1234", None, None)]
+    assert part[0].needed(1) == SLOTS
+    assert in_words("auto") == ("training runs on 2 GPUs: GPU-aaaa (86 GB), GPU-bbbb (43 GB)")
+    with device_for("auto", 2 * GB, print):  # The second has slots, but others use its memory.
+        assert os.environ[VISIBLE] == "GPU-aaaa"
+
+
+def test_a_driver_that_does_not_answer_is_told(
+    nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvidia_smi.write_text("#!/bin/sh\nexec sleep 5\n")
+    nvidia_smi.chmod(0o755)
+    monkeypatch.setattr("minbert.devices.cards.PATIENCE", 0.1)
+    with pytest.raises(UserError, match="nvidia-smi has not answered within"):
+        visible_cards({VISIBLE: "0"})
+
+
+def test_no_card_is_said_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert in_words("auto") == "no GPU found: training runs on the CPU"
+    with device_for("auto", GB, print) as device:
+        assert device == "auto" and VISIBLE not in os.environ
+
+
+@pytest.mark.parametrize("text", ["2", "2x80", "x80GB", "2x80GB/0"])
+def test_fakes_are_written_as_expected(text: str) -> None:
+    with pytest.raises(UserError, match=rf"{FAKE} is '{text}'; expected COUNTxSIZEGB"):
+        visible_cards({FAKE: text})
