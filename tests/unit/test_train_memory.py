@@ -22,9 +22,11 @@ from minbert.grid.spec import Dropout, StageSpec
 from minbert.model.encoder import initialise, whole_encoder
 from minbert.model.packed import Packed
 from minbert.train import memory
+from minbert.train.distributed import Alone
 from minbert.train.history import History
 from minbert.train.loop import Loop
 from minbert.train.step import Gradients
+from minbert.train.surgery.gradients import combine
 
 SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
 
@@ -153,6 +155,43 @@ def test_a_step_that_runs_out_twice_says_what_to_do(
     run_out(loop, monkeypatch, 0, torch.OutOfMemoryError("CUDA out of memory"))
     with pytest.raises(UserError, match=r"3 of sst, 4 of para.*Lower 'batch_size'.*CUDA"):
         loop.train_step(STEP)
+
+
+def test_a_step_that_runs_out_in_its_surgery_is_told_once(
+    make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = make_loop(make_spec(surgery="pcgrad"), sources)
+    failing = [torch.OutOfMemoryError("CUDA out of memory")]
+
+    def once(*given: Any) -> Any:
+        if failing:
+            raise failing.pop()
+        return combine(*given)
+
+    monkeypatch.setattr("minbert.train.step.combine", once)
+    loop.train_step(STEP)
+    assert not failing and len(loop.meter.waiting) == len(STEP)
+
+
+class Full(Alone):
+    """One of two processes, which has no memory left when gradients are added up."""
+
+    count = 2
+    asked = 0
+
+    def sum(self, tensors: Any) -> Any:
+        self.asked += 1
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_what_others_have_met_for_is_not_made_again_alone(
+    make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, peers = make_loop(make_spec(), sources), Full()
+    monkeypatch.setattr(loop.gradients, "peers", peers)
+    with pytest.raises(UserError, match="Lower 'batch_size'"):
+        loop.train_step(STEP)
+    assert peers.asked == 1
 
 
 def test_other_errors_of_a_step_are_not_tried_again(

@@ -94,6 +94,8 @@ class Peers(Alone):
     def _try(self, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
         try:
             return call(*given, **named)
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             raise UserError(
                 f"process {self.rank} of {self.count} (from 0) lost the others: one has ended, "

@@ -225,7 +225,7 @@ class Loop:
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                if again:
+                if again or self.gradients.meeting:
                     place = f"step {self.position.step}"
                     raise UserError(too_large(batch, place, self.gradients.room, error)) from error
             # Outside of the handler, whose traceback holds on to the activations.

@@ -68,6 +68,8 @@ class Gradients:
         self.parts = 1
         """The most parts that a batch had to be divided into so far."""
         self.peers = peers
+        self.meeting = False
+        """Whether the processes have begun to add up the step: none can make it again alone."""
         self.graphs: Graphs | None = None
         self.losses = losses
         self.weight = {name: task.weight for name, task in spec.tasks.items()}
@@ -86,6 +88,7 @@ class Gradients:
 
         Returns what surgery did with the n tasks' gradients, in the step's order.
         """
+        self.meeting = False
         by_task: list[list[Tensor | None]] = []
         noted: list[Noted] = []
         seen: set[str] = set()
@@ -103,15 +106,16 @@ class Gradients:
                     parameter.grad = gradient
         if self.peers.count > 1:
             # Only now, so that a process that runs out of memory can try again before it.
+            self.meeting = True
             noted, by_task = self._together(noted, by_task)
-        for batch in noted:
+        surgery = None
+        if self.method is not None:
+            products = inner_products(by_task)
+            surgery = Surgery(products, self.method(products.sum(0), self.generator))
+            combine(self.shared, by_task, surgery.weights)
+        for batch in noted:  # Last: a step that is made once more is told once.
             note(*batch)
-        if self.method is None:
-            return None
-        products = inner_products(by_task)
-        weights = self.method(products.sum(0), self.generator)
-        combine(self.shared, by_task, weights)
-        return Surgery(products, weights)
+        return surgery
 
     def halve_room(self, most: float) -> None:
         """Halve the room, from `most` bytes if that is less. Graphs give their memory back."""
