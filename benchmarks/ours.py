@@ -12,6 +12,7 @@ from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
+from minbert.train.best import Best
 from minbert.train.history import History
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop
@@ -59,7 +60,9 @@ class Ours:
         features = {task: path for task, path in given.features.items() if task in spec.tasks}
         sources = Sources(given.backbone, tokens, features)
         self.learner: Learner = load_part("trainable", spec.trainable)(spec, sources, device)
-        self.loop = Loop(spec, self.learner, 0, device, precision, History(), Progress("benchmark"))
+        nowhere = Best(given.backbone)  # Nothing is kept: single steps are made.
+        told = History(), Progress("benchmark")
+        self.loop = Loop(spec, self.learner, 0, device, precision, *told, nowhere)
         self.learner.module.train()
 
     def train(self, steps: Sequence[Step]) -> list[torch.Tensor]:

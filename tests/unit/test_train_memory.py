@@ -22,6 +22,7 @@ from minbert.grid.spec import Dropout, StageSpec
 from minbert.model.encoder import initialise, whole_encoder
 from minbert.model.packed import Packed
 from minbert.train import memory
+from minbert.train.best import Best
 from minbert.train.history import History
 from minbert.train.loop import Loop
 from minbert.train.step import Gradients
@@ -97,7 +98,8 @@ def test_the_estimate_is_near_what_a_backward_pass_keeps(lengths: list[int], hid
 
 
 def make_loop(spec: StageSpec, sources: Any) -> Loop:
-    loop = Loop(spec, learner(spec, sources), 0, CPU, "fp32", History(), Progress("run"))
+    model, nowhere = learner(spec, sources), Best(Path("nothing is kept"))
+    loop = Loop(spec, model, 0, CPU, "fp32", History(), Progress("run"), nowhere)
     loop.learner.module.train()
     return loop
 

@@ -220,6 +220,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: (path.parent / "state.json").write_text('{"identity": "key'),
         "cannot be read (JSONDecodeError",
     ),
+    "a flipped bit in the best epoch's weights": (
+        lambda path: flip(path.with_name("best-1.safetensors")),
+        "best-1.safetensors is damaged: its checksum",
+    ),
+    "no best epoch's weights": (
+        lambda path: path.with_name("best-1.safetensors").unlink(),
+        "best-1.safetensors is gone",
+    ),
     "another run": (other, "is of another run or of other code"),
 }
 

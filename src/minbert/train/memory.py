@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,6 +53,13 @@ def machine_memory() -> int:
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = CGROUP.read_text().strip() if CGROUP.exists() else "max"
     return min(whole, int(limit)) if limit != "max" else whole
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the system, where the C library (glibc) holds on to it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def divide(sizes: np.ndarray, most: float) -> Iterator[slice]:
