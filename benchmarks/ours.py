@@ -16,6 +16,7 @@ from minbert.train.best import Best
 from minbert.train.history import History
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop
+from minbert.train.memory import budget, state_bytes
 from minbert.train.samplers import Step
 
 LOSSES = {
@@ -60,9 +61,10 @@ class Ours:
         features = {task: path for task, path in given.features.items() if task in spec.tasks}
         sources = Sources(given.backbone, tokens, features)
         self.learner: Learner = load_part("trainable", spec.trainable)(spec, sources, device)
+        room = budget(device, torch.get_num_threads(), state_bytes(self.learner.module))
         nowhere = Best(given.backbone)  # Nothing is kept: single steps are made.
         told = History(), Progress("benchmark")
-        self.loop = Loop(spec, self.learner, 0, device, precision, *told, nowhere)
+        self.loop = Loop(spec, self.learner, 0, device, precision, *told, nowhere, room=room)
         self.learner.module.train()
 
     def train(self, steps: Sequence[Step]) -> list[torch.Tensor]:

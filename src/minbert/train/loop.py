@@ -26,7 +26,7 @@ from minbert.train.fit import TrainScores
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
-from minbert.train.memory import give_back, is_out_of_memory, too_large
+from minbert.train.memory import PART, give_back, is_out_of_memory, too_large
 from minbert.train.optimiser import AdamW
 from minbert.train.resume import Checkpoints
 from minbert.train.samplers import EpochSampler, Step
@@ -245,7 +245,7 @@ class Loop:
             torch.cuda.empty_cache()
         self.progress.say(
             f"out of memory at step {self.position.step}: once more, in parts of "
-            f"{self.gradients.room / 2**20:.0f} MiB of activations"
+            f"{PART * self.gradients.room / 2**20:.0f} MiB of activations"
         )
 
     def _evaluate(self, step: int, epoch: int) -> float:

@@ -22,7 +22,7 @@ from minbert.train.distributed import join
 from minbert.train.history import History, Listener
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Outcome
-from minbert.train.memory import budget
+from minbert.train.memory import budget, state_bytes
 from minbert.train.resume import Checkpoints
 
 PREDICTIONS = pa.schema(
@@ -66,7 +66,7 @@ def train_stage(
     learner: Learner = load_part("trainable", spec.trainable)(spec, sources, place)
     history = History(listener if peers.first else None)
     progress = Progress(title, silent=not peers.first)
-    room = budget(place, threads)
+    room = budget(place, threads, state_bytes(learner.module))
     best = Best(checkpoints.file.folder if checkpoints else out)
     loop = Loop(
         spec, learner, seed, place, chosen, history, progress, best, checkpoints, room, peers
