@@ -166,6 +166,7 @@ class Loop:
             self._epoch()
             self.optimiser.settle()
             self.optimiser.zero_grad()
+            give_back()
             self.fit.end_epoch(at.step, at.epoch)
             at.score = self._evaluate(at.step, at.epoch)
             if at.score > at.best_score:
@@ -211,7 +212,7 @@ class Loop:
     def train_step(self, batch: Step) -> Surgery | None:
         """Make one optimiser step of one batch a task; return what surgery did, if any.
 
-        Where memory runs out the step is made again once, in parts of half of what fits.
+        Where memory runs out the step is made again once, in parts, in half of the room.
         """
         surgery = None
         for again in (False, True):
@@ -293,7 +294,6 @@ class Loop:
         return found
 
     def restore(self) -> None:
-        """Put the best epoch's weights back into the model, in place of what the steps needed."""
-        give_back()
+        """Put the best epoch's weights back into the model."""
         self.peers.wait()
         self.learner.restore(self.best.load(self.position.best_epoch))
