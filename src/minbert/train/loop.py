@@ -295,5 +295,6 @@ class Loop:
 
     def restore(self) -> None:
         """Put the best epoch's weights back into the model."""
+        give_back()
         self.peers.wait()
         self.learner.restore(self.best.load(self.position.best_epoch))
