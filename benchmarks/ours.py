@@ -12,10 +12,12 @@ from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
+from minbert.train.best import Best
 from minbert.train.graphs import record_graphs
 from minbert.train.history import History
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop
+from minbert.train.memory import budget, state_bytes
 from minbert.train.samplers import Step
 
 LOSSES = {
@@ -66,7 +68,10 @@ class Ours:
         features = {task: path for task, path in given.features.items() if task in spec.tasks}
         sources = Sources(given.backbone, tokens, features)
         self.learner: Learner = load_part("trainable", spec.trainable)(spec, sources, device)
-        self.loop = Loop(spec, self.learner, 0, device, precision, History(), Progress("benchmark"))
+        room = budget(device, torch.get_num_threads(), state_bytes(self.learner.module))
+        nowhere = Best(given.backbone)  # Nothing is kept: single steps are made.
+        told = History(), Progress("benchmark")
+        self.loop = Loop(spec, self.learner, 0, device, precision, *told, nowhere, room=room)
         if graphs and not record_graphs(self.loop.gradients, device, refuse):
             raise ValueError("no CUDA graphs of this: they are for fine-tuning on a GPU")
         self.learner.module.train()

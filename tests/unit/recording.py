@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -12,6 +13,7 @@ from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
 from minbert.train import loop as loops
+from minbert.train.best import Best
 from minbert.train.graphs import Graphs
 from minbert.train.history import History
 from minbert.train.loop import Loop
@@ -57,7 +59,8 @@ def make_loop(
     torch.manual_seed(0)
     learner = load_part("trainable", spec.trainable)(spec, sources(*spec.tasks), CPU)
     with patch.object(loops, "embeddings", lambda module: ()):
-        loop = Loop(spec, learner, 0, CPU, "fp32", History(), Progress("run"))
+        nowhere = Best(Path("nothing is kept"))
+        loop = Loop(spec, learner, 0, CPU, "fp32", History(), Progress("run"), nowhere)
     if recorder is not None:
         loop.gradients.graphs = Graphs(loop.gradients, recorder, say)
     learner.module.train()

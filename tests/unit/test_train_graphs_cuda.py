@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from stepping import STEP
 from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
+from minbert.train.best import Best
 from minbert.train.graphs import record_graphs
 from minbert.train.history import History
 from minbert.train.loop import Loop
@@ -24,7 +26,8 @@ def make_loop(spec: StageSpec, sources: Any, *, graphs: bool, precision: str = "
     torch.manual_seed(0)
     device = torch.device("cuda")
     learner = load_part("trainable", spec.trainable)(spec, sources(*spec.tasks), device)
-    loop = Loop(spec, learner, 0, device, precision, History(), Progress("run"))
+    nowhere = Best(Path("nothing is kept"))
+    loop = Loop(spec, learner, 0, device, precision, History(), Progress("run"), nowhere)
     told: list[str] = []
     if graphs:
         assert record_graphs(loop.gradients, device, told.append)

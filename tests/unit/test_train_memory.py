@@ -22,6 +22,7 @@ from minbert.grid.spec import Dropout, StageSpec
 from minbert.model.encoder import initialise, whole_encoder
 from minbert.model.packed import Packed
 from minbert.train import memory
+from minbert.train.best import Best
 from minbert.train.distributed import Alone
 from minbert.train.history import History
 from minbert.train.loop import Loop
@@ -66,6 +67,10 @@ def test_parts_add_up_to_the_whole_batch(
 def test_a_division_keeps_order_and_room(sizes: list[float], room: float) -> None:
     parts = list(memory.divide(np.array(sizes), room))
     assert [n for part in parts for n in range(len(sizes))[part]] == list(range(len(sizes)))
+    if sum(sizes) <= room * (1 - 1e-9):
+        assert len(parts) == 1
+        return
+    room *= memory.PART if len(parts) > 1 else 1
     for part, after in zip(parts, [*parts[1:], None], strict=True):
         inside = sizes[part]
         assert len(inside) == 1 or sum(inside) <= room * (1 + 1e-9)
@@ -99,7 +104,8 @@ def test_the_estimate_is_near_what_a_backward_pass_keeps(lengths: list[int], hid
 
 
 def make_loop(spec: StageSpec, sources: Any) -> Loop:
-    loop = Loop(spec, learner(spec, sources), 0, CPU, "fp32", History(), Progress("run"))
+    model, nowhere = learner(spec, sources), Best(Path("nothing is kept"))
+    loop = Loop(spec, model, 0, CPU, "fp32", History(), Progress("run"), nowhere)
     loop.learner.module.train()
     return loop
 
@@ -209,9 +215,29 @@ def test_the_budget_is_a_share_of_the_machine_and_keeps_to_its_limit(
     monkeypatch.setattr(memory.os, "cpu_count", lambda: 8)
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(memory, "CGROUP", limit)
-    whole = memory.budget(CPU, 8)
-    assert memory.budget(CPU, 2) == pytest.approx(whole / 4)
+    large = 2**50
+    whole = memory.budget(CPU, 8, large)
+    assert memory.budget(CPU, 2, large) == pytest.approx(whole / 4)
     limit.write_text("max\n")
-    assert memory.budget(CPU, 8) == whole
+    assert memory.budget(CPU, 8, large) == whole
     limit.write_text(f"{2**30}\n")
-    assert memory.budget(CPU, 8) == memory.SHARE * 2**30
+    assert memory.budget(CPU, 8, large) == memory.budget(CPU, 8, 0) == memory.SHARE * 2**30
+
+
+def test_the_budget_is_a_share_of_a_large_models_state_and_leaves_small_ones_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "machine_memory", lambda: 2**40)
+    base, mini = 16 * 109_482_240, 16 * 22_700_000
+    assert memory.budget(CPU, 1, base) == pytest.approx(memory.OF_STATE * base)
+    # 64 Quora pairs in MiniLM: 128 sequences, and SMART works on them twice.
+    shape = Architecture(hidden=384, layers=6, heads=12, intermediate=1536)
+    pairs = memory.activation_bytes(shape, np.full(128, 16)).sum()
+    assert memory.budget(CPU, 1, mini) / 2 > pairs
+
+
+def test_the_state_is_weights_and_four_numbers_of_each_that_is_trained() -> None:
+    model = torch.nn.Linear(3, 5)
+    assert memory.state_bytes(model) == 16 * 20
+    model.weight.requires_grad_(False)
+    assert memory.state_bytes(model) == 4 * 15 + 16 * 5

@@ -207,9 +207,11 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def other(path: Path) -> None:
+def rewrite(path: Path, old: str, new: str) -> None:
     record = path.parent / "state.json"
-    record.write_text(record.read_text().replace("key seed 4", "another seed 4"))
+    text = record.read_text()
+    assert old in text
+    record.write_text(text.replace(old, new))
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -220,7 +222,22 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: (path.parent / "state.json").write_text('{"identity": "key'),
         "cannot be read (JSONDecodeError",
     ),
-    "another run": (other, "is of another run or of other code"),
+    "a flipped bit in the best epoch's weights": (
+        lambda path: flip(path.with_name("best-1.safetensors")),
+        "best-1.safetensors is damaged: its checksum",
+    ),
+    "no best epoch's weights": (
+        lambda path: path.with_name("best-1.safetensors").unlink(),
+        "best-1.safetensors is gone",
+    ),
+    "another run": (
+        lambda path: rewrite(path, "key seed 4", "another seed 4"),
+        "is of another run or of other code",
+    ),
+    "another device": (
+        lambda path: rewrite(path, '"device": "cpu"', '"device": "cuda"'),
+        "was saved on cuda, not cpu",
+    ),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from minbert.common.progress import Progress
 from minbert.grid.spec import StageSpec
+from minbert.train.best import Best
 from minbert.train.finetune import Finetuned
 from minbert.train.history import History
 from minbert.train.loop import Loop
@@ -20,13 +22,14 @@ Make = Callable[..., Loop]
 
 
 @pytest.fixture
-def make_loop(sources: Any) -> Make:
+def make_loop(sources: Any, tmp_path: Path) -> Make:
     """Return a function that makes the loop of a spec."""
 
     def make(spec: StageSpec, seed: int = 0, precision: str = "fp32") -> Loop:
         torch.manual_seed(seed)
         learner = Finetuned(spec, sources(*spec.tasks), CPU)
-        return Loop(spec, learner, seed, CPU, precision, History(), Progress("test"))
+        best = Best(tmp_path)
+        return Loop(spec, learner, seed, CPU, precision, History(), Progress("test"), best)
 
     return make
 
@@ -116,8 +119,9 @@ def test_bf16_computes_outputs_in_bf16_and_losses_in_fp32(
 
     monkeypatch.setattr(loop.learner, "output", noted)
     outcome = loop.run()
+    weights = loop.best.load(outcome.best_epoch)
     assert set(kinds) == {torch.bfloat16}
-    assert all(weight.dtype == torch.float32 for weight in outcome.weights.values())
+    assert all(weight.dtype == torch.float32 for weight in weights.values())
     found = loop.predictions("dev")["sts"]
     assert found["prediction"].dtype == found["label"].dtype == "float32"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,12 +20,13 @@ from minbert.grid.spec import StageSpec
 from minbert.grid.tasks import TASKS
 from minbert.model.encoder import embeddings
 from minbert.scoring import overall, score_task, selection_score
+from minbert.train.best import Best
 from minbert.train.distributed import ALONE, Alone
 from minbert.train.fit import TrainScores
 from minbert.train.history import History, LossMeter
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
-from minbert.train.memory import is_out_of_memory, too_large
+from minbert.train.memory import PART, give_back, is_out_of_memory, too_large
 from minbert.train.optimiser import AdamW
 from minbert.train.resume import Checkpoints
 from minbert.train.samplers import EpochSampler, Step
@@ -39,7 +40,7 @@ POINTS = 400
 
 @dataclass
 class Outcome:
-    """What a finished loop hands on: the best epoch's weights, and how it went."""
+    """How a finished loop went."""
 
     best_epoch: int
     best_score: float
@@ -48,7 +49,6 @@ class Outcome:
     seconds: float
     training_seconds: float
     tokens_per_second: float
-    weights: dict[str, Tensor] = field(repr=False)
 
 
 @dataclass
@@ -85,6 +85,7 @@ class Loop:
         precision: str,
         history: History,
         progress: Progress,
+        best: Best,
         checkpoints: Checkpoints | None = None,
         room: float = float("inf"),
         peers: Alone = ALONE,
@@ -97,7 +98,7 @@ class Loop:
         self.progress = progress
         self.checkpoints = checkpoints
         self.position = Position()
-        self.best: dict[str, Tensor] = {}
+        self.best = best
         self.dev, self.best_dev = dict[str, Tensor](), dict[str, Tensor]()
         self.losses: dict[str, Loss] = {
             name: load_part("loss", task.loss)() for name, task in spec.tasks.items()
@@ -150,7 +151,7 @@ class Loop:
         )
 
     def run(self) -> Outcome:
-        """Train every epoch; return the weights of the epoch with the best dev score.
+        """Train every epoch; keep the weights of the epoch with the best dev score.
 
         With checkpoints, a run that was interrupted goes on where it stopped.
         """
@@ -164,27 +165,24 @@ class Loop:
         while at.epoch <= self.spec.epochs:
             self._epoch()
             self.optimiser.settle()
+            self.optimiser.zero_grad()
+            give_back()
             self.fit.end_epoch(at.step, at.epoch)
             at.score = self._evaluate(at.step, at.epoch)
             if at.score > at.best_score:
                 at.best_epoch, at.best_score = at.epoch, at.score
                 self.best_dev = self.dev
-                self.best = {k: v.detach().cpu().clone() for k, v in self.learner.weights().items()}
+                if self.peers.first:
+                    self.best.keep(at.epoch, self.learner.weights())
             at.epoch, at.done = at.epoch + 1, 0
             self.epoch_start = self.sampler.generator.get_state()
             if self.checkpoints and at.epoch <= self.spec.epochs:
                 self.checkpoints.save(self)
         self.progress.close()
         self.read_clock()
+        speed = self.peers.total(self.learner.tokens_seen) / max(at.training, 1e-9)
         return Outcome(
-            at.best_epoch,
-            at.best_score,
-            at.score,
-            at.step,
-            at.seconds,
-            at.training,
-            self.peers.total(self.learner.tokens_seen) / max(at.training, 1e-9),
-            self.best,
+            at.best_epoch, at.best_score, at.score, at.step, at.seconds, at.training, speed
         )
 
     def read_clock(self) -> None:
@@ -214,7 +212,7 @@ class Loop:
     def train_step(self, batch: Step) -> Surgery | None:
         """Make one optimiser step of one batch a task; return what surgery did, if any.
 
-        Where memory runs out the step is made again once, in parts of half of what fits.
+        Where memory runs out the step is made again once, in parts, in half of the room.
         """
         surgery = None
         for again in (False, True):
@@ -248,7 +246,7 @@ class Loop:
             torch.cuda.empty_cache()
         self.progress.say(
             f"out of memory at step {self.position.step}: once more, in parts of "
-            f"{self.gradients.room / 2**20:.0f} MiB of activations"
+            f"{PART * self.gradients.room / 2**20:.0f} MiB of activations"
         )
 
     def _evaluate(self, step: int, epoch: int) -> float:
@@ -295,6 +293,8 @@ class Loop:
             }
         return found
 
-    def restore(self, weights: dict[str, Tensor]) -> None:
-        """Put saved weights back into the model."""
-        self.learner.restore(weights)
+    def restore(self) -> None:
+        """Put the best epoch's weights back into the model."""
+        give_back()
+        self.peers.wait()
+        self.learner.restore(self.best.load(self.position.best_epoch))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from minbert.train.state import StateFile
+from minbert.train.state import StateFile, read_tensors
 
 if TYPE_CHECKING:
     from minbert.train.loop import Loop
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Checkpoints:
     """Saves a loop's state every `every` seconds, after each epoch, and when asked to stop.
 
-    Saved are weights, moments, all generators, the best epoch so far, and the history;
+    Saved are weights, moments, all generators, and the history; the best epoch's weights are in
+    a file of their own in the same folder;
     of the sampler, its generator at the epoch's start and the steps done since; of the epoch
     so far, the predictions on train.
     """
@@ -51,17 +52,20 @@ class Checkpoints:
         loop.read_clock()
         drawn = loop.peers.gather(_generators(loop))
         seen = loop.peers.total(loop.learner.tokens_seen)
-        tensors = _prefixed("model", loop.learner.weights()) | _prefixed("best", loop.best)
+        tensors = _prefixed("model", loop.learner.weights())
         tensors |= _prefixed("optimiser", loop.optimiser.state())
         tensors |= _prefixed("generator", drawn) | _prefixed("fit", loop.fit.state())
         facts = {
             "position": vars(loop.position),
+            "best_crc32": loop.best.crc32,
+            "device": loop.device.type,
             "history": loop.history.rows,
             "meter": {"sums": loop.meter.sums, "latest": loop.meter.latest},
             "tokens_seen": seen,
         }
         if loop.peers.first:
             self.file.save(loop.position.step, tensors, facts)
+            loop.best.is_named(loop.position.best_epoch)
         loop.peers.wait()
         self._saved = time.monotonic()
 
@@ -70,13 +74,19 @@ class Checkpoints:
         found = self.file.load()
         if isinstance(found, str):
             return f"starting anew: {found}" if found else ""
-        tensors, facts = found
-        loop.learner.restore(_without("model", tensors))
-        loop.best = _without("best", tensors)
-        loop.optimiser.load(_without("optimiser", tensors))
-        loop.fit.load(_without("fit", tensors))
+        path, facts = found
+        if facts["device"] != loop.device.type:
+            # Of embeddings, other things are kept on a CPU than elsewhere.
+            return f"starting anew: {path} was saved on {facts['device']}, not {loop.device.type}"
+        if wrong := loop.best.resume(facts["position"]["best_epoch"], facts["best_crc32"]):
+            return f"starting anew: {wrong}"
+        # One after the other: together they would be most of a second state in memory.
+        loop.learner.restore(read_tensors(path, "model"))
+        loop.optimiser.load(read_tensors(path, "optimiser"))
+        loop.fit.load(read_tensors(path, "fit"))
+        states = read_tensors(path, "generator")
         for name in _generators(loop):
-            state = tensors.get(f"generator.{loop.peers.name(name)}")
+            state = states.get(loop.peers.name(name))
             # A state of fewer processes has none of this one's, which then draws as from the start.
             if state is not None:
                 _set_generator(loop, name, state)
@@ -116,8 +126,3 @@ def _set_generator(loop: Loop, name: str, state: Tensor) -> None:
 
 def _prefixed(prefix: str, tensors: dict[str, Any]) -> dict[str, Tensor]:
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def _without(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    start = f"{prefix}."
-    return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,14 @@ from minbert.common.files import whole, write_json
 from minbert.common.progress import Progress
 from minbert.grid.parts import load_part
 from minbert.grid.spec import StageSpec
-from minbert.model.weights import save_weights
+from minbert.train.best import Best
 from minbert.train.device import choose_precision, device_name, peak_device_memory
 from minbert.train.distributed import join
 from minbert.train.graphs import record_graphs
 from minbert.train.history import History, Listener
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Outcome
-from minbert.train.memory import budget
+from minbert.train.memory import budget, state_bytes
 from minbert.train.resume import Checkpoints
 
 PREDICTIONS = pa.schema(
@@ -69,8 +69,11 @@ def train_stage(
     learner: Learner = load_part("trainable", spec.trainable)(spec, sources, place)
     history = History(listener if peers.first else None)
     progress = Progress(title, silent=not peers.first)
-    room = budget(place, threads)
-    loop = Loop(spec, learner, seed, place, chosen, history, progress, checkpoints, room, peers)
+    room = budget(place, threads, state_bytes(learner.module))
+    best = Best(checkpoints.file.folder if checkpoints else out)
+    loop = Loop(
+        spec, learner, seed, place, chosen, history, progress, best, checkpoints, room, peers
+    )
     if not peers.first:
         _draw_apart(loop, seed)
     graphs = cuda_graphs and record_graphs(loop.gradients, place, progress.say)
@@ -78,7 +81,7 @@ def train_stage(
     how += f", {peers.count} processes" if peers.count > 1 else ""
     progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads{how}")
     outcome = loop.run()
-    loop.restore(outcome.weights)
+    loop.restore()
     predictions = _predictions(loop)
     peers.leave()
     record = _record(spec, seed, outcome, environment(device_name(place), threads, chosen))
@@ -88,7 +91,7 @@ def train_stage(
         pq.write_table(predictions, temporary, write_page_checksum=True)
     _log_details(loop, outcome.best_epoch)
     history.write(out / "history.parquet")
-    save_weights(out / "model.safetensors", outcome.weights)
+    best.copy(outcome.best_epoch, out / "model.safetensors")
     record["processes"] = peers.count
     record["peak_memory_bytes"] = peak_memory()
     record["parts_of_a_batch"] = loop.gradients.parts
@@ -98,6 +101,7 @@ def train_stage(
     write_json(out / "run.json", record)
     if checkpoints:
         checkpoints.file.clear()
+    best.clear()
     progress.say(
         f"best epoch {outcome.best_epoch} ({spec.select} {outcome.best_score:.4f}), "
         f"{outcome.seconds:.0f} s, {outcome.tokens_per_second:.0f} tokens/s"
@@ -116,11 +120,10 @@ def _draw_apart(loop: Loop, seed: int) -> None:
 def _record(
     spec: StageSpec, seed: int, outcome: Outcome, surroundings: dict[str, Any]
 ) -> dict[str, Any]:
-    how = {f.name: getattr(outcome, f.name) for f in fields(outcome) if f.name != "weights"}
     return {
         "spec": spec.model_dump(mode="json"),
         "seed": seed,
-        "outcome": how,
+        "outcome": asdict(outcome),
         "environment": surroundings,
     }
 

@@ -6,8 +6,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from minbert.common.files import read_json, whole, write_json
@@ -32,15 +32,18 @@ class StateFile:
         with whole(path) as temporary:
             held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
             save_file(held, temporary)
-            checksum = _checksum(temporary)
+            checksum = file_checksum(temporary)
         record = {"identity": self.identity, "tensors": path.name, "crc32": checksum}
         write_json(self.folder / RECORD, record | {"facts": facts})
         for old in self.folder.glob("state-*.safetensors"):
             if old != path:
                 old.unlink()
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | str:
-        """Return (tensors, facts), or why there is no state to go on from; "" if none was left."""
+    def load(self) -> tuple[Path, dict[str, Any]] | str:
+        """Return (tensors' file, facts), or why there is no state to go on from; "" for none.
+
+        The file is as it was written; `read_tensors` reads it.
+        """
         path = self.folder / RECORD
         if not path.exists():
             return ""
@@ -49,10 +52,10 @@ class StateFile:
             if record["identity"] != self.identity:
                 return f"{path} is of another run or of other code"
             tensors = self.folder / record["tensors"]
-            if _checksum(tensors) != record["crc32"]:
+            if file_checksum(tensors) != record["crc32"]:
                 return f"{tensors} is damaged: its checksum is not the one in {path}"
-            return load_file(tensors), record["facts"]
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            return tensors, record["facts"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
             return f"{path} cannot be read ({type(error).__name__}: {error})"
 
     def clear(self) -> None:
@@ -62,7 +65,20 @@ class StateFile:
             path.unlink()
 
 
-def _checksum(path: Path) -> int:
+def read_tensors(path: Path, prefix: str) -> dict[str, Tensor]:
+    """Read the tensors of a state that are named `prefix.NAME`, by NAME, on the CPU.
+
+    A call's tensors share a mapping of the file, whose memory goes when they do.
+    """
+    start = f"{prefix}."
+    with safe_open(path, "pt") as file:
+        names = file.keys()
+        found = [name for name in names if name.startswith(start)]
+        return {name.removeprefix(start): file.get_tensor(name) for name in found}
+
+
+def file_checksum(path: Path) -> int:
+    """Return the CRC-32 of a file's bytes."""
     value = 0
     with path.open("rb") as handle:
         while block := handle.read(1 << 22):
