@@ -14,6 +14,7 @@ rule report:
         LOGS / "report" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
+    threads: 2  # pictures are shrunk side by side, and nothing else is left to run
     resources:
         mem_mb=mem_mb("report"),
         runtime=minutes("report"),
@@ -22,4 +23,5 @@ rule report:
         caption=lambda w: describe(PLAN, "report", w.key).caption,
         published=lambda w: describe(PLAN, "report", w.key).published,
     shell:
-        "exec python -m minbert report {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert report {wildcards.key} --results {params.root:q} --threads {threads}"
+        " 2> {log:q}"

@@ -198,9 +198,10 @@ def save(
     stem = Path(stem)
     add_footer(figure, notes or [], stamp)
     metadata: dict[str, dict[str, str | None]] = {
-        "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
         "png": {"Software": None, "Title": title, "Description": caption},
+        "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
     }
     for extension, about in metadata.items():
         with whole(stem.with_name(f"{stem.name}.{extension}")) as temporary:
             figure.savefig(temporary, format=extension, dpi=_DPI, metadata=about)
+        figure.set_layout_engine("none")  # The next file is laid out as this one is.

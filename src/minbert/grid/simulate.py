@@ -151,6 +151,8 @@ class Simulation:
                 uses |= {"gpus": processes} if "gpus" in capacity else {}
             elif node.kind == "backbone":
                 uses = {"cores": capacity["cores"]}
+            elif node.kind == "report":
+                uses = {"cores": 2}
             needs = [
                 names.get((need.node.kind, need.node.key, need.of(seed)), "")
                 for need in node.needs.values()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ def _page(material: Material) -> dict[str, Any]:
     spec = material.job.spec
     runs = read_runs(material)
     papers = [paper_tables(material, paper) for paper in material.papers]
-    pictures = [_picture(material, name) for name in material.names("figure")]
+    with ThreadPoolExecutor(material.job.threads) as pool:  # Pictures are shrunk side by side.
+        pictures = list(pool.map(partial(_picture, material), material.names("figure")))
     index = material.lines("index")
     return {
         "title": TITLE,
