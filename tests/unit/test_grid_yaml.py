@@ -1,12 +1,23 @@
 """YAML: the scalars people mean, the mistakes they make, and how mappings merge."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from snakemake.utils import update_config
 
 from minbert.common.errors import UserError
-from minbert.grid.yaml_loader import from_words, load_yaml, merge, parse_yaml, scalars_from_text
+from minbert.grid.yaml_loader import (
+    from_words,
+    load_yaml,
+    merge,
+    parse_yaml,
+    scalars_from_text,
+    update,
+)
+
+OVERLAYS = Path(__file__).parents[2] / "workflow" / "overlays"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +115,23 @@ def test_star_speaks_of_every_key_there_and_to_come() -> None:
     over = merge(base, {"*": {"d": 3}, "sts": {"e": 4}})
     assert over == {"*": {"d": 3}, "sst": {"d": 3}, "sts": {"d": 3, "e": 4}}
     assert merge(over, {"sst": {"d": 5}, "*": {"d": 6}})["sst"] == {"d": 5}
+
+
+@pytest.mark.parametrize("overlay", sorted(OVERLAYS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_configuration_files_are_put_together_as_snakemake_does(overlay: Path) -> None:
+    layers = [
+        load_yaml(OVERLAYS.parents[1] / "config.yaml"),
+        load_yaml(overlay),
+        {"override": {"tasks": {"*": {"weight": 2}, "para": None, "sst": {"weight": 3}}}},
+        {"override": {"tasks": {"sst": None}}, "scale": 1},
+        {"scale": {"epochs": 2}},
+    ]
+    expected: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for layer in layers:
+        update_config(expected, copy.deepcopy(layer))
+        found = update(found, layer)
+    assert found == expected
 
 
 def test_words_of_a_command_line() -> None:

@@ -22,7 +22,7 @@ from minbert.common.errors import UserError, nearest
 from minbert.grid.pretraining import Pretraining, Rate, Whole, no_bool
 from minbert.grid.task_spec import Spec
 from minbert.grid.tasks import TASKS
-from minbert.grid.yaml_loader import from_text, from_words, load_yaml, merge, scalars_from_text
+from minbert.grid.yaml_loader import from_text, from_words, load_yaml, scalars_from_text, update
 
 BACKBONE = "google-bert/bert-base-uncased"
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
@@ -203,7 +203,7 @@ def load_config(
     overrides: Mapping[str, Any] | Iterable[str] = (),
     where: str = "config",
 ) -> Config:
-    """Return the configuration of a file or a parsed mapping, with `overrides` merged into it.
+    """Return the configuration of a file or a parsed mapping, with `overrides` written into it.
 
     `overrides` is a mapping, or `dotted.key=value` words of a command line. Values that arrive as
     text are read as a person means them. Raises one `UserError` that lists every problem with its
@@ -215,7 +215,7 @@ def load_config(
         values = dict(source)
     if not isinstance(overrides, Mapping):
         overrides = from_words(overrides)
-    return validated(Config, merge(values, overrides), where)
+    return validated(Config, update(values, overrides), where)
 
 
 Model = TypeVar("Model", bound=BaseModel)

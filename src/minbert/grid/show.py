@@ -14,7 +14,7 @@ from minbert.grid.links import Stage, StageRef
 from minbert.grid.pending import Pending, other_jobs, other_versions, pending, reason
 from minbert.grid.plan import Plan
 from minbert.grid.simulate import Machine, simulated
-from minbert.grid.yaml_loader import from_words, load_yaml, merge
+from minbert.grid.yaml_loader import from_words, load_yaml, update
 
 TOTALS = (
     *("paper", "variants", "stages", "distinct", "jobs", "to run"),
@@ -41,7 +41,7 @@ def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
     values: dict[str, Any] = {}
     for path in files:
-        values = merge(values, load_yaml(path))
+        values = update(values, load_yaml(path))
     where = ", ".join(str(path) for path in files)
     return Plan(load_config(values, from_words(words), where=where), base)
 

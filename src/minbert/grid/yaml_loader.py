@@ -140,6 +140,21 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `over` written into it as Snakemake does with its configuration files.
+
+    Mappings are updated deeply and all else is replaced; `null` and `*` mean nothing yet.
+    """
+    result = dict(base)
+    for key, value in over.items():
+        before = result.get(key)
+        deep = isinstance(value, Mapping)
+        result[key] = (
+            update(before if isinstance(before, Mapping) else {}, value) if deep else value
+        )
+    return result
+
+
 def from_text(value: Any) -> Any:
     """Parse a list or mapping that a command line passed as text."""
     if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
@@ -171,5 +186,5 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
         nested: Any = parse_yaml(value, word) if value else ""
         for part in reversed(key.split(".")):
             nested = {part: nested}
-        result = merge(result, nested)
+        result = update(result, nested)
     return result
