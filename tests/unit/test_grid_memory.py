@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from planning import planning_folder
 
-from minbert.grid.architecture import BERT_BASE, Architecture
+from minbert.grid.architecture import Architecture
 from minbert.grid.demand import LEAST, ON_GPU, PLAIN, WRAPPED, Demand
-from minbert.grid.memory import PROCESS, Memory, activation_bytes, memory
+from minbert.grid.memory import PROCESS, Memory, memory
 from minbert.grid.operations import Rows
 from minbert.grid.parameters import count
 from minbert.grid.plan import Plan
@@ -55,7 +54,7 @@ def test_a_stage_by_hand() -> None:
     assert found.weights == found.gradients == 4 * counts["total"]
     assert found.moments == 8 * counts["total"]
     # The largest batch: 8 pairs, 16 sequences of twice the mean 15 tokens.
-    assert found.activations == int(16 * activation_bytes(ARCH, 30.0))
+    assert found.activations == int(16 * ARCH.activation_bytes(30))
     assert found.total == PROCESS + sum(found)
 
 
@@ -75,7 +74,7 @@ def test_recordings_keep_gradients_and_activations_of_their_own() -> None:
 
 
 def test_longer_texts_are_cut() -> None:
-    assert needed(max_length=8).activations == int(16 * activation_bytes(ARCH, 8.0))
+    assert needed(max_length=8).activations == int(16 * ARCH.activation_bytes(8))
 
 
 def test_adapters_train_little_and_a_frozen_encoder_nothing() -> None:
@@ -84,13 +83,6 @@ def test_adapters_train_little_and_a_frozen_encoder_nothing() -> None:
     # One sequence an example of sst and sts, two of paraphrases.
     assert frozen.features == (15 + 2 * 30 + 16) * 8 * 4
     assert frozen.activations == 0 and frozen.weights < needed().weights / 10
-
-
-@pytest.mark.parametrize("tokens", [1, 7, 33])
-def test_activations_are_those_by_which_training_divides_batches(tokens: int) -> None:
-    from minbert.train.memory import activation_bytes as divided
-
-    assert activation_bytes(BERT_BASE, tokens) == divided(BERT_BASE, np.array([tokens]))[0]
 
 
 @pytest.fixture

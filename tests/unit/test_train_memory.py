@@ -99,7 +99,7 @@ def test_the_estimate_is_near_what_a_backward_pass_keeps(lengths: list[int], hid
     weights = {p.untyped_storage().data_ptr() for p in encoder.parameters()}
     measured = sum(n for pointer, n in kept.items() if pointer not in weights)
     assert hidden_state.requires_grad
-    estimate = memory.activation_bytes(arch, np.array(lengths)).sum()
+    estimate = arch.activation_bytes(np.array(lengths)).sum()
     assert 0.8 < estimate / measured < 1.6
 
 
@@ -232,7 +232,7 @@ def test_the_budget_is_a_share_of_a_large_models_state_and_leaves_small_ones_who
     assert memory.budget(CPU, 1, base) == pytest.approx(memory.OF_STATE * base)
     # 64 Quora pairs in MiniLM: 128 sequences, and SMART works on them twice.
     shape = Architecture(hidden=384, layers=6, heads=12, intermediate=1536)
-    pairs = memory.activation_bytes(shape, np.full(128, 16)).sum()
+    pairs = shape.activation_bytes(np.full(128, 16)).sum()
     assert memory.budget(CPU, 1, mini) / 2 > pairs
 
 

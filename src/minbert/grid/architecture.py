@@ -14,6 +14,13 @@ from minbert.grid.task_spec import Spec
 
 Size = Annotated[StrictInt, Field(ge=1)]
 
+NUMBER = 4
+"""Bytes of a number: weights, gradients and moments are fp32."""
+
+TOKEN, PAIR = 20, 3
+"""Numbers that a layer keeps for the backward pass: a token and hidden unit (where the inner layer
+is four times as wide), and a pair of tokens and head (weights, what dropout left, factors)."""
+
 
 class Architecture(Spec):
     """An encoder's shapes. Sizes are counts; `layer_norm_eps` is the variance's floor."""
@@ -27,6 +34,11 @@ class Architecture(Spec):
     positions: Size = 512
     types: Size = 2
     layer_norm_eps: float = 1e-12
+
+    def activation_bytes(self, tokens: Any) -> Any:
+        """Estimate what training keeps, bytes, for sequences of `tokens`: a number, or an array."""
+        linear = TOKEN * self.intermediate / 4
+        return self.layers * NUMBER * tokens * (linear + PAIR * self.heads * tokens)
 
 
 BERT_BASE = Architecture()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from minbert.grid.architecture import BERT_BASE
+from minbert.grid.architecture import BERT_BASE, NUMBER
 from minbert.grid.estimate import Costs, Gpu
-from minbert.grid.memory import NUMBER, PROCESS, activation_bytes
+from minbert.grid.memory import PROCESS
 from minbert.grid.node import Node
 from minbert.grid.parameters import encoder_parameters
 from minbert.grid.plan import Plan
@@ -82,7 +82,7 @@ class Demand:
         parts = encoder_parameters(arch)
         encoder = NUMBER * (parts.embeddings + arch.layers * parts.layer + parts.pooler)
         if node.kind == "features":
-            layer = activation_bytes(arch.model_copy(update={"layers": 1}), 1.0)
+            layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
             return PROCESS + encoder + int(TOKENS_AT_ONCE * layer)
         if node.kind == "backbone":
             # Weights, gradients and two moments of a small one; twice the file of a large one.

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from minbert.grid.architecture import Architecture
+from minbert.grid.architecture import NUMBER, Architecture
 from minbert.grid.operations import TOKENS, Rows
 from minbert.grid.parameters import Counts
 from minbert.grid.spec import StageSpec
 
-NUMBER = 4
-"""Bytes of a number: weights, gradients and moments are fp32."""
-
 LARGER = 2.0
 """A step's largest batches have about this many times the mean tokens."""
-
-TOKEN, PAIR = 20, 3
-"""Numbers that a layer keeps for the backward pass: a token and hidden unit, and a pair of tokens
-and head; as in `minbert.train.memory`, which divides batches that do not fit after all."""
 
 PROCESS = 10**9
 """Bytes of a process that computes nothing yet: libraries, and on a GPU its context."""
@@ -73,17 +66,11 @@ def memory(
     )
 
 
-def activation_bytes(arch: Architecture, tokens: float) -> float:
-    """Return the bytes that training keeps for one sequence of `tokens` tokens."""
-    linear = TOKEN * arch.hidden * arch.intermediate / (4 * arch.hidden)
-    return arch.layers * NUMBER * tokens * (linear + PAIR * arch.heads * tokens)
-
-
 def _activations(spec: StageSpec, arch: Architecture, task: str) -> int:
     sequences = _sequences(spec, task)
     longest = min(spec.max_length, arch.positions)
     tokens = min(LARGER * TOKENS[task] / sequences, longest)
-    return int(spec.tasks[task].batch_size * sequences * activation_bytes(arch, tokens))
+    return int(spec.tasks[task].batch_size * sequences * arch.activation_bytes(tokens))
 
 
 def _sequences(spec: StageSpec, task: str) -> int:

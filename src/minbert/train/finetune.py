@@ -20,7 +20,6 @@ from minbert.train.distributed import ALONE, Alone
 from minbert.train.examples import Examples, read_examples, special_tokens
 from minbert.train.inference import pool_all
 from minbert.train.learner import Sources
-from minbert.train.memory import activation_bytes
 
 
 class Finetuned:
@@ -109,7 +108,8 @@ class Finetuned:
         examples = self.examples[task]["train"]
         lengths = examples.sequences.lengths[examples.sequence_rows(rows.numpy())]
         # A siamese pair has two sequences: all first ones, then all second ones.
-        return activation_bytes(self.architecture, lengths).reshape(-1, len(rows)).sum(0)
+        sizes: np.ndarray = self.architecture.activation_bytes(lengths)
+        return sizes.reshape(-1, len(rows)).sum(0)
 
     def outputs(self, task: str, split: str, peers: Alone = ALONE) -> Tensor:
         """Return the head's output [N, classes] of a whole split, without gradients."""

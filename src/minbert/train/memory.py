@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from minbert.grid.architecture import Architecture
+from minbert.grid.architecture import NUMBER
 
 SHARE = 0.4
 """Share of a job's part of the memory that activations may take."""
@@ -29,22 +29,7 @@ A batch that fits stays whole: two parts of 16 sentences cost BERT-base 11 % mor
 SMALL = 5 * 2**28
 """Bytes of state and activations together that a job on a CPU may take whatever its model."""
 
-TOKEN = 20
-"""Numbers that a layer keeps for the backward pass, a token and hidden unit."""
-
-PAIR = 3
-"""Numbers that it keeps for each pair of tokens and head: weights, what dropout left, factors."""
-
-NUMBER = 4  # bytes of one of them
-
 CGROUP = Path("/sys/fs/cgroup/memory.max")
-
-
-def activation_bytes(arch: Architecture, lengths: np.ndarray) -> np.ndarray:
-    """Estimate what training keeps for sequences of these lengths, bytes, like `lengths`."""
-    tokens = lengths.astype(np.float64)
-    linear = TOKEN * arch.hidden * arch.intermediate / (4 * arch.hidden)
-    return arch.layers * NUMBER * tokens * (linear + PAIR * arch.heads * tokens)
 
 
 def state_bytes(module: Module) -> int:
@@ -53,12 +38,12 @@ def state_bytes(module: Module) -> int:
 
 
 def budget(device: torch.device, threads: int, state: int) -> float:
-    """Return the bytes that activations may take, the same whenever this machine is asked.
+    """Return the bytes that activations may take.
 
-    What is free at the moment would do no better and make results differ in their last bits. On a
-    CPU the machine's memory (or the limit of its control group) is divided among as many jobs as
-    have room on its cores, and a model whose `state` has so many bytes needs no more than a share
-    of them; on a GPU it is what was free when the job began.
+    On a CPU the machine's memory (or the limit of its control group) is divided among as many jobs
+    as have room on its cores, and a model whose `state` has so many bytes needs no more than a
+    share of them: the same whenever this machine is asked, as parts of batches decide last bits.
+    On a GPU it is four fifths of what is free as the job begins.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
