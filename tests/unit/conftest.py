@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,12 @@ LOSSES = {"sst": "cross_entropy", "para": "binary_cross_entropy", "sts": "mse"}
 SpecMaker = Callable[..., StageSpec]
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Keep torch to one thread."""
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Keep torch to one thread: tests run side by side, as jobs do."""
     import torch
 
-    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
@@ -181,7 +178,7 @@ def make_spec() -> SpecMaker:
 
 
 @pytest.fixture
-def sources(one_thread: None, backbone: Path, tokens: dict[str, Path]) -> Callable[..., Any]:
+def sources(backbone: Path, tokens: dict[str, Path]) -> Callable[..., Any]:
     """Return a function from tasks (and features, start) to the files they are trained on."""
     from minbert.train.learner import Sources
 
@@ -208,13 +205,9 @@ def mlflow_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def trained_plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The plan of a results folder with trained variants (`trained_root`); nobody changes it."""
-    import torch
     from trained_root import make_root
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield make_root(tmp_path_factory.mktemp("trained") / "base")
-    torch.set_num_threads(before)
+    return make_root(tmp_path_factory.mktemp("trained") / "base")
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def recorders(monkeypatch: pytest.MonkeyPatch) -> list[Again]:
 
 
 def test_training_by_graphs_is_held_against_training_without(
-    recorders: list[Again], tmp_path: Path, one_thread: None
+    recorders: list[Again], tmp_path: Path
 ) -> None:
     bench = Bench(tmp_path, "tiny", CPU, "fp32", repeats=1)
     (case,) = by_graphs([Case("SST 16", {"sst": {}}, quick=True)])

@@ -9,7 +9,6 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -178,7 +177,7 @@ READERS: dict[str, Harm] = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_refuses_a_flipped_bit(
-    reader: str, trained_plan: Plan, one_thread: Any, tmp_path: Path
+    reader: str, trained_plan: Plan, tmp_path: Path
 ) -> None:
     root = tmp_path / "results"
     shutil.copytree(trained_plan.root, root)

@@ -35,7 +35,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def test_a_training_that_finds_the_disk_full_goes_on_when_there_is_room(
-    disk: SmallDisk, trained_plan: Plan, one_thread: Any
+    disk: SmallDisk, trained_plan: Plan
 ) -> None:
     """Each time a little more room, so that another file is the first that does not fit."""
     root = disk.folder / "results"

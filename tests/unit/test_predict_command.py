@@ -30,7 +30,7 @@ Printed = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def plan(trained_plan: Plan, one_thread: None) -> Plan:
+def plan(trained_plan: Plan) -> Plan:
     """Return the trained variants; predictions are compared to the bit, on one thread."""
     return trained_plan
 

@@ -55,7 +55,7 @@ def test_results_that_cannot_be_written_are_named(
 
 
 def test_reading_needs_no_right_to_write(
-    trained_plan: Plan, one_thread: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with read_only(tmp_path / "shown", trained_plan.root) as root:
         predict(root, "frozen", task="sst", sentences=["a film"], device="cpu", paper="one")

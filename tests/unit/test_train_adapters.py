@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,9 +82,8 @@ def trained(
     backbone: Path,
     tokens: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[str, Trained]]:
-    base, threads = tmp_path_factory.mktemp("trained"), torch.get_num_threads()
-    torch.set_num_threads(1)
+) -> dict[str, Trained]:
+    base = tmp_path_factory.mktemp("trained")
     learners: list[Learner] = []
 
     class Seen(Loop):
@@ -112,8 +110,7 @@ def trained(
             out = base / name
             train_stage(spec, SEED, sources, out, title=name, device="cpu")
             found[name] = Trained(spec, sources, out, learners[-1])
-    yield found
-    torch.set_num_threads(threads)
+    return found
 
 
 @pytest.mark.parametrize("name", FROZEN)

@@ -31,7 +31,7 @@ def spec(make_spec: Any) -> StageSpec:
 
 @pytest.fixture
 def features(
-    one_thread: None, spec: StageSpec, backbone: Path, tokens: dict[str, Path], tmp_path: Path
+    spec: StageSpec, backbone: Path, tokens: dict[str, Path], tmp_path: Path
 ) -> dict[str, Path]:
     paths = {task: tmp_path / task / "features.safetensors" for task in TASKS}
     for task, path in paths.items():

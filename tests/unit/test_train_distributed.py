@@ -89,8 +89,6 @@ def shared(
     specs["drops"] = specs["drops, cut"] = make_spec(**DROPS)
     specs["moved"] = specs["summed"]
     folders, cases = {}, []
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     for number, (name, spec) in enumerate(specs.items()):
         sources = Sources(backbone, {task: tokens[task] for task in spec.tasks}, {})
         alone, together = base / f"alone{number}", base / f"together{number}"
@@ -108,7 +106,6 @@ def shared(
         )
         if name in CASES:
             train_stage(spec, SEED, sources, alone, title=name, device="cpu", precision="fp32")
-    torch.set_num_threads(threads)
     path = base / "cases.json"
     write_json(path, cases)
     script = Path(__file__).with_name("sharing_process.py")

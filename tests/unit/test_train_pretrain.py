@@ -88,7 +88,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pretrained(
-    one_thread: None, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[Path, list[float]]]:
     """Return a function that pretrains on 300 texts: its folder and the loss of each step."""
     monkeypatch.setattr("minbert.train.pretrain.ITEMS", 300)

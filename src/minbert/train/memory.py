@@ -20,7 +20,7 @@ SHARE = 0.4
 OF_STATE = 0.26
 """On a CPU they may take this share of the model's state: so a job peaks below 1.3 times that."""
 
-PART = 0.6
+PART = 0.45
 """Share of that room for a part of a larger batch: the gradients of the parts before are there too.
 
 A batch that fits stays whole: two parts of 16 sentences cost BERT-base 11 % more time.
