@@ -94,6 +94,15 @@ def test_the_time_left_is_that_of_the_stages_that_are_left(
     assert watched.seconds_left() == 0 and "left" not in watched.line()
 
 
+def test_of_a_queue_nothing_is_said_until_some_have_ended(watched: Watch) -> None:
+    watched.queued = True
+    assert watched.seconds_left() is None and "time left not known yet" in watched.line()
+    for number in range(3):
+        begin(watched.tally, number, JOBS[number])
+        end(watched.tally, number)
+    assert watched.seconds_left() == 100
+
+
 def test_a_failed_stage_is_not_waited_for(watched: Watch) -> None:
     begin(watched.tally, 1, JOBS[0])
     watched.tally.emit(record(LogEvent.JOB_ERROR, jobid=1))

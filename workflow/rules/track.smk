@@ -55,7 +55,8 @@ def watch():
     jobs = [Work.of(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
     limits = workflow.resource_settings
     slots = (limits.cores or 1) // threads_each() if limits.nodes is None else limits.nodes
-    made = Watch(PLAN, [job for job in jobs if job.rule != "all"], slots)
+    shown = [job for job in jobs if job.rule != "all"]
+    made = Watch(PLAN, shown, slots, queued=on_cluster())
     made.start(logger)
     return made
 

@@ -28,10 +28,16 @@ _STEADY_JOBS = 3
 
 
 class Watch:
-    """The lines of one workflow. `slots` is how many trainings go side by side."""
+    """The lines of one workflow. `slots` is how many trainings go side by side.
 
-    def __init__(self, plan: Plan, jobs: Sequence[Work], slots: int) -> None:
+    Jobs that are `queued` may wait on a cluster: nobody knows for how long until some have ended.
+    """
+
+    def __init__(
+        self, plan: Plan, jobs: Sequence[Work], slots: int, *, queued: bool = False
+    ) -> None:
         self.plan = plan
+        self.queued = queued
         self.slots = max(1, slots)
         self.tally = Tally(jobs)
         self.started = time.monotonic()
@@ -107,6 +113,8 @@ class Watch:
         if not all(work in costs for work in waiting):
             return None
         done = trainings(tally.done)
+        if self.queued and len(done) < _STEADY_JOBS:
+            return None
         pace = 1.0
         if len(done) >= _STEADY_JOBS and (spent := sum(costs.get(work, 0.0) for work in done)):
             under_way = sum(min(running.get(w, 0.0), costs[w]) for w in waiting)
