@@ -93,10 +93,10 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
         if group in undisturbed:
             found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
     rules = {a.run["experiment"]: a.run["tags"]["minbert.select"] for a in undisturbed.values()}
-    best = list(winners(project.root / "tables" / "scores.parquet", rules).values())
-    tags = stored.tags.get(stored.best or "", {})
-    score = f"{best[0].dev[best[0].seed]:.6f}" if best else None
-    found.same(tags.get(SCORE_TAG), score, "score of the alias best")
+    best = winners(project.root / "tables" / "scores.parquet", rules)
+    expected = {f"minbert-{paper}": f"{one.dev[one.seed]:.6f}" for paper, one in best.items()}
+    scores = {model: stored.tags[run].get(SCORE_TAG) for model, run in stored.best.items()}
+    found.same(scores, expected, "scores of the aliases best")
 
 
 def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newest: Attempt) -> None:
@@ -132,14 +132,15 @@ class Stored:
     points: dict[str, Counter[Point]]
     status: dict[str, str]
     tags: dict[str, dict[str, str]]
-    best: str | None
+    best: dict[str, str]
+    """{registered model: the run that its alias best is on}"""
 
 
 def read_store(path: Path) -> Stored:
     """Read the sqlite database of a store or a server."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        stored = Stored(defaultdict(list), defaultdict(Counter), {}, defaultdict(dict), None)
+        stored = Stored(defaultdict(list), defaultdict(Counter), {}, defaultdict(dict), {})
         for run, status in connection.execute("SELECT run_uuid, status FROM runs"):
             stored.status[run] = status
         for run, name, value in connection.execute("SELECT run_uuid, key, value FROM tags"):
@@ -152,10 +153,10 @@ def read_store(path: Path) -> Stored:
         ):
             stored.points[run][key, step, when, 0.0 if nan else value, bool(nan)] += 1
         best = connection.execute(
-            "SELECT v.run_id FROM registered_model_aliases a JOIN model_versions v"
+            "SELECT v.name, v.run_id FROM registered_model_aliases a JOIN model_versions v"
             " ON v.name = a.name AND v.version = a.version WHERE a.alias = 'best'"
-        ).fetchone()
-        stored.best = best and best[0]
+        )
+        stored.best = dict(best.fetchall())
         return stored
     finally:
         connection.close()
