@@ -24,7 +24,7 @@ demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -n $$(($(CORES) + 1)) # one more than cores: some tests wait for processes
+	$(BIN)/pytest -n $(CORES) --dist loadfile # what a file's tests share is made once
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
