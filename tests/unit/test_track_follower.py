@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,8 +26,10 @@ from following import (
     wait_for,
     written_points,
 )
+from mlflow.exceptions import MlflowException
 
 from minbert.track.attempts import Attempt
+from minbert.track.describe import _set_tag
 from minbert.track.follower import Follower, finish, follow
 from minbert.track.location import tracking_uri
 from minbert.track.store import open_store
@@ -250,3 +253,16 @@ def test_an_experiment_that_another_user_makes_first_is_taken(
         lambda name: answers.pop() if answers else look(name),
     )
     assert late.experiment("raced") == first and not answers
+
+
+def test_a_tag_that_another_user_sets_at_the_same_time_is_set_again() -> None:
+    calls: list[tuple[str, ...]] = []
+
+    def set_tag(*given: str) -> None:
+        calls.append(given)
+        if len(calls) == 1:
+            raise MlflowException("UNIQUE constraint failed")
+
+    client: Any = SimpleNamespace(set_experiment_tag=set_tag)
+    _set_tag(client, "7", "mlflow.note.content", "text")
+    assert calls == [("7", "mlflow.note.content", "text")] * 2

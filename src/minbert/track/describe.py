@@ -96,7 +96,7 @@ def describe(
         return
     identity = str(found.experiment_id)
     if found.tags.get(VIEW_TAG) != (view := shared_view(facts)):
-        client.set_experiment_tag(identity, VIEW_TAG, view)
+        _set_tag(client, identity, VIEW_TAG, view)
     old = found.tags.get(NOTE_TAG)
     if old is not None and _digest(old) not in found.tags.get(_OURS, ""):
         return
@@ -104,8 +104,18 @@ def describe(
     if old != text:
         # Both are known as ours: this may be killed before the text is changed, or after.
         ours = [_digest(one) for one in (old, text) if one is not None]
-        client.set_experiment_tag(identity, _OURS, " ".join(ours))
-        client.set_experiment_tag(identity, NOTE_TAG, text)
+        _set_tag(client, identity, _OURS, " ".join(ours))
+        _set_tag(client, identity, NOTE_TAG, text)
+
+
+def _set_tag(client: MlflowClient, identity: str, name: str, value: str) -> None:
+    """Set an experiment's tag. Of two users who set a new one at once MLflow fails one: again."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.set_experiment_tag(identity, name, value)
+    except MlflowException:
+        client.set_experiment_tag(identity, name, value)
 
 
 def _grid_address(client: MlflowClient, identity: str) -> str | None:
