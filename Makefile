@@ -1,11 +1,13 @@
 # make demo   the whole grid on the built-in corpus and backbone, in a fresh environment
-# make test   the tests, in the same way
-# make bench  speed against what else one would use; QUICK=1: the goals' cases, under 5 minutes
+# make test   the tests, in the same environment
+# make bench  speed against the alternatives; QUICK=1: the cases with goals, under 5 minutes
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
-# make test-cluster  a grid on a Slurm of one node that it installs (docs/cluster.md); SHORT=1, DEMO=1
+# make audit  100 random small changes of the code, none of which may leave a result stale
+#             (docs/rebuilding.md); MUTANTS=30, SEED=1
+# make test-cluster  a grid on a one-node Slurm that it installs (docs/cluster.md); SHORT=1, DEMO=1
 # make check  linters, formatters, type checker
-# make pictures  docs/img anew, from the demo's figures
-# make lock   write requirements.lock anew from the environment that `make test` made
+# make pictures  remake the pictures in docs/img from the demo's figures
+# make lock   rewrite requirements.lock from the environment of `make test`
 #
 # A second call reuses the environment. Another Python: make demo PYTHON=python3.12
 
@@ -17,20 +19,23 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 INSTALL := $(PIP) -c requirements.lock
 SOURCES := src tests benchmarks
 
-.PHONY: demo test bench chaos test-cluster check pictures lock clean
+.PHONY: demo test bench chaos audit test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -n $(CORES) --dist loadfile # what a file's tests share is made once
+	$(BIN)/pytest -n $(CORES) --dist loadfile # one process per file: its tests share fixtures
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
 
 chaos: $(VENV)/.installed-test
 	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
+
+audit: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m audit --mutants $(or $(MUTANTS),100) --seed $(or $(SEED),0)
 
 test-cluster: $(VENV)/.installed-slurm
 	PATH=$(abspath $(BIN)):$$PATH PYTHONPATH=src:tests $(BIN)/python -m cluster $(if $(SHORT),--short) $(if $(DEMO),--demo)
@@ -39,14 +44,15 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# Some images set it, and each of a hundred jobs would compile all that it imports.
+# If an image sets this, each of a hundred jobs would compile everything that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-# The plain torch first, at the version of the lock: an index that has a CPU build gives that one.
-# Nothing is compiled ahead: jobs import a tenth of what is installed.
+# torch first, at the locked version without a suffix: an index of CPU builds then provides one.
+# No compilation ahead of time: jobs import a tenth of what is installed.
 $(VENV)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --no-compile $$(grep '^torch==' requirements.lock)
@@ -62,7 +68,7 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	touch $@
 
 pictures: demo
-	$(BIN)/python -m minbert.report.pictures results/demo docs/img
+	PYTHONPATH=tests $(BIN)/python -m pages.pictures
 
 $(VENV)/.installed-slurm: $(VENV)/.installed-test
 	$(INSTALL) -e '.[slurm]'

@@ -11,16 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from minbert.common.errors import UserError
-from minbert.common.files import unwritable
-from minbert.devices.choose import in_words
+from minbert.base.errors import UserError
+from minbert.base.errors import unwritable
+from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans, has_gpus
-from minbert.grid.demand import Demand
-from minbert.grid.plan import Plan
-from minbert.grid.shown import describe
-from minbert.grid.threads import job_threads
-from minbert.terminal.events import Work
-from minbert.terminal.watch import Watch
+from minbert.plan.demand import Demand, job_threads
+from minbert.plan.describe import describe, write
+from minbert.plan.plan import Plan
+from minbert.commands.watch import Watch, Work
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -31,7 +29,7 @@ configfile: "config.yaml"
 try:
     FILES = ", ".join(str(file) for file in reversed(workflow.configfiles))
     PLAN = Plan.load(config, Path(workflow.basedir), where=FILES)
-    PLAN.write()
+    write(PLAN)
 except UserError as error:
     raise WorkflowError(str(error))
 except OSError as error:
@@ -45,8 +43,8 @@ ROOT = PLAN.root
 STORE = ROOT / "store"
 LOGS = ROOT / "logs"
 
-# Jobs use the Python that runs Snakemake, also where no environment is activated; with
-# --sdm conda they use that of their environment, and the minbert beside this file.
+# Jobs use the Python that runs Snakemake, even if no environment is activated; with --sdm conda
+# they use their environment's Python, and the minbert beside this file.
 if workflow.deployment_settings.deployment_method:
     shell.prefix(f"export PYTHONPATH={shlex.quote(str(Path(workflow.basedir) / 'src'))}; ")
 else:
@@ -58,7 +56,7 @@ wildcard_constraints:
     seed="[0-9]+",
 
 
-# On a cluster these run where Snakemake does: nodes seldom have a network, and copying is quick.
+# On a cluster these run beside Snakemake: nodes often have no network, and copying is quick.
 localrules:
     all,
     fetch,

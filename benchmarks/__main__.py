@@ -15,10 +15,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
-from benchmarks.cases import CASES, Case, by_graphs
+from benchmarks.cases import CASES, Case
 from benchmarks.report import about, table, write
 from benchmarks.run import Bench, Row
-from minbert.train.device import choose_device, choose_precision
+from minbert.engine.device import choose_device, choose_precision
 
 PACKAGES = {"adapters": "adapters", "torchjd": "torchjd"}
 PACKAGES |= {"sentence-transformers": "sentence_transformers"}
@@ -30,8 +30,6 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     warnings.filterwarnings("ignore")
     device = choose_device(given.device)
-    if given.graphs and device.type != "cuda":
-        raise SystemExit("--graphs needs a CUDA GPU: --device cuda")
     precision = choose_precision(given.precision, device)
     rows: list[Row] = []
     limit = 0.0
@@ -39,7 +37,6 @@ def main() -> None:
         cases = [case for case in CASES[size] if _wanted(case, given.only, given.quick)]
         if not cases:
             continue
-        cases += by_graphs(cases) if given.graphs else []
         with tempfile.TemporaryDirectory() as folder:
             bench = Bench(Path(folder), size, device, precision, given.repeats)
             limit = max(limit, bench.limit.measure())
@@ -65,9 +62,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="default: 1, as jobs run")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    parser.add_argument(
-        "--graphs", action="store_true", help="training by CUDA graphs too, against without"
-    )
     parser.add_argument("--out", type=Path, default=Path("results/bench"))
     given = parser.parse_args()
     given.sizes = given.sizes or (["minilm"] if given.quick else list(CASES))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.ours import SIAMESE
@@ -19,8 +18,8 @@ class Case:
 
     `kind`: `train` (optimiser steps), `predict` (a pass over a dev set, `rows` long), `cached`
     (steps of a frozen encoder's heads). `other` is what it is measured against: `fused` or `eager`
-    transformers, `torchjd`, `adapters`, `sentence-transformers`, or nothing; with `ordinary` ours
-    is by CUDA graphs, and the other is ours without. `quick` cases are those of `QUICK=1`.
+    transformers, `torchjd`, `adapters`, `sentence-transformers`, or nothing. `quick` cases are
+    those of `QUICK=1`.
     """
 
     name: str
@@ -77,7 +76,6 @@ CASES = {
     "bert-base": TRAINING[:1] + TRAINING[2:3] + INFERENCE[:1],
 }
 OTHERS = {
-    "ordinary": "the same without CUDA graphs",
     "fused": FUSED,
     "eager": EAGER,
     "torchjd": "transformers and torchjd",
@@ -85,12 +83,3 @@ OTHERS = {
     "frozen": "transformers, frozen, encoder run each step",
     "sentence-transformers": "sentence-transformers encode()",
 }
-
-
-def by_graphs(cases: Iterable[Case]) -> list[Case]:
-    """Return, for each kind of training among `cases`, the same by CUDA graphs."""
-    return [
-        replace(case, name=f"{case.name}, CUDA graphs", other="ordinary")
-        for case in cases
-        if case.kind == "train" and case.other != "eager"  # Whose steps another case makes too.
-    ]

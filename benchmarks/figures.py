@@ -19,9 +19,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from minbert.grid.plan import Plan
-from minbert.grid.tasks import TASKS
-from minbert.grid.yaml_loader import load_yaml
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.spec.task import TASKS
+from minbert.spec.yaml import load_yaml
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
@@ -29,7 +30,6 @@ from figure_files import (  # noqa: E402 - found only now
     qualities,
     write_history,
     write_predictions,
-    write_run,
     write_scores,
     write_texts,
 )
@@ -63,7 +63,6 @@ def make_files(plan: Plan) -> None:
                 write_history(path, tasks, 0.6, seed, epochs, STEPS, fused)
             if path := linked(folder / "predictions.parquet", tasks, seed):
                 write_predictions(path, tasks, 0.6, seed, SIZES)
-            write_run(folder / "run.json", epochs, seed)
     for task in TASKS:
         node = plan.sources.data(task)
         write_texts(node.folder(plan.root) / "examples.parquet", task, SIZES)
@@ -92,7 +91,7 @@ def main() -> None:
         config = load_yaml(ROOT / "config.yaml")
         config |= {"seeds": list(range(arguments.seeds)), "results": folder}
         plan = Plan.load(config, ROOT)
-        plan.write()
+        write(plan)
         make_files(plan)
         figures = {name: node for name, node in plan.figures.items() if arguments.only in name}
         start = time.monotonic()

@@ -25,9 +25,9 @@ from benchmarks.ours import SIAMESE
 JOB = """
 import json, sys, time
 from pathlib import Path
-from minbert.common.environment import peak_memory
-from minbert.grid.code import code_modules
-from minbert.grid.spec import StageSpec
+from minbert.base.environment import peak_memory
+from minbert.store.code import code_modules
+from minbert.spec.stage import StageSpec
 from minbert.train.learner import Sources
 from minbert.train.loop import Loop
 from minbert.train.run import train_stage

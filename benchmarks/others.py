@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import BertModel
 
 from benchmarks.workload import Workload
-from minbert.grid.spec import StageSpec
+from minbert.spec.stage import StageSpec
 from minbert.train.examples import Examples
 from minbert.train.finetune import Finetuned
 from minbert.train.samplers import Step
@@ -123,7 +123,7 @@ class Transformers:
 
     def _output(self, task: str, split: str, rows: np.ndarray) -> Tensor:
         data = self.data[task, split]
-        sequences = data.examples.sequence_rows(rows)
+        sequences = data.examples.sequence_rows(torch.from_numpy(rows)).numpy()
         pooled = self.encoder[task](**data.batch(sequences)).pooler_output
         if self.spec.tasks[task].pairing == "siamese":
             u, v = pooled.chunk(2)

@@ -8,16 +8,15 @@ from typing import Any
 import torch
 
 from benchmarks.workload import Workload
-from minbert.common.progress import Progress
-from minbert.grid.parts import load_part
-from minbert.grid.spec import StageSpec
-from minbert.grid.tasks import TASKS
-from minbert.train.best import Best
-from minbert.train.graphs import record_graphs
+from minbert.base.progress import Progress
+from minbert.engine.checkpoints import Best
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
 from minbert.train.history import History
 from minbert.train.learner import Learner, Sources
-from minbert.train.loop import Loop
-from minbert.train.memory import budget, state_bytes
+from minbert.train.loop import Loop, Settings
+from minbert.train.room import budget, state_bytes
 from minbert.train.samplers import Step
 
 LOSSES = {
@@ -51,16 +50,10 @@ def stage(
 
 
 class Ours:
-    """The loop of a stage on a workload, by CUDA graphs if `graphs`."""
+    """The loop of a stage on a workload."""
 
     def __init__(
-        self,
-        spec: StageSpec,
-        workload: Workload,
-        device: torch.device,
-        precision: str,
-        *,
-        graphs: bool = False,
+        self, spec: StageSpec, workload: Workload, device: torch.device, precision: str
     ) -> None:
         torch.manual_seed(0)
         given = workload.sources
@@ -70,14 +63,12 @@ class Ours:
         self.learner: Learner = load_part("trainable", spec.trainable)(spec, sources, device)
         room = budget(device, torch.get_num_threads(), state_bytes(self.learner.module))
         nowhere = Best(given.backbone)  # Nothing is kept: single steps are made.
-        told = History(), Progress("benchmark")
-        self.loop = Loop(spec, self.learner, 0, device, precision, *told, nowhere, room=room)
-        if graphs and not record_graphs(self.loop.gradients, device, refuse):
-            raise ValueError("no CUDA graphs of this: they are for fine-tuning on a GPU")
+        settings = Settings(device, precision, Progress("benchmark"), nowhere, room=room)
+        self.loop = Loop(spec, self.learner, 0, settings, History())
         self.learner.module.train()
 
     def train(self, steps: Sequence[Step]) -> list[torch.Tensor]:
-        """Make one optimiser step a batch, as the loop does; return the tasks' losses."""
+        """Make one optimiser step per batch, as the loop does; return the tasks' losses."""
         for step in steps:
             self.loop.train_step(step)
         losses = [loss for _, _, _, _, loss in self.loop.meter.waiting]
@@ -89,8 +80,3 @@ class Ours:
         self.learner.module.eval()
         with self.loop.autocast():
             return self.learner.outputs(task, "dev")
-
-
-def refuse(why: str) -> None:
-    """Let no measurement go on without the recordings that it is of."""
-    raise ValueError(why)

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.run import Row
-from minbert.common.environment import commit
-from minbert.common.files import write_json
+from minbert.base.environment import commit
+from minbert.base.files import write_json
 from minbert.figures import style
 
 HEADER = ("case", "size", "ours", "other", "ratio (quartiles)", "of the limit", "measured against")

@@ -16,15 +16,12 @@ from benchmarks.measure import Side, alternate
 from benchmarks.others import Transformers
 from benchmarks.ours import Ours, stage
 from benchmarks.workload import Workload, make_workload
-from minbert.grid.spec import StageSpec
+from minbert.spec.stage import StageSpec
 from minbert.train.features import cache_features
 from minbert.train.finetune import Finetuned
 from minbert.train.inference import distinct
 from minbert.train.learner import Sources
 from minbert.train.samplers import Step
-
-RECORDED = 2
-"""Turns until all batches of a turn are recorded: the first one is not."""
 
 AGREE = 1e-4
 """The most that the two sides' losses may differ over the first steps, dropout off."""
@@ -104,17 +101,12 @@ class Bench:
             for _ in range(count)
         ]
 
-    def _ours(
-        self, spec: StageSpec, workload: Workload | None = None, precision: str = "", **how: bool
-    ) -> Ours:
-        workload = workload or self.workload
-        return Ours(spec, workload, self.device, precision or self.precision, **how)
+    def _ours(self, spec: StageSpec, workload: Workload | None = None, precision: str = "") -> Ours:
+        return Ours(spec, workload or self.workload, self.device, precision or self.precision)
 
     def _theirs(
         self, case: Case, spec: StageSpec, ours: Finetuned, precision: str = ""
-    ) -> Transformers | Ours:
-        if case.other == "ordinary":
-            return self._ours(spec, precision=precision)
+    ) -> Transformers:
         options: dict[str, Any] = {}
         if case.other == "eager":
             options = {"attention": "eager", "fused": False}
@@ -124,18 +116,16 @@ class Bench:
         return Transformers(spec, self.workload, ours, self.device, chosen, **options)
 
     def _training(self, case: Case) -> tuple[Side, Side | None, int, float, float | None]:
-        steps, graphs = self._steps(case), case.other == "ordinary"
+        steps = self._steps(case)
         differ = None
         if case.other and case.other != "adapters":  # whose bottlenecks start elsewhere
             still = stage(case.tasks, batch=case.batch, dropout=0.0, **case.settings)
             # In full precision: bf16 would differ by more than what is to be found out.
-            mine = self._ours(still, precision="fp32", graphs=graphs)
+            mine = self._ours(still, precision="fp32")
             theirs = self._theirs(case, still, finetuned(mine), "fp32")
-            turns = steps * (RECORDED + 1) if graphs else steps
-            differ = gap(mine.train(turns), theirs.train(turns))
+            differ = gap(mine.train(steps), theirs.train(steps))
         spec = stage(case.tasks, batch=case.batch, dropout=0.1, **case.settings)
-        ours = self._ours(spec, graphs=graphs)
-        ours.train(steps * RECORDED if graphs else [])
+        ours = self._ours(spec)
         other = self._theirs(case, spec, finetuned(ours)) if case.other else None
         examples = sum(len(rows) for step in steps for _, rows in step)
         train: Callable[[], object] | None = (lambda: other.train(steps)) if other else None

@@ -1,7 +1,6 @@
 """Several runs on one device: what they do together, one, two, four and eight at once.
 
     python -m benchmarks.sharing --device cuda --sizes minilm bert-base
-    python -m benchmarks.sharing --device cuda --sizes minilm bert-base --graphs
 
 Each run is a process on one thread that makes the same training steps (SST, batches of 16); its
 start and end are not counted. Where a run waits for Python, others find the device free.
@@ -30,7 +29,7 @@ def throughput(runs: int, repeats: int, steps: int, **told: Any) -> Spread:
 def main(words: Sequence[str] | None = None) -> None:
     """Print, by size, a table of runs at once, examples a second, and times those of one."""
     from benchmarks.workload import make_workload
-    from minbert.train.device import choose_device, choose_precision
+    from minbert.engine.device import choose_device, choose_precision
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sharing", description=__doc__)
     parser.add_argument("--sizes", nargs="+", default=["minilm", "bert-base"])
@@ -39,13 +38,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    parser.add_argument("--graphs", action="store_true", help="by CUDA graphs")
     given = parser.parse_args(words)
     device = choose_device(given.device)
-    if given.graphs and device.type != "cuda":
-        raise SystemExit("--graphs needs a CUDA GPU: --device cuda")
     precision = choose_precision(given.precision, device)
-    how = {"device": str(device), "precision": precision, "graphs": given.graphs}
+    how = {"device": str(device), "precision": precision}
     print("| size | runs at once | examples/s together (quartiles) | times one |")
     print("| --- | --- | --- | --- |")
     for size in given.sizes:

@@ -36,12 +36,11 @@ torch.set_num_threads(told["threads"])
 sources = Sources(folder / "backbone", {"sst": folder / "sst.parquet"}, {})
 work = Workload(size, ARCHITECTURES[size], folder, sources, 0)
 spec = stage({"sst": {}}, batch=told["batch"], dropout=0.1)
-ours = Ours(spec, work, device, told["precision"], graphs=told["graphs"])
+ours = Ours(spec, work, device, told["precision"])
 draw = torch.Generator().manual_seed(0)
 rows = [torch.randperm(512, generator=draw)[:told["batch"]] for _ in range(told["steps"])]
 batches = [[("sst", part)] for part in rows]
-# Where they are recorded, all of them twice: a shape's first batch is not.
-ours.train(batches * 2 if told["graphs"] else batches[:2])
+ours.train(batches[:2])
 synchronise(device)
 print("ready", flush=True)
 sys.stdin.readline()
@@ -54,10 +53,10 @@ print("done", flush=True)
 def seconds(jobs: int, **told: Any) -> float:
     """Return how long `jobs` at once take for what they are `told`, from when all are ready.
 
-    Told are `folder`, `size`, `threads` and `steps`; `device`, `precision` and `graphs` too, if
-    not a CPU's.
+    Told are `folder`, `size`, `threads` and `steps`; `device` and `precision` too, if not a
+    CPU's.
     """
-    usual = {"device": "cpu", "precision": "fp32", "graphs": False, "batch": BATCH}
+    usual = {"device": "cpu", "precision": "fp32", "batch": BATCH}
     words = [sys.executable, "-c", JOB, json.dumps({**usual, **told}, default=str)]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
     processes = [

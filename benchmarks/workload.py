@@ -13,9 +13,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from transformers import BertConfig, BertModel
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.tasks import TASKS
-from minbert.model.weights import convert_hugging_face
+from minbert.model.convert import convert_hugging_face
+from minbert.spec.architecture import Architecture
+from minbert.spec.task import TASKS
 from minbert.train.learner import Sources
 
 ARCHITECTURES = {

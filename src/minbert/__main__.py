@@ -1,5 +1,5 @@
 """`python -m minbert`: the command line."""
 
-from minbert.cli import main
+from minbert.commands.cli import main
 
 main()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from serving import serving
 
-from minbert.track.follower import finish
+from minbert.spec.protocol import Measured
+from minbert.track.follower import Follower
 from minbert.track.journal import Journal
 from minbert.track.ui import free_port
 
@@ -30,9 +31,9 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
         for step in range(1, POINTS + 1):
             value = score * step / POINTS
             for task, metric in (("overall", "normalised"), ("sst", "accuracy")):
-                journal.log(step, step, "dev", task, metric, value, step)
+                journal.log(Measured(step, step, "dev", task, metric, value, step))
         journal.end("FINISHED")
-    finish(root, uri)
+    Follower(root, uri).finish()
     with serving(root, free_port("127.0.0.1", 5800)) as lines:
         yield [line.partition(": ")[2] for line in lines if line.startswith("paper: ")]
 

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from pipeline.project import Project
 
 from minbert.evaluate.winner import winners
-from minbert.track.attempts import Attempt, attempts
-from minbert.track.describe import SCORE_TAG, SUPERSEDED_TAG
-from minbert.track.store import ATTEMPT_TAG
+from minbert.track.journal import Attempt, attempts
+from minbert.track.store import Tag
 from minbert.track.writer import metric_name
 
 Point = tuple[str, int, int, float, bool]
@@ -95,12 +94,12 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
     rules = {a.run["experiment"]: a.run["tags"]["minbert.select"] for a in undisturbed.values()}
     best = winners(project.root / "tables" / "scores.parquet", rules)
     expected = {f"minbert-{paper}": f"{one.dev[one.seed]:.6f}" for paper, one in best.items()}
-    scores = {model: stored.tags[run].get(SCORE_TAG) for model, run in stored.best.items()}
+    scores = {model: stored.tags[run].get(Tag.SCORE) for model, run in stored.best.items()}
     found.same(scores, expected, "scores of the aliases best")
 
 
 def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newest: Attempt) -> None:
-    rows = attempt.rows(0, 1 << 62)[0]
+    rows = attempt.rows()[0]
     written = Counter(
         (metric_name(r), r.step, round(r.time * 1000), *_stored_value(r.value)) for r in rows
     )
@@ -110,7 +109,7 @@ def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newes
     end = attempt.end()
     found.same(stored.status[run], end["status"] if end else "KILLED", f"{attempt.name}: status")
     superseded = None if attempt is newest else newest.name
-    found.same(stored.tags[run].get(SUPERSEDED_TAG), superseded, f"{attempt.name}: superseded by")
+    found.same(stored.tags[run].get(Tag.SUPERSEDED), superseded, f"{attempt.name}: superseded by")
 
 
 def _stored_value(value: float) -> tuple[float, bool]:
@@ -120,7 +119,7 @@ def _stored_value(value: float) -> tuple[float, bool]:
 
 
 def _values(attempt: Attempt) -> str:
-    rows = attempt.rows(0, 1 << 62)[0]
+    rows = attempt.rows()[0]
     return str([(metric_name(r), r.step, r.epoch, r.value) for r in rows])
 
 
@@ -145,7 +144,7 @@ def read_store(path: Path) -> Stored:
             stored.status[run] = status
         for run, name, value in connection.execute("SELECT run_uuid, key, value FROM tags"):
             stored.tags[run][name] = value
-            if name == ATTEMPT_TAG:
+            if name == Tag.ATTEMPT:
                 stored.by_attempt[value].append(run)
         columns: Any = "run_uuid, key, step, timestamp, value, is_nan"
         for run, key, step, when, value, nan in connection.execute(

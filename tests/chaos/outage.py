@@ -16,7 +16,7 @@ from pathlib import Path
 from chaos.compare import compare
 from chaos.grid import CONFIG, Tracked, make
 from chaos.server import Server
-from minbert.track.attempts import Attempt, attempts
+from minbert.track.journal import Attempt, attempts
 
 GRID = """\
 paper: chaos

@@ -9,7 +9,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from minbert.track.location import environment
+from minbert.track.store import environment
 from minbert.track.ui import command, free_port
 
 

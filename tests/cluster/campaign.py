@@ -15,7 +15,7 @@ from chaos.grid import Tracked
 from pipeline.project import wait_for
 
 from cluster.slurm import NODE, Slurm
-from minbert.track.attempts import Attempt, attempts
+from minbert.track.journal import Attempt, attempts
 
 LIMIT = 600.0
 """Seconds that a run may take, and that a fault may wait for a job to strike."""
@@ -100,7 +100,7 @@ class Campaign:
         found = []
         for several in groups.values():
             for before, after in pairwise(several):
-                last = max((row.time for row in before.rows(0, 1 << 62)[0]), default=0.0)
+                last = max((row.time for row in before.rows()[0]), default=0.0)
                 found += [after.name] if last > after.run["started"] else []
         return found
 
@@ -221,7 +221,7 @@ class Campaign:
         (log,) = (self.project.root / "logs" / "train").glob(f"{key}-seed0.log")
         text = log.read_text(encoding="utf-8")
         number = sum(attempt.group[0] == key for attempt in attempts(self.project.root))
-        resumed = re.search(r"going on after .*", text)
+        resumed = re.search(r"resuming after .*", text)
         return f"{number} attempts; {resumed[0] if resumed else 'the last one from the start'}"
 
 

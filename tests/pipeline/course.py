@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minbert.data.corpus import generate
+from minbert.data.builtin import generate
 from minbert.data.course import course_files
 
 from .project import Project
@@ -31,14 +31,12 @@ def write_course(folder: Path) -> None:
     """Write the files of SST and STS, with examples of the built-in corpus."""
     folder.mkdir()
     for task, header in HEADERS.items():
-        rows = list(generate(task, 0, SIZES))
+        examples = generate(task, 0, SIZES)
         for split, (name, _) in course_files(task).items():
             lines = [header]
-            for row in (r for r in rows if r["split"] == split):
-                texts = (
-                    [row["sentence1"], row["sentence2"]] if "2" in header else [row["sentence1"]]
-                )
-                lines.append("\t".join([row["id"], *texts, str(row["label"])]))
+            for example in (e for e in examples if e.split == split):
+                texts = [t for t in (example.sentence1, example.sentence2) if t is not None]
+                lines.append("\t".join([example.id, *texts, str(example.label)]))
             (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -61,7 +61,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
         trains({"sst-only"}) | SCORED,
     ),
     "a template's rate": (grid("lr: 1e-5", "lr: 2e-5"), trains(ALL) | SHOWN),
-    "two settings swap their values": (
+    "two settings swapped": (
         grid(
             "      eps: 1e-6\n      weight_decay: 0.001\n",
             "      eps: 0.001\n      weight_decay: 1e-6\n",
@@ -71,26 +71,26 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "the label of a row in the figure": (grid("label: 1-bert", "label: one encoder"), FIGURE),
     "the label of a row in no figure": (grid("label: SST alone", "label: SST only"), TABLE),
     "a note": (grid("note: One encoder for all tasks.", "note: One encoder."), TABLE),
-    "a claim, the first one": (grid("figures:\n", CLAIM), {"claims", "report", "publish"}),
+    "a first claim": (grid("figures:\n", CLAIM), {"claims", "report", "publish"}),
     "a figure's title": (grid("title: Multitask training", "title: Our"), FIGURE),
     "a figure's caption": (grid("Figure 3 of the paper", "As Figure 3 of the paper"), FIGURE),
     "a figure's colour": (recolour, FIGURE),
     "how a figure is drawn": (append("figures/loss_curves.py"), FIGURE),
-    "a seed more": (config(seeds="[0, 1]"), trains(ALL, 1) | SHOWN),
-    "a row more": (
+    "another seed": (config(seeds="[0, 1]"), trains(ALL, 1) | SHOWN),
+    "another row": (
         grid("variants:\n", "variants:\n  new: {extends: 3-bert, epochs: 100}\n"),
         trains({"new"}) | SCORED,
     ),
-    "a row more, with a stage that is there": (
+    "another row, with an existing stage": (
         grid("variants:\n", "variants:\n  again: {extends: 3-bert}\n"),
         SCORED,
     ),
-    "a row more, the best of others": (
+    "another row, the best of others": (
         grid("variants:\n", "variants:\n  best: {best_of: [1-bert, 3-bert]}\n"),
         SCORED,
     ),
     "a row's name": (grid("  sst-only:\n", "  sst-alone:\n"), SCORED),
-    "a row less": (remove_sst_only, SCORED),
+    "one row less": (remove_sst_only, SCORED),
     "the built-in corpus's size for one task": (
         lambda project: project.edit("config.yaml", "sts: {train: 48", "sts: {train: 40"),
         {"data", "tokens", "features"} | trains(WITH_STS) | SHOWN,
@@ -115,10 +115,41 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
         append("train/cached.py"),
         trains({"baseline"}) | SCORED,
     ),
+    "how examples are made from a source": (
+        code(
+            "data/builtin.py",
+            'generate(task, job.spec["seed"], sizes), [])',
+            'generate(task, job.spec["seed"], sizes)[1:], [])',
+        ),
+        {"data", "tokens", "features"} | trains(ALL) | SHOWN,
+    ),
+    "how many tokens features are made from": (
+        code("train/features.py", 'job.spec["max_length"],', "8,"),
+        {"features"} | trains({"baseline"}) | SCORED,
+    ),
+    "which seed's file is read": (
+        code("store/job.py", 'need["key"], seed)', 'need["key"], 0)'),
+        {"data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
+    ),
+    "the order of adapters": (
+        code("train/run.py", "key=lambda named: int(named[0])", "key=lambda named: -int(named[0])"),
+        trains(ALL) | SHOWN,
+    ),
+    "which rows of a file are read": (
+        code("data/parquet.py", '"=": column == value', '"=": column != value'),
+        {"data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
+    ),
+    "which runs are scored": (
+        code(
+            "evaluate/score.py", 'for run in job.spec["runs"]:', 'for run in job.spec["runs"][1:]:'
+        ),
+        SCORED,
+    ),
+    "how results get their plain names": (append("publish/publish.py"), {"publish"}),
     "the code of a metric": (append("evaluate/metrics.py"), SCORED),
     "the code of the scores": (append("evaluate/score.py"), SCORED),
-    "the code of the tables": (append("evaluate/table_text.py"), TABLE),
-    "the code of the report": (append("report/images.py"), REPORT),
+    "the code of the tables": (append("evaluate/table.py"), TABLE),
+    "the code of the report": (append("report/pictures.py"), REPORT),
     "the looks of the report": (restyle, REPORT),
     "`dependencies: [torch]`, where it was not": (
         config(dependencies="[torch]"),
@@ -136,7 +167,7 @@ FILE_EDITS: dict[str, tuple[Change, set[str]]] = {
         code("model/convolution.py", "changed = total.relu()", "changed = 2 * total.relu()"),
         trains({"cnn"}, 0, 1) | SCORED,
     ),
-    "a seed less": (config(seeds="[0]"), SCORED),
+    "one seed less": (config(seeds="[0]"), SCORED),
 }
 """The same of `cnn` (SST, convolutions) and `pairs` (STS) on data from files, with two seeds."""
 
@@ -147,8 +178,9 @@ NO_EDITS: dict[str, Change] = {
     "a comment in the encoder": code("model/encoder.py", "\nimport", "\n# A comment.\nimport"),
     "a docstring of the encoder": code("model/encoder.py", '"""', '"""Well. '),
     "the code of tracking": append("track/follower.py"),
-    "`device`, `precision`, `cuda_graphs`, `threads`, `keep_weights`": config(
-        device="cuda:3", precision="bf16", cuda_graphs="true", threads="2", keep_weights="false"
+    "the code of memory and checkpoints": append("engine/device.py"),
+    "`device`, `precision`, `threads`, `keep_weights`": config(
+        device="cuda:3", precision="bf16", threads="2", keep_weights="false"
     ),
     "the place of files that are not used": config(course="/another/folder"),
     "another version of torch": other_torch,
@@ -180,12 +212,14 @@ def table() -> str:
 
 def _jobs(jobs: set[str]) -> str:
     others = {job for job in jobs if not job.startswith("train ")}
+    if others >= TABLE:
+        others = others - TABLE | {"tables"}
     return "; ".join([*_trainings(jobs), ", ".join(sorted(others, key=_ORDER.index))])
 
 
 _ORDER = (
     *("data", "backbone", "tokens", "features", "scores", "table", "index", "claims", "figure"),
-    *("report", "publish"),
+    *("tables", "report", "publish"),
 )
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from minbert.grid.node import OUTPUTS
+from minbert.store.kinds import KINDS
 
 from .project import PAPER, Project, wait_for
 
@@ -66,7 +66,7 @@ def test_a_training_that_runs_is_not_started_again(slow: Project) -> None:
     first_printed, _ = first.communicate(timeout=120)
     assert first.returncode == 0, first_printed
     out = slow.seed_folder("sst-only", NEW_SEED)
-    assert {path.name for path in out.iterdir()} == set(OUTPUTS["train"])
+    assert {path.name for path in out.iterdir()} == set(KINDS["train"].outputs)
 
 
 def test_a_killed_job_is_made_again(slow: Project) -> None:
@@ -120,7 +120,7 @@ def test_a_job_told_to_stop_goes_on_where_it_was(slow: Project) -> None:
     assert job.returncode != 0 and "stopped by signal 15" in printed
     assert state.exists() and not (out / "run.json").exists()
     printed = slow.run(*words)
-    assert "going on after step" in printed
+    assert "resuming after step" in printed
     first = {
         name: (out / name).read_bytes() for name in ("model.safetensors", "predictions.parquet")
     }
@@ -208,7 +208,7 @@ def test_weights_go_when_nobody_needs_them(project: Project) -> None:
     project.snakemake("all")
     for variant in ("one", "two"):
         left = {path.name for path in project.seed_folder(variant).iterdir()}
-        assert left == set(OUTPUTS["train"]) - {"model.safetensors"}
+        assert left == set(KINDS["train"].outputs) - {"model.safetensors"}
     assert project.jobs() == set()
     assert "2 training jobs, 0 to run" in project.minbert("plan")
 

@@ -23,7 +23,7 @@ def test_a_head_and_a_row_of_ones_own(project: Project) -> None:
     grid = blocks("yaml")[-1]
     assert len(grid.splitlines()) <= 5 and len(line.splitlines()) == 1
     (project.folder / "src/minbert/model/heads/normed.py").write_text(module, encoding="utf-8")
-    project.edit("src/minbert/grid/parts.py", '    "head": {\n', '    "head": {\n' + line)
+    project.edit("src/minbert/spec/parts.py", '    "head": {\n', '    "head": {\n' + line)
     (project.folder / "workflow/grids/normed.yaml").write_text(grid, encoding="utf-8")
     project.configure(grids=f"[{PAPER}, normed]", tracking="{enabled: true}")
     project.snakemake("all")

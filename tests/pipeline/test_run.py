@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from minbert.grid.node import OUTPUTS
+from minbert.store.kinds import KINDS
 
 from .project import PAPER, Project, wait_for
 
 pytestmark = pytest.mark.pipeline
 
-STEADY_SECONDS = 5
+STEADY_SECONDS = 8
 
 
 def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
@@ -39,7 +39,7 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
     assert scores.column_names == columns
     for variant in finished.variants().values():
         found = {path.name for path in finished.seed_folder(variant).iterdir()}
-        assert found == set(OUTPUTS["train"])
+        assert found == set(KINDS["train"].outputs)
 
 
 def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project) -> None:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.common.files import write_json
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import StageSpec
-from minbert.grid.tasks import TASKS
+from minbert.base.files import write_json
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [*SPECIAL, *(f"w{n}" for n in range(55))]
@@ -47,10 +47,11 @@ def architecture() -> Architecture:
 @pytest.fixture(scope="session")
 def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backbone folder; its weights are larger than initial ones, so that outputs differ."""
+    from model_batches import initial_backbone
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece
 
-    from minbert.model.weights import initial_backbone, save_weights
+    from minbert.model.weights import save_weights
 
     folder = tmp_path_factory.mktemp("backbone")
     state = initial_backbone(architecture, seed=1)

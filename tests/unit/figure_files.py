@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from minbert.common.files import write_json
 from minbert.data.examples import Example, write_examples
 from minbert.evaluate.metrics import task_metrics
-from minbert.evaluate.score import SCHEMA as SCORES
+from minbert.evaluate.reading import SCHEMA as SCORES
+from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
-from minbert.grid.tasks import TASKS
-from minbert.scoring import overall
+from minbert.spec.task import TASKS
 
 GROUPS = ("embeddings", "layers_1-3", "layers_4-6", "layers_7-9", "layers_10-12", "pooler")
 OVERALL = ("sst", "para", "sts")
@@ -135,15 +134,8 @@ def write_history(
     return path
 
 
-def write_run(path: Path, epochs: int = 10, seed: int = 0) -> Path:
-    """Write the record of a run."""
-    outcome = {"best_epoch": epochs - 1, "best_score": 0.7, "last_score": 0.69, "seconds": 60.0}
-    write_json(path, {"seed": seed, "parameters": 109_000_000, "outcome": outcome})
-    return path
-
-
 def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path:
-    """Write an example table; the first three dev texts stand in train too."""
+    """Write an example table; the first three dev texts are in train too."""
     examples = []
     for split in ("train", "dev", "test"):
         label = labels_of(task, split, sizes[task])
@@ -214,26 +206,20 @@ def make_inputs(
     found = qualities(names)
     gone = {*absent, *failed}
     histories: dict[str, dict[int, Path]] = {}
-    runs: dict[str, dict[int, Path]] = {}
     predictions: dict[str, dict[int, Path]] = {}
     for name in names:
         for seed in seeds:
             at = folder / name / f"seed{seed}"
-            history, run, prediction = (
-                at / file for file in ("history.parquet", "run.json", "predictions.parquet")
-            )
+            history, prediction = at / "history.parquet", at / "predictions.parquet"
             histories.setdefault(name, {})[seed] = history
-            runs.setdefault(name, {})[seed] = run
             predictions.setdefault(name, {})[seed] = prediction
             if name not in gone:
                 write_history(history, tasks, found[name], seed, epochs, adapters=adapters)
-                write_run(run, epochs, seed)
                 write_predictions(prediction, tasks, found[name], seed)
     there = {name: quality for name, quality in found.items() if name not in gone}
     return Inputs(
         histories=histories,
         stage_histories={name: {"main": of} for name, of in histories.items()},
-        runs={name: {"main": of} for name, of in runs.items()},
         predictions={name: dict.fromkeys(tasks, of) for name, of in predictions.items()},
         scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
         examples={task: write_texts(folder / task / "examples.parquet", task) for task in tasks},

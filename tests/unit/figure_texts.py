@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 
 from minbert.figures import style
 from minbert.figures.inputs import Inputs
-from minbert.grid.parts import part_module
+from minbert.spec.parts import part_module
 
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  seeds 5"
 
@@ -83,7 +83,9 @@ def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
     """Return all texts of a figure, which must neither overlap nor leave it."""
     module = import_module(part_module("figure", kind))
     with style.style():
-        figure, notes = module.plot(module.Spec(**spec), inputs)
+        made = module.Spec(**spec)
+        figure, notes = made.plot(inputs)
+        figure.suptitle(made.title)
         assert text_faults(figure, notes) == []
     texts = " ".join(text.get_text() for text in figure.findobj(Text))
     assert "What is shown" in texts and "commit 0123456789" in texts

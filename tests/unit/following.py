@@ -16,9 +16,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minbert.track.attempts import Attempt
-from minbert.track.follower import follow
-from minbert.track.journal import Journal
+from minbert.spec.protocol import Measured
+from minbert.track.follower import Follower
+from minbert.track.journal import Attempt, Journal
 from minbert.track.store import open_store
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ processes.set_forkserver_preload(["mlflow.tracking", "mlflow.store.tracking.sqla
 
 def follow_in_process(root: Path, pid: int, told: Path) -> None:
     with told.open("a", buffering=1, encoding="utf-8") as sys.stderr:
-        follow(root, until_pid=pid, interval=0.05)
+        Follower(root).follow(until_pid=pid, interval=0.05)
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def start(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
 
 def log(journal: Journal, steps: range, value: Callable[[int], float] = float) -> None:
     for step in steps:
-        journal.log(step, 1, "train", "sst", "loss", value(step), 1.7e9 + step / 7)
+        journal.log(Measured(step, 1, "train", "sst", "loss", value(step), 1.7e9 + step / 7))
 
 
 def stored_run(root: Path, attempt: Path | str) -> Run:
@@ -97,7 +97,7 @@ def written_points(attempt: Attempt) -> Counter[tuple[str, int, int, float, bool
             0.0 if math.isnan(row.value) else max(-largest, min(largest, row.value)),
             math.isnan(row.value),
         )
-        for row in attempt.rows(0, 1 << 62)[0]
+        for row in attempt.rows()[0]
     )
 
 

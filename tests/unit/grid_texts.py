@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.grid.config import load_config
-from minbert.grid.resolve import Grid, resolve
-from minbert.grid.spec import StageSpec
+from minbert.base.errors import UserError
+from minbert.spec.config import load_config
+from minbert.spec.resolve import Grid, resolve
+from minbert.spec.stage import StageSpec
 
 HEAD = "paper: demo\ntitle: A demo\noverall: normalised\n"
 TASKS = "tasks: {sst: {loss: cross_entropy}}"

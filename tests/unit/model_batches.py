@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Dropout
+from minbert.model.encoder import allocate, initialise, whole_encoder
 from minbert.model.packed import Packed
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import Dropout
 
 TINY = Architecture(vocab_size=50, hidden=12, layers=3, heads=2, intermediate=20, positions=40)
 STILL = Dropout(embedding=0.0, sublayer=0.0, attention=0.0)
 MIXED = (5, 17, 1, 30, 9, 17)
+
+
+def pack(tokens: Any, types: Any, lengths: Any) -> Packed:
+    """Return a batch of whole numbers, given as tensors or sequences."""
+    ids, kinds, counts = (torch.as_tensor(n, dtype=torch.int64) for n in (tokens, types, lengths))
+    return Packed(ids, kinds, counts, int(counts.max()))
+
+
+def concatenate(batches: Sequence[Packed]) -> Packed:
+    """Return one batch with the rows of all `batches`, in order."""
+    parts = ([getattr(b, name) for b in batches] for name in ("tokens", "types", "lengths"))
+    return pack(*(torch.cat(part) for part in parts))
+
+
+def initial_backbone(arch: Architecture, seed: int) -> dict[str, Tensor]:
+    """Return the state of a backbone with BERT's random initialisation, decided by `seed`."""
+    with torch.device("meta"):
+        encoder = whole_encoder(arch, Dropout())
+    allocate(encoder)
+    initialise(encoder, torch.Generator().manual_seed(seed))
+    return {name: tensor.detach() for name, tensor in encoder.state_dict().items()}
 
 
 def random_batch(
@@ -25,14 +49,14 @@ def random_batch(
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(1, vocabulary, (sum(lengths),), generator=generator)
     types = torch.randint(0, 2, (sum(lengths),), generator=generator)
-    return Packed.build(tokens, types, lengths)
+    return pack(tokens, types, lengths)
 
 
 def one_by_one(batch: Packed) -> list[Packed]:
     """Return each row of `batch` as a batch of its own."""
     lengths = batch.lengths.tolist()
     parts = zip(batch.tokens.split(lengths), batch.types.split(lengths), lengths, strict=True)
-    return [Packed.build(tokens, types, [length]) for tokens, types, length in parts]
+    return [pack(tokens, types, [length]) for tokens, types, length in parts]
 
 
 def padded_inputs(batch: Packed) -> dict[str, Tensor]:

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from minbert.common.files import write_json, write_text
-from minbert.evaluate.score import SCHEMA
+from minbert.base.files import write_json, write_text
+from minbert.evaluate.reading import SCHEMA
 from minbert.train.run import PREDICTIONS
 
 HEADER = "paper\tvariant\tstage\ttasks\tkey\tstart\tlabel\trow\n"

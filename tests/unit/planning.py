@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from minbert.common.files import write_text
-from minbert.grid.plan import PUBLISHED
+from minbert.base.files import write_text
+from minbert.plan.experiment import PUBLISHED
 
 REPOSITORY = Path(__file__).parents[2]
 TWO_STAGES = """paper: hybrid-bert

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minbert.grid.parts import load_part
-from minbert.grid.spec import StageSpec
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
 from minbert.train.samplers import Step
-from minbert.train.step import Gradients
+from minbert.train.step import Gradients, Passes
 
 CPU = torch.device("cpu")
 STEP: Step = [
@@ -34,11 +34,19 @@ def losses(spec: StageSpec) -> dict[str, Any]:
     return {name: load_part("loss", task.loss)() for name, task in spec.tasks.items()}
 
 
+def make_gradients(
+    made: Finetuned, spec: StageSpec, draw: torch.Generator, **passes: Any
+) -> Gradients:
+    """Return what makes the gradients of steps; `passes` are more arguments of `Passes`."""
+    given = {"autocast": nullcontext, **passes}
+    return Gradients(spec, Passes(spec, made, losses(spec), **given), draw)
+
+
 def gradients(made: Finetuned, spec: StageSpec, step: Step, seed: int = 0) -> dict[str, Any]:
     """Run one step's backward passes; return the gradients by parameter name."""
     made.module.zero_grad(set_to_none=True)
     draw = torch.Generator().manual_seed(seed)
-    Gradients(spec, made, losses(spec), nullcontext, draw)(step, lambda *_: None)
+    make_gradients(made, spec, draw)(step)
     return {
         name: None if p.grad is None else p.grad.clone()
         for name, p in made.module.named_parameters()

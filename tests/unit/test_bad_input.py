@@ -1,4 +1,4 @@
-"""Bad input that no other test has: told by name and place, or taken for what it is."""
+"""Bad input that no other test has: refused with its name and place, or read as it is."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from grid_texts import problem
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.data.course import read_course
-from minbert.data.examples import read_parquet
+from minbert.data.parquet import read_file
 from minbert.data.report import write_dataset
 from minbert.data.tokenise import MAX_TOKENS, tokenise
-from minbert.evaluate.escape import latex, markdown
-from minbert.grid.config import load_config
-from minbert.grid.sources import Sources
-from minbert.grid.yaml_loader import load_yaml
+from minbert.evaluate.text import latex, markdown
+from minbert.plan.experiment import Sources
+from minbert.spec.config import load_config
+from minbert.spec.yaml import load_yaml
 
 HEADER = "\tid\tsentence\tsentiment\n"
 BERT = {
@@ -52,24 +52,24 @@ def test_a_sentence_of_50_000_words_is_kept_and_cut_where_tokens_are(tmp_path: P
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fine"]))
     tokenise(tmp_path / "data" / "examples.parquet", vocabulary, tmp_path / "tokens.parquet")
-    tokens = read_parquet(tmp_path / "tokens.parquet")["tokens1"].to_pylist()
+    tokens = read_file(tmp_path / "tokens.parquet")["tokens1"].to_pylist()
     assert tokens == [[5] * MAX_TOKENS, [5]]
 
 
-def test_nul_bytes_cost_their_row_and_no_other(tmp_path: Path) -> None:
+def test_a_nul_byte_rejects_only_its_row(tmp_path: Path) -> None:
     path = file(tmp_path, HEADER + "0\ta\tgo\0od\t3\n1\tb\tgood\t3\n")
     examples, (bad,) = read_course("sst", {"train": path})
     assert [e.id for e in examples] == ["b"]
-    assert (bad.line, bad.reason) == (2, "sentence has a NUL byte in it")
+    assert (bad.line, bad.reason) == (2, "sentence contains a NUL byte")
 
 
-def test_utf_16_is_no_text_that_is_read(tmp_path: Path) -> None:
+def test_utf_16_is_refused(tmp_path: Path) -> None:
     path = file(tmp_path, (HEADER + "0\ta\tgood\t3\n").encode("utf-16"))
     with pytest.raises(UserError, match=r"line 1: byte 0xff at offset 0 is not UTF-8"):
         read_course("sst", {"train": path})
 
 
-def test_rows_that_are_all_bad_are_an_error_with_the_first_of_them(tmp_path: Path) -> None:
+def test_a_split_of_bad_rows_is_an_error_that_quotes_the_first(tmp_path: Path) -> None:
     path = file(tmp_path, HEADER + "".join(f"{i}\ta{i}\tgood\tnine\n" for i in range(9)))
     examples, rejected = read_course("sst", {"train": path})
     with pytest.raises(UserError, match=r"9 of 9 train rows.*more than 1%[^Z]*label 'nine'"):

@@ -2,77 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from recording import Again
 
-from benchmarks import __main__ as command
-from benchmarks import ours as sides
 from benchmarks import sharing, threads
-from benchmarks.cases import CASES, Case, by_graphs
-from benchmarks.report import table
-from benchmarks.run import Bench
-from minbert.train import loop as loops
-from minbert.train.graphs import Graphs
-from minbert.train.step import Gradients
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def recorders(monkeypatch: pytest.MonkeyPatch) -> list[Again]:
-    """Let sides record on a CPU; return their recorders."""
-    made: list[Again] = []
-
-    def record(gradients: Gradients, device: torch.device, say: Any) -> bool:
-        made.append(Again())
-        gradients.graphs = Graphs(gradients, made[-1], say)
-        return True
-
-    monkeypatch.setattr(sides, "record_graphs", record)
-    monkeypatch.setattr(loops, "embeddings", lambda module: ())
-    return made
-
-
-def test_training_by_graphs_is_held_against_training_without(
-    recorders: list[Again], tmp_path: Path
-) -> None:
-    bench = Bench(tmp_path, "tiny", CPU, "fp32", repeats=1)
-    (case,) = by_graphs([Case("SST 16", {"sst": {}}, quick=True)])
-    row = bench.measure(case)
-    assert row.other_name == "the same without CUDA graphs"
-    assert "SST 16, CUDA graphs" in table([row])
-    assert row.losses_differ_by is not None and row.losses_differ_by < 1e-4
-    # Two of three turns compared; one before, one not counted and one measured.
-    compared, timed = (recorder.played for recorder in recorders)
-    assert compared >= 2 * 4 and timed >= 3 * 4
-
-
-def test_what_trains_is_measured_by_graphs_once() -> None:
-    names = [case.name for case in by_graphs(CASES["minilm"])]
-    assert "1-bert, PCGrad, CUDA graphs" in names
-    assert len(set(names)) == len(names)
-    assert not [name for name in names if "dev" in name or "cached" in name or "student" in name]
-
-
-def test_no_graphs_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(tmp_path, "tiny", CPU, "fp32", repeats=1)
-    with pytest.raises(ValueError, match="for fine-tuning on a GPU"):
-        bench.measure(Case("SST 16", {"sst": {}}, other="ordinary"))
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--graphs", "--device", "cpu"])
-    with pytest.raises(SystemExit, match="needs a CUDA GPU"):
-        command.main()
-    with pytest.raises(SystemExit, match="needs a CUDA GPU"):
-        sharing.main(["--graphs", "--device", "cpu"])
-
-
-def test_a_failed_recording_ends_the_measurement() -> None:
-    with pytest.raises(ValueError, match="why"):
-        sides.refuse("why")
 
 
 def test_sharing_tells_what_runs_do_together(

@@ -18,15 +18,14 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.evaluate.reading import read_columns
-from minbert.grid.job import Job
-from minbert.grid.links import StageRef
-from minbert.grid.plan import Plan
+from minbert.base.errors import UserError
+from minbert.commands.steps import load_job, run_job
+from minbert.data.parquet import read_file
 from minbert.model.weights import CHECKSUM, checksum, load_weights, save_weights
+from minbert.plan.plan import Plan
 from minbert.predict.predict import predict
 from minbert.predict.submit import submit
-from minbert.steps import STEPS
+from minbert.spec.resolve import StageRef
 
 STATE = {
     "b.weight": torch.linspace(-1, 1, 15).reshape(3, 5),
@@ -124,7 +123,7 @@ def test_a_damaged_parquet_page_is_refused(tmp_path: Path) -> None:
     pq.write_table(table, path, write_page_checksum=True)
     flip(path, 1000)
     with pytest.raises(UserError, match=r"predictions.parquet: is damaged .*delete it and run"):
-        read_columns(path, ["prediction"])
+        read_file(path, ["prediction"])
 
 
 Harm = Callable[[Plan, Path], tuple[Path, Callable[[], object]]]
@@ -134,7 +133,7 @@ def train(plan: Plan, root: Path, variant: str, stage: str = "main") -> Callable
     """Return what trains a stage once more."""
     key = plan.train(StageRef("one", variant, stage)).key
     shutil.rmtree(root / "store" / "train" / key)
-    return lambda: STEPS["train"](Job.load(root, "train", key, 0, threads=1))
+    return lambda: run_job(load_job(root, "train", key, 0, threads=1))
 
 
 def need(plan: Plan, root: Path, variant: str, name: str, stage: str = "main") -> Path:

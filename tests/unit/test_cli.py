@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from minbert import __version__
-from minbert.cli import STEP_HELP, main
-from minbert.steps import STEPS
+from minbert.commands.cli import main
+from minbert.store.kinds import KINDS
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -25,8 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "--help")
-    assert set(STEP_HELP) == set(STEPS)
-    for command in (*STEP_HELP, "plan", "ui", "predict", "submit", "follow", "publish"):
+    for command in (*KINDS, "plan", "ui", "predict", "submit", "follow", "publish"):
         assert re.search(rf"(?m)^ +{command}\b", text), command
     assert "snakemake --cores N all" in text
 
@@ -51,7 +50,7 @@ def test_a_user_error_has_no_traceback(capsys: pytest.CaptureFixture[str], tmp_p
 
 def test_plan_starts_without_heavy_imports() -> None:
     code = (
-        "import sys, minbert.cli, minbert.grid.show; "
+        "import sys, minbert.commands.cli, minbert.commands.plan; "
         "print(sorted({'torch', 'mlflow', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules)))"
     )
     words = [sys.executable, "-c", code]
@@ -79,10 +78,11 @@ def test_threads_that_wait_spin_only_where_nothing_else_runs(
     load = tmp_path / "loadavg"
     load.write_text(f"0.20 0.18 0.12 {running}/80 11206\n")
     found: list[str | None] = []
-    monkeypatch.setattr("minbert.common.process.LOAD", load)
-    monkeypatch.setattr("minbert.common.process.end_with_parent", lambda: None)
+    monkeypatch.setattr("minbert.base.process.LOAD", load)
+    monkeypatch.setattr("minbert.base.process.end_with_parent", lambda: None)
     monkeypatch.setattr(
-        "minbert.steps.run_step", lambda *_: found.append(os.environ.get("OMP_WAIT_POLICY"))
+        "minbert.commands.steps.run_step",
+        lambda *_: found.append(os.environ.get("OMP_WAIT_POLICY")),
     )
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that what is set here goes again
     monkeypatch.delenv("OMP_WAIT_POLICY")

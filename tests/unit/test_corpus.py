@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.data.corpus import DEFAULT_SIZES, generate, pretraining_text
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError
+from minbert.data.builtin import DEFAULT_SIZES, generate
+from minbert.data.corpus.pretraining import pretraining_text
+from minbert.spec.task import TASKS
 
 # A tenth of the default sizes where texts are long: quick, and enough for the statistics.
 SIZES = DEFAULT_SIZES | {task: {"train": 200, "dev": 40, "test": 40} for task in ("cfimdb", "lmrd")}
@@ -31,7 +32,11 @@ GOLDEN = {
 
 @cache
 def rows(task: str) -> list[dict[str, Any]]:
-    return generate(task, 0, SIZES[task])
+    return examples(task, 0, SIZES[task])
+
+
+def examples(task: str, seed: int, sizes: dict[str, int]) -> list[dict[str, Any]]:
+    return [example._asdict() for example in generate(task, seed, sizes)]
 
 
 def texts(row: dict[str, Any]) -> list[str]:
@@ -44,7 +49,7 @@ def digest(value: object) -> str:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_same_rows_on_any_machine(task: str) -> None:
-    assert digest(generate(task, 7, SMALL)) == GOLDEN[task]
+    assert digest(examples(task, 7, SMALL)) == GOLDEN[task]
 
 
 def test_same_pretraining_text_on_any_machine() -> None:
@@ -53,8 +58,8 @@ def test_same_pretraining_text_on_any_machine() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_another_seed_gives_other_text(task: str) -> None:
-    mine = {tuple(texts(row)) for row in generate(task, 7, SMALL)}
-    assert not mine & {tuple(texts(row)) for row in generate(task, 8, SMALL)}
+    mine = {tuple(texts(row)) for row in examples(task, 7, SMALL)}
+    assert not mine & {tuple(texts(row)) for row in examples(task, 8, SMALL)}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -72,7 +77,7 @@ def test_no_text_occurs_twice_in_a_task(task: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_larger_train_set_extends_a_smaller_one(task: str) -> None:
-    small, large = (generate(task, 7, SMALL | {"train": n}) for n in (10, 30))
+    small, large = (examples(task, 7, SMALL | {"train": n}) for n in (10, 30))
     assert [row for row in large if row in small] == small
 
 
@@ -162,10 +167,6 @@ def test_pretraining_text_is_plenty_and_not_the_tasks_own() -> None:
     assert len(sentences & scored) < 0.02 * len(scored)
 
 
-def test_unknown_task_and_split_are_refused() -> None:
+def test_an_unknown_task_is_refused() -> None:
     with pytest.raises(UserError, match=r"no task 'paar'.*Did you mean 'para'\?"):
         generate("paar", 0, SMALL)
-    with pytest.raises(UserError, match=r"unknown split 'tarin' for task 'sst'.*'train'\?"):
-        generate("sst", 0, {"tarin": 3})
-    with pytest.raises(UserError, match=r"task 'sst', split 'dev' has -1 examples"):
-        generate("sst", 0, {"dev": -1})

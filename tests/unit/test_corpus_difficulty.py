@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from minbert.data.corpus import NOISE, generate
+from minbert.data.builtin import NOISE, generate
 
 SIZES = {"train": 2_500, "dev": 400, "test": 400}
 Array = npt.NDArray[np.float32]
@@ -43,7 +43,7 @@ def ridge(x: Array, y: Array, test: Array, penalty: float = 20.0) -> Array:
 def test_words_alone_beat_a_guess_and_stay_far_below_the_ceiling(
     task: str, gain: float, gap: float
 ) -> None:
-    rows = generate(task, 0, SIZES)
+    rows = [example._asdict() for example in generate(task, 0, SIZES)]
     x, labels = features(rows), np.array([int(row["label"]) for row in rows])
     train = np.array([row["split"] == "train" for row in rows])
     one_hot = np.eye(5, dtype=np.float32)[labels]
@@ -54,6 +54,6 @@ def test_words_alone_beat_a_guess_and_stay_far_below_the_ceiling(
 
 
 def test_shared_words_alone_do_not_give_the_similarity() -> None:
-    rows = generate("sts", 0, {"train": 1_000})
+    rows = [example._asdict() for example in generate("sts", 0, {"train": 1_000})]
     overlap, labels = features(rows)[:, -1], np.array([row["label"] for row in rows])
     assert 0.5 < float(np.corrcoef(overlap, labels)[0, 1]) < 0.85

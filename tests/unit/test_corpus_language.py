@@ -7,12 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from minbert.data.corpus import opinions, sentiment, words
+from minbert.data.corpus import sentiment, words
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import Event, draw_event, swapped
+from minbert.data.corpus.events import (
+    QUESTIONS,
+    Event,
+    draw_event,
+    question,
+    statement,
+    swapped,
+)
 from minbert.data.corpus.pairs import paraphrase_pair, similar_pair, similarity
-from minbert.data.corpus.phrasing import QUESTIONS, question, statement
-from minbert.data.corpus.verbs import ACTIONS, VERBS, verb
+from minbert.data.corpus.words import ACTIONS, VERBS, verb
 
 
 def concept(items: list[words.Concept], name: str) -> words.Concept:
@@ -35,7 +41,7 @@ def test_every_noun_means_one_thing() -> None:
 
 
 def test_opinion_words_have_one_grade() -> None:
-    for lists in (opinions.ADJECTIVES, opinions.VERBS, opinions.NOUNS):
+    for lists in (sentiment.ADJECTIVES, sentiment.VERBS, sentiment.NOUNS):
         every = [word for graded in lists.values() for word in graded]
         assert len(every) == len(set(every))
 
@@ -133,14 +139,14 @@ def level_of(value: float) -> int:
 
 def test_negation_turns_an_opinion_round() -> None:
     """A good clause that is negated is made of bad words, and the other way round."""
-    good = {w for grade in (1, 2) for w in opinions.ADJECTIVES[grade]}
-    bad = {w for grade in (-1, -2) for w in opinions.ADJECTIVES[grade]}
+    good = {w for grade in (1, 2) for w in sentiment.ADJECTIVES[grade]}
+    bad = {w for grade in (-1, -2) for w in sentiment.ADJECTIVES[grade]}
     seen = Counter[bool]()
     for i in range(600):
         dice = Dice("negation", i)
         text, value = sentiment._copular(dice, 1, sentiment.PLAIN)
         assert value > 0
-        negated = any(f" is {phrase} " in text for phrase, _ in opinions.NOT_ADJECTIVE)
+        negated = any(f" is {phrase} " in text for phrase, _ in sentiment.NOT_ADJECTIVE)
         last = text.split()[-1]
         assert last in (bad if negated else good)
         seen[negated] += 1
@@ -149,10 +155,10 @@ def test_negation_turns_an_opinion_round() -> None:
 
 def test_degree_and_negation_change_the_class() -> None:
     assert level_of(1.0) == 3
-    assert level_of(1.0 * opinions.DEGREE_STRONGER) == 4
+    assert level_of(1.0 * sentiment.DEGREE_STRONGER) == 4
     assert level_of(2.0) == 4
-    assert level_of(2.0 * opinions.DEGREE_WEAKER) == 3
-    for _, factor in opinions.NOT_ADJECTIVE:
+    assert level_of(2.0 * sentiment.DEGREE_WEAKER) == 3
+    for _, factor in sentiment.NOT_ADJECTIVE:
         assert level_of(1.0 * factor) == 1
         assert level_of(-1.0 * factor) == 3
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from http_server import Behaviour, serving
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.data.fetch import fetch
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 PIN = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
 
 
-def get(url: str, out: Path, checksum: str | None = PIN, **options: Any) -> Path:
-    return fetch(url, out, checksum, progress=False, **{"wait": 0.001, "attempts": 3, **options})
+def get(url: str, out: Path, pin: str = PIN, **options: Any) -> Path:
+    return fetch(url, out, pin, progress=False, **{"wait": 0.001, "attempts": 3, **options})
 
 
 def partial(out: Path) -> Path:
@@ -31,18 +31,16 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "thing.csv"
 
 
-@pytest.mark.parametrize("checksum", [PIN, None])
-def test_whole_file_arrives_and_leaves_nothing_else(out: Path, checksum: str | None) -> None:
+def test_whole_file_arrives_and_leaves_nothing_else(out: Path) -> None:
     with serving(Behaviour(CONTENT)) as server:
-        assert get(server.url, out, checksum) == out
+        assert get(server.url, out) == out
     assert out.read_bytes() == CONTENT
     assert [p.name for p in out.parent.iterdir()] == ["thing.csv"]
 
 
-@pytest.mark.parametrize("checksum", [PIN, None])
-def test_broken_connection_goes_on_where_it_broke(out: Path, checksum: str | None) -> None:
+def test_broken_connection_continues_where_it_broke(out: Path) -> None:
     with serving(Behaviour(CONTENT, break_after=600_000)) as server:
-        get(server.url, out, checksum)
+        get(server.url, out)
         assert server.requests == [None, "bytes=600000-"]
     assert out.read_bytes() == CONTENT
 
@@ -55,15 +53,6 @@ def test_failed_fetch_is_resumed_by_the_next_call(out: Path) -> None:
         assert partial(out).read_bytes() == CONTENT[:300_000]
         get(server.url, out)
         assert server.requests[-1] == "bytes=300000-"
-    assert out.read_bytes() == CONTENT
-
-
-def test_leftover_part_is_not_trusted_without_a_checksum(out: Path) -> None:
-    out.parent.mkdir()
-    partial(out).write_bytes(b"x" * 1000)
-    with serving(Behaviour(CONTENT)) as server:
-        get(server.url, out, None)
-        assert server.requests == [None]
     assert out.read_bytes() == CONTENT
 
 
@@ -100,34 +89,25 @@ def test_file_that_changed_between_attempts_is_not_patched_together(out: Path) -
     class Changing(Behaviour):
         @property
         def content(self) -> bytes:  # type: ignore[override]
-            return other if len(self.requests) > 1 else CONTENT
+            return CONTENT if len(self.requests) > 1 else other
 
         @content.setter
         def content(self, value: bytes) -> None:
             pass
 
-        @property
-        def etag(self) -> str:  # type: ignore[override]
-            return f'"{len(self.requests) > 1}"'
-
-        @etag.setter
-        def etag(self, value: str) -> None:
-            pass
-
     with serving(Changing(CONTENT, break_after=500_000)) as server:
-        get(server.url, out, None)
-        assert len(server.requests) == 2
-    assert out.read_bytes() == other
+        get(server.url, out)
+        assert server.requests == [None, "bytes=500000-", None]
+    assert out.read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("ranges", [True, False])
-def test_length_too_large_is_never_a_whole_file(out: Path, ranges: bool) -> None:
+def test_length_too_large_is_never_a_whole_file(out: Path) -> None:
     lie = len(CONTENT) + 7
     with (
-        serving(Behaviour(CONTENT, claimed_length=lie, ranges=ranges)) as server,
+        serving(Behaviour(CONTENT, claimed_length=lie, ranges=False)) as server,
         pytest.raises(UserError, match=r"sent 1,048,576 of 1,048,583 bytes \(3 attempts\)"),
     ):
-        get(server.url, out, None)
+        get(server.url, out)
     assert not out.exists()
 
 
@@ -207,16 +187,9 @@ def test_file_in_place_is_used_without_a_request(out: Path) -> None:
 def test_other_file_in_place_is_refused_and_kept(out: Path) -> None:
     out.parent.mkdir()
     out.write_bytes(b"mine")
-    with pytest.raises(UserError, match=r"is there already.*Delete it"):
+    with pytest.raises(UserError, match=r"exists, but is not .*Delete it"):
         get("http://127.0.0.1:9/thing.csv", out)
     assert out.read_bytes() == b"mine"
-
-
-def test_malformed_request_fails_before_any_download(out: Path) -> None:
-    with pytest.raises(UserError, match="expected http://, https:// or file://"):
-        get("ftp://host/thing.csv", out)
-    with pytest.raises(UserError, match="sha256 has 64 hex digits"):
-        get("http://127.0.0.1:9/thing.csv", out, "sha256:12")
 
 
 def test_two_at_once_download_once(out: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
+from minbert.data import lmrd
 from minbert.data.lmrd import read_lmrd
 
 SHARED = Path(os.environ.get("MINBERT_SHARED", Path(__file__).parents[3] / "shared"))
@@ -68,8 +69,6 @@ def test_dev_is_a_tenth_of_train_and_the_same_everywhere(tmp_path: Path) -> None
     assert read_lmrd(archive(tmp_path / "b.tar.gz", files, reverse=True))[0] == examples
     assert read_lmrd(folder(tmp_path / "x" / "aclImdb", files))[0] == examples
     assert read_lmrd(tmp_path / "x")[0] == examples
-    other = read_lmrd(tmp_path / "x", seed=1)[0]
-    assert {e.id for e in other if e.split == "dev"} != {e.id for e in examples if e.split == "dev"}
 
 
 def test_unlabelled_reviews_and_other_files_are_left_out(tmp_path: Path) -> None:
@@ -79,7 +78,7 @@ def test_unlabelled_reviews_and_other_files_are_left_out(tmp_path: Path) -> None
     assert rejected == []
 
 
-def test_bad_reviews_are_set_aside(tmp_path: Path) -> None:
+def test_bad_reviews_are_rejected(tmp_path: Path) -> None:
     bad = {
         "train/neg/900_8.txt": b"wrong folder",
         "train/neg/901.txt": b"no rating",
@@ -101,8 +100,33 @@ def test_other_sources_are_explained(tmp_path: Path) -> None:
         read_lmrd(tmp_path / "absent")
     with pytest.raises(UserError, match="no review in train/neg/"):
         read_lmrd(tmp_path)
-    with pytest.raises(UserError, match=r"dev_share of LMRD is 1\.5"):
-        read_lmrd(tmp_path, dev_share=1.5)
+
+
+def test_damaged_archives_are_named(tmp_path: Path) -> None:
+    long = {"test/neg/0_1.txt": bytes(n * n % 251 for n in range(90_000))}
+    whole = archive(tmp_path / "a.tgz", long)
+    cut = tmp_path / "cut.tgz"
+    cut.write_bytes(whole.read_bytes()[:400])
+    text = tmp_path / "text.tgz"
+    text.write_text("<html>")
+    for path in (cut, text):
+        with pytest.raises(UserError, match=rf"{path.name}: not a whole tar archive"):
+            read_lmrd(path)
+
+
+def test_a_review_that_is_huge_or_no_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(tmp_path / "a.tgz", reviews())
+    monkeypatch.setattr(lmrd, "MAX_REVIEW_BYTES", 10)
+    with pytest.raises(UserError, match=r"'aclImdb/.*txt' is not a regular file of at most 10"):
+        read_lmrd(path)
+    with tarfile.open(path, "w") as handle:
+        link = tarfile.TarInfo("aclImdb/train/neg/1_2.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        handle.addfile(link)
+    with pytest.raises(UserError, match=r"'aclImdb/train/neg/1_2\.txt' is not a regular file"):
+        read_lmrd(path)
 
 
 @pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"no LMRD archive at {ARCHIVE}")

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_batches import pack
 
 from minbert.data.course import read_course
-from minbert.model.packed import Packed
-from minbert.model.padding import padded_view
+from minbert.model.packed import padded_view
 from minbert.train.samplers import draw
 from minbert.train.samplers.recycled import Recycled
 from minbert.train.samplers.sequential import Sequential
@@ -80,7 +80,7 @@ lists = st.lists(st.lists(st.integers(1, 999), min_size=1, max_size=30), min_siz
 @given(rows=lists, grouped=st.booleans())
 def test_packing_loses_and_adds_no_token(rows: list[list[int]], grouped: bool) -> None:
     tokens = [token for each in rows for token in each]
-    batch = Packed.build(tokens, [0] * len(tokens), [len(each) for each in rows])
+    batch = pack(tokens, [0] * len(tokens), [len(each) for each in rows])
     assert [part.tolist() for part in batch.tokens.split(batch.lengths.tolist())] == rows
     assert batch.longest == max(map(len, rows)) and batch.rows == len(rows)
     starts = batch.first.tolist()
@@ -92,19 +92,6 @@ def test_packing_loses_and_adds_no_token(rows: list[list[int]], grouped: bool) -
     padded = view.pad(batch.tokens[:, None])[:, 0]
     assert torch.equal(padded[view.slots], batch.tokens)
     assert int((padded != 0).sum()) == len(tokens)
-
-
-@settings(max_examples=60, deadline=None)
-@given(parts=st.lists(lists, min_size=1, max_size=3))
-def test_joined_batches_come_apart_again(parts: list[list[list[int]]]) -> None:
-    batches = [
-        Packed.build([t for row in rows for t in row], [0] * sum(map(len, rows)), [*map(len, rows)])
-        for rows in parts
-    ]
-    joined = Packed.concatenate(batches)
-    split = Packed.split_hidden(joined.tokens[:, None], batches)
-    for part, batch in zip(split, batches, strict=True):
-        assert torch.equal(part[:, 0], batch.tokens)
 
 
 def generator(seed: int) -> torch.Generator:
@@ -177,8 +164,7 @@ def test_a_recycled_epoch_passes_once_over_the_largest_task(make_spec: Any, case
     spec, sizes = case.spec(make_spec, "recycled"), case.sizes
     sampler = Recycled(spec, sizes, generator(case.seed))
     (rows,) = drawn(sampler)
-    largest = sampler.largest
-    assert sizes[largest] == max(sizes.values())
+    largest = max(spec.trained_tasks, key=lambda task: sizes[task])
     assert len(set(rows[largest])) == len(rows[largest])
     assert len(rows[largest]) == min(sizes[largest], case.examples or 999)
     for task, size in sizes.items():

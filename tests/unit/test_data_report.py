@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.common.files import read_json
+from minbert.base.errors import UserError
+from minbert.base.files import read_json
 from minbert.data.examples import Example, Rejected, read_examples
 from minbert.data.report import write_dataset
 

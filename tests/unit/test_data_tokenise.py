@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, models
+from tokenizers.normalizers import BertNormalizer
 from transformers import BertTokenizerFast
 
-from minbert.common.errors import UserError
-from minbert.data.examples import Example, read_parquet, write_examples
+from minbert.base.errors import UserError
+from minbert.data.examples import Example, write_examples
+from minbert.data.parquet import read_file
 from minbert.data.tokenise import SCHEMA, encode, tokenise
-from minbert.wordpiece import bert_normalizer, load_wordpiece, save_tokenizer
+from minbert.data.wordpiece import load_wordpiece, save_tokenizer
 
 WORDS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "fine", "##ly", "un", "##affable"),
@@ -80,7 +82,7 @@ def test_equal_to_transformers_on_berts_vocabulary() -> None:
 def test_cased_vocabulary(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*WORDS, "Film"]) + "\n", encoding="utf-8")
-    assert encode(load_wordpiece(path, bert_normalizer(lowercase=False)), ["Film film"]) == [
+    assert encode(load_wordpiece(path, BertNormalizer(lowercase=False)), ["Film film"]) == [
         [len(WORDS), WORDS.index("film")]
     ]
 
@@ -108,7 +110,7 @@ def examples(path: Path) -> Path:
 def test_token_table(vocabulary: Path, tmp_path: Path) -> None:
     table_in = examples(tmp_path / "examples.parquet")
     tokenise(table_in, vocabulary, tmp_path / "tokens.parquet")
-    table = read_parquet(tmp_path / "tokens.parquet")
+    table = read_file(tmp_path / "tokens.parquet")
     assert table.schema.equals(SCHEMA)
     first, second = table.to_pylist()
     the, film, fine = (WORDS.index(w) for w in ("the", "film", "fine"))
@@ -129,7 +131,7 @@ def test_token_table(vocabulary: Path, tmp_path: Path) -> None:
 def test_single_sentences_have_no_second_tokens(vocabulary: Path, tmp_path: Path) -> None:
     write_examples("sst", [Example("s", "train", "fine", None, 3.0)], tmp_path / "e.parquet")
     tokenise(tmp_path / "e.parquet", vocabulary, tmp_path / "t.parquet")
-    assert read_parquet(tmp_path / "t.parquet")["tokens2"].to_pylist() == [None]
+    assert read_file(tmp_path / "t.parquet")["tokens2"].to_pylist() == [None]
 
 
 def test_order_survives_more_rows_than_a_batch(vocabulary: Path, tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_order_survives_more_rows_than_a_batch(vocabulary: Path, tmp_path: Path)
     rows = [Example(str(i), "train", "the " * n, None, 1.0) for i, n in enumerate(counts)]
     write_examples("sst", rows, tmp_path / "e.parquet")
     tokenise(tmp_path / "e.parquet", vocabulary, tmp_path / "t.parquet")
-    tokens = read_parquet(tmp_path / "t.parquet")["tokens1"].to_pylist()
+    tokens = read_file(tmp_path / "t.parquet")["tokens1"].to_pylist()
     assert tokens == [[WORDS.index("the")] * n for n in counts]
 
 
@@ -156,7 +158,7 @@ def test_wrong_tokenizers_are_explained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"):
         load_wordpiece(vocabulary)
     vocabulary.write_text("a\nb\na\n")
-    with pytest.raises(UserError, match="line 3: token 'a' stood already on line 1"):
+    with pytest.raises(UserError, match="line 3: token 'a' is already on line 1"):
         load_wordpiece(vocabulary)
     vocabulary.write_bytes(b"caf\xe9\n")
     with pytest.raises(UserError, match="not UTF-8"):

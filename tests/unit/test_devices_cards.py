@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.devices.cards import FAKE, SLOTS, VISIBLE, Card, visible_cards
-from minbert.devices.choose import device_for, in_words
-from minbert.devices.lease import LOCKS
+from minbert.base.errors import UserError
+from minbert.devices.cards import FAKE, SLOTS, VISIBLE, Card, in_words, visible_cards
+from minbert.devices.lease import LOCKS, device_for
 
 GB = 10**9
 
@@ -49,17 +48,17 @@ def test_cards_are_read_from_nvidia_smi(nvidia_smi: Path) -> None:
         assert os.environ[VISIBLE] == "GPU-aaaa"
 
 
-def test_a_driver_that_does_not_answer_is_told(
+def test_a_driver_that_does_not_answer_is_reported(
     nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvidia_smi.write_text("#!/bin/sh\nexec sleep 5\n")
     nvidia_smi.chmod(0o755)
     monkeypatch.setattr("minbert.devices.cards.PATIENCE", 0.1)
-    with pytest.raises(UserError, match="nvidia-smi has not answered within"):
+    with pytest.raises(UserError, match="nvidia-smi did not answer within"):
         visible_cards({VISIBLE: "0"})
 
 
-def test_no_card_is_said_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_card_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert in_words("auto") == "no GPU found: training runs on the CPU"
     with device_for("auto", GB, print) as device:

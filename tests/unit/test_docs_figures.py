@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from minbert.grid.config import load_config
-from minbert.grid.figure_reads import READS
-from minbert.grid.figures import FIGURES
-from minbert.grid.resolve import resolve
-from minbert.grid.yaml_loader import load_yaml
+from minbert.plan.figures import FIGURES
+from minbert.spec.config import load_config
+from minbert.spec.parts import FIGURE_KINDS
+from minbert.spec.resolve import resolve
+from minbert.spec.yaml import load_yaml
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
@@ -26,4 +26,4 @@ def test_every_figure_and_kind_is_listed() -> None:
     listed = listed - of_all | {name.replace("PAPER", p) for name in of_all for p in papers}
     assert listed == planned
     assert {name.removeprefix("tables/") for name in named - listed - of_all} == papers
-    assert set(READS) - set(re.findall(r"`([\w-]+)`", TEXT)) <= {"loss-curves"}
+    assert set(FIGURE_KINDS) - set(re.findall(r"`([\w-]+)`", TEXT)) <= {"loss-curves"}

@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from minbert.common.environment import versions
+from minbert.base.environment import versions
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,5 +61,5 @@ def test_every_rule_with_a_shell_has_the_environment_and_a_log() -> None:
 
 def test_builds_of_one_version_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"torch": "2.13.0+cpu", "numpy": "2.4.6"}
-    monkeypatch.setattr("minbert.common.environment.version", lambda name: found[name])
+    monkeypatch.setattr("minbert.base.environment.version", lambda name: found[name])
     assert versions(found) == {"torch": "2.13.0", "numpy": "2.4.6"}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr
 
 from minbert.evaluate.bootstrap import Estimate, Sample, difference, resampled_scores
-from minbert.scoring import score_task
+from minbert.evaluate.scoring import score_task
 
 Floats = NDArray[np.float64]
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from run_files import history
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.evaluate.claims import build_claims
 from minbert.evaluate.score import score_runs
-from minbert.scoring import OVERALL_TASKS
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.train.run import PREDICTIONS
 
 N = 400

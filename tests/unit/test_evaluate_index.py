@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.evaluate.index import build_index
-from minbert.evaluate.score import SCHEMA
-from minbert.evaluate.table import build_table
+from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.table import read_table, write_table
 
 FIGURES = {"sst": 0.5, "para": None, "sts": None, "other": None, "overall": None}
 
@@ -42,7 +42,7 @@ def made(tmp_path: Path) -> Path:
     spec |= {"backbone": "tiny", "data": "builtin", "footnotes": ["A foot."]}
     rows = [row("a", "1", note="n"), row("b", "1"), row("c", "text"), row("extra", None)]
     failures = {"b": "stage 'main', seed 0: UserError: too | hot", "a": "an old failure"}
-    build_table(spec | {"rows": rows}, tmp_path / "s.parquet", tmp_path, "t", failures)
+    write_table(read_table(spec | {"rows": rows}, tmp_path / "s.parquet", failures), tmp_path)
     return tmp_path
 
 
@@ -52,7 +52,7 @@ def lines(path: Path) -> list[dict[str, str]]:
 
 
 def test_each_table_of_the_paper_is_a_section(made: Path) -> None:
-    text = (made / "t.md").read_text(encoding="utf-8")
+    text = (made / "table.md").read_text(encoding="utf-8")
     heads = [line for line in text.splitlines() if line.startswith("#")]
     assert heads == [
         "# T",
@@ -63,13 +63,13 @@ def test_each_table_of_the_paper_is_a_section(made: Path) -> None:
     ]
     first = text.split("## In the text")[0]
     assert "Row a" in first and "Row c" not in first
-    latex = (made / "t.tex").read_text(encoding="utf-8")
+    latex = (made / "table.tex").read_text(encoding="utf-8")
     assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == 3
     assert r"\label{tab:p-Table-1}" in latex and r"\label{tab:p-In-the-text}" in latex
 
 
 def test_a_failed_row_says_so_and_why(made: Path) -> None:
-    found = {line["variant"]: line for line in lines(made / "t.csv")}
+    found = {line["variant"]: line for line in lines(made / "table.csv")}
     assert {name: line["status"] for name, line in found.items()} == {
         "a": "scored",
         "b": "failed",
@@ -79,7 +79,7 @@ def test_a_failed_row_says_so_and_why(made: Path) -> None:
     assert "too | hot" in found["b"]["reason"] and not found["a"]["reason"]
     assert (found["a"]["table"], found["extra"]["table"]) == ("1", "")
     assert found["c"]["keys"] == "kc" and not found["b"]["keys"]
-    text = (made / "t.md").read_text(encoding="utf-8")
+    text = (made / "table.md").read_text(encoding="utf-8")
     assert "failed" in text and r"too \| hot" in text
 
 
@@ -90,22 +90,22 @@ def published(variant: str, table: str, paper: str = "p", **more: Any) -> dict[s
 
 def test_the_index_counts_by_status(made: Path) -> None:
     rows = [published("a", "1"), published("b", "1"), published("c", "text")]
-    summary = build_index([*rows, published("a", "1", "other")], [made / "t.csv"], made)
-    assert summary == "2 of 4 published rows scored (1 failed, 1 not configured)"
+    build_index([*rows, published("a", "1", "other")], [made / "table.csv"], made)
+    summary = "2 of 4 published rows scored (1 failed, 1 not configured)"
     found = lines(made / "index.csv")
     assert [line["status"] for line in found] == ["scored", "failed", "scored", "not configured"]
     assert [line["sst_ours"] for line in found] == ["0.25", "", "0.75", ""]
     assert [line["keys"] for line in found] == ["ka", "", "kc", ""]
     text = (made / "index.md").read_text(encoding="utf-8")
-    assert summary in text and "sst 0.500" in text and "sst 0.250" in text
+    assert f"\n{summary}.\n" in text and "sst 0.500" in text and "sst 0.250" in text
 
 
 def test_the_index_of_rows_that_are_all_scored(made: Path) -> None:
-    assert build_index([published("a", "1")], [made / "t.csv"], made) == (
-        "1 of 1 published rows scored"
-    )
+    build_index([published("a", "1")], [made / "table.csv"], made)
+    text = (made / "index.md").read_text(encoding="utf-8")
+    assert "\n1 of 1 published rows scored.\n" in text
 
 
 def test_a_table_of_another_split_is_refused(made: Path) -> None:
     with pytest.raises(UserError, match=r"p / 1 / Row a / a: .*split 'dev'.*'test'"):
-        build_index([published("a", "1", split="test")], [made / "t.csv"], made)
+        build_index([published("a", "1", split="test")], [made / "table.csv"], made)

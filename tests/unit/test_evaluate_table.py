@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.evaluate import escape
-from minbert.evaluate.score import SCHEMA
-from minbert.evaluate.table import build_table
+from minbert.base.errors import UserError
+from minbert.evaluate import text as typeset
+from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.table import read_table, write_table
 
 
 def scores(path: Path, *values: tuple[str, int, str, str, str, float]) -> Path:
@@ -36,11 +36,11 @@ def table(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
 def build(
     tmp_path: Path, spec: dict[str, Any], made: Path
 ) -> tuple[list[dict[str, str]], str, str]:
-    build_table(spec, made, tmp_path / "tables", "p")
-    with (tmp_path / "tables" / "p.csv").open(newline="", encoding="utf-8") as handle:
+    write_table(read_table(spec, made, {}), tmp_path / "tables")
+    with (tmp_path / "tables" / "table.csv").open(newline="", encoding="utf-8") as handle:
         lines = list(csv.DictReader(handle))
     texts = [
-        (tmp_path / "tables" / f"p.{ext}").read_text(encoding="utf-8") for ext in ("md", "tex")
+        (tmp_path / "tables" / f"table.{ext}").read_text(encoding="utf-8") for ext in ("md", "tex")
     ]
     return lines, texts[0], texts[1]
 
@@ -163,22 +163,19 @@ def test_the_papers_own_rule_is_marked(tmp_path: Path, two_seeds: Path) -> None:
 
 def test_rows_without_scores_say_why(tmp_path: Path, two_seeds: Path) -> None:
     only_overall = {"overall": 0.7}
-    reason = "the course keeps the test labels"
     spec = table(
         row("dev, not yet", "none"),
         row("test, scored on dev", "a", split="test"),
         row("test, not yet", "none", split="test"),
-        row("test, never", "none", split="test", reason=reason),
         row("overall only", "none", published=only_overall),
         row("said in words", "none", published={}),
     )
     lines, text, _ = build(tmp_path, spec, two_seeds)
-    expected = ["not run", "no labels", "not run", "no labels", "not run", "not run"]
+    expected = ["not run", "no labels", "not run", "not run", "not run"]
     assert [line["status"] for line in lines] == expected
     body = cells(text)[2:]
-    assert [line[3] for line in body] == [*expected[:4], "—", "not run"]
+    assert [line[3] for line in body] == [*expected[:3], "—", "not run"]
     assert [line[9] for line in body] == expected
-    assert f"\\[1\\] {reason}" in text
     assert not any(cell == "" for line in body for cell in line), "no cell is blank"
 
 
@@ -195,8 +192,8 @@ def test_empty_score_table(tmp_path: Path) -> None:
     assert lines[0]["status"] == "not run"
     assert "not run" in text
     assert "not run" in tex
-    build_table(table(), tmp_path / "s.parquet", tmp_path, "none")
-    assert (tmp_path / "none.md").exists()
+    write_table(read_table(table(), tmp_path / "s.parquet", {}), tmp_path)
+    assert (tmp_path / "table.md").exists()
 
 
 def test_other_column_shows_the_further_task(tmp_path: Path) -> None:
@@ -235,23 +232,23 @@ def test_text_is_escaped_everywhere(tmp_path: Path, two_seeds: Path) -> None:
     spec |= {"title": NASTY, "caption": NASTY, "backbone": NASTY, "data": NASTY}
     lines, text, tex = build(tmp_path, spec, two_seeds)
     assert lines[0]["row"] == NASTY
-    assert text.count(escape.markdown(NASTY)) == text.count("50%") == 7
-    assert tex.count(escape.latex(NASTY)) == tex.count(r"50\%") == 7
+    assert text.count(typeset.markdown(NASTY)) == text.count("50%") == 7
+    assert tex.count(typeset.latex(NASTY)) == tex.count(r"50\%") == 7
     assert len(cells(text)[2]) == len(cells(text)[0]), "a pipe in a label makes no column"
 
 
 def test_escaping_golden() -> None:
-    assert escape.markdown("a_b*c|d # `e` [f] <g> & ~ $ 5%") == (
+    assert typeset.markdown("a_b*c|d # `e` [f] <g> & ~ $ 5%") == (
         r"a\_b\*c\|d \# \`e\` \[f\] \<g\> \& \~ \$ 5%"
     )
-    assert escape.latex("a_b & 5% #1 | {x} $ \\ ± 0.1") == (
+    assert typeset.latex("a_b & 5% #1 | {x} $ \\ ± 0.1") == (
         r"a\_b \& 5\% \#1 \textbar{} \{x\} \$ \textbackslash{} $\pm$ 0.1"
     )
-    assert escape.latex("[0] * †") == r"{[}0{]} {*} $\dagger$"
+    assert typeset.latex("[0] * †") == r"{[}0{]} {*} $\dagger$"
 
 
 def test_text_is_safe_for_terminals() -> None:
-    for escaped in (escape.markdown, escape.latex):
+    for escaped in (typeset.markdown, typeset.latex):
         assert escaped("a\x1b]0;x\x07b\nc\t\u202ed") == escaped("a ]0;x b c d")
 
 
@@ -268,24 +265,6 @@ def test_latex_is_well_formed(tmp_path: Path, two_seeds: Path) -> None:
     assert all(line.endswith(r"\\") for line in body)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"captoin": "x"}, r"paper 'p': unknown key 'captoin'. Did you mean 'caption'"),
-        ({"rule": "plane"}, r"key 'rule': .*'normalised' or 'plain', found 'plane'"),
-        ({"rows": [row("A", "a", split="train")]}, r"key 'rows.0.split'.*found 'train'"),
-        ({"rows": [row("A", "a", other_task="cfimbd")]}, r"other_task'.*Did you mean 'cfimdb'"),
-        ({"rows": [row("A", "a", published={"sts": "x"})]}, r"rows.0.published.sts'.*found 'x'"),
-    ],
-)
-def test_wrong_specs_are_named(
-    tmp_path: Path, two_seeds: Path, change: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        build_table(table(row("A", "a")) | change, two_seeds, tmp_path, "p")
-    assert not (tmp_path / "p.csv").exists()
-
-
 def test_absent_score_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none.parquet: there is no such file"):
-        build_table(table(row("A", "a")), tmp_path / "none.parquet", tmp_path, "p")
+        read_table(table(row("A", "a")), tmp_path / "none.parquet", {})

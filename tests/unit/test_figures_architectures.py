@@ -10,8 +10,7 @@ from matplotlib.text import Text
 
 from minbert.figures import architectures
 from minbert.figures.inputs import Inputs
-from minbert.grid.architecture import BERT_BASE
-from minbert.grid.parameters import encoder_parameters
+from minbert.spec.architecture import BERT_BASE, encoder_parameters
 
 
 @pytest.mark.parametrize(
@@ -56,9 +55,9 @@ def test_a_models_drawing_says_its_parameters() -> None:
     }
     facts = {"architecture": BERT_BASE.model_dump(), "stages": stages}
     spec = architectures.Spec(**spec_of({"a": "A", "b": "B"}))
-    figure, notes = architectures.plot(spec, Inputs(facts=facts))
+    figure, notes = spec.plot(Inputs(facts=facts))
     said = [text.get_text() for text in figure.findobj(Text)]
     assert "A\nparameters: 110 M, 50% of the largest" in said and "B\nparameters: 219 M" in said
     assert said.count("layers 1 to 12\n85.1 M") == 1 + 2
-    assert {"SST\nmlp, 3", "heads: 13.6 k in all", "heads: 640 in all"} <= set(said)
+    assert {"SST\nmlp, 3", "heads: 13.6 k in total", "heads: 640 in total"} <= set(said)
     assert notes[0].startswith("Backbone: 12 layers of 768 units.")

@@ -9,10 +9,10 @@ import pytest
 from figure_files import make_inputs, many, qualities, write_scores
 from figure_texts import spec_of, text_faults, texts_of
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.figures import style
 from minbert.figures.inputs import Inputs
-from minbert.grid.parts import load_part
+from minbert.figures.make import draw_kind
 
 KINDS = ("ranking", "confusion-matrix", "calibration", "sts-scatter", "worst-examples", "leakage")
 OVER_ALL = ("published-reproduced", "dev-test")
@@ -96,14 +96,14 @@ def test_more_panels_than_a_page_holds(
     monkeypatch.setattr("minbert.figures.predicted.MOST_PANELS", 2)
     texts = texts_of(kind, spec_of(SEVERAL), several)
     assert "variant 1" in texts and "variant 4" not in texts
-    assert "1 more variants are not shown, for want of room." in texts
+    assert "Not shown, for lack of space: 1 more variants." in texts
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_bytes_twice(kind: str, one: Inputs, tmp_path: Path) -> None:
     for name in ("a", "b"):
         options = {"count": 1} if kind == "worst-examples" else {}
-        load_part("figure", kind)(spec_of(many(1), **options), one, tmp_path / name)
+        draw_kind(kind, spec_of(many(1), **options), one, tmp_path / name)
     for ending in ("pdf", "png"):
         first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("a", "b"))
         assert first == second and len(first) > 5000
@@ -112,9 +112,9 @@ def test_the_same_bytes_twice(kind: str, one: Inputs, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [*KINDS, *OVER_ALL])
 def test_unknown_keys_are_refused(kind: str, one: Inputs, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"figure '{kind}': unknown key 'titel'. Did you mean 'ti"):
-        load_part("figure", kind)(spec_of(many(1), titel="T"), one, tmp_path / "no")
+        draw_kind(kind, spec_of(many(1), titel="T"), one, tmp_path / "no")
     with pytest.raises(UserError, match=f"figure '{kind}', key 'title'"):
-        load_part("figure", kind)(spec_of(many(1), title=7), one, tmp_path / "no")
+        draw_kind(kind, spec_of(many(1), title=7), one, tmp_path / "no")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,7 +131,7 @@ def test_wrong_options_are_named(
     kind: str, change: dict[str, Any], message: str, one: Inputs, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message):
-        load_part("figure", kind)(spec_of(many(1)) | change, one, tmp_path / "no")
+        draw_kind(kind, spec_of(many(1)) | change, one, tmp_path / "no")
 
 
 def test_the_check_of_texts_finds_faults() -> None:

@@ -9,13 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.figures import style
 from minbert.figures.curves import running_mean
 from minbert.figures.inputs import Inputs
-from minbert.figures.loss_curves import Spec, draw, plot
+from minbert.figures.loss_curves import Spec
+from minbert.figures.make import draw_kind
 
 VARIANTS = {"one": "1-bert", "three": "3-bert $k$"}
 
@@ -55,7 +57,7 @@ def test_lines_are_means_over_seeds_by_epoch_on_a_log_axis(tmp_path: Path) -> No
             1: history(tmp_path / "b", [2, 1, 1, 0.5], every=10),
         },
     }
-    figure, notes = plot(Spec(**spec(smooth=0)), Inputs(histories))
+    figure, notes = Spec(**spec(smooth=0)).plot(Inputs(histories))
     (axes,) = figure.axes
     lines = labelled(axes)
     assert list(lines) == ["1-bert", "3-bert $k$"]
@@ -64,7 +66,6 @@ def test_lines_are_means_over_seeds_by_epoch_on_a_log_axis(tmp_path: Path) -> No
     np.testing.assert_allclose(lines["3-bert $k$"].get_ydata(), [8, 4, 2, 1])
     assert (axes.get_yscale(), axes.get_xlabel()) == ("log", "Epoch")
     assert axes.get_ylabel() == "Multitask training loss (log scale)"
-    assert figure.get_suptitle() == "Multitask loss"
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == list(VARIANTS.values())
@@ -78,7 +79,7 @@ def test_band_spans_the_seeds(tmp_path: Path) -> None:
             1: history(tmp_path / "b", [2, 5, 1, 0.5]),
         }
     }
-    figure, _ = plot(Spec(**spec(smooth=0)), Inputs(histories))
+    figure, _ = Spec(**spec(smooth=0)).plot(Inputs(histories))
     (band,) = figure.axes[0].collections
     corners = {tuple(point) for point in band.get_paths()[0].vertices.tolist()}
     assert {(0.5, 2), (0.5, 4), (1, 3), (1, 5), (2, 0.5), (2, 1)} <= corners
@@ -88,7 +89,7 @@ def test_band_spans_the_seeds(tmp_path: Path) -> None:
 def test_smoothing_is_stated_and_keeps_the_logged_line(tmp_path: Path) -> None:
     losses = [3.0, 1.0] * 20
     histories = {"one": {0: history(tmp_path / "a", losses)}}
-    figure, notes = plot(Spec(**spec(smooth=0.5)), Inputs(histories))
+    figure, notes = Spec(**spec(smooth=0.5)).plot(Inputs(histories))
     raw, smooth = figure.axes[0].lines
     np.testing.assert_allclose(raw.get_ydata(), losses)
     assert float(np.std(np.asarray(smooth.get_ydata())[5:-5])) < 0.1
@@ -108,7 +109,7 @@ def test_running_mean_golden() -> None:
 
 def test_epoch_length_without_dev_rows(tmp_path: Path) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1, 1, 1], epochs=3, dev=False)
-    figure, _ = plot(Spec(**spec(smooth=0)), Inputs({"one": {0: made}}))
+    figure, _ = Spec(**spec(smooth=0)).plot(Inputs({"one": {0: made}}))
     x = np.asarray(labelled(figure.axes[0])["1-bert"].get_xdata())
     np.testing.assert_allclose(x, [0.5, 1, 1.5, 2, 2.5, 3])
 
@@ -120,21 +121,25 @@ def test_seeds_of_different_length_are_drawn_where_both_are(tmp_path: Path) -> N
             1: history(tmp_path / "b", [2, 1], epochs=1),
         }
     }
-    figure, _ = plot(Spec(**spec(smooth=0)), Inputs(histories))
+    figure, _ = Spec(**spec(smooth=0)).plot(Inputs(histories))
     y = np.asarray(labelled(figure.axes[0])["1-bert"].get_ydata())
     np.testing.assert_allclose(y, [3, 2])
 
 
-def test_absent_runs_are_listed(tmp_path: Path) -> None:
+def test_absent_runs_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1])
     histories = {"one": {0: made, 3: tmp_path / "none.parquet"}}
-    _, notes = plot(Spec(**spec()), Inputs(histories))
+    _, notes = Spec(**spec()).plot(Inputs(histories))
     assert notes[-1] == "Not run: 1-bert (seed 3), 3-bert $k$."
-    figure, notes = plot(Spec(**spec()), Inputs({}))
+    figure, notes = Spec(**spec()).plot(Inputs({}))
     assert notes == ["Not run: 1-bert, 3-bert $k$."]
     assert [text.get_text() for text in figure.axes[0].texts] == ["no run yet"]
-    draw(spec(), Inputs({}), tmp_path / "empty")
+    draw_kind("loss-curves", spec(), Inputs({}), tmp_path / "empty")
     assert (tmp_path / "empty.png").exists()
+    saved: list[Figure] = []
+    monkeypatch.setattr("minbert.figures.style.save", lambda made, *_, **__: saved.append(made))
+    draw_kind("loss-curves", spec(), Inputs({}), tmp_path / "empty")
+    assert saved[0].get_suptitle() == "Multitask loss"
 
 
 def test_files_are_the_same_bytes_twice(tmp_path: Path) -> None:
@@ -147,7 +152,9 @@ def test_files_are_the_same_bytes_twice(tmp_path: Path) -> None:
         for name in VARIANTS
     }
     for name in ("a", "b"):
-        draw(spec(caption="Figure 3"), Inputs(histories), tmp_path / "figures" / name)
+        draw_kind(
+            "loss-curves", spec(caption="Figure 3"), Inputs(histories), tmp_path / "figures" / name
+        )
     for ending in ("pdf", "png"):
         first, second = (tmp_path / "figures" / f"{name}.{ending}" for name in ("a", "b"))
         assert first.read_bytes() == second.read_bytes()
@@ -166,7 +173,7 @@ def test_files_are_the_same_bytes_twice(tmp_path: Path) -> None:
 def test_wrong_specs_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1])
     with pytest.raises(UserError, match=message):
-        draw(spec(**change), Inputs({"one": {0: made}}), tmp_path / "figure")
+        draw_kind("loss-curves", spec(**change), Inputs({"one": {0: made}}), tmp_path / "figure")
     assert not (tmp_path / "figure.pdf").exists()
 
 
@@ -174,8 +181,8 @@ def test_wrong_histories_are_named(tmp_path: Path) -> None:
     made = history(tmp_path / "a", [4, 3, 2, 1])
     other = history(tmp_path / "b", [4, 3, 2, 1], every=7)
     with pytest.raises(UserError, match="no step in common"):
-        draw(spec(), Inputs({"one": {0: made, 1: other}}), tmp_path / "figure")
+        draw_kind("loss-curves", spec(), Inputs({"one": {0: made, 1: other}}), tmp_path / "figure")
     table = pq.read_table(made)
     pq.write_table(table.drop_columns(["value"]), made)
     with pytest.raises(UserError, match="a: no column 'value'"):
-        draw(spec(), Inputs({"one": {0: made}}), tmp_path / "figure")
+        draw_kind("loss-curves", spec(), Inputs({"one": {0: made}}), tmp_path / "figure")

@@ -10,10 +10,10 @@ import pytest
 from figure_files import OVERALL, make_inputs, many
 from figure_texts import spec_of, texts_of
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.figures.inputs import Inputs
-from minbert.grid.architecture import BERT_BASE
-from minbert.grid.parts import load_part
+from minbert.figures.make import draw_kind
+from minbert.spec.architecture import BERT_BASE
 
 VARIANTS = many(5)
 CHANCE = {"overall": 0.3, "sst": 0.2}
@@ -133,7 +133,7 @@ def test_forty_variants(kind: str, tmp_path: Path) -> None:
 def test_the_same_bytes_twice(kind: str, one: Inputs, tmp_path: Path) -> None:
     for name in ("a", "b"):
         spec = spec_of(VARIANTS, **KINDS[kind])
-        load_part("figure", kind)(spec, inputs_for(kind, one), tmp_path / name)
+        draw_kind(kind, spec, inputs_for(kind, one), tmp_path / name)
     for ending in ("pdf", "png"):
         first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("a", "b"))
         assert first == second and len(first) > 5000
@@ -143,7 +143,7 @@ def test_the_same_bytes_twice(kind: str, one: Inputs, tmp_path: Path) -> None:
 def test_unknown_keys_are_refused(kind: str, one: Inputs, tmp_path: Path) -> None:
     spec = spec_of(VARIANTS, **KINDS[kind], titel="T")
     with pytest.raises(UserError, match=f"figure '{kind}': unknown key 'titel'. Did you mean 'ti"):
-        load_part("figure", kind)(spec, one, tmp_path / "no")
+        draw_kind(kind, spec, one, tmp_path / "no")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,4 +170,4 @@ def test_wrong_options_are_named(
     kind: str, change: dict[str, Any], message: str, one: Inputs, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message):
-        load_part("figure", kind)(spec_of(VARIANTS, **KINDS[kind]) | change, one, tmp_path / "no")
+        draw_kind(kind, spec_of(VARIANTS, **KINDS[kind]) | change, one, tmp_path / "no")

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from minbert.evaluate.score import SCHEMA
+from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import interval
 from minbert.figures import (
     epoch_tables,
@@ -27,10 +27,9 @@ from minbert.figures import (
     stability,
     transfer,
 )
-from minbert.figures.heat import heat_map
 from minbert.figures.inputs import Inputs
 from minbert.figures.pareto import front
-from minbert.figures.style import look, new_figure, style
+from minbert.figures.style import heat_map, look, new_figure, style
 
 Row = tuple[int, str, str, str, float]
 
@@ -89,14 +88,14 @@ def test_cosines_by_pair_step_and_group(tmp_path: Path) -> None:
     plain = history(tmp_path / "plain", [(2, "train", "overall", "loss", 1.0)])
     made = history(tmp_path / "made", rows)
     inputs = Inputs(histories={"a": {0: made}, "b": {0: plain}})
-    figure, notes = gradient_cosines.plot(spec(gradient_cosines, "a b", smooth=0), inputs)
+    figure, notes = spec(gradient_cosines, "a b", smooth=0).plot(inputs)
     pair, step, groups = (axes for axes in figure.axes if axes.has_data())
     color = look(0).color
     assert lines(pair, color) == [[-0.2, 0.4]] and pair.get_title() == "SST and STS"
     assert lines(step, color) == [[0.5], [0.0]] and step.get_title() == "SST and the step"
     np.testing.assert_allclose(lines(groups, color)[0], [0.2, -0.3])
     assert [t.get_text() for t in groups.get_xticklabels()] == ["E", "1-3"]
-    assert "No surgery, so no cosines: B." in notes
+    assert "No gradient surgery, so no cosines: B." in notes
 
 
 def test_the_front_has_what_nothing_smaller_beats() -> None:
@@ -112,14 +111,14 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
         rows = [(2 * n, "dev", "sst", "accuracy", v) for n, v in enumerate(values, start=1)]
         of_seeds[seed] = history(tmp_path / str(seed), rows)
     inputs = Inputs(histories={"a": of_seeds}, facts={"rules": {"p": "plain"}})
-    figure, notes = stability.plot(spec(stability, "a", last=2), inputs)
+    figure, notes = spec(stability, "a", last=2).plot(inputs)
     spread, best = figure.axes[0].containers
     assert spread.lines[0].get_xdata() == pytest.approx([0.3])
     np.testing.assert_allclose(spread.lines[2][0].get_segments()[0][:, 0], [0.2, 0.4])
     assert best.lines[0].get_xdata() == pytest.approx([0.7])
     assert len(notes) == 1 and "mean of 2 seeds" in notes[0]
-    _, notes = stability.plot(spec(stability, "a", last=4), inputs)
-    assert "Fewer epochs than that: A (3)." in notes
+    _, notes = spec(stability, "a", last=4).plot(inputs)
+    assert "Runs with fewer epochs: A (3)." in notes
 
 
 def test_a_printed_table_stands_beside_ours(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_a_printed_table_stands_beside_ours(tmp_path: Path) -> None:
     table = {"title": "Table 3", "variant": "a", "stage": "s", "task": "sst"}
     table |= {"loss": [1.2, 0.9], "dev": [0.5, 0.6]}
     inputs = Inputs(stage_histories={"a": {"s": {0: ours}}})
-    figure, notes = epoch_tables.plot(spec(epoch_tables, "a", tables=[table]), inputs)
+    figure, notes = spec(epoch_tables, "a", tables=[table]).plot(inputs)
     _, above, below = figure.axes
     assert lines(above, "0.45") == [[1.2, 0.9]] and lines(below, "0.45") == [[0.5, 0.6]]
     assert lines(above, epoch_tables.TRAIN.color) == [[1.5]]
@@ -149,14 +148,14 @@ def test_transfer_and_forgetting_against_the_models_alone(tmp_path: Path) -> Non
     ]
     facts = {"stages": stages}
     inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
-    figure, notes = transfer.plot(spec(transfer, "a"), inputs)
+    figure, notes = spec(transfer, "a").plot(inputs)
     left, right = (texts(axes) for axes in figure.axes)
     half = interval([0.1, 0.14]).high - 0.12  # type: ignore[operator]
     assert f"0.820\n+0.120 \u00b1{half:.3f}" in left
     assert "0.400\n\u22120.100 \u00b10.000" in right
     assert any(note.startswith("Mean of 2 seeds") for note in notes)
     single = scores(tmp_path / "one", [row for row in rows if row[1] == 0])
-    figure, notes = transfer.plot(spec(transfer, "a"), Inputs(scores={"p": single}, facts=facts))
+    figure, notes = spec(transfer, "a").plot(Inputs(scores={"p": single}, facts=facts))
     assert "0.800\n+0.100" in texts(figure) and "1 seed, so no interval over seeds." in notes
 
 
@@ -191,17 +190,17 @@ def test_attention_is_the_mean_of_seeds_with_the_last_layer_on_top(tmp_path: Pat
     stage = {"name": "s", "fused": ["adapter/lmrd", "x/mine"]}
     stage["spec"] = {"tasks": {"sts": {"trained": True}, "sst": {"trained": False}}}
     inputs = Inputs(stage_histories={"a": {"s": of_seeds}}, facts={"stages": {"a": [stage]}})
-    figure, notes = fusion_attention.plot(spec(fusion_attention, "a"), inputs)
+    figure, notes = spec(fusion_attention, "a").plot(inputs)
     (axes,) = figure.axes
     rows = ["2 attention", "1 feed-forward", "1 attention"]
     assert [t.get_text() for t in axes.get_yticklabels()] == rows
     assert [t.get_text() for t in axes.get_xticklabels()] == ["LMRD", "mine"]
     shown = [text.get_text() for text in axes.texts]
     assert shown == ["1.00", "0.00", "0.50", "0.50", "0.30", "0.70"]
-    assert "mean of 2 seeds" in notes[0] and "Even: 0.50" in notes[0]
+    assert "mean of 2 seeds" in notes[0] and "Uniform attention: 0.50" in notes[0]
     bare = history(tmp_path / "bare", [(2, "dev", "sts", "pearson", 0.5)])
     inputs = Inputs(stage_histories={"a": {"s": {0: bare}}}, facts=inputs.facts)
-    figure, notes = fusion_attention.plot(spec(fusion_attention, "a"), inputs)
+    figure, notes = spec(fusion_attention, "a").plot(inputs)
     assert notes == ["STS: its runs recorded no attention."]
 
 
@@ -221,7 +220,7 @@ def test_dev_losses_add_up_as_those_of_a_step(
     facts = {"rules": {"p": "plain"}, "stages": {"a": [stage]}}
     inputs = Inputs(histories={"a": {0: history(tmp_path / "h", rows)}}, facts=facts)
     chosen = spec(run_curves, "a", chance={"sst": 0.2, "para": 0.5})
-    figure, notes = run_curves.plot(chosen, inputs)
+    figure, notes = chosen.plot(inputs)
     _, loss, score = figure.axes
     assert lines(loss, run_curves.DEV.color) == [[expected]]
     assert lines(loss, run_curves.TRAIN.color) == [[3.0]]
@@ -244,7 +243,7 @@ def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
     ]
     facts = {"rules": {"p": "plain"}, "published": published}
     inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
-    figure, notes = ladder.plot(spec(ladder, "a b c", over={"c": "a"}), inputs)
+    figure, notes = spec(ladder, "a b c", over={"c": "a"}).plot(inputs)
     ours, printed = figure.axes[0].containers
     gains = np.asarray(ours.lines[0].get_xdata(), dtype=float)
     np.testing.assert_allclose(gains, [0.1, 0.3])

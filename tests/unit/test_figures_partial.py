@@ -10,13 +10,13 @@ import pytest
 from figure_files import make_inputs
 from PIL import Image
 
-from minbert.common.files import write_json, write_text
+from minbert.base.files import write_json, write_text
 from minbert.figures import style
 from minbert.figures.inputs import Inputs
-from minbert.figures.make import draw_figure
-from minbert.figures.partial import draw_partial
-from minbert.grid.job import Job
-from minbert.grid.node import description_path
+from minbert.figures.make import make
+from minbert.publish.publish import publish_partial
+from minbert.store.job import Job
+from minbert.store.node import description_path, published_path
 
 LABELS = {"a": "A", "b": "B"}
 
@@ -27,7 +27,8 @@ def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **draw: Any
     draw = {"title": "T", "variants": LABELS, **draw}
     spec |= {"facts": {"rules": {"p": "normalised"}}, "draw": draw}
     path = description_path(root, "figure", key)
-    write_json(path, {"kind": "figure", "key": key, "spec": spec, "needs": needs})
+    described = {"kind": "figure", "key": key, "spec": spec, "needs": needs}
+    write_json(path, described | {"maker": "minbert.figures.make"})
 
 
 @pytest.fixture
@@ -59,26 +60,35 @@ def test_figures_are_drawn_from_what_there_is(
 ) -> None:
     out = tmp_path / "made"
     inputs: Inputs = make_inputs(out, LABELS, tasks=("sst",), failed=["b"], paper="p", epochs=2)
-    at = tmp_path / "store" / "train" / "a" / "seed0"
-    at.parent.mkdir(parents=True)
-    inputs.histories["a"][0].parent.rename(at)
-    failed = [("p", "b"), ("other", "a")]
+    for source, key in ((inputs.histories["a"][0].parent, "train/a/seed0"), (out, "scores/none")):
+        at = tmp_path / "store" / key
+        at.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(at)
+    scores = str(tmp_path / "store" / "scores" / "none" / "scores.parquet")
+    write_json(published_path(tmp_path, "stamp"), listed | {"scores": [scores]})
+    write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
+    write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")
+    failed = {("p", "b"): "too hot", ("other", "a"): "out of memory"}
     said: list[Collection[str]] = []
 
-    def spy(job: Job, stem: Path, instead: Any, failed: Collection[str]) -> None:
-        said.append(failed)
-        draw_figure(job, stem, instead, failed)
+    def spy(job: Job) -> None:
+        said.append(job.failed("p"))
+        make(job)
 
-    monkeypatch.setattr("minbert.figures.partial.draw_figure", spy)
-    made = draw_partial(tmp_path, listed, {"p": out}, failed, tmp_path / "drawn")
-    assert set(made) == {f"figures/p/{n}.{e}" for n in ("ranked", "curved") for e in ("pdf", "png")}
-    for name, path in made.items():
-        if name.endswith("png"):
-            with Image.open(path) as image:
-                image.load()
-                wide = style.WIDE if "ranked" in name else style.COLUMN
-                assert image.width == wide * 300, "the ranking has the scores that were made"
-    assert said == [{"b"}] * 3, "of this paper"
-    assert b"/Title (T)" in made["figures/p/curved.pdf"].read_bytes()
+    monkeypatch.setattr("minbert.figures.make.make", spy)
+    monkeypatch.setattr("minbert.publish.publish.failed_variants", lambda _: failed)
+    monkeypatch.setattr("minbert.publish.publish.record_grids", lambda *_, **__: None)
+    figures = [(name, "figure", key) for name, key in listed["figures"].items()]
+    monkeypatch.setattr("minbert.publish.publish._shown", lambda _: figures)
+    assert "p: b failed: too hot" in publish_partial(tmp_path, "stamp")
+    for name, wide in (("ranked", style.WIDE), ("curved", style.COLUMN)):
+        with Image.open(tmp_path / "figures" / "p" / f"{name}.png") as image:
+            image.load()
+            assert image.width == wide * 300, "the ranking has the scores that were made"
+    assert said == [{"b": "too hot"}] * 3, "of this paper; what is there is not drawn again"
+    assert b"/Title (T)" in (tmp_path / "figures" / "p" / "curved.pdf").read_bytes()
     assert "figures/p/broken: not drawn: figure 'ranking', key 'split'" in capsys.readouterr().err
+    assert not (tmp_path / "figures" / "p" / "broken.png").exists()
+    assert (tmp_path / "figures" / "p" / "there.png").exists()
     assert not (tmp_path / "store" / "figure" / "ranked").exists(), "keyed folders are complete"
+    assert not list((tmp_path / "store" / "published").glob("*.done"))

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.stats import binomtest
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.data.examples import Example, write_examples
-from minbert.evaluate.score import SCHEMA
+from minbert.evaluate.reading import SCHEMA
 from minbert.figures import (
     calibration,
     confusion,
@@ -91,7 +91,7 @@ def test_confusion_counts_are_rows_of_shares(tmp_path: Path) -> None:
     expected[0, :2], expected[4, 3:] = (2.5, 0.5), (0.5, 0.5)
     np.testing.assert_array_equal(counts, expected)
     inputs = Inputs(predictions={"v": {"sst": {0: first, 1: second}}})
-    figure, notes = confusion.plot(spec(confusion, "v"), inputs)
+    figure, notes = spec(confusion, "v").plot(inputs)
     said = texts(figure)
     assert "0.83" in said and "2.5" in said and said.count("0.50") == 2
     assert "label of v\naccuracy 0.750 [-2.427, 3.927]" in said
@@ -113,16 +113,15 @@ def test_calibration_golden() -> None:
 
 @pytest.mark.parametrize(("hits", "count"), [(0, 7), (3, 7), (7, 7), (120, 400)])
 def test_wilson_is_scipys(hits: int, count: int) -> None:
-    low, high = wilson(np.array([hits / count]), np.array([float(count)]))
     known = binomtest(hits, count).proportion_ci(method="wilson")
-    assert (low[0], high[0]) == pytest.approx((known.low, known.high), abs=1e-6)
+    assert wilson(hits / count, count) == pytest.approx((known.low, known.high), abs=1e-6)
 
 
 def test_reliability_points(tmp_path: Path) -> None:
     rows = [(0, 0, [0.1]), (1, 0, [0.2]), (1, 1, [0.9]), (1, 1, [0.8])]
     made = predictions(tmp_path / "0", "para", [(float(a), float(b), c) for a, b, c in rows])
     inputs = Inputs(predictions={"v": {"para": {0: made}}})
-    figure, notes = calibration.plot(spec(calibration, "v", bins=2), inputs)
+    figure, notes = spec(calibration, "v", bins=2).plot(inputs)
     np.testing.assert_allclose(points(figure), [(0.15, 0.5), (0.85, 1.0)], atol=1e-6)
     assert "label of v\nECE 0.250" in texts(figure)
     assert "4 dev pairs in 2 bins" in notes[0] and "Wilson" in notes[1]
@@ -135,7 +134,7 @@ def test_scatter_shows_mean_predictions_and_the_seeds_own_r(tmp_path: Path) -> N
         rows = [(label, value, [value]) for label, value in zip(labels, values, strict=True)]
         of_seeds[seed] = predictions(tmp_path / str(seed), "sts", rows)
     inputs = Inputs(predictions={"v": {"sts": of_seeds}})
-    figure, _ = sts_scatter.plot(spec(sts_scatter, "v"), inputs)
+    figure, _ = spec(sts_scatter, "v").plot(inputs)
     drawn = figure.axes[0].lines[1]
     np.testing.assert_allclose(drawn.get_xydata(), [(0, 2), (2.5, 2), (5, 4)])
     r = np.corrcoef(labels, (3.0, 2.0, 5.0))[0, 1]
@@ -149,7 +148,7 @@ def test_seeds_of_other_examples_are_refused(tmp_path: Path) -> None:
         read_predicted({0: first, 1: other}, "sst")
     inputs = Inputs(predictions={"v": {"sst": {0: first}}, "w": {"sst": {0: other}}})
     with pytest.raises(UserError, match="variants v, w predict different dev examples of 'sst'"):
-        confusion.plot(spec(confusion, "v w"), inputs)
+        spec(confusion, "v w").plot(inputs)
     with pytest.raises(UserError, match="no labelled dev examples of task 'para'"):
         read_predicted({0: first}, "para")
     assert read_predicted({0: tmp_path / "none"}, "sst") is None
@@ -166,7 +165,7 @@ def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
     ]
     path = scores(tmp_path / "s", "p", rows)
     inputs = Inputs(scores={"p": path}, facts={"rules": {"p": "plain"}})
-    figure, notes = ranking.plot(spec(ranking, "low sst-only sts-only high gone"), inputs)
+    figure, notes = spec(ranking, "low sst-only sts-only high gone").plot(inputs)
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == [f"label of {n}" for n in ("high", "low", "sts-only", "sst-only")]
     overall, sst, sts = points(figure)[:2], points(figure)[2:3], points(figure)[3:]
@@ -174,7 +173,7 @@ def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
     assert (sst, sts) == ([(0.3, 3)], [(0.99, 2)])
     assert notes[-1] == "Not run: label of sst-only (seed 1), label of gone."
     assert notes[0] == "Overall: plain mean of SST, paraphrase and STS, on dev."
-    test, _ = ranking.plot(spec(ranking, "high low", split="test"), inputs)
+    test, _ = spec(ranking, "high low", split="test").plot(inputs)
     assert points(test) == [(0.1, 0)]
 
 
@@ -191,7 +190,7 @@ def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
     row = {"paper": "p", "variant": "v", "split": "dev", "other_task": "", "figures": figures}
     facts = {"rules": {"p": "plain"}, "published": [row, {**row, "variant": "gone"}]}
     inputs = Inputs(scores={"p": scores(tmp_path / "s", "p", rows)}, facts=facts)
-    figure, notes = published.plot(spec(published), inputs)
+    figure, notes = spec(published).plot(inputs)
     np.testing.assert_allclose(points(figure), [(0.52, 0.55), (0.97, 0.8), (0.75, 0.7)])
     assert {"SST accuracy (n = 1)", "Overall score (n = 1)"} <= set(texts(figure))
     assert notes[0].startswith("3 figures of the papers' tables.")
@@ -206,7 +205,7 @@ def test_dev_against_test(tmp_path: Path) -> None:
     inputs = Inputs(
         scores={"p": scores(tmp_path / "s", "p", rows)}, facts={"rules": {"p": "plain"}}
     )
-    figure, _ = dev_test.plot(spec(dev_test), inputs)
+    figure, _ = spec(dev_test).plot(inputs)
     assert points(figure) == [(0.5, 0.4)]
 
 
@@ -216,22 +215,22 @@ def table(path: Path, task: str, rows: list[tuple[str, str, str]]) -> Path:
     return path
 
 
-def test_leakage_leaves_out_what_stands_in_train(tmp_path: Path) -> None:
+def test_leakage_leaves_out_what_occurs_in_train(tmp_path: Path) -> None:
     made = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1), (2, 0), (3, 0)))
     rows = [("t", "train", "A  text"), ("a", "dev", "a Text"), ("b", "dev", "b"), ("c", "dev", "c")]
     rows += [("d", "dev", "d"), ("e", "test", "a text")]
     examples = table(tmp_path / "e", "sst", rows)
     inputs = Inputs(predictions={"v": {"sst": {0: made}}}, examples={"sst": examples})
-    figure, notes = leakage.plot(spec(leakage, "v"), inputs)
+    figure, notes = spec(leakage, "v").plot(inputs)
     values = [x for x, _ in points(figure)]
     np.testing.assert_allclose(values, [0.5, 1 / 3])
     assert "SST accuracy\n(1 of 4)" in texts(figure)
-    assert "Test examples that stand in train: SST 1." in notes
+    assert "Test examples that also occur in train: SST 1." in notes
     clean = table(tmp_path / "c", "sst", rows[1:5])
-    figure, notes = leakage.plot(
-        spec(leakage, "v"), Inputs(predictions=inputs.predictions, examples={"sst": clean})
+    figure, notes = spec(leakage, "v").plot(
+        Inputs(predictions=inputs.predictions, examples={"sst": clean})
     )
-    assert "no overlap" in texts(figure) and notes == ["No dev example of SST stands in train."]
+    assert "no overlap" in texts(figure) and notes == ["No dev example of SST occurs in train."]
 
 
 def test_worst_examples_are_those_of_the_largest_mean_error(tmp_path: Path) -> None:
@@ -241,7 +240,7 @@ def test_worst_examples_are_those_of_the_largest_mean_error(tmp_path: Path) -> N
     rows[3] = ("d", "dev", "an \u202eevil\u202c\tone \x1b[31m \u4e2d $x$ <script>")
     examples = {"sst": table(tmp_path / "e", "sst", rows)}
     inputs = Inputs(predictions={"v": {"sst": {0: first, 1: second}}}, examples=examples)
-    figure, notes = worst.plot(spec(worst, "v", count=2), inputs)
+    figure, notes = spec(worst, "v", count=2).plot(inputs)
     said = texts(figure)
     at = said.index("SST: the worst 2 of 4 dev sentences")
     clean = "an evil one [31m <U+4E2D> $x$ <script>"
@@ -250,4 +249,4 @@ def test_worst_examples_are_those_of_the_largest_mean_error(tmp_path: Path) -> N
     assert notes[0] == "Mean over 2 runs of label of v."
     lacking = {"sst": table(tmp_path / "l", "sst", rows[:3])}
     with pytest.raises(UserError, match="no example 'd', which is among the predictions"):
-        worst.plot(spec(worst, "v"), Inputs(predictions=inputs.predictions, examples=lacking))
+        spec(worst, "v").plot(Inputs(predictions=inputs.predictions, examples=lacking))

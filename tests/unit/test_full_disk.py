@@ -15,15 +15,13 @@ import pytest
 from following import log, start, stored_points, stored_run, written_points
 from small_disk import SmallDisk, small_disk
 
-from minbert.cli import main
-from minbert.common.files import unwritable
-from minbert.grid.job import Job
-from minbert.grid.links import StageRef
-from minbert.grid.plan import Plan
-from minbert.steps import STEPS
-from minbert.track.attempts import Attempt, attempts
+from minbert.base.errors import unwritable
+from minbert.commands.cli import main
+from minbert.commands.steps import load_job, run_job
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
 from minbert.track.follower import Follower
-from minbert.track.location import tracking_uri
+from minbert.track.journal import Attempt, attempts
 
 WRITTEN = ("model.safetensors", "predictions.parquet")
 
@@ -49,7 +47,7 @@ def test_a_training_that_finds_the_disk_full_goes_on_when_there_is_room(
     for room in range(0, 400_000, 4096):
         disk.fill(room)
         try:
-            STEPS["train"](Job.load(root, "train", node.key, 0, threads=1))
+            run_job(load_job(root, "train", node.key, 0, threads=1))
         except OSError as error:
             told = unwritable(error)
             assert told and "No space left on device" in told and "run the same command" in told
@@ -63,7 +61,7 @@ def test_a_training_that_finds_the_disk_full_goes_on_when_there_is_room(
     assert {"model.safetensors", "predictions.parquet", "history.jsonl"} <= failed
     last = attempts(root)[-1]
     assert (last.end() or {})["status"] == "FINISHED"
-    assert len(last.rows(0, 1 << 62)[0]) == pq.read_metadata(out / "history.parquet").num_rows
+    assert len(last.rows()[0]) == pq.read_metadata(out / "history.parquet").num_rows
 
 
 def test_a_full_disk_has_one_line_on_the_command_line(
@@ -72,14 +70,14 @@ def test_a_full_disk_has_one_line_on_the_command_line(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "results/model.safetensors")
 
-    monkeypatch.setattr("minbert.evaluate.publish.publish", full)
+    monkeypatch.setattr("minbert.publish.publish.publish", full)
     with pytest.raises(SystemExit) as ended:
         main(["publish", "stamp", "--results", str(tmp_path)])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
         "minbert: cannot write results/model.safetensors: No space left on device; make room "
-        "(`minbert gc` lists what is no longer needed) and run the same command again: what was "
-        "finished is kept\n"
+        "(`minbert gc` lists what is no longer needed) and run the same command again: finished "
+        "results are kept\n"
     )
 
 
@@ -99,7 +97,7 @@ def test_an_error_of_another_kind_keeps_its_traceback(
     def lost(*_: Any) -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file", "scores.parquet")
 
-    monkeypatch.setattr("minbert.evaluate.publish.publish", lost)
+    monkeypatch.setattr("minbert.publish.publish.publish", lost)
     with pytest.raises(FileNotFoundError):
         main(["publish", "stamp", "--results", str(tmp_path)])
 
@@ -108,7 +106,7 @@ LIMITED = """
 import resource, sys, torch, pyarrow as pa
 from pathlib import Path
 import pyarrow.parquet as pq
-from minbert.common.files import whole, write_text
+from minbert.base.files import whole, write_text
 from minbert.model.weights import save_weights
 folder = Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
@@ -150,7 +148,7 @@ def test_a_store_on_a_full_disk_gets_every_point_when_there_is_room(
     journal = start(root, "full")
     log(journal, range(3000))
     journal.flush()
-    follower = Follower(root, tracking_uri(root))
+    follower = Follower(root)
     disk.fill(4096)
     follower.sweep()
     assert "jobs go on" in capfd.readouterr().err
@@ -178,7 +176,7 @@ def test_a_full_log_stops_neither_follower_nor_training(disk: SmallDisk) -> None
     disk.fill()
     code = (
         "import sys\n"
-        "from minbert.common.progress import Progress\n"
+        "from minbert.base.progress import Progress\n"
         "from minbert.track.store import say\n"
         "say('x' * 9000)\n"
         "Progress('a').say('x' * 9000)\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 from planning import TWO_STAGES, planning_folder
 
-import minbert.grid.node as node_module
-from minbert.cli import main
-from minbert.common.errors import UserError
-from minbert.common.files import read_json
-from minbert.grid.adopt import RECORD, Carry, adoptable, carry
-from minbert.grid.code import code_modules
-from minbert.grid.garbage import delete, leftovers
-from minbert.grid.links import StageRef
-from minbert.grid.node import SEEDED, description_path
-from minbert.grid.plan import Plan
+import minbert.store.node as node_module
+from minbert.base.errors import UserError
+from minbert.base.files import read_json
+from minbert.commands.adopt import RECORD, Carry, adoptable, carry
+from minbert.commands.cli import main
+from minbert.commands.gc import delete, leftovers
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
+from minbert.store.code import code_modules
+from minbert.store.kinds import KINDS
+from minbert.store.node import description_path
 
 GRID = (
     TWO_STAGES
@@ -46,8 +48,8 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Editing:
     """Return a function after which the code of these modules is another."""
     edited: dict[str, str] = {}
 
-    def modules(roots: Iterable[str]) -> dict[str, str]:
-        return {n: edited.get(n, digest) for n, digest in code_modules(roots).items()}
+    def modules(roots: Iterable[str], outside: Sequence[str]) -> dict[str, str]:
+        return {n: edited.get(n, d) for n, d in code_modules(roots, outside).items()}
 
     monkeypatch.setattr(node_module, "code_modules", modules)
     return lambda *names, to="edited": edited.update(dict.fromkeys(names, to))
@@ -66,9 +68,9 @@ def put(path: Path, text: str) -> None:
 
 def fill(made: Plan, torch: str = "1.0", kinds: Iterable[str] | None = None) -> None:
     """Make every file that the plan's nodes leave; each says whose it is."""
-    made.write()
+    write(made)
     for node in made.nodes.values():
-        for seed in made.config.seeds if node.kind in SEEDED else (None,):
+        for seed in made.config.seeds if KINDS[node.kind].seeded else (None,):
             if kinds is None or node.kind in kinds:
                 for name in node.outputs:
                     put(node.folder(made.root, seed) / name, f"{node.key} {seed}")
@@ -219,7 +221,7 @@ def test_code_that_made_the_same_bytes_does_not_count(base: Path, edit: Editing)
     put(tokens.folder(after.root) / "tokens.parquet", "others")
     found, refused = adoptable(after)
     assert of(found, "train") == []
-    why = "what it was made from came out otherwise when made anew: tokens.sst"
+    why = "what it was made from came out differently when made again: tokens.sst"
     assert f"first . sst . s0: {why}" in refused
 
 
@@ -230,7 +232,9 @@ def test_versions_that_are_asked_for_must_be_those_of_the_run(
     fill(before, torch="2.0+cpu")
     other = {"environment": {"packages": {"torch": "1.9"}}, "outcome": {"seconds": 1}}
     put(folder(before, "first") / "run.json", json.dumps(other))
-    monkeypatch.setattr("minbert.grid.plan.versions", lambda names: dict.fromkeys(names, "2.0"))
+    monkeypatch.setattr(
+        "minbert.plan.experiment.versions", lambda names: dict.fromkeys(names, "2.0")
+    )
     after = plan(base, dependencies=["torch"])
     found, refused = adoptable(after)
     kept = {folder(after, variant).parent.name for variant in VARIANTS[2:]}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.grid.config import load_config
-from minbert.grid.resolve import Grid, resolve
-from minbert.grid.spec import StageSpec
+from minbert.base.errors import UserError
+from minbert.spec.config import load_config
+from minbert.spec.resolve import Grid, resolve
+from minbert.spec.stage import StageSpec
 
 TEXT = """
 paper: demo
@@ -96,7 +96,7 @@ def test_fused_stages_are_found(tmp_path: Path) -> None:
     assert stage.start is None
 
 
-def test_defaults_lie_under_the_grid_and_override_over_it(tmp_path: Path) -> None:
+def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> None:
     text = """
   plain: {extends: all}
   said: {extends: all, optimiser: {schedule: {name: constant}}, tasks: {sst: {weight: 5}}}
@@ -137,7 +137,7 @@ def test_heads_alone_and_examples_have_factors_of_their_own(tmp_path: Path) -> N
     assert (frozen.optimiser.lr, frozen.epochs, frozen.sampler.examples) == (3e-5, 20, None)
 
 
-def test_smart_of_weight_nought_is_no_smart(tmp_path: Path) -> None:
+def test_smart_with_weight_zero_is_no_smart(tmp_path: Path) -> None:
     found = grid(
         tmp_path, "  a: {extends: all}\n  b: {extends: all, smart: {weight: 0, noise: 1e-2}}\n"
     )

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from grid_texts import grid, problem
 
-from minbert.grid.claims import OVERALL_TASKS, RULES
-from minbert.grid.plan import PUBLISHED, Plan
-from minbert.grid.tasks import TASKS
-from minbert.scoring import OVERALL_TASKS as SCORED_OVERALL
+from minbert.plan.experiment import PUBLISHED
+from minbert.plan.plan import Plan
+from minbert.spec.protocol import RULES
+from minbert.spec.task import TASKS
 
 REPOSITORY = Path(__file__).parents[2]
 VARIANTS = """
@@ -86,10 +86,6 @@ def test_claims_of_a_papers_files_are_joined(tmp_path: Path) -> None:
     assert [each.text for each in found.claims] == ["It is.", "B"]
 
 
-def test_overall_is_of_the_tasks_that_scores_know() -> None:
-    assert OVERALL_TASKS == SCORED_OVERALL
-
-
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     shutil.copytree(REPOSITORY / "workflow" / "grids", tmp_path / "workflow" / "grids")
@@ -111,7 +107,7 @@ def test_every_paper_makes_claims_with_the_published_difference(base: Path) -> N
     papers = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
     found = lines(plan(base, *papers))
     assert {line["paper"] for line in found} == set(papers)
-    assert {line["task"] for line in found} <= {*TASKS, *RULES} - {"overall"}
+    assert {line["task"] for line in found} <= {*TASKS, *RULES}
     published = {
         (line["variant"], line["others"], line["task"]): line["published"] for line in found
     }

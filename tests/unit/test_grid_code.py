@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import minbert
-from minbert.common.errors import UserError
-from minbert.grid.code import code_modules, differs, files_digest
+from minbert.base.errors import UserError
+from minbert.store.code import code_modules, differs, files_digest
 
 MODULES = {
     "__init__.py": '"""Root."""\n__version__ = "1"\n',
@@ -19,8 +19,8 @@ MODULES = {
     "a/main.py": (
         "from typing import TYPE_CHECKING\n"
         "import json\n"
-        "from minbert.common import files\n"
-        "from minbert.grid.parts import PARTS\n"
+        "from minbert.base import files\n"
+        "from minbert.spec.parts import PARTS\n"
         "from minbert.a import sibling\n"
         "from . import near\n"
         "from ..b.deep import thing as other\n"

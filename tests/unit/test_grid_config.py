@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.grid.config import BACKBONE, REVISION, Config, load_config
+from minbert.base.errors import UserError
+from minbert.spec.config import BACKBONE, REVISION, Config, load_config
 
 
 def load(**values: Any) -> Config:
@@ -35,7 +35,7 @@ def test_the_pin_is_of_the_default_backbone_only() -> None:
     assert load(revision="main").revision == "main"
 
 
-def test_text_is_read_as_a_person_means_it() -> None:
+def test_text_from_a_command_line_gets_its_type() -> None:
     config = load_config(
         {
             "grids": "[a, b]",
@@ -67,8 +67,8 @@ def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("bad", ["one", "1.5", 1.0, -1, True, None, "-2"])
-def test_a_seed_that_is_none_is_named(bad: Any) -> None:
-    assert f"'seeds': seed {bad!r} is not a whole number" in problem(seeds=[bad])
+def test_what_is_no_seed_is_refused(bad: Any) -> None:
+    assert f"'seeds.0': seed {bad!r} is not a whole number" in problem(seeds=[bad])
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,8 @@ def test_a_seed_that_is_none_is_named(bad: Any) -> None:
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
         ({"grids": ["a", "a"]}, "'grids': 'a' is there twice"),
         ({"grids": []}, "'grids' is []; expected at least one entry"),
+        ({"processes": 2}, "unknown key 'processes'"),
+        ({"cuda_graphs": True}, "unknown key 'cuda_graphs'"),
         ({"seed": [1]}, "unknown key 'seed'. Did you mean 'seeds'?"),
         ({"scale": {"epoch": 1}}, "unknown key 'scale.epoch'. Did you mean 'epochs'?"),
         ({"scale": {"epochs": 0}}, "'scale.epochs' is 0; expected greater than 0"),
@@ -109,7 +111,7 @@ def test_problems(values: dict[str, Any], message: str) -> None:
     assert all(line.startswith("config.yaml: ") for line in text.splitlines())
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = problem(seed=1, threads="x", data=3)
     assert len(text.splitlines()) == 3
 

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from planning import planning_folder
 
-from minbert.cli import main
-from minbert.common.errors import UserError
-from minbert.common.files import write_text
-from minbert.grid.garbage import delete, leftovers
-from minbert.grid.node import SEEDED, description_path
-from minbert.grid.plan import Plan
+from minbert.base.errors import UserError
+from minbert.base.files import write_text
+from minbert.commands.cli import main
+from minbert.commands.gc import delete, leftovers
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.store.kinds import KINDS
+from minbert.store.node import description_path
 
 GRID = """paper: hybrid-bert
 title: T
@@ -36,10 +38,10 @@ def plan(base: Path, **config: Any) -> Plan:
 
 def fill(made: Plan, seeds: tuple[int, ...] = (0,)) -> set[Path]:
     """Make every file that the plan's nodes leave; return their folders."""
-    made.write()
+    write(made)
     folders = set()
     for node in made.nodes.values():
-        for seed in seeds if node.kind in SEEDED else (None,):
+        for seed in seeds if KINDS[node.kind].seeded else (None,):
             folder = node.folder(made.root, seed)
             folders.add(folder)
             for name in node.outputs:

@@ -54,7 +54,7 @@ variants:
     assert (list(b.tasks), b.epochs) == (["sst"], 10)
 
 
-def test_templates_hand_their_looks_on_and_variants_do_not(tmp_path: Path) -> None:
+def test_templates_pass_on_their_looks_and_variants_do_not(tmp_path: Path) -> None:
     found = grid(
         tmp_path,
         f"""

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from planning import planning_folder
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.demand import LEAST, ON_GPU, PLAIN, WRAPPED, Demand
-from minbert.grid.memory import PROCESS, Memory, memory
-from minbert.grid.operations import Rows
-from minbert.grid.parameters import count
-from minbert.grid.plan import Plan
-from minbert.grid.spec import StageSpec
+from minbert.plan.cost import Rows
+from minbert.plan.demand import LEAST, ON_GPU, PLAIN, PROCESS, WRAPPED, Demand, Memory, memory
+from minbert.plan.parameters import count
+from minbert.plan.plan import Plan
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import StageSpec
 
 ARCH = Architecture(vocab_size=50, hidden=8, layers=2, heads=2, intermediate=16, positions=40)
 ROWS = {"sst": Rows(10, 3, 2), "para": Rows(20, 6, 4), "sts": Rows(7, 4, 5)}
@@ -42,9 +41,9 @@ def stage(**values: Any) -> StageSpec:
     return StageSpec.model_validate({"tasks": tasks, **values})
 
 
-def needed(arch: Architecture = ARCH, graphs: bool = False, **values: Any) -> Memory:
+def needed(arch: Architecture = ARCH, **values: Any) -> Memory:
     spec = stage(**values)
-    return memory(spec, arch, count(spec, arch), ROWS, graphs)
+    return memory(spec, arch, count(spec, arch), ROWS)
 
 
 def test_a_stage_by_hand() -> None:
@@ -62,15 +61,6 @@ def test_what_surgery_and_smart_keep_besides() -> None:
     plain, operated = needed(), needed(surgery="pcgrad")
     assert operated.gradients == 4 * plain.gradients
     assert needed(smart={"weight": 1.0}).activations == 2 * plain.activations
-
-
-def test_recordings_keep_gradients_and_activations_of_their_own() -> None:
-    plain, operated = needed(), needed(surgery="pcgrad")
-    assert needed(graphs=True).gradients == 2 * plain.gradients
-    assert needed(graphs=True).activations == 2 * plain.activations
-    assert needed(graphs=True, surgery="pcgrad").gradients == plain.gradients + operated.gradients
-    smart = {"smart": {"weight": 1.0}}
-    assert needed(graphs=True, **smart) == needed(**smart)
 
 
 def test_longer_texts_are_cut() -> None:
@@ -113,8 +103,6 @@ def test_a_training_asks_for_what_the_plan_estimates(base: Path) -> None:
     with_gpu, _ = demand(base, gpu=True)
     assert with_gpu.mem_mb("train", keys["train"], 1) == WRAPPED + on_device + ON_GPU
     assert asked.minutes("train", keys["train"], 1) >= LEAST
-    recorded, _ = demand(base, gpu=True, cuda_graphs=True)
-    assert recorded.device_mb("train", keys["train"]) > on_device
 
 
 def test_what_computes_nothing_needs_no_device(base: Path) -> None:
@@ -124,13 +112,11 @@ def test_what_computes_nothing_needs_no_device(base: Path) -> None:
         assert asked.mem_mb(kind, keys[kind], 1) == WRAPPED + PLAIN
 
 
-def test_each_process_of_a_training_has_a_gpu_and_what_computes_nothing_has_none(
-    base: Path,
-) -> None:
-    asked, keys = demand(base, gpu=True, processes=2)
-    wanted = {"train": 2, "backbone": 1, "data": 0, "tokens": 0, "scores": 0, "table": 0}
+def test_what_computes_on_a_gpu_asks_for_one(base: Path) -> None:
+    asked, keys = demand(base, gpu=True)
+    wanted = {"train": 1, "backbone": 1, "data": 0, "tokens": 0, "scores": 0, "table": 0}
     assert {kind: asked.gpus(kind, keys[kind]) for kind in wanted} == wanted
     on_device = asked.device_mb("train", keys["train"])
-    assert asked.mem_mb("train", keys["train"], 1) == WRAPPED + 2 * (on_device + ON_GPU)
-    without, _ = demand(base, gpu=False, processes=2)
+    assert asked.mem_mb("train", keys["train"], 1) == WRAPPED + on_device + ON_GPU
+    without, _ = demand(base, gpu=False)
     assert without.gpus("train", keys["train"]) == 0

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from grid_texts import HEAD, TASKS, problem
 
-from minbert.common.errors import UserError
-from minbert.grid.config import load_config
-from minbert.grid.resolve import resolve
+from minbert.base.errors import UserError
+from minbert.spec.config import load_config
+from minbert.spec.resolve import resolve
 
 BASE = f"templates: {{t: {{{TASKS}}}}}\n"
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.operations import Rows, examples, operations
-from minbert.grid.spec import StageSpec
+from minbert.plan.cost import Rows, operations
+from minbert.spec.architecture import Architecture
+from minbert.spec.epochs import EPOCHS
+from minbert.spec.stage import StageSpec
 
 ARCH = Architecture(vocab_size=50, hidden=4, layers=2, heads=2, intermediate=8, positions=40)
 LAYER = 4 * (4 * 4 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 2 * 8
@@ -95,13 +96,14 @@ BATCHES = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {"batch_s
 )
 def test_an_epochs_examples_by_hand(sampler: dict[str, Any], expected: dict[str, int]) -> None:
     sizes = {task: rows.train for task, rows in ROWS.items()}
-    assert examples(stage(BATCHES, sampler=sampler), sizes) == expected
+    spec = stage(BATCHES, sampler=sampler)
+    assert EPOCHS[spec.sampler.name](spec, sizes).examples == expected
 
 
 @pytest.mark.parametrize("seed", range(15))
 def test_an_epochs_examples_are_those_that_the_samplers_draw(seed: int) -> None:
     torch = pytest.importorskip("torch")
-    from minbert.grid.parts import load_part
+    from minbert.spec.parts import load_part
 
     draw = random.Random(seed)
     for name in ("sequential", "unified", "recycled"):
@@ -111,7 +113,8 @@ def test_an_epochs_examples_are_those_that_the_samplers_draw(seed: int) -> None:
         sizes = {task: draw.randint(1, 40) for task in spec.tasks}
         sampler = load_part("sampler", name)(spec, sizes, torch.Generator())
         found = dict.fromkeys(sizes, 0)
-        for step in sampler.epoch():
+        steps = list(sampler.epoch())
+        for step in steps:
             for task, rows in step:
                 found[task] += len(rows)
-        assert examples(spec, sizes) == found, name
+        assert EPOCHS[name](spec, sizes) == (len(steps), found), name

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from minbert.grid.config import load_config
-from minbert.grid.figures import FIGURES
-from minbert.grid.links import StageRef
-from minbert.grid.parts import PARTS
-from minbert.grid.published import read_published
-from minbert.grid.resolve import Grid, resolve
-from minbert.grid.spec import StageSpec
-from minbert.grid.task_spec import TaskSpec
-from minbert.grid.yaml_loader import load_yaml
+from minbert.plan.figures import FIGURES
+from minbert.spec.config import load_config
+from minbert.spec.parts import PARTS
+from minbert.spec.published import read_published
+from minbert.spec.resolve import Grid, StageRef, resolve
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TaskSpec
+from minbert.spec.yaml import load_yaml
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = read_published(ROOT / "workflow" / "published.csv")

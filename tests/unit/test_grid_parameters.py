@@ -4,12 +4,17 @@ import random
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.grid.architecture import BERT_BASE, BERT_LARGE, Architecture
-from minbert.grid.depth import shared_depth
-from minbert.grid.parameters import count, encoder_parameters
-from minbert.grid.spec import StageSpec
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError
+from minbert.plan.parameters import count
+from minbert.spec.architecture import (
+    BERT_BASE,
+    BERT_LARGE,
+    Architecture,
+    encoder_parameters,
+    shared_depth,
+)
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
 
 LOSSES = {"classification": "cross_entropy", "binary": "binary_cross_entropy", "regression": "mse"}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from minbert.grid.architecture import BERT_BASE, Architecture
-from minbert.grid.parameters import count
-from minbert.grid.parts import PARTS
-from minbert.grid.spec import StageSpec
+from minbert.plan.parameters import count
+from minbert.spec.architecture import BERT_BASE, Architecture
+from minbert.spec.parts import PARTS
+from minbert.spec.stage import StageSpec
 
 ARCH = Architecture(vocab_size=30, hidden=12, layers=3, heads=2, intermediate=20, positions=16)
 SIAMESE = {"pairing": "siamese", "features": ["u", "v"]}

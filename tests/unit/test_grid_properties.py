@@ -1,4 +1,4 @@
-"""Keys, whatever is written how: the same meaning has the same key, another meaning another."""
+"""Keys: the same meaning has the same key however it is written; another meaning has another."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planning import planning_folder
 
-from minbert.grid.links import StageRef
-from minbert.grid.node import canonical
-from minbert.grid.plan import Plan
-from minbert.grid.yaml_loader import merge, parse_yaml
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
+from minbert.spec.yaml import merge, parse_yaml
+from minbert.store.node import canonical
 
 HEAD = "paper: hybrid-bert\ntitle: T\noverall: plain\n"
 CONFIG = {"grids": "g", "data": "builtin", "backbone": "builtin"}

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.grid.config import load_config
-from minbert.grid.links import StageRef
-from minbert.grid.resolve import Grid, resolve
+from minbert.base.errors import UserError
+from minbert.spec.config import load_config
+from minbert.spec.resolve import Grid, StageRef, resolve
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = """
@@ -105,7 +104,7 @@ def test_the_last_stage_with_a_task_scores_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_references_that_cannot_be(tmp_path: Path, variants: str, message: str) -> None:
+def test_impossible_references_are_refused(tmp_path: Path, variants: str, message: str) -> None:
     text = problem(tmp_path, variants)
     assert re.search(message, text), text
     assert str(tmp_path / "g.yaml") in text
@@ -171,7 +170,7 @@ def test_override_problems(tmp_path: Path, override: dict[str, Any], parts: list
         assert part in text
 
 
-def test_grids_are_found_by_bare_name_and_misspelt_names_are_told(tmp_path: Path) -> None:
+def test_grids_are_found_by_bare_name_and_misspelt_names_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "workflow" / "grids"
     folder.mkdir(parents=True)
     (folder / "demo.yaml").write_text(TEXT + "  a: {extends: one}")
@@ -220,7 +219,7 @@ def test_table_1_of_the_hybrid_bert_paper() -> None:
 
 def test_a_plan_imports_no_heavy_library() -> None:
     code = (
-        "import sys, minbert.grid.resolve, minbert.grid.parameters, minbert.grid.code\n"
+        "import sys, minbert.spec.resolve, minbert.plan.parameters, minbert.store.code\n"
         "print([m for m in ('torch', 'numpy', 'pandas', 'pyarrow', 'mlflow') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages.schemas import FILES, schemas, write_schemas
 
-from minbert.common.files import read_json
-from minbert.grid.schema import FILES, schemas, write_schemas
-from minbert.grid.yaml_loader import load_yaml, parse_yaml
+from minbert.base.files import read_json
+from minbert.spec.yaml import load_yaml, parse_yaml
 
 jsonschema = pytest.importorskip("jsonschema")
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -17,7 +17,7 @@ SCHEMAS = schemas()
 @pytest.mark.parametrize("name", FILES)
 def test_the_kept_schemas_have_not_drifted(name: str) -> None:
     assert read_json(WORKFLOW / FILES[name]) == schemas()[name], (
-        "run 'python -m minbert.grid.schema' and keep what it writes"
+        "run 'cd tests && python -m pages.schemas' and keep what it writes"
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from planning import planning_folder
 
-from minbert.common.files import write_text
-from minbert.grid.plan import Plan
-from minbert.grid.threads import job_threads
+from minbert.base.files import write_text
+from minbert.plan.demand import job_threads
+from minbert.plan.plan import Plan
 
 GRID = """\
 paper: one

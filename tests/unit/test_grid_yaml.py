@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from snakemake.utils import update_config
 
-from minbert.common.errors import UserError
-from minbert.grid.yaml_loader import (
+from minbert.base.errors import UserError
+from minbert.spec.yaml import (
     from_words,
     load_yaml,
     merge,
@@ -110,7 +110,7 @@ def test_merge_is_deep_replaces_lists_and_null_deletes() -> None:
     assert base == {"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 3}
 
 
-def test_star_speaks_of_every_key_there_and_to_come() -> None:
+def test_star_applies_to_present_and_later_keys() -> None:
     base = {"*": {"d": 1}, "sst": {"d": 2}}
     over = merge(base, {"*": {"d": 3}, "sts": {"e": 4}})
     assert over == {"*": {"d": 3}, "sst": {"d": 3}, "sts": {"d": 3, "e": 4}}

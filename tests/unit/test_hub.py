@@ -10,8 +10,8 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from minbert.common.errors import UserError
-from minbert.data.hub import download
+from minbert.base.errors import UserError
+from minbert.train.backbone import download
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
@@ -46,7 +46,5 @@ def test_both_ways_out_are_named(error: Exception, monkeypatch: pytest.MonkeyPat
         download("owner/name", REVISION)
     text = str(told.value)
     reason = str(error).partition("\n")[0] or "ValueError"
-    assert f"'owner/name' at 0123456789ab could not be had from the Hugging Face hub ({reason}" in (
-        text
-    )
+    assert f"'owner/name' at 0123456789ab could not be downloaded from the hub ({reason}" in (text)
     assert "set `backbone` to their folder" in text and "`backbone: builtin`" in text

@@ -12,21 +12,17 @@ import torch
 from model_batches import MIXED, STILL, TINY, padded_inputs, random_batch
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.grid.architecture import read_architecture
-from minbert.grid.spec import StageSpec
+from minbert.base.errors import UserError
 from minbert.model.adapter import Bottleneck, add_adapters, sublayers, without_backbone
+from minbert.model.convert import convert_hugging_face
 from minbert.model.encoder import initialise
 from minbert.model.fusion import Fusion, adapter_width, add_fusion, fused_widths, load_adapters
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import (
-    WEIGHTS,
-    convert_hugging_face,
-    load_weights,
-    save_weights,
-)
-from minbert.train.trained import load_trained
+from minbert.model.weights import WEIGHTS, load_weights, save_weights
+from minbert.predict.predictor import load_trained
+from minbert.spec.architecture import read_architecture
+from minbert.spec.stage import StageSpec
 
 HIDDEN, LAYERS = 24, 3
 WIDTHS = {"a": 4, "b": 8, "c": 2, "d": 12}

@@ -10,12 +10,12 @@ import torch
 from model_batches import MIXED, STILL, TINY, one_by_one, random_batch
 from torch import Tensor, nn
 
-from minbert.grid.parameters import count
-from minbert.grid.spec import StageSpec
-from minbert.grid.task_spec import Convolution, Head, TaskSpec
 from minbert.model.convolution import TokenConvolution
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights, save_weights
+from minbert.plan.parameters import count
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import Convolution, Head, TaskSpec
 
 WIDTH = TINY.hidden
 

@@ -11,19 +11,20 @@ from model_batches import (
     TINY,
     minilm_folder,
     one_by_one,
+    pack,
     padded_inputs,
     random_batch,
 )
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.grid.architecture import read_architecture
-from minbert.grid.spec import Dropout
-from minbert.model import padding
+from minbert.base.errors import UserError
+from minbert.model import packed
+from minbert.model.convert import convert_hugging_face
 from minbert.model.encoder import Attention, Stack, initialise, whole_encoder
-from minbert.model.packed import Packed
-from minbert.model.padding import padded_view
-from minbert.model.weights import WEIGHTS, convert_hugging_face, load_weights
+from minbert.model.packed import padded_view
+from minbert.model.weights import WEIGHTS, load_weights
+from minbert.spec.architecture import read_architecture
+from minbert.spec.stage import Dropout
 
 
 def tiny(dropout: Dropout = STILL, seed: int = 0) -> Stack:
@@ -101,7 +102,7 @@ def test_gradients_of_packed_equal_those_of_one_by_one() -> None:
 def test_many_groups_equal_one(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny().eval()
     grouped = random_batch()
-    monkeypatch.setattr(padding, "GROUP_COST", 0)
+    monkeypatch.setattr(packed, "GROUP_COST", 0)
     whole = random_batch()
     whole.padded = padded_view(
         whole.lengths, whole.longest, whole.row_of, whole.positions, grouped=False
@@ -199,7 +200,7 @@ def test_heads_must_divide_the_width() -> None:
 
 
 def test_stack_needs_one_start() -> None:
-    batch = Packed.build([1, 2], [0, 0], [2])
+    batch = pack([1, 2], [0, 0], [2])
     with pytest.raises(ValueError, match="its own embeddings or"):
         tiny()(batch, torch.zeros(2, TINY.hidden))
     with pytest.raises(ValueError, match="its own embeddings or"):

@@ -6,12 +6,12 @@ import pytest
 import torch
 from model_batches import MIXED, STILL, TINY, random_batch
 
-from minbert.grid.spec import StageSpec
-from minbert.grid.task_spec import Convolution, Head, TaskSpec
-from minbert.model import padding
+from minbert.model import packed
 from minbert.model.encoder import Stack, initialise, whole_encoder
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import Convolution, Head, TaskSpec
 
 LENGTHS = [MIXED, (4, 4, 4), (1, 1), (7,), (2, 9, 2, 30, 2, 9, 40)]
 
@@ -28,7 +28,7 @@ def encoder() -> Stack:
 def test_first_tokens_come_out_as_among_all(
     lengths: tuple[int, ...], cost: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(padding, "GROUP_COST", cost)
+    monkeypatch.setattr(packed, "GROUP_COST", cost)
     model, batch = encoder(), random_batch(lengths)
     expected = model(batch)[batch.first]
     found = model(batch, first_only=True)
@@ -44,7 +44,7 @@ def test_first_tokens_come_out_as_among_all(
 def test_one_group_on_an_accelerator_too() -> None:
     """There rows are not grouped by length; the view is made as there."""
     model, batch = encoder(), random_batch()
-    batch.padded = padding.padded_view(
+    batch.padded = packed.padded_view(
         batch.lengths, batch.longest, batch.row_of, batch.positions, grouped=False
     )
     torch.testing.assert_close(

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from model_batches import STILL, TINY, random_batch
 from torch import Tensor
 
-from minbert.grid.parts import PARTS, load_part
-from minbert.grid.spec import StageSpec
-from minbert.grid.task_spec import Head, TaskSpec
 from minbert.model.heads.cosine import CosineHead
 from minbert.model.heads.mlp import MLPHead
 from minbert.model.multitask import MultitaskModel
+from minbert.spec.parts import PARTS, load_part
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import Head, TaskSpec
 
 BARE = Head(name="cosine", depth=0)
 

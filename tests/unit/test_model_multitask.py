@@ -5,17 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from model_batches import STILL, TINY, one_by_one, random_batch
+from model_batches import STILL, TINY, concatenate, initial_backbone, one_by_one, pack, random_batch
 from torch import nn
 
-from minbert.grid.spec import StageSpec
-from minbert.grid.task_spec import Head, TaskSpec
-from minbert.model.mimetic import mimetic
-from minbert.model.mlm import MaskedLanguageModel
+from minbert.model.mlm import MaskedLanguageModel, mimetic
 from minbert.model.multitask import MultitaskModel
-from minbert.model.packed import Packed
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import initial_backbone, load_weights, save_weights
+from minbert.model.weights import load_weights, save_weights
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import Head, TaskSpec
 
 HEAD = Head(dropout=0.0)
 FEATURES = ("u", "v", "|u-v|")
@@ -44,8 +42,8 @@ def test_siamese_pairs_row_i_with_row_b_plus_i() -> None:
     batch = random_batch((3, 4, 2, 5))
     rows = one_by_one(batch)
     for n in range(2):
-        pair = Packed.concatenate([rows[n], rows[2 + n]])
-        swapped = Packed.concatenate([rows[2 + n], rows[n]])
+        pair = concatenate([rows[n], rows[2 + n]])
+        swapped = concatenate([rows[2 + n], rows[n]])
         torch.testing.assert_close(made("sts", pair)[0], made("sts", batch)[n])
         assert not torch.allclose(made("sts", swapped)[0], made("sts", batch)[n])
 
@@ -156,7 +154,7 @@ def test_masked_language_models_encoder_is_a_backbone() -> None:
 def test_masked_language_model_learns_a_constant_text() -> None:
     torch.manual_seed(0)
     made = MaskedLanguageModel(TINY, STILL)
-    batch = Packed.build([5, 6, 7, 8] * 2, [0] * 8, [4, 4])
+    batch = pack([5, 6, 7, 8] * 2, [0] * 8, [4, 4])
     optimiser = torch.optim.AdamW(made.parameters(), lr=1e-2)
     for _ in range(30):
         logits, _ = made(batch, torch.tensor([1, 5]))
@@ -180,7 +178,7 @@ def test_mimetic_attention_finds_a_words_twin() -> None:
     torch.testing.assert_close(query.T @ key, eye, atol=1e-5, rtol=0)
     torch.testing.assert_close(attention.output.weight.detach() @ value, eye, atol=1e-5, rtol=0)
     # [CLS] 7 8 9 [SEP] 9 10 11 [SEP]: the 9 of one sentence looks at itself and at the other 9.
-    batch = Packed.build([2, 7, 8, 9, 3, 9, 10, 11, 3], [0] * 5 + [1] * 4, [9])
+    batch = pack([2, 7, 8, 9, 3, 9, 10, 11, 3], [0] * 5 + [1] * 4, [9])
     with torch.no_grad():
         hidden = encoder.embeddings(batch)
         scores = (hidden[3] @ query[:64].T) @ (hidden @ key[:64].T).T / 8

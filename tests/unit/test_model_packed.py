@@ -5,14 +5,13 @@ from itertools import pairwise
 
 import pytest
 import torch
-from model_batches import MIXED, random_batch
+from model_batches import MIXED, pack, random_batch
 
-from minbert.model.packed import Packed
-from minbert.model.padding import length_ranges, padded_view
+from minbert.model.packed import Packed, length_ranges, padded_view
 
 
 def test_layout_of_three_rows() -> None:
-    batch = Packed.build([7, 8, 9, 5, 6, 4], [0, 0, 1, 0, 0, 0], [3, 2, 1])
+    batch = pack([7, 8, 9, 5, 6, 4], [0, 0, 1, 0, 0, 0], [3, 2, 1])
     assert batch.rows == 3
     assert batch.longest == 3
     assert batch.first.tolist() == [0, 3, 5]
@@ -79,29 +78,7 @@ def test_groups_are_few_when_a_group_is_dear() -> None:
     assert len(length_ranges(counts, cost=0)) == 49
 
 
-def test_concatenate_and_split_hidden_undo_each_other() -> None:
-    batches = [random_batch((3, 2), seed=1), random_batch((4,), seed=2)]
-    joined = Packed.concatenate(batches)
-    assert joined.lengths.tolist() == [3, 2, 4]
-    assert joined.longest == 4
-    parts = Packed.split_hidden(joined.tokens[:, None], batches)
-    for part, batch in zip(parts, batches, strict=True):
-        assert torch.equal(part[:, 0], batch.tokens)
-
-
-def test_move_to_its_own_device_is_free() -> None:
-    batch = random_batch()
-    assert batch.to("cpu") is batch
-    moved = batch.to("meta")
-    assert (moved.tokens.device.type, moved.longest) == ("meta", batch.longest)
-
-
-def test_lengths_follow_tokens_that_are_on_the_device_already() -> None:
-    made = Packed.build(torch.zeros(3, device="meta"), torch.zeros(3, device="meta"), [3], "meta")
+def test_what_follows_from_a_batch_is_on_its_device() -> None:
+    zeros = torch.zeros(3, dtype=torch.int64, device="meta")
+    made = Packed(zeros, zeros, torch.tensor([3], device="meta"), 3)
     assert made.lengths.device.type == made.padded.slots.device.type == "meta"
-
-
-@pytest.mark.parametrize("lengths", [[2, 2], [3, 0], []])
-def test_impossible_lengths_are_refused(lengths: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"add up to 4|one row or more"):
-        Packed.build([1, 2, 3], [0, 0, 0], lengths)

@@ -5,14 +5,14 @@ import torch
 from model_batches import MIXED, TINY, padded_inputs, random_batch
 from torch import Tensor
 
-from minbert.grid.task_spec import Head
 from minbert.model.encoder import Pooler
+from minbert.model.heads import join
 from minbert.model.heads.mlp import MLPHead
 from minbert.model.packed import Packed
-from minbert.model.pairs import feature_width, join
 from minbert.model.pooling.cls import ClsPooling
 from minbert.model.pooling.max import MaxPooling
 from minbert.model.pooling.mean import MeanPooling
+from minbert.spec.task import Head
 
 
 def padded_hidden(hidden: Tensor, batch: Packed) -> tuple[Tensor, Tensor]:
@@ -112,4 +112,3 @@ def test_pair_features() -> None:
     joined = join(u, v, ("u", "v", "u*v", "|u-v|"))
     assert joined.tolist() == [[1, -2, 3, 5, 3, -10, 2, 7]]
     assert join(u, v, ("|u-v|", "u")).tolist() == [[2, 7, 1, -2]]
-    assert feature_width(("u", "v", "|u-v|"), 384) == 1152

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from model_batches import STILL, TINY, random_batch
+from model_batches import STILL, TINY, initial_backbone, random_batch
 from torch import Tensor, nn
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import initial_backbone
 
 TASKS = ("sst", "para", "sts")
 BACKBONE = {name: tensor * 10 for name, tensor in initial_backbone(TINY, seed=4).items()}

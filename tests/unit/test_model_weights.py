@@ -7,20 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from model_batches import TINY, minilm_folder
+from model_batches import TINY, initial_backbone, minilm_folder
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.grid.architecture import read_architecture
-from minbert.model.weights import (
-    WEIGHTS,
-    convert_hugging_face,
-    initial_backbone,
-    load_weights,
-    save_weights,
-)
+from minbert.base.errors import UserError
+from minbert.model.convert import convert_hugging_face
+from minbert.model.weights import WEIGHTS, load_weights, save_weights
+from minbert.spec.architecture import read_architecture
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["the", "cafe", "Cafe", "café", "un", "##want", "##ed", "runn", "##ing", ",", "!", "中"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.common.parquet import Condition, read_file
+from minbert.data.parquet import Condition, read_file
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.common.files import write_text
+from minbert.base.errors import UserError
+from minbert.base.files import write_text
 from minbert.figures.inputs import Inputs, absent_notes
 from minbert.figures.make import inputs_of
-from minbert.grid import figures
-from minbert.grid.figure_reads import READS, Reads
-from minbert.grid.job import Job
-from minbert.grid.node import Node
-from minbert.grid.parts import PARTS
-from minbert.grid.plan import PUBLISHED, Plan
+from minbert.plan import figures
+from minbert.plan.experiment import PUBLISHED
+from minbert.plan.plan import Plan
+from minbert.spec.parts import FIGURE_KINDS, PARTS, FigureKind
+from minbert.store.job import Job
+from minbert.store.node import Node
 
 REPOSITORY = Path(__file__).parents[2]
 GRID = """\
@@ -52,14 +52,14 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kind(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a kind of figure whose `Reads` tests set by `read`."""
+    """Return a kind of figure; tests set what it reads by `read`."""
     monkeypatch.setitem(PARTS["figure"], "probe", "minbert.figures.style:save")
     return "probe"
 
 
 def read(monkeypatch: pytest.MonkeyPatch, **reads: Any) -> None:
     """Let kind `probe` read something."""
-    monkeypatch.setitem(READS, "probe", Reads(**reads))
+    monkeypatch.setitem(FIGURE_KINDS, "probe", FigureKind("style", **reads))
 
 
 def plan(base: Path, figure: str = "{kind: probe, title: T}", over_all: str = "") -> Plan:
@@ -74,7 +74,7 @@ def plan(base: Path, figure: str = "{kind: probe, title: T}", over_all: str = ""
 
 def inputs(made: Plan, node: Node) -> Inputs:
     """Return what the figure's job would be drawn from."""
-    return inputs_of(Job(made.root, node.describe(), None, 1), {})
+    return inputs_of(Job(made.root, node.describe(), None, 1))
 
 
 def figure(made: Plan) -> Node:
@@ -82,14 +82,10 @@ def figure(made: Plan) -> Node:
     return made.outputs["one"].figures["f"]
 
 
-def test_every_kind_says_what_it_reads() -> None:
-    assert set(READS) == set(PARTS["figure"])
-
-
 def test_files_of_runs_by_variant_stage_task_and_seed(
     base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read(monkeypatch, runs=("histories", "stage_histories", "runs", "predictions"))
+    read(monkeypatch, runs=("histories", "stage_histories", "predictions"))
     made = plan(base)
     found = inputs(made, figure(made))
     assert list(found.histories) == ["a", "b.c", "sts-only"], "the best of others trains nothing"
@@ -98,7 +94,6 @@ def test_files_of_runs_by_variant_stage_task_and_seed(
     first, second = (by_name["one", "b.c", name] for name in ("s1", "s2"))
     assert found.histories["b.c"][7] == second.folder(made.root, 7) / "history.parquet"
     assert found.stage_histories["b.c"]["s1"][0] == first.folder(made.root, 0) / "history.parquet"
-    assert found.runs["b.c"]["s1"] == {s: first.folder(made.root, s) / "run.json" for s in (0, 7)}
     predicted = {task: of[0].parent for task, of in found.predictions["b.c"].items()}
     assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
     assert set(found.predictions["sts-only"]) == {"sts"}
@@ -107,12 +102,11 @@ def test_files_of_runs_by_variant_stage_task_and_seed(
 
 
 def test_files_of_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read(monkeypatch, papers=("scores", "table", "examples"))
+    read(monkeypatch, papers=("scores", "examples"))
     made = plan(base)
     found = inputs(made, figure(made))
     outputs = made.outputs["one"]
     assert found.scores == {"one": outputs.scores.folder(made.root) / "scores.parquet"}
-    assert found.table == {"one": outputs.table.folder(made.root) / "table.csv"}
     assert found.examples["sst"] == (
         made.sources.data("sst").folder(made.root) / "examples.parquet"
     )
@@ -191,7 +185,7 @@ def test_wrong_figures_over_all_are_named(
 
 def test_no_paper_is_called_all(base: Path) -> None:
     write_text(base / "all.yaml", GRID.replace("paper: one", "paper: all"))
-    with pytest.raises(UserError, match="no paper is called 'all'"):
+    with pytest.raises(UserError, match="a paper cannot be called 'all'"):
         Plan.load({"grids": ["all.yaml"], "data": "builtin", "backbone": "builtin"}, base)
 
 

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 from planning import TWO_STAGES, planning_folder
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
+from minbert.commands.plan import plan_text
+from minbert.commands.steps import load_job
 from minbert.devices.cards import FAKE, VISIBLE
-from minbert.grid.estimate import Cost, Costs
-from minbert.grid.job import Job
-from minbert.grid.links import StageRef
-from minbert.grid.node import SEEDED, Node
-from minbert.grid.pending import pending
-from minbert.grid.plan import Plan
-from minbert.grid.show import plan_text
+from minbert.plan.cost import Cost, Costs
+from minbert.plan.describe import write
+from minbert.plan.pending import pending
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
+from minbert.store.kinds import KINDS
+from minbert.store.node import Node
 
 GRID = (
     TWO_STAGES
@@ -49,14 +51,14 @@ def put(path: Path, text: str) -> None:
 
 def finish(made: Plan, device: str = "cpu", seconds: float = 30.0, torch: str = "9.9") -> None:
     """Leave what a whole workflow leaves."""
-    made.write()
+    write(made)
     record = {
         "outcome": {"seconds": seconds},
         "environment": {"device": device, "packages": {"minbert": "0", "torch": torch}},
     }
     rows = {"rows": {"train": 90, "dev": 10, "test": 10}}
     for node in made.nodes.values():
-        for seed in made.config.seeds if node.kind in SEEDED else (None,):
+        for seed in made.config.seeds if KINDS[node.kind].seeded else (None,):
             folder = node.folder(made.root, seed)
             for name in node.outputs:
                 put(folder / name, "{}")
@@ -115,7 +117,7 @@ def test_weights_that_were_let_go_are_trained_again_where_they_are_needed(base: 
     assert pending(made) == {}
     after = plan(base, "lr: 2e-4", "lr: 3e-4")
     told = plan_text(after)
-    assert "model.safetensors was let go and is needed again" in line(told, "first")
+    assert "model.safetensors was deleted and is needed again" in line(told, "first")
     assert "optimiser.lr: 0.0002 -> 0.0003" in line(told, "second")
     assert "4 training jobs, 2 to run" in told
 
@@ -158,7 +160,19 @@ def test_the_totals_keep_measured_and_estimated_apart(base: Path) -> None:
     measured, _, estimated, _ = line(told, "all ").split()[-4:]
     assert measured == "80" and int(estimated) > 0  # first, and second, which starts from it
     assert "est." in line(told, "more ") and "est." not in line(told, "first ")
-    assert "Estimated: where no such run is, by counted operations at" in told
+    assert "Estimated: if there is no such run, by counted operations at" in told
+
+
+def test_the_plan_bounds_the_time_by_work_and_by_the_longest_chain(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(600.0, measured=False))
+    bound = line(plan_text(plan(base, seeds=[0, 1])), "On n devices")
+    # Four stages, two seeds; the second stage starts from the first.
+    assert "at least 80.0 min / n" in bound
+    assert "longest chain of trainings, 20.0 min (first . sst" in bound and " > second" in bound
+    finish(plan(base, seeds=[0, 1]))
+    assert "On n devices" not in plan_text(plan(base, seeds=[0, 1]))
 
 
 def test_other_versions_are_told_and_train_nothing(base: Path) -> None:
@@ -176,9 +190,9 @@ def test_a_version_trains_anew_only_where_it_is_asked_for(
 ) -> None:
     def keys(version: str, **config: Any) -> set[str]:
         found = {"torch": version, "numpy": "2"}
-        for module in ("plan", "pending"):
+        for module in ("experiment", "pending"):
             monkeypatch.setattr(
-                f"minbert.grid.{module}.versions", lambda names: {n: found.get(n) for n in names}
+                f"minbert.plan.{module}.versions", lambda names: {n: found.get(n) for n in names}
             )
         made = plan(base, **config)
         assert "dependencies" not in made.sources.data("sst").spec
@@ -201,15 +215,20 @@ def test_a_job_with_other_versions_than_planned_stops(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = plan(base, dependencies=["torch"])
-    made.write()
+    write(made)
     key = stage(made, "first").key
-    assert Job.load(made.root, "train", key, 0, 1).spec["dependencies"]["torch"]
-    monkeypatch.setattr("minbert.grid.job.versions", lambda names: dict.fromkeys(names, "0.1"))
+    assert load_job(made.root, "train", key, 0, 1).spec["dependencies"]["torch"]
+    monkeypatch.setattr(
+        "minbert.commands.steps.versions", lambda names: dict.fromkeys(names, "0.1")
+    )
     with pytest.raises(UserError, match=r"planned for torch 2.*runs with torch 0\.1"):
-        Job.load(made.root, "train", key, 0, 1)
+        load_job(made.root, "train", key, 0, 1)
 
 
 def test_only_recorded_packages_can_be_asked_for(base: Path) -> None:
-    with pytest.raises(UserError, match=r"'dependencies': 'troch' is not recorded.*mean 'torch'"):
+    with pytest.raises(
+        UserError,
+        match=r"'dependencies': the version of 'troch' is not recorded; known.*mean 'torch'",
+    ):
         plan(base, dependencies=["troch"])
     assert plan(base, dependencies="torch").config.dependencies == ("torch",)

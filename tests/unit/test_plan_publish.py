@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.common.files import write_json, write_text
-from minbert.evaluate.publish import publish
-from minbert.grid.node import published_path
+from minbert.base.files import write_json, write_text
+from minbert.publish.publish import publish
+from minbert.store.node import published_path
 
 
 def listed(root: Path, stamp: str, text: str) -> None:
@@ -47,7 +47,7 @@ def test_a_publishing_that_was_cut_short_leaves_no_mark(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minbert.evaluate.publish.read_file", killed)
+    monkeypatch.setattr("minbert.publish.publish.read_file", killed)
     with pytest.raises(KeyboardInterrupt):
         publish(tmp_path, "second")
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"

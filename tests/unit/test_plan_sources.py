@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.common.files import write_json
+from minbert.base.errors import UserError
+from minbert.base.files import write_json
 from minbert.data import course
 from minbert.data.identity import git_blob
-from minbert.data.lmrd import LMRD_URL
-from minbert.grid.config import load_config
-from minbert.grid.sources import Sources
+from minbert.plan.experiment import Sources
+from minbert.spec.config import load_config
+from minbert.spec.protocol import LMRD_URL
 
 URL = "http://localhost:1/data"
 BERT = {

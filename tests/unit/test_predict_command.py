@@ -15,15 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from trained_root import run_folder
 
-from minbert.cli import main
-from minbert.common.errors import UserError
-from minbert.common.files import read_json, write_json, write_text
-from minbert.grid.links import StageRef
-from minbert.grid.plan import Plan
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError
+from minbert.base.files import read_json, write_json, write_text
+from minbert.commands.cli import main
+from minbert.plan.plan import Plan
 from minbert.predict import predict as command
-from minbert.predict.labels import CLASS_NAMES
-from minbert.predict.predict import predict
+from minbert.predict.predict import CLASS_NAMES, predict
+from minbert.spec.resolve import StageRef
+from minbert.spec.task import TASKS
 
 Row = dict[str, Any]
 Printed = pytest.CaptureFixture[str]
@@ -151,7 +150,7 @@ def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:
     told = capsys.readouterr()
     assert [json.loads(line) for line in told.out.splitlines()] == chosen
     key = run_folder(plan, "three").parent.name
-    assert told.err == f"minbert: 'best' is the best of others: para by 'three', seed 0 ({key})\n"
+    assert told.err == f"minbert: 'best' is the best of others: para from 'three', seed 0 ({key})\n"
 
 
 def test_a_bad_row_stops_all_before_any_output(plan: Plan, tmp_path: Path, capsys: Printed) -> None:
@@ -166,7 +165,7 @@ def test_a_bad_row_stops_all_before_any_output(plan: Plan, tmp_path: Path, capsy
 
 def test_how_not_to_ask(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"task": "sst", "device": "cpu"}
-    with pytest.raises(UserError, match=r"on the command line and --in a.txt; give one"):
+    with pytest.raises(UserError, match=r"on the command line and --in a.txt; give only one"):
         predict(plan.root, "frozen", sentences=["a"], source="a.txt", **asked)
     with pytest.raises(UserError, match=r"cannot read .*none.txt: No such file"):
         predict(plan.root, "frozen", source=str(tmp_path / "none.txt"), **asked)
@@ -208,6 +207,18 @@ def test_changed_code_is_told(plan: Plan, copied: Path, capsys: Printed) -> None
     assert "the code of minbert.model.packed has changed since frozen was planned" in told
 
 
+def test_a_run_of_an_older_version_is_predicted_with_a_warning(
+    plan: Plan, copied: Path, capsys: Printed
+) -> None:
+    path = copied / "store" / "spec" / f"train-{run_folder(plan, 'frozen').parent.name}.json"
+    described = read_json(path)
+    del described["maker"]
+    write_json(path, described)
+    predict(copied, "frozen", task="sst", sentences=["a"], device="cpu")
+    printed = capsys.readouterr()
+    assert "has changed since frozen was planned" in printed.err and '"task": "sst"' in printed.out
+
+
 def test_the_precision_is_that_of_training(plan: Plan, copied: Path, capsys: Printed) -> None:
     path = copied / "store" / "spec" / f"train-{run_folder(plan, 'fused').parent.name}.json"
     described = read_json(path)
@@ -236,7 +247,7 @@ def test_outputs_that_are_no_numbers_are_refused(plan: Plan, copied: Path, capsy
     path = copied / run_folder(plan, "frozen").relative_to(plan.root) / "model.safetensors"
     broken = {name: tensor * float("nan") for name, tensor in load_weights(path).items()}
     save_weights(path, broken)
-    with pytest.raises(UserError, match="example 1: variant 'frozen' gives no finite number"):
+    with pytest.raises(UserError, match="example 1: variant 'frozen' predicts no finite number"):
         predict(copied, "frozen", task="sst", sentences=["a"], device="cpu")
     assert capsys.readouterr().out == ""
 
@@ -253,10 +264,10 @@ def test_sentences_may_stand_before_and_after_options(
     words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(command, "predict", lambda root, name, **rest: asked.append((name, rest)))
+    monkeypatch.setattr(command, "predict", lambda **given: asked.append(given))
     main(["predict", *words])
-    ((name, rest),) = asked
-    assert (name, rest["task"], rest["sentences"]) == ("v", "sst", ["a b", "- c"])
+    (given,) = asked
+    assert (given["variant"], given["task"], given["sentences"]) == ("v", "sst", ["a b", "- c"])
 
 
 def test_help_has_two_examples(capsys: Printed) -> None:

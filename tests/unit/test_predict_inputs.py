@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minbert.common.errors import UserError
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError
 from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
+from minbert.spec.task import TASKS
 
 SST, PARA = TASKS["sst"], TASKS["para"]
 
@@ -25,7 +25,7 @@ def test_words_are_sentences_or_pairs() -> None:
         Item("example 2", None, "c", None),
     ]
     assert from_words(["a", "b", "c", "d"], PARA)[1] == Item("example 2", None, "c", "d")
-    with pytest.raises(UserError, match=r"found 3 sentences.*did quotes go missing"):
+    with pytest.raises(UserError, match=r"found 3 sentences.*Are quotes missing"):
         from_words(["a", "b", "c"], PARA)
 
 
@@ -69,18 +69,18 @@ def test_a_single_sentence_has_three_names(name: str) -> None:
         ("text", "para", "a\tb\nonly\n", "in, line 2: found 1 field .* expected two sentences"),
         ("text", "sst", "a\0b", "in, line 1: found a NUL byte"),
         ("text", "sst", "", r"in: found no sentences \(text\)"),
-        ("text", "sst", b"a\nb\xe9\n", "in, line 2: found byte 0xe9, expected UTF-8.*iconv"),
+        ("text", "sst", b"a\nb\xe9\n", "in, line 2: byte 0xe9 .* is not UTF-8.*iconv"),
         ("csv", "sst", "id,sentence\n", r"in: found no sentences \(csv\)"),
         ("csv", "sst", "", r"in: found no sentences \(csv\)"),
         ("csv", "sst", "id,words\n1,a\n", "line 1: no sentence1 or sentence or text; found id, wo"),
-        ("csv", "sst", "\tid\tsentence\n", "found .* There are tabs in it: say --format tsv"),
+        ("csv", "sst", "\tid\tsentence\n", "found .* It contains tabs: add --format tsv"),
         ("csv", "sst", "sentence1,sentence2\na,b\n", "found sentence1 and sentence2, expected one"),
         ("csv", "para", "sentence1,text\na,b\n", "line 1: no sentence2"),
         ("csv", "sst", 'text\n"a\nb"\nc,d\n', "in, line 4: found 2 fields, expected 1"),
         ("csv", "sst", "text\na\n\nb\n", "in, line 3: found 0 fields"),
         ("csv", "sst", 'text\nfine\n"open\nmore\n', "in, line 3: found malformed quotes"),
         ("tsv", "sst", 'text\n"open\nfine\n', "in, line 2: found malformed quotes"),
-        ("jsonl", "sst", '{"text": "a"}\n\n', "in, line 2: found no JSON"),
+        ("jsonl", "sst", '{"text": "a"}\n\n', "in, line 2: not JSON"),
         ("jsonl", "sst", '["a"]', r"in, line 1: found \[\"a\"\], expected a JSON object"),
         ("jsonl", "sst", '{"text": 3}', "in, line 1: found 3, expected a string"),
         ("jsonl", "sst", '{"text": "a", "id": true}', "found id true, expected a string or"),
@@ -98,5 +98,5 @@ def test_what_is_wrong_is_named_with_its_line(
 def test_the_format_is_told_by_the_ending() -> None:
     names = {"a.txt": "text", "a.CSV": "csv", "a.b.tsv": "tsv", "a.jsonl": "jsonl"}
     assert {name: guess_format(Path(name)) for name in names} == names
-    with pytest.raises(UserError, match=r"by the ending '.json'; say --format text or csv or"):
+    with pytest.raises(UserError, match=r"from the ending '.json'; add --format text or csv or"):
         guess_format(Path("a.json"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from planned_root import Planned
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.predict.lookup import choose_task, find
 
 
@@ -39,8 +39,8 @@ def test_the_smallest_seed_that_all_tasks_have(planned: Planned) -> None:
     assert {run.seed for run in found.runs(found.tasks).values()} == {2}
     assert found.runs(["para"])["para"].seed == 1
     run = found.runs(["sst"], 10)["sst"]
-    assert run.folder == planned.folder("a2", 10)
-    with pytest.raises(UserError, match="not trained with seed 3; it is with 2, 10"):
+    assert run.file("run.json") == planned.folder("a2", 10) / "run.json"
+    with pytest.raises(UserError, match="not trained with seed 3, but with 2, 10"):
         found.runs(["sst"], 3)
 
 
@@ -49,7 +49,7 @@ def test_a_paper_decides_between_variants_of_one_name(planned: Planned) -> None:
     planned.stage("b1", "sst", "baseline", paper="second")
     planned.stage("b2", "sst", "rest", paper="second")
     assert keys(planned, "baseline", paper="second") == {"sst": "b1"}
-    with pytest.raises(UserError, match="name one: --paper first or --paper second"):
+    with pytest.raises(UserError, match="choose one: --paper first or --paper second"):
         find(planned.root, "baseline")
     with pytest.raises(UserError, match=r"no paper 'secnod'; there are first, second.*'second'"):
         find(planned.root, "baseline", "secnod")
@@ -67,7 +67,7 @@ def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> Non
     assert found.runs(["sst"], 1)["sst"].key == "b1"
     assert found.wanted is None and found.owners["b1"] == "two"
     assert found.runs(found.tasks)["para"].seed == 0
-    with pytest.raises(UserError, match="not trained with seed 1; it is with 0"):
+    with pytest.raises(UserError, match="not trained with seed 1, but with 0"):
         found.runs(["para"], 1)
     # What the table says of a variant with stages of its own may be of an earlier plan.
     assert keys(planned, "one") == {"sst": "a1", "para": "a1"}
@@ -78,7 +78,7 @@ def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> Non
     [
         (
             "hybird",
-            r"no variant 'hybird' \(one that is the best of others.*Did you mean 'hybrid'\?",
+            r"no variant 'hybird' \(the best of other variants.*Did you mean 'hybrid'\?",
         ),
         ("later", r"not trained yet \(.*store/train/c1/seed0/run.json is missing\); `snakemake"),
         ("halves", "not trained yet with one seed for all of sst, para"),
@@ -99,7 +99,7 @@ def test_the_task_is_named_unless_there_is_one(planned: Planned) -> None:
     both, one = find(planned.root, "both"), find(planned.root, "one")
     assert choose_task(one, None) == "sts"
     assert choose_task(both, "para") == "para"
-    with pytest.raises(UserError, match="several tasks: sst, para; name one with --task"):
+    with pytest.raises(UserError, match="several tasks: sst, para; choose one with --task"):
         choose_task(both, None)
     with pytest.raises(UserError, match=r"no task 'pare'; it has sst, para. Did you mean 'para'"):
         choose_task(both, "pare")
@@ -111,10 +111,10 @@ def test_a_folder_without_results_names_those_below(planned: Planned) -> None:
         find(outside, "any")
 
 
-def test_weights_let_go(planned: Planned) -> None:
+def test_deleted_weights(planned: Planned) -> None:
     planned.stage("a1", "sst", "light")
     run = find(planned.root, "light").runs(["sst"])["sst"]
-    with pytest.raises(UserError, match=r"weights of variant 'light' were let go \(keep_weights"):
+    with pytest.raises(UserError, match=r"weights of variant 'light' were deleted \(keep_weights"):
         run.file("model.safetensors")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from planned_root import Planned
 
-from minbert.cli import main
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
+from minbert.commands.cli import main
 from minbert.predict.submit import submit
 
 
@@ -78,7 +78,7 @@ def test_the_best_of_others_takes_each_task_from_its_run(planned: Planned) -> No
 
 
 def test_a_variant_without_the_courses_tasks_is_refused(planned: Planned) -> None:
-    with pytest.raises(UserError, match="has cfimdb, of which the course asks for none"):
+    with pytest.raises(UserError, match="has cfimdb, but the course asks only for"):
         submit(planned.root, "reviews")
 
 
@@ -93,6 +93,6 @@ def test_nothing_is_written_if_one_value_is_no_number(planned: Planned) -> None:
 
 
 def test_torch_is_not_imported() -> None:
-    code = "import sys, minbert.cli, minbert.predict.submit; print('torch' in sys.modules)"
+    code = "import sys, minbert.commands.cli, minbert.predict.submit; print('torch' in sys.modules)"
     words = [sys.executable, "-c", code]
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "False\n"

@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from figure_files import qualities, write_run, write_scores
+from figure_files import qualities, write_scores
 from PIL import Image
 
-from minbert.common.files import read_json, write_json, write_text
+from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.claims import COLUMNS
 from minbert.evaluate.index import build_index
-from minbert.evaluate.table import build_table
+from minbert.evaluate.table import read_table, write_table
 from minbert.evaluate.winner import winners
-from minbert.grid.job import Job
-from minbert.grid.node import description_path
-from minbert.grid.plan import Plan
-from minbert.report.images import COLOURS, WIDEST
-from minbert.report.make import COMMAND, write_report
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.report.make import COMMAND, make
+from minbert.report.pictures import COLOURS, WIDEST
+from minbert.store.job import Job
+from minbert.store.node import description_path
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2, 3, 4)
@@ -58,7 +59,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     config: dict[str, Any] = {"grids": [PAPER], "seeds": SEEDS, "data": "builtin"}
     config |= {"backbone": "builtin", "results": str(folder), "course": "/home/someone/private"}
     made = Plan.load(config, ROOT)
-    made.write()
+    write(made)
     variants = made.grids[0].variants
     there = {n: q for n, q in qualities(variants).items() if n not in (FAILED, NOT_RUN)}
     tested = [name for name, variant in variants.items() if variant.test]
@@ -69,8 +70,9 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
         if stage.variant in there:
             for seed in SEEDS:
                 path = made.train(stage).folder(made.root, seed) / "run.json"
-                write_json(path, environment(write_run(path, seed=seed), seed))
-    build_table(dict(outputs.table.spec), scores, outputs.table.folder(made.root), "table")
+                write_json(path, record(seed))
+    filled = read_table(outputs.table.spec, scores, {})
+    write_table(filled, outputs.table.folder(made.root))
     table = outputs.table.folder(made.root) / "table.csv"
     build_index(made.index.spec["published"], [table], made.index.folder(made.root))
     for name, node in made.figures.items():
@@ -87,9 +89,11 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return made
 
 
-def environment(path: Path, seed: int) -> dict[str, Any]:
-    told = {"commit": "abc+" if seed else "def", "device": "cpu", "packages": {"torch": "2.13"}}
-    return {**read_json(path), "environment": told}
+def record(seed: int) -> dict[str, Any]:
+    """Return the record of a run."""
+    where = {"commit": "abc+" if seed else "def", "device": "cpu", "packages": {"torch": "2.13"}}
+    outcome = {"best_epoch": 9, "best_score": 0.7, "last_score": 0.69, "seconds": 60.0}
+    return {"seed": seed, "parameters": 109_000_000, "outcome": outcome, "environment": where}
 
 
 def write_claims(made: Plan) -> None:
@@ -120,9 +124,9 @@ def source(plan: Plan) -> str:
     """Return the report of a workflow in which one variant failed."""
     described = read_json(description_path(plan.root, "report", plan.report.key))
     why = f"stage 'main', seed 0: the loss is not finite {HARM}"
-    path = plan.root / "report.html"
-    write_report(Job(plan.root, described, None, 1), path, {}, {(PAPER, FAILED): why})
-    return path.read_text(encoding="utf-8")
+    job = Job(plan.root, described, None, 1, failures={(PAPER, FAILED): why})
+    make(job)
+    return (job.out / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

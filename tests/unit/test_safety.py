@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 import minbert
-from minbert.cli import _parser, main
-from minbert.common.errors import UserError, printable
-from minbert.grid import yaml_loader
-from minbert.track.location import environment
+from minbert.base.errors import UserError, printable
+from minbert.commands.cli import _parser, main
+from minbert.spec import yaml as loader
+from minbert.track.store import environment
 from minbert.track.ui import command
 
 ROOT = Path(__file__).parents[2]
@@ -89,12 +89,12 @@ def test_the_check_sees_what_it_is_for(text: str, tmp_path: Path) -> None:
 
 
 def test_yaml_is_read_by_a_safe_loader() -> None:
-    assert issubclass(yaml_loader._Loader, yaml.SafeLoader)
-    made = set(yaml_loader._Loader.yaml_constructors) - set(yaml.SafeLoader.yaml_constructors)
+    assert issubclass(loader._Loader, yaml.SafeLoader)
+    made = set(loader._Loader.yaml_constructors) - set(yaml.SafeLoader.yaml_constructors)
     assert not {tag for tag in made if tag and "python" in tag}
     for text in ("!!python/object/apply:os.system ['true']", "!!python/name:os.system"):
         with pytest.raises(UserError, match="could not determine a constructor"):
-            yaml_loader.parse_yaml(text, "here")
+            loader.parse_yaml(text, "here")
 
 
 def test_rules_quote_what_they_pass_to_a_shell() -> None:

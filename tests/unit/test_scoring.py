@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr
 
-from minbert.common.errors import UserError
-from minbert.grid.tasks import TASKS
-from minbert.scoring import accuracy, overall, pearson, score_task, selection_score
+from minbert.base.errors import UserError
+from minbert.evaluate.scoring import accuracy, overall, pearson, score_task, selection_score
+from minbert.spec.task import TASKS
 
 PUBLISHED = Path(__file__).parents[2] / "workflow" / "published.csv"
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from small_disk import read_only
 
-from minbert.cli import main
-from minbert.common.process import settle_in
-from minbert.grid.plan import Plan
+from minbert.base.process import settle_in
+from minbert.commands.cli import main
+from minbert.plan.plan import Plan
 from minbert.predict.predict import predict
+from minbert.spec.protocol import Measured
 from minbert.track import journal as journals
-from minbert.track.attempts import attempts
-from minbert.track.journal import Journal
+from minbert.track.journal import Journal, attempts
 
 REPOSITORY = Path(__file__).parents[2]
 BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
@@ -70,7 +70,7 @@ def test_reading_needs_no_right_to_write(
 def test_libraries_get_a_cache_where_there_is_no_home() -> None:
     """Matplotlib is the one that tells at length if it has none."""
     code = (
-        "from minbert.cli import main\n"
+        "from minbert.commands.cli import main\n"
         "try: main(['--version'])\n"
         "except SystemExit: pass\n"
         "import matplotlib, os\n"
@@ -101,7 +101,7 @@ def test_a_home_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 PRINT = """
 import sys
-from minbert.common.process import settle_in
+from minbert.base.process import settle_in
 settle_in()
 print("Zo\\u00eb: 4 \\u2605")
 print("na\\u00efve \\u2603", file=sys.stderr)
@@ -124,10 +124,10 @@ def test_text_is_printed_in_every_locale(given: dict[str, str], encoding: str) -
 READ = """
 import sys
 from pathlib import Path
-from minbert.common.files import read_json, write_json
+from minbert.base.files import read_json, write_json
 from minbert.data.course import read_course
 from minbert.data.report import write_dataset
-from minbert.track.attempts import attempts
+from minbert.track.journal import attempts
 from minbert.track.journal import Journal
 
 folder = Path(sys.argv[1])
@@ -185,7 +185,7 @@ def test_times_that_run_backwards_are_kept(tmp_path: Path) -> None:
     run = {"experiment": "paper", "key": "abc", "seed": 1, "name": "a . s1"}
     journal = Journal.start(tmp_path, run)
     for step, time in enumerate([5e9, 4e9, 3e9, 4e9], 1):
-        journal.log(step, 1, "train", "sst", "loss", 1.0, time)
+        journal.log(Measured(step, 1, "train", "sst", "loss", 1.0, time))
     journal.end("FINISHED")
     (attempt,) = attempts(tmp_path)
     assert [(row.step, row.time) for row in attempt.rows(0, 9)[0]] == [

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from following import (
@@ -21,12 +20,8 @@ from following import (
     written_points,
 )
 
-from minbert.track.attempts import Attempt, attempts
-from minbert.track.follower import Follower, finish
-from minbert.track.location import tracking_uri
-
-if TYPE_CHECKING:
-    pass
+from minbert.track.follower import Follower
+from minbert.track.journal import Attempt, attempts
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +60,7 @@ def test_a_killed_follower_loses_no_point(root: Path, tmp_path: Path) -> None:
     jobs[0].end("FAILED", error="loss is nan at step 7")
     log(jobs[1], range(step, step + 5))
     jobs[1].end("FINISHED")
-    finish(root)
+    Follower(root).finish()
     for job, status in zip(jobs, ["FAILED", "FINISHED"], strict=True):
         run = stored_run(root, job.folder)
         assert run.info.status == status
@@ -76,11 +71,12 @@ def test_a_killed_follower_loses_no_point(root: Path, tmp_path: Path) -> None:
 def test_a_killed_job_is_killed_and_its_rerun_supersedes_it(root: Path) -> None:
     code = f"""
         import os, signal
+        from minbert.spec.protocol import Measured
         from minbert.track.journal import Journal
         run = {{"experiment": "paper", "key": "again", "seed": 3, "name": "again . s3"}}
         journal = Journal.start({str(root)!r}, run)
         for step in range(10):
-            journal.log(step, 1, "train", "sst", "loss", 1.0, 1.7e9)
+            journal.log(Measured(step, 1, "train", "sst", "loss", 1.0, 1.7e9))
         journal.flush()
         with (journal.folder / "history.jsonl").open("ab") as handle:
             handle.write(b'{{"step": 11, "ep')
@@ -88,22 +84,22 @@ def test_a_killed_job_is_killed_and_its_rerun_supersedes_it(root: Path) -> None:
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
     (killed,) = [a for a in attempts(root) if a.run["key"] == "again"]
-    finish(root)
+    Follower(root).finish()
     run = stored_run(root, killed.name)
     assert run.info.status == "KILLED"
     assert sum(stored_points(root, run.info.run_id).values()) == 10
     assert "minbert.superseded" not in run.data.tags
-    assert killed not in Follower(root, tracking_uri(root)).pending()
+    assert killed not in Follower(root).pending()
 
     other_seed = start(root, "again", seed=4)
     other_seed.end("FINISHED")
     rerun = start(root, "again", seed=3)
-    finish(root)
+    Follower(root).finish()
     assert stored_run(root, killed.name).data.tags["minbert.superseded"] == rerun.folder.name
     assert "minbert.superseded" not in stored_run(root, other_seed.folder).data.tags
     assert stored_run(root, rerun.folder).info.status == "RUNNING"
     rerun.end("FINISHED")
-    finish(root)
+    Follower(root).finish()
     assert stored_run(root, rerun.folder).info.status == "FINISHED"
 
 
@@ -112,11 +108,11 @@ def test_a_job_that_only_seemed_dead_is_taken_up_again(root: Path) -> None:
     log(journal, range(5))
     journal.flush()
     (journal.folder / "lock").rename(journal.folder / "unseen")  # As if locks did not reach us.
-    finish(root)
+    Follower(root).finish()
     assert stored_run(root, journal.folder).info.status == "KILLED"
     log(journal, range(5, 9))
     journal.end("FINISHED")
-    finish(root)
+    Follower(root).finish()
     run = stored_run(root, journal.folder)
     assert run.info.status == "FINISHED"
     assert sum(stored_points(root, run.info.run_id).values()) == 9

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from following import (
@@ -28,14 +28,11 @@ from following import (
 )
 from mlflow.exceptions import MlflowException
 
-from minbert.track.attempts import Attempt
-from minbert.track.describe import _set_tag
-from minbert.track.follower import Follower, finish, follow
-from minbert.track.location import tracking_uri
+from minbert.spec.protocol import Measured
+from minbert.track.follower import Follower
+from minbert.track.journal import Attempt
+from minbert.track.papers import _set_tag
 from minbert.track.store import open_store
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture(autouse=True)
@@ -64,11 +61,15 @@ def test_a_whole_run(root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[st
     )
     log(journal, range(1, 2501), lambda step: 1 / step)
     for step, value in enumerate([math.nan, math.inf, -math.inf], 1):
-        journal.log(step, 1, "dev", "sst", "loss", value, 1.7e9)
-    journal.log(2500, 1, "dev", "overall", "normalised", 0.625, 1.7e9)
-    journal.log(2500, 1, "dev", "overall", "odd(name)", 0.5, 1.7e9)
-    journal.end("FINISHED", artifacts=[weights, tmp_path / "gone"], params={"seconds": "3.5"})
-    finish(root)
+        journal.log(Measured(step, 1, "dev", "sst", "loss", value, 1.7e9))
+    journal.log(Measured(2500, 1, "dev", "overall", "normalised", 0.625, 1.7e9))
+    journal.log(Measured(2500, 1, "dev", "overall", "odd(name)", 0.5, 1.7e9))
+    journal.end(
+        "FINISHED",
+        artifacts={"model.safetensors": weights, "gone": tmp_path / "gone"},
+        params={"seconds": "3.5"},
+    )
+    Follower(root).finish()
 
     run = stored_run(root, journal.folder)
     points = stored_points(root, run.info.run_id)
@@ -101,24 +102,48 @@ def test_a_whole_run(root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert "metrics.`dev/sts/pearson`" in experiment.tags["mlflow.sharedViewState.minbert"]
 
 
+def test_curves_are_attached_and_a_figure_that_fails_costs_nothing_else(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def draw(history: Path, title: str, rule: str, target: Path) -> None:
+        if "bad" in title:
+            raise ValueError("no epoch")
+        target.write_text(f"{title} by {rule}")
+
+    history = tmp_path / "history.parquet"
+    history.touch()
+    runs = {}
+    for key in ("good", "bad"):
+        journal = start(root, f"{key}-curves", tags={"minbert.select": "plain"})
+        journal.end("FINISHED", artifacts={"history.parquet": history})
+        runs[key] = journal.folder
+    Follower(root, draw=draw).finish()
+    found = stored_run(root, runs["good"])
+    kept = root / "mlartifacts" / "paper" / found.info.run_id / "artifacts" / "figures"
+    assert (kept / "curves.png").read_text() == "good-curves . sst . s0 by plain"
+    assert stored_run(root, runs["bad"]).info.status == "FINISHED"
+    assert f"{history}: its curves cannot be drawn: no epoch" in capfd.readouterr().err
+
+
 def test_notes_may_be_lost(root: Path) -> None:
     journal = start(root, "notes")
     log(journal, range(1500))
     journal.end("FINISHED")
-    finish(root)
+    Follower(root).finish()
     run = stored_run(root, journal.folder)
     before = stored_points(root, run.info.run_id)
     assert sum(before.values()) == 1500
     for note in ("cursor.json", "stored.json"):
         (journal.folder / note).unlink()
-    finish(root)
+    Follower(root).finish()
     assert stored_run(root, journal.folder).info.run_id == run.info.run_id
     assert stored_points(root, run.info.run_id) == before
 
 
 def test_nothing_to_store_imports_no_mlflow(tmp_path: Path) -> None:
     code = (
-        f"import sys; from minbert.track.follower import finish; finish({str(tmp_path)!r}); "
+        "import sys; from minbert.track.follower import Follower; "
+        f"Follower({str(tmp_path)!r}).finish(); "
         "print('mlflow' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -131,10 +156,10 @@ def test_an_unreadable_attempt_does_not_stop_the_others(
 ) -> None:
     broken, refused, sound = start(root, "broken"), start(root, "refused"), start(root, "sound")
     (broken.folder / "run.json").write_text("{")
-    refused.log(1, 1, "dev", "x" * 300, "loss", 1.0, 1.0)
+    refused.log(Measured(1, 1, "dev", "x" * 300, "loss", 1.0, 1.0))
     for journal in (broken, refused, sound):
         journal.end("FINISHED")
-    finish(root)
+    Follower(root).finish()
     told = capfd.readouterr().err
     assert f"{broken.folder / 'run.json'} cannot be read" in told
     assert f"{refused.folder}: not stored: " in told
@@ -151,11 +176,11 @@ def test_the_alias_best_follows_the_best_kept_run(root: Path, tmp_path: Path) ->
         weights.parent.mkdir(exist_ok=True)
         weights.write_text(key)
         journal = start(root, key, seed, experiment="models", params={"variant": f"v-{key}"})
-        journal.log(1, 1, "dev", "overall", "plain", 0.99, 1.0)
-        journal.log(1, 1, "dev", "overall", "normalised", score, 1.0)
-        journal.log(2, 2, "dev", "overall", "normalised", 0.1, 2.0)
-        journal.end(status, artifacts=[weights])
-        finish(root)
+        journal.log(Measured(1, 1, "dev", "overall", "plain", 0.99, 1.0))
+        journal.log(Measured(1, 1, "dev", "overall", "normalised", score, 1.0))
+        journal.log(Measured(2, 2, "dev", "overall", "normalised", 0.1, 2.0))
+        journal.end(status, artifacts={"model.safetensors": weights})
+        Follower(root).finish()
         return journal.folder
 
     def best() -> Any:
@@ -188,10 +213,10 @@ def test_the_second_follower_leaves_or_waits(
             log(journal, range(3))
             journal.flush()
             wait_for((journal.folder / "cursor.json").exists, "the first point")
-            follow(root, interval=0.05)
+            Follower(root).follow(interval=0.05)
             assert "another follower works on" in capfd.readouterr().err
             journal.end("FINISHED")
-            finish(root)  # Waits for the one at work.
+            Follower(root).finish()  # Waits for the one at work.
             assert stored_run(root, journal.folder).info.status == "FINISHED"
             waiting = processes.Process(target=follow_in_process, args=(root, workflow.pid, told))
             waiting.start()
@@ -226,17 +251,17 @@ def test_a_lost_store_is_filled_again_from_the_jobs_files(
     log(journal, range(12))
     journal.end("FINISHED")
     for _ in range(2):
-        pending = Follower(tmp_path, tracking_uri(tmp_path)).pending()
+        pending = Follower(tmp_path).pending()
         assert pending[0].path == journal.folder
         shutil.copy(mlflow_store, path)
         other = start(tmp_path, "other")  # Something new: else nobody would look into the store.
         other.end("FINISHED")
-        process = processes.Process(target=finish, args=(tmp_path,))
+        process = processes.Process(target=Follower(tmp_path).finish)
         process.start()
         process.join(60)
         with sqlite3.connect(path) as connection:
             assert connection.execute("SELECT count(*) FROM metrics").fetchone() == (12,)
-        assert Follower(tmp_path, tracking_uri(tmp_path)).pending() == []
+        assert Follower(tmp_path).pending() == []
         path.unlink()
 
 

@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from following import log, results, start, stored_run
 
-from minbert.common.files import write_json
-from minbert.grid.node import description_path, published_path
-from minbert.track.attempts import attempts
-from minbert.track.follower import finish
-from minbert.track.grid_run import record_grids
+from minbert.base.files import write_json
+from minbert.spec.protocol import Measured
+from minbert.store.node import description_path, published_path
+from minbert.track.follower import Follower
+from minbert.track.journal import attempts
+from minbert.track.papers import describe
+from minbert.track.runs import record_grids
 from minbert.track.store import open_store
 
 SHOWN = {
@@ -59,7 +61,7 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         products[name] = str(root / "keyed" / name.replace("/", "-"))
-    fixed = {"paper": "p", "split": "dev", "metric": "plain", "key": "k"}
+    fixed = {"paper": "p", "split": "dev", "metric": "plain", "key": "k", "last": None}
     rows = [
         {**fixed, "variant": variant, "seed": seed, "task": task, "value": value}
         for (variant, seed), value in VALUES.items()
@@ -84,7 +86,7 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
     return root
 
 
-def tell(root: Path, complete: bool = True) -> list[str]:
+def record(root: Path, complete: bool = True) -> list[str]:
     record_grids(root, json.loads(published_path(root, "stamp").read_text()), complete)
     return [a.name for a in attempts(root) if a.run["key"] == "grid-p"]
 
@@ -99,15 +101,15 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     weights.write_text("a run that is on its own")
     journal = start(root, "k9", experiment="p", tags={"minbert.select": "plain"})
     log(journal, range(3))
-    journal.log(3, 1, "dev", "overall", "plain", 0.99, 1.0)
-    journal.end("FINISHED", artifacts=[weights])
-    finish(root, stamp="stamp")
+    journal.log(Measured(3, 1, "dev", "overall", "plain", 0.99, 1.0))
+    journal.end("FINISHED", artifacts={"model.safetensors": weights})
+    Follower(root, stamp="stamp").finish()
     client = open_store(root).client
     before = client.get_model_version_by_alias("minbert-p", "best")
     assert before.run_id == stored_run(root, journal.folder).info.run_id
 
-    (name,) = tell(root)
-    finish(root, stamp="stamp")
+    (name,) = record(root)
+    Follower(root, stamp="stamp").finish()
     run = stored_run(root, name)
     assert run.info.status == "FINISHED"
     found = artifacts(root, run)
@@ -146,30 +148,30 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
 def test_what_is_published_again_as_it_was_makes_no_second_run(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (first,) = tell(root)
-    monkeypatch.setattr("minbert.track.grid_run.commit", lambda: "another")
-    assert tell(root) == [first]
+    (first,) = record(root)
+    monkeypatch.setattr("minbert.track.runs.commit", lambda: "another")
+    assert record(root) == [first]
     Path(
         json.loads(published_path(root, "stamp").read_text())["products"]["tables/p.md"]
     ).write_text("| b |")
-    assert tell(root) == [first, (second := tell(root)[-1])]
-    finish(root, stamp="stamp")
+    assert record(root) == [first, (second := record(root)[-1])]
+    Follower(root, stamp="stamp").finish()
     assert stored_run(root, first).data.tags["minbert.superseded"] == second
     assert artifacts(root, stored_run(root, second))["tables/p.md"] == "| b |"
 
 
-def test_one_that_was_killed_is_told_again(root: Path) -> None:
-    (first,) = tell(root)
+def test_one_that_was_killed_is_recorded_again(root: Path) -> None:
+    (first,) = record(root)
     (root / "tracking" / first / "end.json").unlink()
-    assert len(tell(root)) == 2
-    finish(root, stamp="stamp")
+    assert len(record(root)) == 2
+    Follower(root, stamp="stamp").finish()
     assert stored_run(root, first).info.status == "KILLED"
 
 
-def test_weights_that_were_let_go_leave_no_model(root: Path) -> None:
+def test_if_weights_were_not_kept_there_is_no_model(root: Path) -> None:
     (root / "store" / "train" / "k2" / "seed0" / "model.safetensors").unlink()
-    (name,) = tell(root, complete=False)
-    finish(root, stamp="stamp")
+    (name,) = record(root, complete=False)
+    Follower(root, stamp="stamp").finish()
     run = stored_run(root, name)
     assert not any(path.startswith("model/") for path in artifacts(root, run))
     assert "minbert.score" not in run.data.tags and run.data.tags["minbert.complete"] == "False"
@@ -177,8 +179,8 @@ def test_weights_that_were_let_go_leave_no_model(root: Path) -> None:
 
 
 def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root: Path) -> None:
-    (name,) = tell(root)
-    finish(root, stamp="stamp")
+    (name,) = record(root)
+    Follower(root, stamp="stamp").finish()
     run = stored_run(root, name)
     client = open_store(root).client
     experiment = client.get_experiment_by_name("p")
@@ -199,13 +201,13 @@ def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root:
     assert view["orderByKey"] == "metrics.`dev/overall/plain`"
 
     # What a person writes there stays; without a plan what the plan wrote stays.
-    open_store(root).experiment("p")
+    describe(open_store(root), "p", None)
     assert client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"] == said
     client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", "mine")
-    changed = {"p": {**FACTS, "title": "Renamed"}}
-    open_store(root, papers=changed).experiment("p")
+    changed = {**FACTS, "title": "Renamed"}
+    describe(open_store(root), "p", changed)
     assert client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"] == "mine"
     client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", said)
-    open_store(root, papers=changed).experiment("p")
+    describe(open_store(root), "p", changed)
     told = client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"]
     assert told.startswith("**Renamed.**")

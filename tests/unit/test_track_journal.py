@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from minbert.track.attempts import attempts, best_score
-from minbert.track.journal import Journal
-from minbert.track.location import network_disk, shown, sqlite_path, tracking_uri
+from minbert.spec.protocol import Measured
+from minbert.track.journal import Journal, attempts
+from minbert.track.store import network_disk, shown, sqlite_path, tracking_uri
 
 RUN = {"experiment": "paper", "key": "abcdef0123456789", "seed": 0, "name": "one . sst . s0"}
 
@@ -32,7 +32,7 @@ def test_rows_come_back_as_they_were_logged(tmp_path: Path) -> None:
     journal = Journal.start(tmp_path, RUN)
     values = [0.1, 1e-300, math.inf, -math.inf, math.nan]
     for step, value in enumerate(values, 1):
-        journal.log(step, 1, "train", "sst", "loss", value, 1.7e9 + step / 8)
+        journal.log(Measured(step, 1, "train", "sst", "loss", value, 1.7e9 + step / 8))
     journal.flush()
     (attempt,) = attempts(tmp_path)
     lines = (attempt.path / "history.jsonl").read_text().splitlines()
@@ -53,7 +53,7 @@ def test_rows_come_back_as_they_were_logged(tmp_path: Path) -> None:
 
 def test_a_part_of_a_line_is_left_and_a_broken_line_is_noted(tmp_path: Path) -> None:
     journal = Journal.start(tmp_path, RUN)
-    journal.log(1, 1, "train", "sst", "loss", 1.0, 1.0)
+    journal.log(Measured(1, 1, "train", "sst", "loss", 1.0, 1.0))
     journal.flush()
     (attempt,) = attempts(tmp_path)
     path = attempt.path / "history.jsonl"
@@ -71,7 +71,7 @@ def test_a_part_of_a_line_is_left_and_a_broken_line_is_noted(tmp_path: Path) -> 
 def test_rows_come_in_batches(tmp_path: Path) -> None:
     journal = Journal.start(tmp_path, RUN)
     for step in range(25):
-        journal.log(step, 1, "train", "sst", "loss", 1.0, 1.0)
+        journal.log(Measured(step, 1, "train", "sst", "loss", 1.0, 1.0))
     journal.end("FINISHED")
     (attempt,) = attempts(tmp_path)
     sizes, offset = [], 0
@@ -86,14 +86,16 @@ def test_a_finished_job_says_how_it_ended(tmp_path: Path) -> None:
     (attempt,) = attempts(tmp_path)
     assert attempt.alive()
     assert attempt.end() is None
-    journal.end("FAILED", error="loss is nan", artifacts=[Path("a.txt")], tags={"seconds": "3"})
+    journal.end(
+        "FAILED", error="loss is nan", artifacts={"a.txt": Path("a.txt")}, tags={"seconds": "3"}
+    )
     assert not attempt.alive()
     end = attempt.end()
     assert end is not None
     assert (end["status"], end["error"], end["tags"]) == ("FAILED", "loss is nan", {"seconds": "3"})
     assert end["artifacts"] == {"a.txt": str(Path.cwd() / "a.txt")}
     with pytest.raises(ValueError, match="closed"):
-        journal.log(1, 1, "train", "sst", "loss", 1.0, 1.0)
+        journal.log(Measured(1, 1, "train", "sst", "loss", 1.0, 1.0))
 
 
 def test_a_killed_job_lets_its_lock_go_and_says_nothing(tmp_path: Path) -> None:
@@ -134,14 +136,14 @@ def test_a_run_without_its_name_is_refused(tmp_path: Path) -> None:
 def test_the_best_score_is_the_first_of_the_highest_by_the_papers_rule(tmp_path: Path) -> None:
     journal = Journal.start(tmp_path, RUN)
     for epoch, (normalised, plain) in enumerate([(0.5, 0.1), (0.7, 0.2), (0.7, 0.4)], 1):
-        journal.log(epoch, epoch, "dev", "overall", "normalised", normalised, 1.0)
-        journal.log(epoch, epoch, "dev", "overall", "plain", plain, 1.0)
-    journal.log(4, 4, "dev", "overall", "normalised", math.nan, 1.0)
+        journal.log(Measured(epoch, epoch, "dev", "overall", "normalised", normalised, 1.0))
+        journal.log(Measured(epoch, epoch, "dev", "overall", "plain", plain, 1.0))
+    journal.log(Measured(4, 4, "dev", "overall", "normalised", math.nan, 1.0))
     journal.end("FINISHED")
-    rows = attempts(tmp_path)[0].rows(0, 100)[0]
-    assert best_score(rows, "normalised") == (0.7, 2)
-    assert best_score(rows, "plain") == (0.4, 3)
-    assert best_score(rows, "other") is None
+    (attempt,) = attempts(tmp_path)
+    assert attempt.best_score("normalised") == (0.7, 2)
+    assert attempt.best_score("plain") == (0.4, 3)
+    assert attempt.best_score("other") is None
 
 
 def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

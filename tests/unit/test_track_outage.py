@@ -12,9 +12,9 @@ from chaos.compare import read_store
 from chaos.server import Server
 from following import log, processes, results, start, wait_for, written_points
 
-from minbert.track.attempts import Attempt, attempts
-from minbert.track.follower import follow
-from minbert.track.store import ATTEMPT_TAG
+from minbert.track.follower import Follower
+from minbert.track.journal import Attempt, attempts
+from minbert.track.store import Tag
 
 JOBS, AT_ONCE, ROWS, SECONDS = 30, 3, 120, 0.6
 DELAY = 10.0
@@ -50,7 +50,7 @@ def test_no_point_is_lost_and_no_job_waits(server: Server, tmp_path: Path) -> No
     root = tmp_path / "results"
     queue = [processes.Process(target=work, args=(root, number)) for number in range(JOBS)]
     running, waiting = [], queue[:]
-    follower = processes.Process(target=follow, args=(root, server.uri, None, 0.2))
+    follower = processes.Process(target=Follower(root, server.uri).follow, args=(None, 0.2))
     follower.start()
 
     def go_on() -> int:
@@ -77,7 +77,7 @@ def test_no_point_is_lost_and_no_job_waits(server: Server, tmp_path: Path) -> No
             process.kill()
             process.join()
     stored = read_store(server.store)
-    assert Counter(tags[ATTEMPT_TAG] for tags in stored.tags.values()) == Counter(
+    assert Counter(tags[Tag.ATTEMPT] for tags in stored.tags.values()) == Counter(
         attempt.name for attempt in attempts(root)
     )
     for attempt in attempts(root):

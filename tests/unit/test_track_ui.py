@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from serving import serving
 
-from minbert.common.errors import UserError
-from minbert.track.follower import Follower, finish
+from minbert.base.errors import UserError
+from minbert.spec.protocol import Measured
+from minbert.track.follower import Follower
 from minbert.track.journal import Journal
-from minbert.track.location import is_remote, table_url
+from minbert.track.store import is_remote, table_url
 from minbert.track.ui import command, free_port, serve
 
 
@@ -33,7 +34,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, int]]:
     root = (tmp_path / "served").resolve()
     journal = Journal.start(root, {"experiment": "local", "key": "a", "seed": 0, "name": "a . s0"})
     journal.end("FINISHED")
-    finish(root)
+    Follower(root).finish()
     return root, free_port("127.0.0.1", 5600)
 
 
@@ -61,8 +62,8 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     )
     values = [0.5, math.nan, math.inf]
     for step, value in enumerate(values, 1):
-        journal.log(step, step, "dev", "overall", "normalised", value, 1.7e9)
-    journal.end("FINISHED", artifacts=[weights])
+        journal.log(Measured(step, step, "dev", "overall", "normalised", value, 1.7e9))
+    journal.end("FINISHED", artifacts={"model.safetensors": weights})
 
     follower = Follower(tmp_path / "jobs", address)
     for _ in range(2):

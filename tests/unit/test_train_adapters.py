@@ -13,11 +13,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.grid.architecture import Architecture
-from minbert.grid.parameters import count
-from minbert.grid.parts import load_part
-from minbert.grid.spec import StageSpec
+from minbert.base.errors import UserError
+from minbert.plan.parameters import count
+from minbert.predict.predictor import load_trained
+from minbert.spec.architecture import Architecture
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
 from minbert.train.adapters import AdapterTuned
 from minbert.train.examples import read_examples, special_tokens
 from minbert.train.features import cache_features
@@ -26,7 +27,6 @@ from minbert.train.inference import pool_all
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop
 from minbert.train.run import train_stage
-from minbert.train.trained import load_trained
 
 CPU = torch.device("cpu")
 SEED = 5

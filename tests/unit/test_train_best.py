@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +13,23 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from stepping import CPU, learner
-from torch import Tensor
 
-from minbert.common.progress import Progress
-from minbert.grid.spec import StageSpec
+from minbert.base.progress import Progress
+from minbert.engine import device
+from minbert.engine.checkpoints import Best, Checkpoints, read_tensors
+from minbert.model.weights import load_weights, save_weights
+from minbert.spec.stage import StageSpec
 from minbert.train import loop as loop_module
-from minbert.train import memory
-from minbert.train.best import Best
-from minbert.train.distributed import ALONE, Alone
 from minbert.train.history import History
-from minbert.train.loop import Loop
-from minbert.train.resume import Checkpoints
+from minbert.train.loop import Loop, Settings
 from minbert.train.run import train_stage
-from minbert.train.state import StateFile, read_tensors
 
 STATUS = Path("/proc/self/status")
 
 
-def weights(value: float) -> dict[str, Tensor]:
-    return {"w": torch.full((3, 2), value)}
+def weights(value: float) -> Callable[[Path], object]:
+    """Return what writes a file of weights that are all `value`."""
+    return partial(save_weights, state={"w": torch.full((3, 2), value)})
 
 
 def kept(folder: Path) -> list[str]:
@@ -40,16 +39,16 @@ def kept(folder: Path) -> list[str]:
 def test_the_latest_is_kept_and_the_one_that_a_state_names(tmp_path: Path) -> None:
     best = Best(tmp_path)
     for epoch in (1, 2):
-        best.keep(epoch, weights(epoch))
+        best.keep(epoch, weights(float(epoch)))
     assert kept(tmp_path) == ["best-2.safetensors"], "no state names the first"
-    best.is_named(2)
+    best.saved()
     best.keep(5, weights(5.0))
     best.keep(7, weights(7.0))
     assert kept(tmp_path) == ["best-2.safetensors", "best-7.safetensors"]
-    best.is_named(7)
+    best.saved()
     assert kept(tmp_path) == ["best-7.safetensors"]
-    assert torch.equal(best.load(7)["w"], weights(7.0)["w"])
-    best.copy(7, tmp_path / "out" / "model.safetensors")
+    assert load_weights(best.path)["w"].unique().tolist() == [7.0]
+    best.copy(tmp_path / "out" / "model.safetensors")
     best.clear()
     assert kept(tmp_path) == ["out"]
 
@@ -58,8 +57,8 @@ def test_what_a_state_names_stays_after_going_on(tmp_path: Path) -> None:
     first = Best(tmp_path)
     first.keep(3, weights(3.0))
     second = Best(tmp_path)
-    assert second.resume(3, first.crc32) == ""
-    assert second.crc32 == first.crc32, "the next state may name it again"
+    assert second.resume(**first.state()) == ""
+    assert second.state() == first.state(), "the next state may name it again"
     second.keep(4, weights(4.0))
     assert kept(tmp_path) == ["best-3.safetensors", "best-4.safetensors"]
 
@@ -67,34 +66,17 @@ def test_what_a_state_names_stays_after_going_on(tmp_path: Path) -> None:
 def test_another_file_of_that_name_is_refused(tmp_path: Path) -> None:
     best = Best(tmp_path)
     best.keep(3, weights(3.0))
-    named = best.crc32
+    named = best.state()["crc32"]
     best.keep(3, weights(3.5))
     assert "best-3.safetensors is damaged" in best.resume(3, named)
-    assert "best-4.safetensors is gone" in best.resume(4, named)
+    assert "best-4.safetensors is missing" in best.resume(4, named)
     assert best.resume(0, 0) == "", "a state of the first epoch names none"
 
 
-class Second(Alone):
-    """A process that is not the first of its run."""
-
-    first = False
-
-
-def make_loop(sources: Any, make_spec: Any, best: Best, peers: Alone = ALONE) -> Loop:
+def make_loop(sources: Any, make_spec: Any, best: Best) -> Loop:
     spec = make_spec(("sst",))
-    model = learner(spec, sources)
-    given = History(), Progress("test"), best
-    return Loop(spec, model, 0, CPU, "fp32", *given, peers=peers)
-
-
-def test_only_the_first_of_several_processes_writes(
-    sources: Any, make_spec: Any, tmp_path: Path
-) -> None:
-    out = tmp_path / "kept"
-    assert make_loop(sources, make_spec, Best(out), Second()).run().best_epoch == 1
-    assert not out.exists()
-    make_loop(sources, make_spec, Best(out)).run()
-    assert kept(out) == ["best-1.safetensors"]
+    settings = Settings(CPU, "fp32", Progress("test"), best)
+    return Loop(spec, learner(spec, sources), 0, settings, History())
 
 
 def test_gradients_and_what_was_freed_go_before_dev_and_before_reading(
@@ -116,7 +98,7 @@ def test_gradients_and_what_was_freed_go_before_dev_and_before_reading(
     note(loop.optimiser, "settle", "steps done")
     note(loop.learner, "outputs", "dev")
     note(loop_module, "give_back", "given back")
-    note(loop.best, "load", "read")
+    note(loop_module, "load_weights", "read")
     loop.run()
     loop.restore()
     kinds = ["steps done, some", *["given back, no", "dev, no"], *["given back, no", "read, no"]]
@@ -128,7 +110,7 @@ def train(sources: Any, tmp_path: Path) -> Callable[..., bytes]:
     """Return a function that trains a spec, with checkpoints; its weights' file."""
 
     def run(spec: StageSpec, kind: type[Checkpoints] = Checkpoints) -> bytes:
-        state = kind(StateFile(tmp_path / "work", "run"), every=1e9)
+        state = kind(tmp_path / "work", "run", every=1e9)
         given = {"title": "run", "device": "cpu", "checkpoints": state}
         train_stage(spec, 4, sources(*spec.tasks), tmp_path / "out", **given)
         assert not kept(tmp_path / "work"), "a finished run leaves no state"
@@ -143,10 +125,10 @@ def test_an_epoch_that_no_state_names_yet_takes_nothing_from_the_one_before(
     """A run that dies after a better epoch's weights are written, before its state is."""
 
     class Killed(Checkpoints):
-        def save(self, loop: Loop) -> None:
-            if loop.position.best_epoch == 2:
+        def save(self, step: int) -> None:
+            if self.best.epoch == 2:
                 raise KeyboardInterrupt
-            super().save(loop)
+            super().save(step)
 
     def score(*values: float) -> None:
         waiting = iter(values)
@@ -184,7 +166,7 @@ def test_a_run_that_dies_before_its_record_is_whole_goes_on(
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == expected
     capsys.readouterr()
     assert train(spec) == expected
-    assert "going on after step 3 of 6" in capsys.readouterr().err
+    assert "resuming after step 3 of 6" in capsys.readouterr().err
 
 
 def resident(kind: str) -> int:
@@ -203,7 +185,7 @@ def test_freed_memory_is_given_back() -> None:
     last = blocks.pop()
     blocks.clear()
     before = resident("RssAnon")
-    memory.give_back()
+    device.give_back()
     assert before - resident("RssAnon") > 50 * 2**20
     assert last.all()
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_batches import pack
 from torch import Tensor
 
 from minbert.model.packed import Packed
@@ -116,7 +117,7 @@ def test_batches_are_what_a_plain_construction_gives(
 
 def test_a_batch_equals_packeds_own_building(tokens: dict[str, Path]) -> None:
     found, _ = read(tokens, "para", "cross").batch(torch.tensor([3, 2, 7]))
-    built = Packed.build(found.tokens, found.types, found.lengths)
+    built = pack(found.tokens, found.types, found.lengths)
     assert torch.equal(found.positions, built.positions) and found.longest == built.longest
 
 

@@ -10,10 +10,9 @@ import pytest
 import torch
 from stepping import learner
 
-from minbert.grid.parts import load_part
-from minbert.scoring import score_task
-from minbert.train.fit import TrainScores
-from minbert.train.history import History
+from minbert.evaluate.scoring import score_task
+from minbert.spec.parts import load_part
+from minbert.train.history import History, TrainScores
 from minbert.train.run import train_stage
 
 LABELS = {"sst": [0.0, 1, 2, 3], "para": [1.0, 1, 0, 0], "sts": [0.0, 1, 2, 5]}
@@ -88,5 +87,5 @@ def test_where_nothing_moves_they_are_the_models_scores_on_train(
     prediction = load_part("loss", spec.tasks["sts"].loss)().prediction(
         made.outputs("sts", "train")
     )
-    expected = score_task("sts", prediction, made.labels("sts", "train"))
+    expected = score_task("sts", prediction, made.examples["sts"]["train"].labels)
     assert found["sts"] == pytest.approx(expected, abs=1e-4)

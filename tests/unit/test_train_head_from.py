@@ -11,7 +11,7 @@ from conftest import token_rows
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from minbert.grid.spec import StageSpec
+from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
 from minbert.train.run import train_stage
 

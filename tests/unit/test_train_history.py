@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.train.history import SCHEMA, History, LossMeter
 
 Values = list[tuple[int, str, float]]
@@ -93,7 +93,7 @@ def test_losses_are_kept_without_their_graph() -> None:
 
 def test_a_listener_hears_every_row_as_it_is_written(tmp_path: Path) -> None:
     heard: list[tuple[object, ...]] = []
-    history = History(lambda *row: heard.append(row))
+    history = History(heard.append)
     history.log(3, 1, "dev", "sst", "accuracy", 0.5)
     history.log(3, 1, "dev", "overall", "plain", torch.tensor(0.25).item())
     assert heard == history.rows
@@ -106,7 +106,7 @@ def test_a_listener_hears_every_row_as_it_is_written(tmp_path: Path) -> None:
 
 def test_details_are_kept_and_not_told() -> None:
     heard: list[tuple[object, ...]] = []
-    history = History(lambda *row: heard.append(row))
+    history = History(heard.append)
     history.log(3, 1, "train", "sst-sts", "gradient_cosine", 0.5)
     history.log(3, 1, "train", "sst-sts", "gradient_cosine/embeddings", 0.25)
     assert heard == history.rows[:1] and len(history.rows) == 2

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import torch
 
-from minbert.common.errors import UserError
-from minbert.common.files import read_json, whole, write_json, write_text
-from minbert.common.process import only_one, patience
-from minbert.common.progress import Progress
-from minbert.train.device import choose_device, choose_precision, peak_device_memory
+from minbert.base.errors import UserError
+from minbert.base.files import read_json, whole, write_json, write_text
+from minbert.base.locks import only_one, patience
+from minbert.base.progress import Progress
+from minbert.engine.device import choose_device, choose_precision, peak_device_memory
 
 PATIENCE = 20.0
 """Seconds to wait for another process."""
@@ -28,7 +28,7 @@ PATIENCE = 20.0
 HOLD = """
 import sys, time
 from pathlib import Path
-from minbert.common.process import only_one, patience
+from minbert.base.locks import only_one, patience
 with only_one(Path(sys.argv[1]), "training of a"):
     print("held", flush=True)
     time.sleep(600)
@@ -40,7 +40,7 @@ time.sleep(600)
 """
 CHILD = """
 import time
-from minbert.common.process import end_with_parent
+from minbert.base.process import end_with_parent
 end_with_parent()
 print("ready", flush=True)
 time.sleep(600)
@@ -127,7 +127,7 @@ def test_progress_in_a_log_is_plain_lines(
 ) -> None:
     # Made, started, one step within 30 s, one after (which starts anew), and a last one.
     clock = iter([0.0, 0.0, 10.0, 40.0, 40.0, 50.0])
-    monkeypatch.setattr("minbert.common.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("minbert.base.progress.time.monotonic", lambda: next(clock))
     progress = Progress("sst . s0")
     progress.start(8)
     progress.update(1, 0.9)
@@ -167,7 +167,7 @@ def test_a_clusters_job_waits_for_the_one_that_it_replaces(
     with only_one(tmp_path / "work", "training of a", patience=PATIENCE) as waited:
         assert waited
     assert capsys.readouterr().err == (
-        f"waits for process {holder.pid} on {os.uname().nodename}: training of a\n"
+        f"waiting for process {holder.pid} on {os.uname().nodename}: training of a\n"
     )
     with only_one(tmp_path / "work", "training of a") as waited:
         assert not waited

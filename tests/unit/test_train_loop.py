@@ -13,11 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from minbert.grid.spec import StageSpec
-from minbert.grid.tasks import TASKS
-from minbert.scoring import overall, score_task
+from minbert.evaluate.scoring import overall, score_task
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
 from minbert.train.finetune import Finetuned
-from minbert.train.run import PREDICTIONS
+from minbert.train.run import PREDICTIONS, train_stage
 
 CPU = torch.device("cpu")
 FAST = {"lr": 3e-3}
@@ -192,9 +192,9 @@ def test_a_carried_task_is_scored_once_and_has_no_say_in_the_best_epoch(
     asked: list[tuple[str, str]] = []
     ordinary = Finetuned.outputs
 
-    def outputs(learner: Finetuned, task: str, split: str, *peers: Any) -> torch.Tensor:
+    def outputs(learner: Finetuned, task: str, split: str) -> torch.Tensor:
         asked.append((task, split))
-        return ordinary(learner, task, split, *peers)
+        return ordinary(learner, task, split)
 
     monkeypatch.setattr(Finetuned, "outputs", outputs)
     carried = {"trained": False}
@@ -253,3 +253,14 @@ def test_the_record(make_spec: Any, run: Run, sources: Any) -> None:
         "predictions.parquet",
         "run.json",
     }
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="auto would be the GPU")
+def test_a_device_and_precision_that_are_found_give_the_bits_of_those_that_are_named(
+    make_spec: Any, sources: Any, tmp_path: Path
+) -> None:
+    spec = make_spec(("sst",), optimiser=FAST)
+    for name, how in (("found", {}), ("named", {"device": "cpu", "precision": "fp32"})):
+        train_stage(spec, 4, sources("sst"), tmp_path / name, title=name, **how)
+    for name in ("model.safetensors", "predictions.parquet"):
+        assert len({(tmp_path / how / name).read_bytes() for how in ("found", "named")}) == 1

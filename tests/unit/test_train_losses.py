@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from minbert.grid.parts import PARTS, load_part
-from minbert.grid.tasks import TASKS
+from minbert.spec.parts import PARTS, load_part
+from minbert.spec.task import TASKS
 from minbert.train.losses import EDGE, HIGHEST, coin
 from minbert.train.losses.binary_cross_entropy import BinaryCrossEntropy
 from minbert.train.losses.cosine_embedding import CosineEmbedding

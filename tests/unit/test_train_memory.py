@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from stepping import CPU, STEP, assert_same, learner, losses
+from model_batches import pack
+from stepping import CPU, STEP, assert_same, learner, make_gradients
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.common.progress import Progress
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Dropout, StageSpec
+from minbert.base.errors import UserError
+from minbert.base.progress import Progress
+from minbert.engine import device
+from minbert.engine.checkpoints import Best
 from minbert.model.encoder import initialise, whole_encoder
-from minbert.model.packed import Packed
-from minbert.train import memory
-from minbert.train.best import Best
-from minbert.train.distributed import Alone
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import Dropout, StageSpec
+from minbert.train import room as room_module
 from minbert.train.history import History
-from minbert.train.loop import Loop
-from minbert.train.step import Gradients
+from minbert.train.loop import Loop, Settings
 from minbert.train.surgery.gradients import combine
 
 SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
@@ -36,13 +34,12 @@ def found(spec: StageSpec, sources: Any, room: float) -> tuple[dict[str, Any], l
     """Return the gradients, the losses told and the most parts of one step in `room` bytes."""
     made = learner(spec, sources)
     draw = torch.Generator().manual_seed(0)
-    gradients = Gradients(spec, made, losses(spec), nullcontext, draw, room=room)
-    told: list[Any] = []
-    gradients(STEP, lambda *batch: told.append(batch))
+    gradients = make_gradients(made, spec, draw, room=room)
+    told, _ = gradients(STEP)
     by_name = {
         name: None if p.grad is None else p.grad for name, p in made.module.named_parameters()
     }
-    return by_name, told, gradients.parts
+    return by_name, told, gradients.passes.parts
 
 
 @pytest.mark.parametrize("settings", [{}, {"surgery": "pcgrad"}, {"shared_layers": 1}])
@@ -65,12 +62,12 @@ def test_parts_add_up_to_the_whole_batch(
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.floats(0.1, 300))
 def test_a_division_keeps_order_and_room(sizes: list[float], room: float) -> None:
-    parts = list(memory.divide(np.array(sizes), room))
+    parts = list(room_module.divide(np.array(sizes), room))
     assert [n for part in parts for n in range(len(sizes))[part]] == list(range(len(sizes)))
     if sum(sizes) <= room * (1 - 1e-9):
         assert len(parts) == 1
         return
-    room *= memory.PART if len(parts) > 1 else 1
+    room *= room_module.PART if len(parts) > 1 else 1
     for part, after in zip(parts, [*parts[1:], None], strict=True):
         inside = sizes[part]
         assert len(inside) == 1 or sum(inside) <= room * (1 + 1e-9)
@@ -86,7 +83,7 @@ def test_the_estimate_is_near_what_a_backward_pass_keeps(lengths: list[int], hid
     encoder = whole_encoder(arch, Dropout())
     initialise(encoder)
     count = sum(lengths)
-    batch = Packed.build(torch.arange(count) % 50, [0] * count, lengths)
+    batch = pack(torch.arange(count) % 50, [0] * count, lengths)
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -104,8 +101,8 @@ def test_the_estimate_is_near_what_a_backward_pass_keeps(lengths: list[int], hid
 
 
 def make_loop(spec: StageSpec, sources: Any) -> Loop:
-    model, nowhere = learner(spec, sources), Best(Path("nothing is kept"))
-    loop = Loop(spec, model, 0, CPU, "fp32", History(), Progress("run"), nowhere)
+    settings = Settings(CPU, "fp32", Progress("run"), Best(Path("nothing is kept")))
+    loop = Loop(spec, learner(spec, sources), 0, settings, History())
     loop.learner.module.train()
     return loop
 
@@ -143,7 +140,7 @@ def test_a_step_without_memory_is_made_again_in_parts(
     for loop in (easy, hard):
         loop.train_step(STEP)
         loop.train_step(STEP)
-    assert hard.gradients.parts > 1 == easy.gradients.parts
+    assert hard.passes.parts > 1 == easy.passes.parts
     assert len(hard.meter.waiting) == len(easy.meter.waiting)
     for ours, expected in zip(
         hard.learner.module.parameters(), easy.learner.module.parameters(), strict=True
@@ -179,27 +176,6 @@ def test_a_step_that_runs_out_in_its_surgery_is_told_once(
     assert not failing and len(loop.meter.waiting) == len(STEP)
 
 
-class Full(Alone):
-    """One of two processes, which has no memory left when gradients are added up."""
-
-    count = 2
-    asked = 0
-
-    def sum(self, tensors: Any) -> Any:
-        self.asked += 1
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-
-def test_what_others_have_met_for_is_not_made_again_alone(
-    make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loop, peers = make_loop(make_spec(), sources), Full()
-    monkeypatch.setattr(loop.gradients, "peers", peers)
-    with pytest.raises(UserError, match="Lower 'batch_size'"):
-        loop.train_step(STEP)
-    assert peers.asked == 1
-
-
 def test_other_errors_of_a_step_are_not_tried_again(
     make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,32 +188,33 @@ def test_other_errors_of_a_step_are_not_tried_again(
 def test_the_budget_is_a_share_of_the_machine_and_keeps_to_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(room_module.os, "cpu_count", lambda: 8)
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory, "CGROUP", limit)
+    monkeypatch.setattr(device, "CGROUP", limit)
     large = 2**50
-    whole = memory.budget(CPU, 8, large)
-    assert memory.budget(CPU, 2, large) == pytest.approx(whole / 4)
+    whole = room_module.budget(CPU, 8, large)
+    assert room_module.budget(CPU, 2, large) == pytest.approx(whole / 4)
     limit.write_text("max\n")
-    assert memory.budget(CPU, 8, large) == whole
+    assert room_module.budget(CPU, 8, large) == whole
     limit.write_text(f"{2**30}\n")
-    assert memory.budget(CPU, 8, large) == memory.budget(CPU, 8, 0) == memory.SHARE * 2**30
+    limited = room_module.SHARE * 2**30
+    assert room_module.budget(CPU, 8, large) == room_module.budget(CPU, 8, 0) == limited
 
 
 def test_the_budget_is_a_share_of_a_large_models_state_and_leaves_small_ones_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "machine_memory", lambda: 2**40)
+    monkeypatch.setattr(room_module, "machine_memory", lambda: 2**40)
     base, mini = 16 * 109_482_240, 16 * 22_700_000
-    assert memory.budget(CPU, 1, base) == pytest.approx(memory.OF_STATE * base)
+    assert room_module.budget(CPU, 1, base) == pytest.approx(room_module.OF_STATE * base)
     # 64 Quora pairs in MiniLM: 128 sequences, and SMART works on them twice.
     shape = Architecture(hidden=384, layers=6, heads=12, intermediate=1536)
     pairs = shape.activation_bytes(np.full(128, 16)).sum()
-    assert memory.budget(CPU, 1, mini) / 2 > pairs
+    assert room_module.budget(CPU, 1, mini) / 2 > pairs
 
 
 def test_the_state_is_weights_and_four_numbers_of_each_that_is_trained() -> None:
     model = torch.nn.Linear(3, 5)
-    assert memory.state_bytes(model) == 16 * 20
+    assert room_module.state_bytes(model) == 16 * 20
     model.weight.requires_grad_(False)
-    assert memory.state_bytes(model) == 4 * 15 + 16 * 5
+    assert room_module.state_bytes(model) == 4 * 15 + 16 * 5

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from minbert.grid.parts import load_part
-from minbert.grid.spec import Optimiser
+from minbert.spec.parts import load_part
+from minbert.spec.stage import Optimiser
 from minbert.train.optimiser import AdamW
 from minbert.train.schedules import Setting
 

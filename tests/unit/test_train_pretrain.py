@@ -13,13 +13,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import minbert.train.pretrain
-from minbert.common.progress import Progress
-from minbert.data.corpus import pretraining_text
+from minbert.base.progress import Progress
+from minbert.data.corpus.pretraining import pretraining_text
 from minbert.data.vocabulary import train_vocabulary
-from minbert.grid.architecture import read_architecture
-from minbert.grid.pretraining import Pretraining
-from minbert.grid.spec import Dropout
 from minbert.model.encoder import whole_encoder
+from minbert.spec.architecture import read_architecture
+from minbert.spec.pretraining import Pretraining
+from minbert.spec.stage import Dropout
 from minbert.train.pretrain import Text, _batches, _strangers, mask_tokens, pretrain
 
 WORDS, MASK = 60, 4

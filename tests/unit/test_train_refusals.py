@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 
 Run = Callable[..., Path]
 

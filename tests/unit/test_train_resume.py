@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from minbert.grid.parts import PARTS
-from minbert.grid.spec import StageSpec
+from minbert.base.files import write_json
+from minbert.engine.checkpoints import Checkpoints
+from minbert.spec.parts import PARTS
+from minbert.spec.stage import StageSpec
 from minbert.train.features import cache_features
 from minbert.train.learner import Sources
-from minbert.train.loop import Loop
-from minbert.train.resume import Checkpoints
 from minbert.train.run import train_stage
-from minbert.train.state import StateFile
 
+IDENTITY = "key seed 4"
 SIAMESE = {"pairing": "siamese", "features": ["u", "v"], "pooling": "max"}
 STAGES: dict[str, dict[str, Any]] = {
     "surgery, SMART, one cycle": {
@@ -59,18 +59,19 @@ STAGES: dict[str, dict[str, Any]] = {
 class Interrupted(Checkpoints):
     """Asks the run to stop at one step, or dies right after one saved epoch."""
 
-    def __init__(self, file: StateFile, step: int | None, epoch: int | None) -> None:
-        super().__init__(file, every=1e9)
+    def __init__(self, folder: Path, step: int | None, epoch: int | None) -> None:
+        super().__init__(folder, IDENTITY, every=1e9)
         self.at_step, self.at_epoch = step, epoch
 
-    def after_step(self, loop: Loop) -> None:
-        if loop.position.step == self.at_step:
+    def after_step(self, step: int) -> None:
+        if step == self.at_step:
             self.stop = 15
-        super().after_step(loop)
+        super().after_step(step)
 
-    def save(self, loop: Loop) -> None:
-        super().save(loop)
-        if loop.position.epoch - 1 == self.at_epoch and loop.position.done == 0:
+    def save(self, step: int) -> None:
+        super().save(step)
+        position = self._parts["position"].state()
+        if position["epoch"] - 1 == self.at_epoch and position["done"] == 0:
             raise KeyboardInterrupt
 
 
@@ -119,7 +120,7 @@ def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
             title=name,
             device="cpu",
             precision="fp32",
-            listener=lambda *row: told.append(row),
+            listener=told.append,
             checkpoints=checkpoints,
         )
         history = pq.read_table(out / "history.parquet").drop_columns(["time"]).to_pylist()
@@ -132,8 +133,8 @@ def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
     return run
 
 
-def file(tmp_path: Path, identity: str = "key seed 4") -> StateFile:
-    return StateFile(tmp_path / "work", identity)
+def ordinary(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(tmp_path / "work", IDENTITY, every=1e9)
 
 
 def whole(results: Results) -> str:
@@ -164,13 +165,12 @@ def test_stopped_anywhere_it_ends_in_the_same_bits(
     cuts = [(step, None) for step in range(1, steps, max(1, steps // 5))] + [(None, 1), (None, 2)]
     stopped = 0
     for step, epoch in cuts:
-        state = file(tmp_path)
         try:
-            train(spec, "cut", Interrupted(state, step, epoch))
+            train(spec, "cut", Interrupted(tmp_path / "work", step, epoch))
         except (SystemExit, KeyboardInterrupt):
             stopped += 1
             assert (tmp_path / "work" / "state.json").exists()
-        found = train(spec, "cut", Checkpoints(state, every=1e9))
+        found = train(spec, "cut", ordinary(tmp_path))
         assert whole(found) == expected, (step, epoch)
         assert not list((tmp_path / "work").iterdir()), "a finished run leaves no state"
     assert stopped >= len(cuts) - 2, "the last step of an epoch is saved with the epoch"
@@ -181,24 +181,45 @@ def test_stopped_again_and_again(make_spec: Any, train: Train, tmp_path: Path) -
     expected = whole(train(spec, "uninterrupted"))
     for step in (1, 2, 4, 5):
         with pytest.raises(SystemExit, match="signal 15"):
-            train(spec, "cut", Interrupted(file(tmp_path), step, None))
-    assert whole(train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))) == expected
+            train(spec, "cut", Interrupted(tmp_path / "work", step, None))
+    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
 
 
 def test_time_saves_too(make_spec: Any, train: Train, tmp_path: Path) -> None:
     class Killed(Checkpoints):
-        def save(self, loop: Loop) -> None:
-            super().save(loop)
-            if loop.position.step == 2:
+        def save(self, step: int) -> None:
+            super().save(step)
+            if step == 2:
                 raise KeyboardInterrupt
 
     spec = make_spec(("sst",), epochs=2)
     expected = whole(train(spec, "uninterrupted"))
     with pytest.raises(KeyboardInterrupt):
-        train(spec, "cut", Killed(file(tmp_path), every=0.0))
+        train(spec, "cut", Killed(tmp_path / "work", IDENTITY, every=0.0))
     (kept,) = (tmp_path / "work").glob("state-*.safetensors")
     assert kept.name == "state-2.safetensors", "the state before is gone"
-    assert whole(train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))) == expected
+    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
+
+
+def test_saving_after_every_step_changes_no_bit(
+    make_spec: Any, train: Train, tmp_path: Path
+) -> None:
+    for name in ("surgery, SMART, one cycle", "cached features"):
+        spec = make_spec(epochs=2, **STAGES[name])
+        expected = whole(train(spec, f"{name} unsaved"))
+        saving = Checkpoints(tmp_path / "work", IDENTITY, every=0.0)
+        assert whole(train(spec, f"{name} saved", saving)) == expected
+
+
+def test_an_unfamiliar_state_is_refused(
+    make_spec: Any, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As an earlier version of the code may have left it."""
+    spec = make_spec(("sst",))
+    expected = whole(train(spec, "uninterrupted"))
+    write_json(tmp_path / "work" / "state.json", {"identity": IDENTITY, "facts": {"position": {}}})
+    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
+    assert "starting from scratch" in capsys.readouterr().err
 
 
 def flip(path: Path) -> None:
@@ -228,11 +249,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no best epoch's weights": (
         lambda path: path.with_name("best-1.safetensors").unlink(),
-        "best-1.safetensors is gone",
+        "best-1.safetensors is missing",
     ),
     "another run": (
         lambda path: rewrite(path, "key seed 4", "another seed 4"),
-        "is of another run or of other code",
+        "is from another run or from other code",
     ),
     "another device": (
         lambda path: rewrite(path, '"device": "cpu"', '"device": "cuda"'),
@@ -242,20 +263,20 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_bad_state_is_refused_and_training_starts_anew(
+def test_a_bad_state_is_refused_and_training_starts_from_scratch(
     damage: str, make_spec: Any, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     harm, message = DAMAGES[damage]
     spec = make_spec(("sst",), epochs=2)
     expected = whole(train(spec, "uninterrupted"))
     with pytest.raises(SystemExit):
-        train(spec, "cut", Interrupted(file(tmp_path), 4, None))
+        train(spec, "cut", Interrupted(tmp_path / "work", 4, None))
     (tensors,) = (tmp_path / "work").glob("state-*.safetensors")
     harm(tensors)
     capsys.readouterr()
-    assert whole(train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))) == expected
+    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
     told = capsys.readouterr().err
-    assert "starting anew: " in told and message in told
+    assert "starting from scratch: " in told and message in told
     assert not list((tmp_path / "work").iterdir())
 
 
@@ -264,7 +285,7 @@ def test_it_says_where_it_goes_on(
 ) -> None:
     spec = make_spec(("sst",), epochs=2)
     with pytest.raises(SystemExit):
-        train(spec, "cut", Interrupted(file(tmp_path), 4, None))
+        train(spec, "cut", Interrupted(tmp_path / "work", 4, None))
     capsys.readouterr()
-    train(spec, "cut", Checkpoints(file(tmp_path), every=1e9))
-    assert "going on after step 4 of 6" in capsys.readouterr().err
+    train(spec, "cut", ordinary(tmp_path))
+    assert "resuming after step 4 of 6" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minbert.grid.spec import StageSpec
+from minbert.spec.stage import StageSpec
 from minbert.train.samplers import Step, draw
 from minbert.train.samplers.recycled import Recycled
 from minbert.train.samplers.sequential import Sequential

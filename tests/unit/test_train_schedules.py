@@ -9,7 +9,7 @@ import torch
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
-from minbert.grid.parts import PARTS, load_part
+from minbert.spec.parts import PARTS, load_part
 from minbert.train.schedules import Setting
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from minbert.common.progress import Progress
-from minbert.grid.spec import StageSpec
-from minbert.train.best import Best
+from minbert.base.progress import Progress
+from minbert.engine.checkpoints import Best
+from minbert.model.weights import load_weights
+from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
 from minbert.train.history import History
-from minbert.train.loop import Loop
+from minbert.train.loop import Loop, Settings
 from minbert.train.schedules import Setting
 
 CPU = torch.device("cpu")
@@ -28,8 +29,8 @@ def make_loop(sources: Any, tmp_path: Path) -> Make:
     def make(spec: StageSpec, seed: int = 0, precision: str = "fp32") -> Loop:
         torch.manual_seed(seed)
         learner = Finetuned(spec, sources(*spec.tasks), CPU)
-        best = Best(tmp_path)
-        return Loop(spec, learner, seed, CPU, precision, History(), Progress("test"), best)
+        settings = Settings(CPU, precision, Progress("test"), Best(tmp_path))
+        return Loop(spec, learner, seed, settings, History())
 
     return make
 
@@ -118,8 +119,8 @@ def test_bf16_computes_outputs_in_bf16_and_losses_in_fp32(
         return found
 
     monkeypatch.setattr(loop.learner, "output", noted)
-    outcome = loop.run()
-    weights = loop.best.load(outcome.best_epoch)
+    loop.run()
+    weights = load_weights(loop.settings.best.path)
     assert set(kinds) == {torch.bfloat16}
     assert all(weight.dtype == torch.float32 for weight in weights.values())
     found = loop.predictions("dev")["sts"]
@@ -130,7 +131,7 @@ def test_heads_start_at_the_prior_only_where_asked(make_loop: Make, make_spec: A
     spec = make_spec({"sst": {}, "sts": {"start_at_prior": True}})
     loop = make_loop(spec)
     plain = make_loop(make_spec({"sst": {}, "sts": {}}))
-    mean = loop.learner.labels("sts", "train").mean()
+    mean = loop.learner.examples["sts"]["train"].labels.mean()
     bias = loop.learner.module.heads["sts"].linears[-1].bias
     assert bias.item() == pytest.approx(mean.item())
     name = "heads.sst.linears.0.bias"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from stepping import make_gradients
 from torch import Tensor
 
-from minbert.grid.parts import load_part
-from minbert.grid.spec import Smart, StageSpec
 from minbert.model.packed import Packed
+from minbert.spec.parts import load_part
+from minbert.spec.stage import Smart, StageSpec
 from minbert.train.divergences.squared_error import squared_error
 from minbert.train.divergences.symmetric_kl import symmetric_kl
 from minbert.train.finetune import Finetuned
@@ -25,7 +25,6 @@ from minbert.train.losses.cross_entropy import CrossEntropy
 from minbert.train.losses.mse import MeanSquaredError
 from minbert.train.penalties.smart import SmartPenalty, perturbation
 from minbert.train.run import train_stage
-from minbert.train.step import Gradients
 
 CPU = torch.device("cpu")
 ROWS = torch.tensor([3, 0, 5])
@@ -202,18 +201,14 @@ def test_weight_nought_is_no_smart_to_the_bit(make_spec: Any, sources: Any, tmp_
 
 
 def test_a_tasks_loss_holds_its_penalty(smart_spec: StageSpec, sources: Any) -> None:
-    losses = {name: load_part("loss", task.loss)() for name, task in smart_spec.tasks.items()}
     noted: dict[bool, float] = {}
     for with_smart in (True, False):
         spec = smart_spec if with_smart else smart_spec.model_copy(update={"smart": None})
         torch.manual_seed(0)
         made = Finetuned(spec, sources(*spec.tasks), CPU)
         made.module.train()
-        run = Gradients(spec, made, losses, nullcontext, torch.Generator(), seed=5)
-        run(
-            [("sst", ROWS)],
-            lambda *told, w=with_smart: noted.update({w: told[3].item()}),
-        )
+        (batch,), _ = make_gradients(made, spec, torch.Generator(), seed=5)([("sst", ROWS)])
+        noted[with_smart] = batch.loss.item()
     _, penalty = penalty_of(smart_spec, sources)
     output, _ = penalty.learner.output("sst", ROWS)
     added = penalty("sst", ROWS, output).item()
@@ -230,10 +225,9 @@ def test_the_mean_of_tasks_is_the_sum_divided(make_spec: Any, sources: Any) -> N
         ("mean", "pcgrad"),
     ):
         spec = make_spec(("sst", "sts"), still=True, reduction=reduction, surgery=surgery)
-        losses = {name: load_part("loss", task.loss)() for name, task in spec.tasks.items()}
         torch.manual_seed(0)
         made = Finetuned(spec, sources(*spec.tasks), CPU)
-        Gradients(spec, made, losses, nullcontext, torch.Generator())(step, lambda *_: None)
+        make_gradients(made, spec, torch.Generator())(step)
         found.append({n: p.grad for n, p in made.module.named_parameters() if p.grad is not None})
     for whole, mean in (found[:2], found[2:]):
         assert whole.keys() == mean.keys()
@@ -243,8 +237,7 @@ def test_the_mean_of_tasks_is_the_sum_divided(make_spec: Any, sources: Any) -> N
 
 def test_surgery_refuses_a_task_that_comes_twice(make_spec: Any, sources: Any) -> None:
     spec = make_spec(("sst", "sts"), surgery="pcgrad")
-    losses = {name: load_part("loss", task.loss)() for name, task in spec.tasks.items()}
     made = Finetuned(spec, sources(*spec.tasks), CPU)
-    run = Gradients(spec, made, losses, nullcontext, torch.Generator())
+    run = make_gradients(made, spec, torch.Generator())
     with pytest.raises(ValueError, match="'sst' is twice"):
-        run([("sst", ROWS), ("sst", ROWS)], lambda *_: None)
+        run([("sst", ROWS), ("sst", ROWS)])

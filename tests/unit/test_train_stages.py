@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.model.weights import save_weights
 from minbert.train.finetune import Finetuned
 from minbert.train.run import train_stage

@@ -12,7 +12,7 @@ JOB = """
 import json, sys
 from pathlib import Path
 import torch
-from minbert.grid.spec import StageSpec
+from minbert.spec.stage import StageSpec
 from minbert.train.learner import Sources
 from minbert.train.run import train_stage
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -15,13 +14,12 @@ from stepping import (
     gradients,
     is_shared,
     learner,
-    losses,
+    make_gradients,
     task_loss,
 )
 from torchjd.aggregation import PCGrad
 
 from minbert.train.samplers import Step
-from minbert.train.step import Gradients
 
 
 @pytest.mark.parametrize("shared_layers", ["all", 1, 0, "none"])
@@ -78,9 +76,7 @@ def test_the_gramian_is_told_only_where_one_is_made(
 ) -> None:
     spec = make_spec(WEIGHTS, still=True, surgery=surgery)
     made, jacobian = conflicting(spec, sources)
-    told = Gradients(spec, made, losses(spec), nullcontext, torch.Generator())(
-        STEP, lambda *_: None
-    )
+    _, told = make_gradients(made, spec, torch.Generator())(STEP)
     if surgery is None:
         assert told is None
     else:
@@ -129,11 +125,8 @@ def test_a_task_that_is_not_in_the_step_gets_no_gradient(make_spec: Any, sources
 def test_each_tasks_unweighted_loss_is_noted(make_spec: Any, sources: Any) -> None:
     spec = make_spec(WEIGHTS, still=True)
     made = learner(spec, sources)
-    noted: list[tuple[str, list[int], float, float]] = []
-    run = Gradients(spec, made, losses(spec), nullcontext, torch.Generator())
-    run(
-        STEP, lambda t, rows, weight, loss, _: noted.append((t, rows.tolist(), weight, loss.item()))
-    )
+    found, _ = make_gradients(made, spec, torch.Generator())(STEP)
+    noted = [(each.task, each.rows.tolist(), each.weight, each.loss.item()) for each in found]
     expected = [
         (t, rows.tolist(), spec.tasks[t].weight, task_loss(made, spec, t, rows).item())
         for t, rows in STEP
@@ -151,9 +144,8 @@ def test_a_mean_divides_by_the_tasks_of_the_step(step: Step, make_spec: Any, sou
     expected = gradients(made, summed, step)
     expected = {n: None if g is None else g / len(step) for n, g in expected.items()}
     assert_same(gradients(made, mean, step), expected, rtol=1e-4, atol=1e-7)
-    noted = []
-    run = Gradients(mean, made, losses(mean), nullcontext, torch.Generator())
-    run(step, lambda task, _, weight, loss, __: noted.append((task, weight, loss.item())))
+    found, _ = make_gradients(made, mean, torch.Generator())(step)
+    noted = [(each.task, each.weight, each.loss.item()) for each in found]
     for (task, weight, loss), (wanted, rows) in zip(noted, step, strict=True):
         assert (task, weight) == (wanted, mean.tasks[task].weight / len(step))
         unweighted = task_loss(made, mean, task, rows).item() / mean.tasks[task].weight

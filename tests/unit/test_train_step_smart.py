@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,15 +15,15 @@ from stepping import (
     gradients,
     learner,
     losses,
+    make_gradients,
 )
 from torch import Tensor
 from torch.nn import functional as F
 from torchjd.aggregation import PCGrad
 
-from minbert.grid.parts import load_part
-from minbert.grid.spec import StageSpec
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
-from minbert.train.step import Gradients
 
 SMART = {"weight": 4.0, "noise": 0.1, "step": 0.1, "radius": 0.2}
 
@@ -92,9 +92,9 @@ def test_surgery_is_on_the_gradients_of_losses_with_their_penalties(
         own |= dict(zip(head, found[len(shared) :], strict=True))
     jacobian = torch.stack(rows)
     draw = torch.Generator().manual_seed(3)
-    run = Gradients(spec, made, losses(spec), nullcontext, draw)
+    run = make_gradients(made, spec, draw)
     made.module.zero_grad(set_to_none=True)
-    surgery = run(STEP, lambda *_: None)
+    _, surgery = run(STEP)
     assert surgery is not None
     torch.testing.assert_close(surgery.products.sum(0), jacobian @ jacobian.T, rtol=1e-3, atol=1e-3)
     torch.manual_seed(3)
@@ -115,9 +115,9 @@ def test_smart_draws_its_noise_from_a_generator_of_its_own(make_spec: Any, sourc
         draw = torch.Generator().manual_seed(7)
         before = torch.get_rng_state(), draw.get_state()
         noted: list[float] = []
-        run = Gradients(spec, made, losses(spec), nullcontext, draw, seed)
+        run = make_gradients(made, spec, draw, seed=seed)
         for _ in range(2):
-            run(STEP, lambda *told, noted=noted: noted.append(told[3].item()))
+            noted += [batch.loss.item() for batch in run(STEP)[0]]
         assert torch.equal(torch.get_rng_state(), before[0])
         assert torch.equal(draw.get_state(), before[1])
         found.append(noted)
@@ -130,15 +130,9 @@ def test_smart_in_bf16_has_a_finite_fp32_loss(make_spec: Any, sources: Any) -> N
     made = learner(spec, sources)
     values: dict[bool, list[float]] = {}
     for half in (False, True):
-        noted: list[Tensor] = []
-        run = Gradients(
-            spec,
-            made,
-            losses(spec),
-            lambda half=half: torch.autocast("cpu", torch.bfloat16, enabled=half),
-            torch.Generator(),
-        )
-        run(STEP, lambda *told, noted=noted: noted.append(told[3].detach()))
+        cast = partial(torch.autocast, "cpu", torch.bfloat16, enabled=half)
+        run = make_gradients(made, spec, torch.Generator(), autocast=cast)
+        noted = [batch.loss for batch in run(STEP)[0]]
         assert all(loss.dtype == torch.float32 for loss in noted)
         values[half] = [loss.item() for loss in noted]
     assert values[True] == pytest.approx(values[False], rel=0.1)

@@ -10,12 +10,18 @@ from torch import Tensor
 from torch.nn import Parameter
 from torchjd.aggregation import PCGradWeighting
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Dropout
 from minbert.model.sharing import SharedEncoder
-from minbert.train.surgery.gradients import Surgery, combine, cosines, inner_products
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import Dropout
+from minbert.train.surgery.gradients import (
+    Surgery,
+    combine,
+    cosine_rows,
+    cosines,
+    inner_products,
+    layer_groups,
+)
 from minbert.train.surgery.pcgrad import pcgrad
-from minbert.train.surgery.record import cosine_rows, layer_groups
 
 OPPOSED = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
 

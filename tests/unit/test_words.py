@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minbert.common.words import clock, duration
+from minbert.base.progress import clock, duration
 
 
 @pytest.mark.parametrize(

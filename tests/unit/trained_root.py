@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from model_batches import initial_backbone
 
-from minbert.common.files import write_json, write_text
-from minbert.data.corpus import pretraining_text
+from minbert.base.files import write_json, write_text
+from minbert.commands.steps import load_job, run_job
+from minbert.data.corpus.pretraining import pretraining_text
 from minbert.data.vocabulary import train_vocabulary
+from minbert.data.wordpiece import load_wordpiece
 from minbert.evaluate.score import SCHEMA
-from minbert.grid.job import Job
-from minbert.grid.links import StageRef
-from minbert.grid.plan import PUBLISHED, Plan
-from minbert.model.weights import initial_backbone, save_weights
-from minbert.steps import STEPS
-from minbert.wordpiece import load_wordpiece
+from minbert.model.weights import save_weights
+from minbert.plan.describe import write
+from minbert.plan.experiment import PUBLISHED
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -94,7 +96,7 @@ def make_root(base: Path) -> Plan:
         },
         base,
     )
-    plan.write()
+    write(plan)
     for ref in plan.stages:
         if ref.variant not in UNTRAINED:
             _make(plan, "train", plan.train(ref).key)
@@ -117,7 +119,7 @@ def _make(plan: Plan, kind: str, key: str) -> None:
         return
     for need in node.needs.values():
         _make(plan, need.node.kind, need.node.key)
-    STEPS[kind](Job.load(plan.root, kind, key, seed, threads=1))
+    run_job(load_job(plan.root, kind, key, seed, threads=1))
 
 
 def _write_backbone(plan: Plan, folder: Path) -> None:

@@ -1,4 +1,4 @@
-# The backbone: pretrained weights, from a folder, from the hub, or made from the built-in corpus.
+# The backbone: pretrained weights from a folder, the hub, or the built-in corpus.
 #
 # in:  a Hugging Face folder or hub name, or nothing
 # out: store/vocabulary/KEY/tokenizer.json,
@@ -32,7 +32,7 @@ rule backbone:
         LOGS / "backbone" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
-    # All of them; none are given where nothing runs, as with --unlock.
+    # All cores; None if nothing runs, as with --unlock.
     threads: lambda w: shared_cores() or 1
     resources:
         mem_mb=mem_mb("backbone"),

@@ -1,6 +1,6 @@
 # Raw files, example tables and tokens.
 #
-# in:  URLs or folders that config.yaml names, or nothing (the built-in corpus)
+# in:  URLs or folders from config.yaml, or nothing (the built-in corpus)
 # out: store/fetch/KEY/NAME, store/data/KEY/examples.parquet (with rejected.csv and report.json),
 #      store/tokens/KEY/tokens.parquet
 

@@ -1,4 +1,4 @@
-# Scores, tables and figures, made under their keys and then published under plain names.
+# Scores, tables and figures, made under their keys, then published under plain names.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
 # out: store/{scores,table,index,claims,figure}/KEY/..., tables/*, figures/PAPER/*, figures/all/*
@@ -110,8 +110,8 @@ rule figure:
         "exec python -m minbert figure {wildcards.key} --results {params.root:q} 2> {log:q}"
 
 
-# The mark is named by the hash of all that is published and goes when something else is:
-# whatever Snakemake remembers, the plain names hold what the configuration asks for.
+# The mark is named by the hash of everything published, and is deleted when something else is
+# published: whatever Snakemake remembers, the plain names hold what the configuration asks for.
 rule publish:
     input:
         list(PLAN.products.values()),

@@ -1,5 +1,5 @@
-# The report: all that was published, in one page. Snakemake's own (`snakemake --report FILE`)
-# takes its figures and tables from the rules that make them, with captions of workflow/report.
+# The report: everything published, on one page. Snakemake's own (`snakemake --report FILE`) takes
+# figures and tables from the rules that make them, with the captions in workflow/report.
 #
 # in:  store/{table,claims,index,figure}/KEY/..., store/train/KEY/seedN/run.json, store/data/KEY/report.json
 # out: store/report/KEY/report.html, published as report.html
@@ -14,7 +14,7 @@ rule report:
         LOGS / "report" / "{key}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: 2  # pictures are shrunk side by side, and nothing else is left to run
+    threads: 2  # pictures are reduced in parallel, and nothing else is left to run
     resources:
         mem_mb=mem_mb("report"),
         runtime=minutes("report"),

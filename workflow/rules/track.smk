@@ -1,6 +1,6 @@
-# Start and end of a workflow. Devices: where training runs. MLflow: one follower stores what the
-# jobs measure, from the start to the end. The terminal: lines on how far it is, and a summary at the
-# end. After an error: what there is gets published.
+# Start and end of a workflow. Devices: where training runs. MLflow: one follower stores what jobs
+# measure while they run. Terminal: lines on progress, and a summary at the end. After an error,
+# whatever finished is published.
 #
 # in:  tracking/ATTEMPT/{run.json,history.jsonl,end.json}, written by training jobs
 # out: mlflow.db, mlartifacts/
@@ -9,14 +9,14 @@ MINBERT = [sys.executable, "-m", "minbert"]
 
 
 def note_command():
-    """Leave the command for the report: jobs have one of their own."""
+    """Record Snakemake's command for the report; jobs have their own."""
     LOGS.mkdir(parents=True, exist_ok=True)
     words = [Path(sys.argv[0]).name, *sys.argv[1:]]
     (LOGS / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
 
 
 def start_follower():
-    """Start the follower in a session of its own: Ctrl-C must not take it before its last pass."""
+    """Start the follower in its own session: Ctrl-C must not end it before its last pass."""
     command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
     command += ["--until", str(os.getpid())]
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -25,20 +25,20 @@ def start_follower():
 
 
 def last_pass():
-    """Store what is left, so that all is there when Snakemake ends."""
+    """Store what is left, so that MLflow is complete when Snakemake ends."""
     command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
     subprocess.run([*command, "--once"], check=False)
 
 
 def publish_what_there_is():
-    """Rows that failed or were not reached never block the others: tables show them as such."""
+    """Publish finished rows; tables mark the others as failed or not run."""
     subprocess.run(
         [*MINBERT, "publish", PLAN.stamp, "--partial", "--results", str(ROOT)], check=False
     )
 
 
 def tell_devices():
-    """Say once where training will run; on Slurm, end what a killed Snakemake has left there."""
+    """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
     if not on_cluster():
         print(in_words(PLAN.config.device), file=sys.stderr)
         return
@@ -51,7 +51,7 @@ def tell_devices():
 
 
 def watch():
-    """Begin the lines on how far the workflow is."""
+    """Start printing the workflow's progress."""
     jobs = [Work.of(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
     limits = workflow.resource_settings
     slots = (limits.cores or 1) // threads_each() if limits.nodes is None else limits.nodes
@@ -62,7 +62,7 @@ def watch():
 
 
 def summary():
-    """End those lines, and say what ran, what came of it, and where to look."""
+    """Stop printing progress; report what ran, its results, and where to look."""
     WATCH.stop()
     print(f"\n{WATCH.ran()}", file=sys.stderr, flush=True)
     subprocess.run([*MINBERT, "summary", PLAN.stamp, "--results", str(ROOT)], check=False)

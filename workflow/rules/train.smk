@@ -5,7 +5,7 @@
 # out: store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
 
 
-# Weights that no later stage needs may be let go; what is measured never is.
+# Weights that no later stage needs may be deleted; measurements never are.
 kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
 
@@ -43,7 +43,7 @@ rule train:
         LOGS / "train" / "{key}-seed{seed}.log",
     conda:
         "../../envs/minbert.yaml"
-    threads: lambda w: threads_each() * PLAN.processes(w.key)
+    threads: lambda w: threads_each()
     resources:
         mem_mb=mem_mb("train"),
         runtime=minutes("train"),

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from minbert.common.errors import UserError, nearest
-from minbert.data.examples import SPLITS, Example, Rejected, fault, known_task
-from minbert.grid.tasks import Task
+from minbert.base.errors import UserError, nearest
+from minbert.data.examples import Example, Rejected, decode, fault, split_lines
+from minbert.data.report import make_dataset
+from minbert.spec.protocol import COURSE_URL, SPLITS
+from minbert.spec.task import TASKS, Task
 
-COURSE_URL = (
-    "https://raw.githubusercontent.com/gpoesia/minbert-default-final-project/"
-    "7ac8260577fc12a86c7aaf38918056c30054ef39/data/"
-)
+if TYPE_CHECKING:
+    from minbert.store.job import Job
 
 COURSE_FILES: dict[str, dict[str, tuple[str, str]]] = {
     "sst": {
@@ -37,13 +38,13 @@ COURSE_FILES: dict[str, dict[str, tuple[str, str]]] = {
         "test": ("ids-cfimdb-test-student.csv", "git:1e789c709b3ca0511f027a309b6d8bd21cde41b2"),
     },
 }
-"""For each task and split the file's name under `COURSE_URL` and its pinned git blob id."""
+"""The name of each file under `COURSE_URL`, and its git blob id, by task and split."""
 
 _LABELS = {"sst": "sentiment", "cfimdb": "sentiment", "para": "is_duplicate", "sts": "similarity"}
 
 
 def course_files(task: str) -> dict[str, tuple[str, str]]:
-    """Return {split: (file name, pin)} of `task`; one that the course has not: `UserError`."""
+    """Return {split: (file name, pin)} of `task`; `UserError` if the course has no such task."""
     if task not in COURSE_FILES:
         raise UserError(
             f"the course has no files for task '{task}'; it has {', '.join(COURSE_FILES)}."
@@ -53,53 +54,49 @@ def course_files(task: str) -> dict[str, tuple[str, str]]:
 
 
 def in_folder(task: str, folder: Path) -> dict[str, Path]:
-    """Return {split: path} of the task's files in `folder`, under the course's names.
-
-    Raises `UserError` naming the first file that is not there, and where to find it.
-    """
+    """Return {split: path} of the task's files in `folder`; `UserError` names a missing one."""
     if not folder.is_dir():
-        raise UserError(f"no such folder: {folder} (it was to hold the files of task '{task}')")
+        raise UserError(f"no such folder: {folder} (expected the files of task '{task}' in it)")
     paths = {split: folder / name for split, (name, _) in course_files(task).items()}
     for path in paths.values():
         if not path.is_file():
             raise UserError(
                 f"{folder} has no {path.name}, which task '{task}' needs."
                 f"{nearest(path.name, [p.name for p in folder.iterdir()])} "
-                f"Copy it there, or fetch it from {COURSE_URL}{path.name}"
+                f"Copy it there, or download it from {COURSE_URL}/{path.name}"
             )
     return paths
 
 
+def make(job: Job) -> None:
+    """Make the data set of the job's task from the course's files, downloaded or in a folder."""
+    paths = {split: job.need(split) for split in job.described["needs"]}
+    make_dataset(job, *read_course(job.spec["task"], paths or job.extra["paths"]))
+
+
 def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Example], list[Rejected]]:
-    """Read the files {split: path} of `task`; return examples, splits in order, and rows set aside.
+    """Read the files {split: path} of `task`; return the examples, split by split, and rejections.
 
-    The files are UTF-8 text, one row a line, columns apart by tabs and known by the header's
-    names; unnamed index columns are ignored. A field that begins with a double quote is quoted
-    as in RFC 4180: the quotes around it go, two inside stand for one. Sentences keep their text,
-    but for white space around them. (The course's starter code lower-cases pairs and puts spaces
-    around `. ? , '`: an uncased WordPiece tokenizer does both itself.)
+    The files are UTF-8 text with a header, one row per line and tabs between the columns; unnamed
+    columns are ignored, fields may be quoted as in RFC 4180, and white space around a sentence is
+    removed. (The course's starter code also lower-cases pairs and puts spaces around `. ? , '`; an
+    uncased WordPiece tokenizer does both itself.)
 
-    A row is set aside, with its line and reason, if its columns are not the header's, its quotes
-    do not close, its label is missing or out of bounds, a sentence is empty, or its id came
-    before. Raises `UserError` for a missing file or column, another delimiter, bytes that are
+    A row with another number of columns, open quotes, or an invalid or repeated example (`fault`)
+    is rejected. Raises `UserError` for a missing file or column, another delimiter, text that is
     not UTF-8, or a file without rows.
     """
-    known = known_task(task)
-    course_files(task)
-    for split in paths:
-        if split not in SPLITS:
-            raise UserError(f"unknown split '{split}' of task '{task}'.{nearest(split, SPLITS)}")
     examples: list[Example] = []
     rejected: list[Rejected] = []
     places: dict[str, str] = {}
-    for split in SPLITS:
-        if split not in paths:
-            continue
+    for split in (split for split in SPLITS if split in paths):
         path = Path(paths[split])
         for line, text, row in _rows(path, task, split):
-            example, reason = (None, row) if isinstance(row, str) else _example(row, split, known)
+            example, reason = (
+                (None, row) if isinstance(row, str) else _example(row, split, TASKS[task])
+            )
             if example is not None and example.id in places:
-                reason = f"id '{example.id}' stood already in {places[example.id]}"
+                reason = f"id '{example.id}' is already in {places[example.id]}"
             if example is None or reason:
                 rejected.append(Rejected(path.name, line, str(reason), text, split))
                 continue
@@ -110,45 +107,43 @@ def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Exampl
 
 def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[str, str] | str]]:
     """Yield (line number, raw line, fields by name or what is wrong with the line)."""
-    # Split at line feeds alone: sentences may hold U+2028 and others that splitlines() obeys.
-    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]
-    if lines[-1] == "":
-        lines.pop()
+    try:
+        lines = split_lines(decode(path.read_bytes(), path))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
     if not lines:
         raise UserError(f"{path}: the file is empty; expected a header and rows")
     header = lines[0].split("\t")
     columns = _columns(path, task, split, header)
-    # The csv module takes no longer field than this, by default 131,072 characters.
+    # The csv module's limit is 131,072 characters by default.
     csv.field_size_limit(max(csv.field_size_limit(), *map(len, lines)))
     if len(lines) == 1:
-        raise UserError(f"{path}: a header and no row below it")
+        raise UserError(f"{path}: a header without rows")
     for number, line in enumerate(lines[1:], start=2):
-        # One line at a time: read as a whole, a stray quote would swallow the rows after it.
+        # Line by line, because in a whole file a stray quote would swallow the rows after it.
         try:
             fields = next(csv.reader([line], delimiter="\t", strict=True), [])
         except csv.Error as error:
             yield number, line, f"malformed quotes ({error})"
             continue
         if len(fields) != len(header):
-            yield number, line, f"{len(fields)} columns, where the header has {len(header)}"
+            yield number, line, f"{len(fields)} columns, but the header has {len(header)}"
         else:
             yield number, line, {name: fields[at].strip() for name, at in columns.items()}
 
 
 def _columns(path: Path, task: str, split: str, header: list[str]) -> dict[str, int]:
-    """Return where the columns are that matter, as {our name: position}."""
-    pair = known_task(task).pair
-    wanted = {"id": "id", "sentence1": "sentence1" if pair else "sentence"}
-    if pair:
-        wanted["sentence2"] = "sentence2"
+    """Return the position of each column needed, by its name in the example table."""
+    sentences = {"sentence1": "sentence1", "sentence2": "sentence2"}
+    wanted = {"id": "id"} | (sentences if TASKS[task].pair else {"sentence1": "sentence"})
     if split != "test" or _LABELS[task] in header:
         wanted["label"] = _LABELS[task]
     names = [name.strip() for name in header]
     missing = [name for name in wanted.values() if name not in names]
     if missing and len(header) == 1:
         raise UserError(
-            f"{path}, line 1: no tab in the header '{header[0][:80]}'; expected columns apart by "
-            f"tabs, among them {', '.join(wanted.values())}. Convert the file's delimiter to tabs"
+            f"{path}, line 1: no tab in the header '{header[0][:80]}'; expected tabs between "
+            f"the columns, among them {', '.join(wanted.values())}. Convert the delimiter to tabs"
         )
     if missing:
         raise UserError(
@@ -158,30 +153,15 @@ def _columns(path: Path, task: str, split: str, header: list[str]) -> dict[str, 
     return {ours: names.index(theirs) for ours, theirs in wanted.items()}
 
 
-def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{path}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is "
-            "not UTF-8; is the file Latin-1? Convert it: iconv -f latin1 -t utf-8"
-        ) from error
-
-
 def _example(
     row: dict[str, str], split: str, task: Task
 ) -> tuple[Example, str | None] | tuple[None, str]:
-    """Return the row's example and what is wrong with it, if anything."""
+    """Return the example of a row, if there is one, and what is wrong with it, or None."""
     label = None
     if row.get("label"):
         try:
             label = float(row["label"])
         except ValueError:
-            return None, f"label '{row['label']}' is no number"
+            return None, f"label '{row['label']}' is not a number"
     example = Example(row["id"], split, row["sentence1"], row.get("sentence2"), label)
     return example, fault(example, task)

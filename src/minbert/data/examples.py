@@ -1,24 +1,23 @@
-"""The example table: one row an example, the same columns for every task and source."""
+"""The example table: one row per example, the same columns for every task and source."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from minbert.common.errors import UserError, nearest
-from minbert.common.files import whole
-from minbert.grid.tasks import TASKS, Task
+from minbert.base.errors import UserError
+from minbert.base.files import whole
+from minbert.spec.protocol import SPLITS
+from minbert.spec.task import TASKS, Task
 
-if TYPE_CHECKING:  # a plan names sources and reads no table: it need not wait for pyarrow
+if TYPE_CHECKING:  # The plan names sources but reads no table, so it does not load pyarrow.
     import pyarrow as pa
-
-SPLITS = ("train", "dev", "test")
 
 
 class Example(NamedTuple):
-    """One example; `sentence2` is None for tasks of one sentence, `label` None if not public."""
+    """One example; `sentence2` is None for single sentences, `label` None if it is not public."""
 
     id: str
     split: str
@@ -28,7 +27,7 @@ class Example(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """A row set aside: `file` and `line` (from 1) where it stood, why, and its raw text."""
+    """A rejected row: its file and line (from 1), the reason, its raw text and its split."""
 
     file: str
     line: int
@@ -41,49 +40,44 @@ def example_schema() -> pa.Schema:
     """Return the columns of an example table."""
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            pa.field("id", pa.string(), nullable=False),
-            pa.field("split", pa.string(), nullable=False),
-            pa.field("sentence1", pa.string(), nullable=False),
-            pa.field("sentence2", pa.string()),
-            pa.field("label", pa.float64()),
-        ]
-    )
+    given = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split", "sentence1")]
+    return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
 
 
-def known_task(name: str) -> Task:
-    """Return the task `name`; an unknown one raises `UserError`."""
-    if name not in TASKS:
-        raise UserError(f"unknown task '{name}'; known: {', '.join(TASKS)}.{nearest(name, TASKS)}")
-    return TASKS[name]
+def decode(content: bytes, name: Path | str) -> str:
+    """Return `content` as text; `UserError` naming `name` and the line if it is not UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{name}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is "
+            "not UTF-8; is the file Latin-1? Convert it: iconv -f latin1 -t utf-8"
+        ) from None
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of `text`, split only at line feeds: sentences may hold U+2028 and such."""
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
 def fault(example: Example, task: Task) -> str | None:
-    """Return what is wrong with `example` as one of `task`, or None if it is fine.
-
-    A label lies in [`task.low`, `task.high`]; it is a whole number unless the task is a
-    regression; only test examples may have none.
-    """
+    """Return what is wrong with `example` as one of `task`, or None."""
     if not example.id or any(c.isspace() for c in example.id):
-        return f"id '{example.id}' is empty or has white space in it"
+        return f"id '{example.id}' is empty or contains white space"
     if example.split not in SPLITS:
         return f"split '{example.split}' is not one of {', '.join(SPLITS)}"
     if task.pair != (example.sentence2 is not None):
         found = "one sentence" if task.pair else "two sentences"
-        return f"{found}, where task '{task.name}' has {'two' if task.pair else 'one'}"
-    for name, text in (("sentence1", example.sentence1), ("sentence2", example.sentence2)):
-        if text is not None and not text.strip():
-            return f"{name if task.pair else 'sentence'} is empty"
-        if text is not None and "\0" in text:
-            return f"{name if task.pair else 'sentence'} has a NUL byte in it"
-    return _label_fault(example, task)
-
-
-def _label_fault(example: Example, task: Task) -> str | None:
+        return f"{found}, but task '{task.name}' has {'two' if task.pair else 'one'}"
+    for number, text in enumerate((example.sentence1, example.sentence2), 1):
+        if text is not None and (not text.strip() or "\0" in text):
+            name = f"sentence{number}" if task.pair else "sentence"
+            return f"{name} contains a NUL byte" if text.strip() else f"{name} is empty"
     label = example.label
     if label is None:
-        return None if example.split == "test" else f"no label, but it is a {example.split} row"
+        return None if example.split == "test" else f"a {example.split} row without a label"
     if not math.isfinite(label) or not task.low <= label <= task.high:
         return f"label {label:g} is not between {task.low:g} and {task.high:g}"
     if task.kind != "regression" and label != int(label):
@@ -92,62 +86,34 @@ def _label_fault(example: Example, task: Task) -> str | None:
 
 
 def write_examples(task: str, examples: Sequence[Example], out: Path) -> None:
-    """Write `examples` of `task` to the parquet file `out`, in their order.
-
-    Raises `UserError` naming the id for the first example that is not valid, or whose id
-    another one has, in whatever split: ids tell the examples of a data set apart.
-    """
+    """Write `examples` of `task`, in order; `UserError` names an invalid one or a repeated id."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    known = known_task(task)
     if not examples:
-        raise UserError(f"task '{task}': no example at all")
-    seen: set[str] = set()
+        raise UserError(f"task '{task}': there are no examples")
+    ids: set[str] = set()
     for example in examples:
-        reason = fault(example, known)
-        if example.id in seen:
+        reason = fault(example, TASKS[task])
+        if example.id in ids:
             reason = "another example has the same id"
         if reason:
             raise UserError(f"task '{task}', example '{example.id}' ({example.split}): {reason}")
-        seen.add(example.id)
-    columns = dict(zip(Example._fields, zip(*examples, strict=True), strict=True))
-    table = pa.table(
-        {name: list(values) for name, values in columns.items()}, schema=example_schema()
-    )
+        ids.add(example.id)
+    table = pa.Table.from_pylist([e._asdict() for e in examples], schema=example_schema())
     with whole(out) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
 def read_examples(path: Path) -> pa.Table:
     """Return the example table at `path`; one with other columns raises `UserError`."""
-    table = read_parquet(path)
-    return checked_schema(table, example_schema(), path)
+    from minbert.data.parquet import read_file
 
-
-def read_parquet(path: Path) -> pa.Table:
-    """Read a parquet file; a missing or damaged one raises `UserError` naming it."""
-    import pyarrow as pa
-
-    from minbert.common.parquet import read_file
-
-    try:
-        return read_file(path)
-    except FileNotFoundError as error:
-        raise UserError(f"no such table: {path}") from error
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(
-            f"{path}: not a parquet file ({error}); delete it, so that it is made anew"
-        ) from error
-
-
-def checked_schema(table: pa.Table, schema: pa.Schema, path: Path) -> pa.Table:
-    """Return `table` if its columns have the names and types of `schema`, else `UserError`."""
-    found, expected = _described(table.schema), _described(schema)
+    table = read_file(path)
+    found, expected = (
+        ", ".join(f"{field.name} {field.type}" for field in schema)
+        for schema in (table.schema, example_schema())
+    )
     if found != expected:
         raise UserError(f"{path}: expected columns {expected}, found {found}")
     return table
-
-
-def _described(fields: Iterable[pa.Field]) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in fields)

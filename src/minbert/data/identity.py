@@ -1,21 +1,16 @@
-"""What a file is, by its bytes: digests, pinned checksums, and a cache of digests."""
-
-from __future__ import annotations
+"""What a file is by its content: digests, checksums, and a cache of digests."""
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from minbert.common.errors import UserError, nearest
-from minbert.common.files import write_json
+from minbert.base.errors import UserError
+from minbert.base.files import write_json
 
-Kind = Literal["sha256", "md5", "git_blob"]
-
-_CHUNK = 1 << 20
-# A file changed this recently can change again without its times showing it.
+# A file that changed this recently can change again without a new modification time.
 _SETTLED_NS = 2_000_000_000
 
 
@@ -32,121 +27,72 @@ def md5(path: Path | str) -> str:
 
 
 def git_blob(path: Path | str) -> str:
-    """Return the id that git gives the content: SHA-1 of `blob SIZE\\0` and the bytes, 40 digits.
+    """Return git's id of the content, as `git hash-object --no-filters`: 40 hex digits.
 
-    A repository's tree lists these ids, so a file can be pinned without being downloaded. Equal
-    to `git hash-object --no-filters PATH`.
+    A repository's tree lists these ids, so a file can be pinned without downloading it.
     """
-    path = Path(path)
-    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with path.open("rb") as handle:
-        while chunk := handle.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    digest = hashlib.sha1(b"blob %d\0" % Path(path).stat().st_size, usedforsecurity=False)
+    with Path(path).open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: digest).hexdigest()
 
 
-DIGESTS: dict[Kind, Callable[[Path | str], str]] = {
-    "sha256": sha256,
-    "md5": md5,
-    "git_blob": git_blob,
-}
-_PREFIXES: dict[str, tuple[Kind, int]] = {
-    "sha256": ("sha256", 64),
-    "md5": ("md5", 32),
-    "git": ("git_blob", 40),
-}
+DIGESTS: dict[str, Callable[[Path | str], str]] = {"sha256": sha256, "md5": md5, "git": git_blob}
+"""Digests by the prefix of a checksum, as in `md5:7c2a...`."""
 
 
-def split_checksum(checksum: str) -> tuple[Kind, str]:
-    """Return the kind and the hex digits of `sha256:...`, `md5:...` or `git:...`.
-
-    Raises `UserError` for an unknown prefix or digits that are no such digest.
-    """
-    prefix, _, digits = checksum.strip().partition(":")
-    if prefix not in _PREFIXES:
-        raise UserError(
-            f"checksum '{checksum}': expected sha256:HEX, md5:HEX or git:HEX (a blob id)."
-            f"{nearest(prefix, _PREFIXES)}"
-        )
-    kind, length = _PREFIXES[prefix]
-    digits = digits.lower()
-    if len(digits) != length or set(digits) - set("0123456789abcdef"):
-        raise UserError(
-            f"checksum '{checksum}': {prefix} has {length} hex digits, "
-            f"found {len(digits)} characters"
-        )
-    return kind, digits
-
-
-def checksum_of(path: Path | str, like: str) -> str:
-    """Return the checksum of `path`, prefix and all, of the same kind as the checksum `like`."""
-    kind, _ = split_checksum(like)
-    return f"{like.strip().partition(':')[0]}:{DIGESTS[kind](path)}"
-
-
-def checksum_matches(path: Path | str, checksum: str) -> bool:
-    """Tell whether the file's content has `checksum` (`sha256:...`, `md5:...`, `git:...`)."""
-    kind, digits = split_checksum(checksum)
-    return DIGESTS[kind](path) == digits
+def checksum(path: Path | str, like: str) -> str:
+    """Return the checksum of the file, of the same kind as the checksum `like`."""
+    kind = like.partition(":")[0]
+    return f"{kind}:{DIGESTS[kind](path)}"
 
 
 class DigestCache:
-    """Digests of files, remembered in one JSON file, so that a plan need not read 440 MB again.
+    """Digests of files, cached in one JSON file, so that a plan need not read 440 MB each time.
 
-    A digest is remembered with the file's size, modification time and inode; when one of them
-    differs the file is read again. The cache may be deleted at any time, and two processes may
-    use it at once: the worst that can happen is that a file is read once more.
+    A digest is valid while the file's size, modification time and inode are the same. If two
+    processes write the cache at once, an entry may be lost, and its file is read again.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
-    def digest(self, path: Path | str, kind: Kind = "sha256") -> str:
-        """Return the digest of `path`; it is read only if it is not the file remembered.
-
-        Raises `UserError` where there is no such file.
-        """
+    def digest(self, path: Path | str, kind: str = "sha256") -> str:
+        """Return the digest of `path`, of a kind in `DIGESTS`; `UserError` if there is no file."""
         path = Path(path).absolute()
         try:
             stat = path.stat()
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}") from error
         state = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
-        known = self._read().get(str(path), {})
-        if known.get("state") == state and isinstance(known.get(kind), str):
-            return str(known[kind])
-        value = DIGESTS[kind](path)
-        if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
-            self._remember(str(path), state, kind, value)
-        return value
+        return self._cached(str(path), state, kind, stat.st_mtime_ns, lambda: DIGESTS[kind](path))
 
     def tree(self, folder: Path) -> str:
-        """Return the SHA-256 of the names and contents of all text files (`.txt`) below `folder`.
-
-        They are read only if names, sizes or modification times are not those remembered.
-        """
-        files = sorted(path for path in folder.absolute().rglob("*.txt") if path.is_file())
+        """Return the SHA-256 of the names and contents of all `.txt` files below `folder`."""
+        folder = folder.absolute()
+        files = sorted(path for path in folder.rglob("*.txt") if path.is_file())
         stats = [path.stat() for path in files]
-        names = [path.relative_to(folder.absolute()).as_posix() for path in files]
+        names = [path.relative_to(folder).as_posix() for path in files]
         seen = [[n, s.st_size, s.st_mtime_ns] for n, s in zip(names, stats, strict=True)]
-        state = [hashlib.sha256(json.dumps(seen).encode()).hexdigest()]
-        known = self._read().get(f"{folder.absolute()}/", {})
-        if known.get("state") == state:
-            return str(known["sha256"])
-        contents = [[name, sha256(path)] for name, path in zip(names, files, strict=True)]
-        value = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
-        newest = max((s.st_mtime_ns for s in stats), default=0)
-        if abs(time.time_ns() - newest) > _SETTLED_NS:
-            self._remember(f"{folder.absolute()}/", state, "sha256", value)
-        return value
 
-    def _remember(self, path: str, state: Sequence[int | str], kind: Kind, value: str) -> None:
-        entries = self._read()  # again: another process may have added to it meanwhile
-        entry = entries.get(path, {})
-        if entry.get("state") != state:
-            entry = {"state": state}
-        entries[path] = {**entry, kind: value}
-        write_json(self.path, entries)
+        def compute() -> str:
+            return _of_json([[name, sha256(path)] for name, path in zip(names, files, strict=True)])
+
+        newest = max((s.st_mtime_ns for s in stats), default=0)
+        return self._cached(f"{folder}/", [_of_json(seen)], "sha256", newest, compute)
+
+    def _cached(
+        self, name: str, state: list[Any], kind: str, changed_ns: int, compute: Callable[[], str]
+    ) -> str:
+        known = self._read().get(name, {})
+        if known.get("state") == state and isinstance(known.get(kind), str):
+            return str(known[kind])
+        value = compute()
+        if abs(time.time_ns() - changed_ns) > _SETTLED_NS:
+            entries = self._read()  # again: another process may have changed it
+            entry = entries.get(name, {})
+            kept = entry if entry.get("state") == state else {"state": state}
+            write_json(self.path, {**entries, name: {**kept, kind: value}})
+        return value
 
     def _read(self) -> dict[str, dict[str, object]]:
         try:
@@ -156,3 +102,7 @@ class DigestCache:
         if not isinstance(entries, dict):
             return {}
         return {path: entry for path, entry in entries.items() if isinstance(entry, dict)}
+
+
+def _of_json(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

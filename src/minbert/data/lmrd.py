@@ -4,74 +4,78 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tarfile
+import zlib
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from minbert.common.errors import UserError
-from minbert.data.archive import read_members
+from minbert.base.errors import UserError
 from minbert.data.examples import Example, Rejected, fault
-from minbert.grid.tasks import TASKS
+from minbert.data.report import make_dataset
+from minbert.spec.protocol import LMRD_URL, SPLITS
+from minbert.spec.task import TASKS
 
-LMRD_URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
 LMRD_PIN = "md5:7c2ac02c03563afcf9b574c7e56c153a"
-
+DEV_SHARE = 0.1
+"""The share of train that becomes dev."""
+MAX_REVIEW_BYTES = 64 << 20
 _SPLITS = ("train", "test")
 _POLARITIES = ("neg", "pos")
 _MEMBER = re.compile(r"(?:.*/)?(?P<id>(?P<split>train|test)/(?P<polarity>neg|pos)/[^/]+)\.txt")
 _NAME = re.compile(r"(\d+)_(\d+)")
 
 
-def read_lmrd(
-    source: Path, dev_share: float = 0.1, seed: int = 0
-) -> tuple[list[Example], list[Rejected]]:
-    """Read LMRD from its tar.gz or its unpacked folder; return examples and files set aside.
+def make(job: Job) -> None:
+    """Make the data set from the archive, downloaded or not, or from its unpacked folder."""
+    path = job.need("archive") if job.described["needs"] else Path(job.extra["path"])
+    make_dataset(job, *read_lmrd(path))
 
-    `source` is the archive, `aclImdb` or the folder that holds it; both ways give the same rows
-    in the same order (by split, then id). Ids are `train/pos/0_9`. The label is (rating - 1) // 2,
-    so that classes 0 to 4 are those of SST; no review has a rating of 5 or 6, so class 2 is
-    empty. Dev is `dev_share` of train: the reviews whose SHA-256 of `SEED:ID` is smallest, the
-    same on any machine. `<br />` becomes a space. The unlabelled reviews are left out.
 
-    A file is set aside (line 1) if its name is not NUMBER_RATING.txt, its rating contradicts its
-    folder, its text is empty or not UTF-8. Raises `UserError` for a missing or damaged source, or
-    one without the four folders.
+def read_lmrd(source: Path) -> tuple[list[Example], list[Rejected]]:
+    """Read LMRD from its tar.gz or its unpacked folder; return examples and rejected files.
+
+    `source` is the archive, `aclImdb` or the folder that holds it; all give the same rows in the
+    same order (by split, then id). Ids are `train/pos/0_9`. The label is (rating - 1) // 2, so
+    that classes 0 to 4 are those of SST; no review has a rating of 5 or 6, so class 2 is empty.
+    Dev is the tenth of train whose ids have the smallest SHA-256 of `0:ID`, the same on any
+    machine. `<br />` becomes a space. Unlabelled reviews are left out.
+
+    A file is rejected (line 1) if its name or text is invalid or its rating contradicts its folder.
+    Raises `UserError` for a missing or damaged source, or one without the four folders.
     """
-    if not 0 <= dev_share < 1:
-        raise UserError(f"dev_share of LMRD is {dev_share}; expected at least 0 and less than 1")
+    if not source.exists():
+        raise UserError(f"no such archive or folder: {source}; LMRD is at {LMRD_URL}")
     found: dict[str, Example] = {}
     rejected: list[Rejected] = []
-    for name, content in _files(source):
-        match = _MEMBER.fullmatch(name)
-        if match is None:
-            continue
-        result = _review(match["id"], match["split"], match["polarity"], content)
-        if isinstance(result, str) or result.id in found:
-            reason = result if isinstance(result, str) else "the archive has it twice"
+    for name, content in _folder(source) if source.is_dir() else _archive(source):
+        key, split, polarity = name["id"], name["split"], name["polarity"]
+        example = _review(key, split, polarity, content)
+        if isinstance(example, str) or key in found:
+            reason = example if isinstance(example, str) else "the archive has it twice"
             text = content[:200].decode("utf-8", "replace")
-            rejected.append(Rejected(f"{match['id']}.txt", 1, reason, text, match["split"]))
+            rejected.append(Rejected(f"{key}.txt", 1, reason, text, split))
         else:
-            found[result.id] = result
-    for split in _SPLITS:
-        for polarity in _POLARITIES:
-            if not any(key.startswith(f"{split}/{polarity}/") for key in found):
-                raise UserError(
-                    f"{source}: no review in {split}/{polarity}/; expected the Large Movie Review "
-                    f"Dataset (folders train and test, each with neg and pos) from {LMRD_URL}"
-                )
-    dev = _dev_ids([e.id for e in found.values() if e.split == "train"], dev_share, seed)
+            found[key] = example
+    for split, polarity in product(_SPLITS, _POLARITIES):
+        if not any(key.startswith(f"{split}/{polarity}/") for key in found):
+            raise UserError(
+                f"{source}: no review in {split}/{polarity}/; expected the Large Movie Review "
+                f"Dataset (folders train and test, each with neg and pos) from {LMRD_URL}"
+            )
+    train = [key for key, example in found.items() if example.split == "train"]
+    train.sort(key=lambda key: hashlib.sha256(f"0:{key}".encode()).digest())
+    dev = set(train[: round(DEV_SHARE * len(train))])
     examples = [e._replace(split="dev") if e.id in dev else e for e in found.values()]
-    order = {"train": 0, "dev": 1, "test": 2}
-    examples.sort(key=lambda e: (order[e.split], e.id))
-    return examples, sorted(rejected)
-
-
-def _dev_ids(ids: list[str], share: float, seed: int) -> set[str]:
-    by_hash = sorted(ids, key=lambda i: hashlib.sha256(f"{seed}:{i}".encode()).digest())
-    return set(by_hash[: round(share * len(ids))])
+    return sorted(examples, key=lambda e: (SPLITS.index(e.split), e.id)), sorted(rejected)
 
 
 def _review(key: str, split: str, polarity: str, content: bytes) -> Example | str:
-    """Return the review's example, or why it is none."""
+    """Return the example of a review, or why it is rejected."""
     name = _NAME.fullmatch(key.rpartition("/")[2])
     if name is None:
         return "its name is not NUMBER_RATING.txt"
@@ -86,14 +90,33 @@ def _review(key: str, split: str, polarity: str, content: bytes) -> Example | st
     return fault(example, TASKS["lmrd"]) or example
 
 
-def _files(source: Path) -> Iterator[tuple[str, bytes]]:
-    if not source.is_dir():
-        if not source.exists():
-            raise UserError(f"no such archive or folder: {source}; LMRD is at {LMRD_URL}")
-        yield from read_members(source)
-        return
-    root = source if (source / "train").is_dir() else source / "aclImdb"
-    for split in _SPLITS:
-        for polarity in _POLARITIES:
-            for path in sorted((root / split / polarity).glob("*.txt")):
-                yield path.relative_to(root).as_posix(), path.read_bytes()
+def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
+    root = folder if (folder / "train").is_dir() else folder / "aclImdb"
+    for split, polarity in product(_SPLITS, _POLARITIES):
+        for path in sorted((root / split / polarity).glob("*.txt")):
+            if name := _MEMBER.fullmatch(path.relative_to(root).as_posix()):
+                yield name, path.read_bytes()
+
+
+def _archive(archive: Path) -> Iterator[tuple[re.Match[str], bytes]]:
+    """Yield (name, content) of each review in a tar archive, in order; nothing is unpacked."""
+    try:
+        with tarfile.open(archive, "r|*") as members:  # one pass over the compressed bytes
+            for member in members:
+                name = _MEMBER.fullmatch(member.name)
+                if name is None:
+                    continue
+                handle = members.extractfile(member) if member.isfile() else None
+                if handle is None or member.size > MAX_REVIEW_BYTES:
+                    raise UserError(
+                        f"{archive}: '{member.name}' is not a regular file of at most "
+                        f"{MAX_REVIEW_BYTES:,} bytes; download the archive from {LMRD_URL} again"
+                    )
+                content = handle.read()
+                if len(content) != member.size:
+                    raise tarfile.ReadError(f"'{member.name}' is truncated")
+                yield name, content
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise UserError(
+            f"{archive}: not a whole tar archive ({error}); delete it and download it again"
+        ) from error

@@ -1,22 +1,34 @@
-"""A data set's folder: the example table, the rows set aside, and a report of what is in it."""
+"""A data set's folder: the example table, the rejected rows, and a report on both."""
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections import Counter
-from collections.abc import Sequence
-from itertools import permutations
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minbert.common.errors import UserError
-from minbert.common.files import whole, write_json
-from minbert.data.examples import SPLITS, Example, Rejected, known_task, write_examples
-from minbert.data.overlap import seen
-from minbert.grid.tasks import Task
+from minbert.base.errors import UserError
+from minbert.base.files import whole, write_json
+from minbert.data.examples import Example, Rejected, write_examples
+from minbert.spec.protocol import SPLITS
+from minbert.spec.task import TASKS, Task
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
 
 MAX_REJECTED = 0.01
-"""The share of a file's rows that may be malformed; more, and the file is not what it should be."""
+"""The largest share of a split's rows that may be malformed; beyond it, the file is wrong."""
+
+
+def make_dataset(job: Job, examples: Sequence[Example], rejected: Sequence[Rejected]) -> None:
+    """Write the data set that a job read or generated, and print what is in it."""
+    task = job.spec["task"]
+    report = write_dataset(task, examples, rejected, job.out)
+    rows = ", ".join(f"{split} {n}" for split, n in report["rows"].items())
+    print(f"{task}: {rows} rows, {len(rejected)} set aside", file=sys.stderr)
 
 
 def write_dataset(
@@ -24,10 +36,8 @@ def write_dataset(
 ) -> dict[str, Any]:
     """Write `examples.parquet`, `rejected.csv` and `report.json` to `out_dir`; return the report.
 
-    Raises `UserError` listing the first few if more than 1 % of a split's rows were set aside, or
-    if an example is not valid.
+    Raises `UserError` if more than 1 % of a split's rows were rejected or an example is invalid.
     """
-    known = known_task(task)
     _check_share(task, examples, rejected)
     out_dir.mkdir(parents=True, exist_ok=True)
     write_examples(task, examples, out_dir / "examples.parquet")
@@ -38,21 +48,35 @@ def write_dataset(
         writer = csv.writer(handle)
         writer.writerow(["file", "line", "reason", "text"])
         writer.writerows((r.file, r.line, r.reason, r.text) for r in rejected)
-    report = describe(known, examples, rejected)
+    report = _describe(TASKS[task], examples, rejected)
     write_json(out_dir / "report.json", report)
     return report
 
 
-def describe(
+def seen(sentence1: str, sentence2: str | None) -> tuple[str, ...]:
+    """Return an example's text without case, white space or the order of a pair, to compare it."""
+    sentences = (s for s in (sentence1, sentence2) if s is not None)
+    return tuple(sorted(" ".join(s.lower().split()) for s in sentences))
+
+
+def overlapping(examples: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return, for dev and test, the ids of the examples whose text (`seen`) is also in train."""
+    rows = [(e["split"], e["id"], seen(e["sentence1"], e["sentence2"])) for e in examples]
+    train = {text for split, _, text in rows if split == "train"}
+    return {
+        wanted: {name for split, name, text in rows if split == wanted and text in train}
+        for wanted in ("dev", "test")
+    }
+
+
+def _describe(
     task: Task, examples: Sequence[Example], rejected: Sequence[Rejected]
 ) -> dict[str, Any]:
     """Return what is in a data set, by split.
 
-    `rows`, `rejected`: counts. `labels`: rows by class, or by whole part for a regression (`4-5`
-    holds 5 too; `none`: not public). `mean_words`: white-space words in an example, both
-    sentences. `duplicates`: rows whose text an earlier row of the split has. `overlaps`:
-    `dev in train` is the number of dev rows whose text stands in train. Texts are compared as an
-    uncased model sees them: without case and white space, and pairs in either order.
+    `labels` counts whole labels, or those from n to n + 1 for regressions. `mean_words` counts
+    words in both sentences. `duplicates` counts rows whose text (`seen`) an earlier row of the
+    split has; in `overlaps`, `dev in train` counts dev rows whose text is also in train.
     """
     rows = {split: [e for e in examples if e.split == split] for split in SPLITS}
     present = {split: found for split, found in rows.items() if found}
@@ -67,14 +91,13 @@ def describe(
             for split, found in present.items()
         },
         "mean_words": {
-            split: round(sum(_words(e) for e in found) / len(found), 2)
-            for split, found in present.items()
+            split: round(sum(len(" ".join(text).split()) for text in found) / len(found), 2)
+            for split, found in texts.items()
         },
         "duplicates": {s: len(texts[s]) - len(distinct[s]) for s in present},
         "overlaps": {
             f"{a} in {b}": sum(text in distinct[b] for text in texts[a])
-            for b, a in permutations(present, 2)
-            if SPLITS.index(b) < SPLITS.index(a)
+            for b, a in combinations(present, 2)
         },
     }
 
@@ -89,10 +112,6 @@ def _check_share(task: str, examples: Sequence[Example], rejected: Sequence[Reje
                 f"task '{task}': {len(found)} of {rows[split]} {split} rows are malformed, more "
                 f"than {MAX_REJECTED:.0%}; is it the right file? The first of them:\n{listed}"
             )
-
-
-def _words(example: Example) -> int:
-    return len(example.sentence1.split()) + len((example.sentence2 or "").split())
 
 
 def _bin(label: float | None, task: Task) -> str:

@@ -1,20 +1,24 @@
-"""Sentences to WordPiece ids, once, with no special tokens and no padding."""
+"""The token table: WordPiece ids of all sentences, without special tokens or padding."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from minbert.common.files import whole
+from minbert.base.files import whole
 from minbert.data.examples import read_examples
-from minbert.wordpiece import load_wordpiece
+from minbert.data.wordpiece import load_wordpiece
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
 
 MAX_TOKENS = 510
-"""Ids kept of a sentence: BERT has 512 positions, and [CLS] and [SEP] take two."""
+"""The most ids of a sentence: BERT has 512 positions, and [CLS] and [SEP] take two."""
 
 _IDS = pa.list_(pa.int32())
 SCHEMA = pa.schema(
@@ -26,18 +30,21 @@ SCHEMA = pa.schema(
         pa.field("tokens2", _IDS),
     ]
 )
-# Encodings keep offsets and masks too, and Python's ints are large: a whole data set of reviews
-# at once would be gigabytes.
+# Encodings hold offsets and masks too, so all reviews at once would take gigabytes.
 _BATCH = 1024
+
+
+def make(job: Job) -> None:
+    """Tokenise the sentences of the job's data set."""
+    tokenise(job.need("examples"), job.need("tokenizer"), job.out / "tokens.parquet")
 
 
 def tokenise(examples: Path, tokenizer_json: Path, out: Path) -> None:
     """Write the token table of the example table `examples` to the parquet file `out`.
 
-    Rows keep their order; `tokens1` and `tokens2` are ids without special tokens, each cut at
-    510; `tokens2` is null where there is one sentence. The same input gives the same bytes.
-    A literal `[SEP]` in a sentence becomes the special token, as in `transformers`. Raises
-    `UserError` for a table or tokenizer that is missing or damaged.
+    Rows keep their order; `tokens1` and `tokens2` are ids without special tokens, at most 510
+    each; `tokens2` is null for single sentences. A literal `[SEP]` in a sentence becomes the
+    special token, as in `transformers`. Raises `UserError` for a missing or damaged input.
     """
     table = read_examples(examples)
     tokenizer = load_wordpiece(tokenizer_json)
@@ -57,7 +64,7 @@ def tokenise(examples: Path, tokenizer_json: Path, out: Path) -> None:
 
 def encode(tokenizer: Tokenizer, sentences: list[str | None]) -> list[list[int] | None]:
     """Return each sentence's ids without special tokens, at most 510; None stays None."""
-    # Unless it is said, a later fork (a worker, a subprocess) prints a warning.
+    # If this is unset, `tokenizers` prints a warning at a later fork.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     given = [sentence for sentence in sentences if sentence is not None]
     encoded = iter(tokenizer.encode_batch_fast(given, add_special_tokens=False))

@@ -1,9 +1,8 @@
 """A WordPiece vocabulary learnt from text, the same in every run.
 
-The trainer of `tokenizers` (0.22) iterates over hash maps: two processes given the same text
-number the pieces differently, and differ in some pieces too. The built-in backbone's weights
-belong to one numbering, so this one counts by itself and breaks ties by the text of the piece.
-Only the learning differs: the file is read and applied by `tokenizers`.
+The trainer of `tokenizers` (0.22) iterates over hash maps, so its ids and pieces differ between
+processes. The weights of the built-in backbone need fixed ids, so this module counts words itself
+and breaks ties by the text of a piece.
 """
 
 from __future__ import annotations
@@ -12,38 +11,41 @@ import string
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from minbert.common.errors import UserError
-from minbert.wordpiece import (
-    CONTINUES,
-    SPECIAL_TOKENS,
-    bert_normalizer,
-    bert_tokenizer,
-    save_tokenizer,
-)
+from minbert.base.errors import UserError
+from minbert.data.corpus.pretraining import pretraining_text
+from minbert.data.wordpiece import CONTINUES, SPECIAL_TOKENS, bert_tokenizer, save_tokenizer
 
-# Whole words take this share of what the characters leave; pieces for the other words the rest.
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+# The share of whole words among the entries that are left after the characters.
 WORD_SHARE = 0.9
 LONGEST_PIECE = 8
-# Always in, so that words the text lacks are spelt out rather than unknown.
+# Always included, so that words that are not in the text are spelt out instead of unknown.
 ALPHABET = string.ascii_lowercase + string.digits
+
+
+def make(job: Job) -> None:
+    """Train the built-in backbone's vocabulary on the corpus's unlabelled text."""
+    items = pretraining_text(job.spec["seed"], job.spec["items"])
+    texts = (text for item in items for text in ([item] if isinstance(item, str) else item))
+    train_vocabulary(texts, job.spec["size"], job.out / "tokenizer.json")
 
 
 def train_vocabulary(texts: Iterable[str], size: int, out: Path) -> None:
     """Learn a WordPiece vocabulary of at most `size` entries and write it as tokenizer.json.
 
-    Text is split as by BERT uncased (Devlin et al., 2019): lower-cased, accents stripped, cut at
-    white space and punctuation. `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]`, `[MASK]` are entries 0 to 4;
-    then ASCII letters, digits, punctuation and every character of the
-    text, alone and within a word; then the most frequent words; then the starts
-    and ends that cover most of the words left out. Texts are not kept in memory.
-
-    Raises:
-        UserError: `size` is too small for the special tokens and the characters.
+    Text is normalised and split as by BERT uncased (Devlin et al., 2019). Entries are the special
+    tokens (ids 0 to 4); ASCII letters, digits, punctuation and every character of the text, alone
+    and within a word; the most frequent words; then the starts and ends that cover most of the
+    other words. Raises `UserError` if `size` is too small for the special tokens and characters.
     """
-    normalizer = bert_normalizer()
+    normalizer = BertNormalizer()
     splitter = BertPreTokenizer()
     counts: Counter[str] = Counter()
     for text in texts:
@@ -54,7 +56,7 @@ def train_vocabulary(texts: Iterable[str], size: int, out: Path) -> None:
 
 
 def choose_entries(counts: Counter[str], size: int) -> list[str]:
-    """Return at most `size` entries, in the order of their ids, for words that occur so often."""
+    """Return at most `size` entries, in the order of their ids, for words counted in `counts`."""
     alphabet = {*ALPHABET, *string.punctuation, *(letter for word in counts for letter in word)}
     letters = sorted(alphabet)
     inner = sorted(letter for letter in alphabet if letter not in string.punctuation)
@@ -62,7 +64,7 @@ def choose_entries(counts: Counter[str], size: int) -> list[str]:
     if len(entries) > size:
         raise UserError(
             f"a vocabulary of {size} entries is too small: special tokens and the characters of "
-            f"the text alone are {len(entries)}; ask for more"
+            f"the text need {len(entries)}"
         )
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     words_end = len(entries) + int(WORD_SHARE * (size - len(entries)))
@@ -80,7 +82,7 @@ def choose_entries(counts: Counter[str], size: int) -> list[str]:
 
 
 def _pieces(words: list[str], counts: Counter[str]) -> list[str]:
-    """Return starts and ends of `words`, those first that save most pieces over single letters."""
+    """Return starts and ends of `words`, sorted by the number of single letters they replace."""
     saved: Counter[str] = Counter()
     for word in words:
         for cut in range(1, len(word)):

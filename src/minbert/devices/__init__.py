@@ -1,1 +1,1 @@
-"""Which GPU a job computes on, and how jobs on one machine share them."""
+"""Which GPU a job uses, and how the jobs on one machine share its GPUs."""

@@ -1,32 +1,26 @@
-"""The GPUs that this process may use, found without torch, which would take hold of one."""
-
-from __future__ import annotations
+"""The GPUs that this process may use, found without torch, which would take memory on one."""
 
 import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 
-SLOTS = 8
-"""Parts that a card is divided into: at most so many jobs share one."""
-
+SLOTS = 8  # of a card: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FAKE = "MINBERT_FAKE_DEVICES"
 QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free")
-
-PATIENCE = 60
-"""Seconds that the driver has to answer in."""
+PATIENCE = 60  # seconds that nvidia-smi has to answer
 
 
 @dataclass(frozen=True)
 class Card:
-    """One GPU. `name` is what CUDA_VISIBLE_DEVICES calls it, `identity` the same for all users.
+    """One GPU. `name` is its word in CUDA_VISIBLE_DEVICES, `identity` is the same for all users.
 
-    `memory` and `free` are bytes; None where they are not known (a part of a card, for one), and
-    then a job has it alone.
+    `memory` and `free` are bytes; None if unknown, as for part of a card: a job then gets it whole.
     """
 
     name: str
@@ -36,57 +30,74 @@ class Card:
     slots: int = SLOTS
 
     def needed(self, memory: int | None) -> int:
-        """Return the slots that a job of `memory` bytes takes; all if it is large or not known."""
+        """Return the slots that a job of `memory` bytes needs; all of them if it is unknown."""
         if self.memory is None or memory is None:
             return self.slots
         return max(1, min(self.slots, -(-memory * self.slots // self.memory)))
 
     def has_room(self, memory: int | None) -> bool:
-        """Whether the driver has `memory` bytes left; a job that takes a card alone may try."""
+        """Return whether `memory` bytes are free; a job that needs all slots may always try."""
         if self.free is None or memory is None or self.needed(memory) == self.slots:
             return True
         return self.free >= memory
 
 
 def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:
-    """Return the GPUs that CUDA would show this process, in its order.
+    """Return the GPUs that CUDA would show this process, in CUDA's order.
 
-    `CUDA_VISIBLE_DEVICES`, whoever set it, limits them. `MINBERT_FAKE_DEVICES=2x80GB` (or
-    `2x80GB/4`, with 4 slots each) makes up cards, for tests.
+    `CUDA_VISIBLE_DEVICES` limits them. For tests, `MINBERT_FAKE_DEVICES=2x80GB` (or `2x80GB/4`,
+    with 4 slots each) replaces the real cards by fake ones.
     """
-    there = _fake(environment[FAKE]) if environment.get(FAKE) else _nvidia_smi()
-    limit = environment.get(VISIBLE)
-    if limit is None:
-        return there
-    found: list[Card] = []
-    for word in filter(None, (word.strip() for word in limit.split(","))):
-        if word == "-1":  # CUDA reads nothing after a name that it does not know.
-            break
-        found.append(_named(word, there))
-    return found
+    present = _fake(environment[FAKE]) if environment.get(FAKE) else _nvidia_smi()
+    if (limit := environment.get(VISIBLE)) is None:
+        return present
+    words = filter(None, (word.strip() for word in limit.split(",")))
+    # CUDA ignores what follows an invalid entry.
+    return [_named(word, present) for word in takewhile(lambda word: word != "-1", words)]
 
 
-def _named(word: str, there: list[Card]) -> Card:
-    """Return the card that `word` means: its number or the start of its UUID."""
-    for number, card in enumerate(there):
+def chosen_cards(wish: str) -> list[Card]:
+    """Return the visible cards that `wish` allows."""
+    cards = visible_cards()
+    _, _, number = wish.partition(":")
+    if not number or not cards:
+        return cards
+    if int(number) >= len(cards):
+        names = ", ".join(card.name for card in cards)
+        raise UserError(
+            f"device is '{wish}', but {len(cards)} GPUs are visible here ({names}), counted "
+            "from 0: choose one of them, or 'auto' for all"
+        )
+    return [cards[int(number)]]
+
+
+def in_words(wish: str) -> str:
+    """Return a line that says where training will run."""
+    if wish in {"cpu", "mps"}:
+        return f"training runs on {wish}, as config.yaml says"
+    cards = chosen_cards(wish)
+    if not cards:
+        return "no GPU found: training runs on the CPU"
+    known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" if c.memory else c.name for c in cards]
+    return f"training runs on {len(cards)} GPUs: {', '.join(known)}"
+
+
+def _named(word: str, present: list[Card]) -> Card:
+    """Return the card that `word` names, by its number or the start of its UUID."""
+    for number, card in enumerate(present):
         if word == str(number) or (not word.isdecimal() and card.identity.startswith(word)):
-            return Card(word, card.identity, card.memory, card.free, card.slots)
+            return replace(card, name=word)
     return Card(word, word, None, None)
 
 
 def _nvidia_smi() -> list[Card]:
+    command = [*QUERY, "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(
-            [*QUERY, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=True,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     except subprocess.TimeoutExpired:
         raise UserError(
-            f"nvidia-smi has not answered within {PATIENCE} s, so nobody knows which GPUs are "
-            "free. Look at what `nvidia-smi` says; `device: cpu` goes without"
+            f"nvidia-smi did not answer within {PATIENCE} s, so the free GPUs are unknown. "
+            "Run `nvidia-smi` to see why, or set `device: cpu`"
         ) from None
     except (OSError, subprocess.SubprocessError):
         return []

@@ -1,203 +1,147 @@
-"""Slots of GPUs, leased by locks on files, so that jobs on one machine share its cards.
+"""The device of a job: slots of a GPU, leased by file locks so that jobs can share the GPUs.
 
-A slot is a share of a card's memory. Jobs of all users and all results folders of a machine queue
-in one folder, first come, first served: a large job is not passed by small ones for ever. A lock
-goes with its process, however that ends; nothing has to be cleaned up.
+A slot is a fixed share of a card's memory. A process that ends, however it does, frees its locks.
 """
 
-from __future__ import annotations
-
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from minbert.common.errors import UserError
-from minbert.common.process import is_held
-from minbert.devices.cards import Card
+from minbert.base.errors import UserError
+from minbert.base.locks import FOREVER, is_held, take
+from minbert.base.process import variable
+from minbert.devices.cards import VISIBLE, Card, chosen_cards
 
 LOCKS = "MINBERT_DEVICE_LOCKS"
 PAUSE = 0.2
-"""Seconds between two looks of a waiting job."""
-
-READ = os.O_RDONLY | os.O_NOFOLLOW
+"""Seconds between two attempts of the job whose turn it is."""
 
 Say = Callable[[str], None]
 
 
 def locks_folder() -> Path:
-    """Return the folder of this machine's locks, the same for all its users.
-
-    It is in memory (/dev/shm) where there is such a place, and goes when the machine restarts.
-    """
+    """Return the folder of this machine's locks, the same for all its users."""
     if os.environ.get(LOCKS):
         return Path(os.environ[LOCKS])
-    memory = Path("/dev/shm")
+    memory = Path("/dev/shm")  # A restart of the machine clears it.
     return (memory if memory.is_dir() else Path("/tmp")) / "minbert-devices"
 
 
 @contextmanager
-def lease(
-    look: Callable[[], list[Card]], memory: int | None, say: Say, number: int = 1
-) -> Iterator[list[Card]]:
-    """Hold as many slots of a card as a job of `memory` bytes takes, of `number` cards.
+def device_for(wish: str, memory: int | None, say: Say) -> Iterator[str]:
+    """Yield the torch device of a job that needs `memory` bytes of a GPU (None: a whole GPU).
 
-    `look` returns the cards as they are now; those with the most free slots are taken. While too
-    few have room the job waits in the queue, and `say` is told once what it waits for. Where
-    there are fewer cards than `number`, all of them are taken.
+    `wish` is `auto`, `cpu`, `mps`, `cuda` or `cuda:N`, where N counts the visible GPUs. The leased
+    GPU is the only one in CUDA_VISIBLE_DEVICES, so call this before torch looks for GPUs. If none
+    is found, torch decides what `wish` means.
+    """
+    if wish in {"cpu", "mps"}:
+        with no_gpu():
+            yield wish
+    elif not chosen_cards(wish):
+        yield wish
+    else:
+        with lease(lambda: chosen_cards(wish), memory, say) as card, variable(VISIBLE, card.name):
+            yield "cuda" if wish.startswith("cuda") else wish
+
+
+def no_gpu() -> AbstractContextManager[None]:
+    """Hide all GPUs from this process, which needs none."""
+    return variable(VISIBLE, "")
+
+
+@contextmanager
+def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Iterator[Card]:
+    """Hold the slots of one card that a job of `memory` bytes needs, and yield the card.
+
+    `look` returns the cards as they are now; of those with room, the one with the most free slots
+    is taken. A job keeps the master lock until it has its slots, so that small jobs cannot pass a
+    large one. A job that must wait calls `say` once with what it waits for.
     """
     folder = locks_folder()
-    with ExitStack() as stack:
-        ticket = stack.enter_context(_queued(folder))
-        told = False
-        while True:
-            first = _is_first(ticket)
-            # The driver may fail to answer once: then there is nothing to say or to take.
-            cards = look() if first or not told else []
-            if first and (found := _take(folder, cards, memory, number, stack)):
-                ticket.unlink()
-                break
-            if cards and not told:
-                say(_waits_for(cards, memory, number, ticket))
-                told = True
-            time.sleep(PAUSE)
-        yield found
+    _make_folder(folder)
+    master = folder / "master"
+    if said := is_held(master) and bool(cards := look()):
+        say(_waits_for(cards, memory, folder))
+    with ExitStack() as slots:
+        with _locked(master):
+            # nvidia-smi may fail once and show no card; look again then.
+            while (found := _with_room(folder, cards := look(), memory)) is None:
+                if cards and not said:
+                    say(_waits_for(cards, memory, folder))
+                    said = True
+                time.sleep(PAUSE)
+            card, free = found
+            for path in free:
+                slots.enter_context(_locked(path))
+        yield card
 
 
-def _take(
-    folder: Path, cards: list[Card], memory: int | None, number: int, stack: ExitStack
-) -> list[Card]:
-    """Lock slots of the `number` cards that have the most free ones; none if too few have room."""
-    fitting: list[tuple[Card, list[int]]] = []
+def _with_room(
+    folder: Path, cards: list[Card], memory: int | None
+) -> tuple[Card, list[Path]] | None:
+    """Return the card with the most free slots, and the slots to lock; None if none has room."""
+    fitting = []
     for card in cards:
-        slots = (_try_lock(_slot(folder, card, n)) for n in range(card.slots))
-        free = [handle for handle in slots if handle is not None]
+        slots = (folder / f"{card.identity.replace('/', '_')}.{n}" for n in range(card.slots))
+        free = [path for path in slots if not is_held(path)]
         if len(free) >= card.needed(memory) and card.has_room(memory):
             fitting.append((card, free))
-        else:
-            _free(free)
-    fitting.sort(key=lambda found: -len(found[1]))
-    enough = len(fitting) >= min(number, len(cards))
-    taken = number if enough else 0
-    for card, free in fitting[:taken]:
-        needed = card.needed(memory)
-        stack.callback(_free, free[:needed])
-        _free(free[needed:])
-    for _, free in fitting[taken:]:
-        _free(free)
-    return [card for card, _ in fitting[:taken]]
+    if not fitting:
+        return None
+    card, free = max(fitting, key=lambda found: len(found[1]))
+    return card, free[: card.needed(memory)]
 
 
-def _waits_for(cards: list[Card], memory: int | None, number: int, ticket: Path) -> str:
-    before = sum(1 for other in _tickets(ticket.parent) if other < ticket and is_held(other))
+def _waits_for(cards: list[Card], memory: int | None, folder: Path) -> str:
     card = max(cards, key=lambda c: c.memory or 0)
     n = card.needed(memory)
-    wanted = "a GPU alone" if n == card.slots else f"{n} of a GPU's {card.slots} slots"
-    wanted = f"{wanted} on each of {number} GPUs" if number > 1 else wanted
-    size = "memory not known" if memory is None else f"{memory / 1e9:.1f} GB"
+    wanted = "a whole GPU" if n == card.slots else f"{n} of a GPU's {card.slots} slots"
+    size = "memory unknown" if memory is None else f"{memory / 1e9:.1f} GB"
     names = ", ".join(card.name for card in cards)
-    return (
-        f"waits for {wanted} ({size}; GPUs: {names}); "
-        f"{before} jobs are before it in {ticket.parent}"
-    )
+    return f"waits for {wanted} ({size}; GPUs: {names}; locks: {folder})"
 
 
 @contextmanager
-def _queued(folder: Path) -> Iterator[Path]:
-    """Draw a ticket of the queue; it counts as long as its file is locked and there."""
-    queue = folder / "queue"
-    _make_open(queue)
-    with _held(folder / "door"):  # One at a time, so that an earlier number is there earlier.
-        ticket = queue / f"{time.time_ns():020d}-{os.getpid()}"
-        unseen = folder / f"new-{ticket.name}"
-        handle = _try_lock(unseen)
-        assert handle is not None
-        unseen.rename(ticket)
-    try:
-        yield ticket
-    finally:
-        with suppress(OSError):
-            ticket.unlink()
-        os.close(handle)
-
-
-def _is_first(ticket: Path) -> bool:
-    for other in _tickets(ticket.parent):
-        if other == ticket:
-            return True
-        if is_held(other):
-            return False
-        with suppress(OSError):  # Its process has died. Another user's file has to stay.
-            other.unlink()
-    raise AssertionError(f"{ticket} has gone while its process waits")
-
-
-def _tickets(queue: Path) -> list[Path]:
-    return sorted(queue.iterdir())
-
-
-def _slot(folder: Path, card: Card, number: int) -> Path:
-    return folder / f"{card.identity.replace('/', '_')}.{number}"
-
-
-def _try_lock(path: Path) -> int | None:
-    """Return a descriptor that holds the lock on `path`, or None if somebody else has it."""
+def _locked(path: Path) -> Iterator[None]:
     handle = _open(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
-
-
-@contextmanager
-def _held(path: Path) -> Iterator[None]:
-    handle = _open(path)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        take(handle, path, FOREVER)
         yield
     finally:
         os.close(handle)
 
 
 def _open(path: Path) -> int:
-    """Open a lock file; to read is enough, and all that another user's file allows."""
+    """Open a lock file, made if needed, to read, which is all that another user's file allows."""
+    read = os.O_RDONLY | os.O_NOFOLLOW
     while True:
         with suppress(FileNotFoundError):
-            return os.open(path, READ)
-        # It appears under its name once all may read it, whatever the user's umask.
-        new = path.with_name(f"new-{path.name}-{os.getpid()}")
-        handle = os.open(new, READ | os.O_CREAT | os.O_EXCL, 0o644)
-        os.fchmod(handle, 0o644)
-        os.close(handle)
-        with suppress(FileExistsError):
-            os.link(new, path)
-        new.unlink()
-
-
-def _make_open(queue: Path) -> None:
-    """Make the folders, so that all users of the machine may put files there."""
-    for folder in (queue.parent, queue):
+            return os.open(path, read)
+        umask = os.umask(0)  # All users must be able to read it from the start.
         try:
-            folder.mkdir(parents=True)
-            folder.chmod(0o1777)
+            return os.open(path, read | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
             pass
-        except OSError as error:
-            raise UserError(
-                f"the folder of GPU locks, {folder}, cannot be made: {error.strerror}; "
-                f"name one that all jobs of this machine may write by {LOCKS}"
-            ) from None
-    if not os.access(queue, os.W_OK | os.X_OK):
+        finally:
+            os.umask(umask)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of locks, writable by all users of the machine."""
+    reason = None
+    try:
+        folder.mkdir(parents=True)
+        folder.chmod(0o1777)
+    except FileExistsError:
+        if not os.access(folder, os.W_OK | os.X_OK):
+            reason = "it exists, but not all users can write it (chmod 1777)"
+    except OSError as error:
+        reason = f"it cannot be made ({error.strerror})"
+    if reason:
         raise UserError(
-            f"the folder of GPU locks, {queue}, cannot be written; let all users write it "
-            f"(chmod 1777), or name another one for all jobs of this machine by {LOCKS}"
+            f"GPU locks cannot be written to {folder}: {reason}; set {LOCKS} to a folder that all "
+            "jobs of this machine can write"
         )
-
-
-def _free(handles: list[int]) -> None:
-    for handle in handles:
-        os.close(handle)

@@ -1,34 +1,29 @@
-"""What Slurm is asked before a workflow runs on it: for GPUs, and for jobs left by a killed one."""
-
-from __future__ import annotations
+"""Questions to Slurm before a workflow starts: has it GPUs, did a killed workflow leave jobs?"""
 
 import subprocess
 import time
 from pathlib import Path
 
-COMMENT = "rule_"
-"""How the comments of jobs begin that Snakemake's executor has submitted, groups too."""
+from minbert.base.process import lines_of
 
-PATIENCE = 60.0
-"""Seconds that orphans have to end in."""
+COMMENT = "rule_"
+"""The start of the comment of each job that Snakemake's executor submits, groups included."""
+PATIENCE = 60.0  # seconds to wait for cancelled jobs to end
 
 
 def has_gpus(wish: str) -> bool:
-    """Return whether training jobs are to ask for a GPU each.
-
-    `cuda` always does, `cpu` never; `auto` does if any node of the cluster has one.
-    """
+    """Return whether training jobs request a GPU each; for `auto`, if any node has one."""
     if wish != "auto":
         return wish.startswith("cuda")
-    lines = _lines("sinfo", "--noheader", "--format=%G")
+    lines = lines_of("sinfo", "--noheader", "--format=%G")
     return any(word.startswith("gpu") for line in lines for word in line.split(","))
 
 
 def cancel_orphans(folder: Path) -> list[str]:
-    """Cancel the user's jobs that an earlier Snakemake in `folder` has left; return their numbers.
+    """Cancel the user's jobs that an earlier Snakemake in `folder` left; return their numbers.
 
-    Snakemake's lock keeps a second one out of its folder, so at the start of a workflow whatever
-    was submitted there is left over. They are told to stop, save their state, and are waited for.
+    Snakemake locks its folder, so any job submitted from there before is a leftover. Waits for
+    cancelled jobs, which save their state.
     """
     found = _left_in(folder)
     if found:
@@ -40,19 +35,10 @@ def cancel_orphans(folder: Path) -> list[str]:
 
 
 def _left_in(folder: Path) -> list[str]:
-    lines = _lines("squeue", "--me", "--noheader", "--format=%i|%Z|%k")
+    lines = lines_of("squeue", "--me", "--noheader", "--format=%i|%Z|%k")
     jobs = [line.split("|", 2) for line in lines if line.count("|") >= 2]
     return [
         number
         for number, where, comment in jobs
         if Path(where) == folder and comment.startswith(COMMENT)
     ]
-
-
-def _lines(*words: str) -> list[str]:
-    """Return the lines that a command of Slurm prints; none where it cannot be had."""
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return done.stdout.splitlines()

@@ -1,24 +1,30 @@
-"""How far scores would move with other examples and other seeds: the bootstrap.
+"""The bootstrap: how far scores would move with other examples and other seeds.
 
-Examples are drawn with replacement (Efron & Tibshirani 1993, chapter 6). All systems of a task
-are scored on the same draws, so that what makes an example hard or easy for all of them cancels
-in a difference: the paired bootstrap. With several seeds these are redrawn as well, for each
-system apart: the hierarchical bootstrap.
+Examples are drawn with replacement (Efron & Tibshirani 1993, chapter 6). All systems of a task are
+scored on the same draws, so that what makes an example hard or easy for all of them cancels in a
+difference: the paired bootstrap. If there are several seeds, they are redrawn too, for each system
+separately: the hierarchical bootstrap.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError
+from minbert.data.parquet import read_file
+from minbert.evaluate.reading import read_scores
+from minbert.evaluate.scoring import score_task
+from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.spec.task import TASKS
 
 RESAMPLES = 2000
 SEED = 1993
-"""All draws come from it: the same predictions have the same intervals."""
+"""All draws come from it, so that the same predictions have the same intervals."""
 
 _CELLS = 2_000_000
 """Examples drawn at a time, so that 40,000 of them need no more memory than 40."""
@@ -36,8 +42,8 @@ class Sample(NamedTuple):
 class Estimate(NamedTuple):
     """A difference with its standard error and 95 % interval.
 
-    `freedom` are the degrees of freedom of the t distribution that the interval follows: infinite
-    with one seed, where only the examples vary.
+    `freedom` is the number of degrees of freedom of the interval's t distribution: infinite with
+    one seed, as only the examples vary.
     """
 
     value: float
@@ -52,9 +58,9 @@ def resampled_scores(
 ) -> Floats:
     """Return the scores [b, c] of c systems' `predictions` [n, c] on b resamples of the n examples.
 
-    The metric is the task's own. Pearson's r where a side is constant is 0.0, as in
-    `minbert.scoring.pearson`. Tasks have resamples of their own; for one task and number of
-    examples they are always the same.
+    The metric is the task's own. Pearson's r is 0.0 if a side is constant, as in
+    `scoring.pearson`. Each task has its own resamples, always the same for the same number of
+    examples.
     """
     if TASKS[task].metric == "accuracy":
         return _resampled_means(task, (predictions == labels[:, None]).astype(float), resamples)
@@ -77,7 +83,6 @@ def _standardised(values: Floats) -> Floats:
 
 
 def _resampled_means(task: str, values: Floats, resamples: int) -> Floats:
-    """Return the means [b, k] of `values` [n, k] over b resamples of its rows."""
     n = len(values)
     draw = np.random.default_rng([SEED, list(TASKS).index(task)])
     found = np.empty((resamples, values.shape[1]))
@@ -96,13 +101,11 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
 
     The standard error is the deviation of the bootstrap's differences, and the interval is value
     +- t * error (Efron & Tibshirani 1993, chapters 6 and 12). With one seed this is the plain
-    paired bootstrap over examples. With several, the variance that comes from few seeds is itself
-    poorly known: the degrees of freedom are Satterthwaite's (1946), the examples' part counting as
-    known.
+    paired bootstrap over examples. With several, the variance over seeds is itself uncertain: the
+    degrees of freedom are Satterthwaite's (1946), taking the examples' part as known.
 
-    Two runs that happen to be right on the same examples (such as two that predict one class only)
-    differ on no resample either. `least`, the weight of one example, is the smallest error that
-    is believed.
+    Two runs that are right on the same examples (such as two that predict one class only) differ
+    on no resample. So the error is at least `least`, the weight of one example.
     """
     draw = np.random.default_rng([SEED, len(TASKS)])
     value = float(one.values.mean() - other.values.mean())
@@ -120,12 +123,10 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
 
 
 def _seed_variance(sample: Sample) -> float:
-    """Return the variance of a system's score over seeds, were there endless examples.
+    """Return the variance of a system's score over seeds, for infinitely many examples.
 
-    Seeds differ in their scores also because each errs on other examples. That part is in the
-    examples' draws already, as the variance of a seed's score about the seeds' mean, and is taken
-    off: resampling both levels as they are would count it twice (Davison & Hinkley 1997, section
-    3.8). One seed, or a spread that is no larger than that part: 0.
+    The part that comes from erring on other examples is subtracted, as the examples' draws have it
+    already (Davison & Hinkley 1997, section 3.8). 0 for one seed, or a spread within that part.
     """
     seeds = len(sample.values)
     if seeds == 1:
@@ -136,10 +137,7 @@ def _seed_variance(sample: Sample) -> float:
 
 
 def _redrawn(sample: Sample, variance: float, draw: np.random.Generator) -> Floats:
-    """Return the system's mean over seeds on other examples and with other seeds, [b].
-
-    The seeds' deviations from their mean are redrawn, scaled to `variance`.
-    """
+    """Return the mean [b] on other examples and seeds; seeds deviate by `variance`."""
     examples = np.asarray(sample.draws.mean(axis=1))
     if not variance:
         return examples
@@ -148,3 +146,112 @@ def _redrawn(sample: Sample, variance: float, draw: np.random.Generator) -> Floa
     scaled = deviations * np.sqrt(variance / deviations.var())
     drawn = draw.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
     return np.asarray(examples + drawn @ scaled / seeds)
+
+
+class _Resampled(NamedTuple):
+    """A task's systems on the same examples: `values` [c] and `draws` [b, c] of `files` [c]."""
+
+    files: tuple[str, ...]
+    values: Floats
+    draws: Floats
+    majority: Sample
+    examples: int
+
+
+class Systems:
+    """Those of a paper's `variants` that have scores on dev, by its score table `scores`.
+
+    `predictions` are the files by KEY.SEED. A task's systems are resampled together.
+    """
+
+    def __init__(
+        self, paper: str, scores: Path, predictions: Mapping[str, Path], variants: Iterable[str]
+    ) -> None:
+        self._predictions = predictions
+        self._resampled = cache(self._resample)
+        compared = set(variants)
+        self._files = {
+            (of.measure, of.variant): {seed: f"{s.key}.{seed}" for seed, s in by_seed.items()}
+            for of, by_seed in read_scores(scores, paper).items()
+            if of.split == "dev" and of.measure in TASKS and of.variant in compared
+        }
+
+    def seeds(self, variant: str, task: str) -> list[int]:
+        """Return the seeds for which a variant has scores, of all tasks for an overall rule."""
+        of_task = [set(self._files.get((each, variant), ())) for each in _tasks(task)]
+        return sorted(set.intersection(*of_task))
+
+    def sample(self, variant: str, task: str) -> Sample:
+        """Return a variant's scores on `task`, or by an overall rule, over its seeds."""
+        seeds = self.seeds(variant, task)
+        parts = []
+        for each in _tasks(task):
+            scored = self._resampled(each)
+            at = [scored.files.index(self._files[each, variant][seed]) for seed in seeds]
+            parts.append(Sample(scored.values[at], scored.draws[:, at]))
+        return _combined(parts, task)
+
+    def majority(self, task: str) -> Sample:
+        """Return the scores of always predicting the most frequent dev label."""
+        return _combined([self._resampled(each).majority for each in _tasks(task)], task)
+
+    def same(self, variant: str, other: str, task: str) -> bool:
+        """Whether two variants are the same trained stages under two names."""
+        files = self._files
+        return all(files.get((t, variant)) == files.get((t, other)) for t in _tasks(task))
+
+    def examples(self, task: str) -> int:
+        """Return the number of dev examples; for an overall rule, of its tasks together."""
+        return sum(self._resampled(each).examples for each in _tasks(task))
+
+    def _resample(self, task: str) -> _Resampled:
+        runs = [files for (each, _), files in self._files.items() if each == task]
+        files = tuple(dict.fromkeys(file for of in runs for file in of.values()))
+        columns, labels = self._aligned(task, files)
+        values, counts = np.unique(labels, return_counts=True)
+        always = np.full((len(labels), 1), values[counts.argmax()])
+        everyone = np.hstack([columns, always])
+        scores = np.array([score_task(task, column, labels) for column in everyone.T])
+        draws = resampled_scores(task, everyone, labels)
+        majority = Sample(scores[-1:], draws[:, -1:])
+        return _Resampled(files, scores[:-1], draws[:, :-1], majority, len(labels))
+
+    def _aligned(self, task: str, files: Iterable[str]) -> tuple[Floats, Floats]:
+        """Return the files' predictions [n, c] for a task's dev split, and its labels [n]."""
+        columns: list[Floats] = []
+        first = None
+        for file in files:
+            path = self._predictions[file]
+            wanted = [("task", "=", task), ("split", "=", "dev")]
+            table = read_file(path, ("id", "task", "split", "prediction", "label"), wanted)
+            table = table.sort_by("id")
+            examples = table.select(["id", "label"])
+            first = examples if first is None else first
+            if not examples.equals(first):
+                raise UserError(
+                    f"{path}: task '{task}': its dev examples are not those of the paper's other "
+                    "runs; train the run again"
+                )
+            columns.append(table["prediction"].to_numpy().astype(float))
+        assert first is not None, f"no run has {task}"
+        return np.column_stack(columns), first["label"].to_numpy().astype(float)
+
+
+def constant(score: float) -> Sample:
+    """Return a given score, known without error."""
+    return Sample(np.array([score]), np.full((RESAMPLES, 1), score))
+
+
+def _tasks(task: str) -> tuple[str, ...]:
+    return OVERALL_TASKS if task in RULES else (task,)
+
+
+def _combined(parts: list[Sample], task: str) -> Sample:
+    """Return the one part, or the mean of the three by an overall rule (`scoring.overall`)."""
+    if task in TASKS:
+        return parts[0]
+    if task == "normalised":
+        at = OVERALL_TASKS.index("sts")
+        parts[at] = Sample((parts[at].values + 1) / 2, (parts[at].draws + 1) / 2)
+    values = np.mean([part.values for part in parts], axis=0)
+    return Sample(values, np.mean([part.draws for part in parts], axis=0))

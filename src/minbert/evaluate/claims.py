@@ -2,140 +2,245 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from minbert.common.files import write_text
-from minbert.evaluate.bootstrap import Estimate, Sample, difference
-from minbert.evaluate.claims_text import to_latex, to_markdown
-from minbert.evaluate.holm import holm
-from minbert.evaluate.systems import Systems, constant
-from minbert.evaluate.verdict import NOT_RUN, against, decision, verdict
-from minbert.evaluate.write import csv_text
+from scipy.special import stdtr
 
+from minbert.base.files import write_text
+from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
+from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table
+from minbert.spec.task import TASKS
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+HOLDS, FAILS, NOISE, NOT_RUN = "holds", "does not hold", "within noise", "not run"
+IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed", NOISE: NOISE, NOT_RUN: NOT_RUN}
+LEVEL = 0.05
 COLUMNS = (
     *("paper", "section", "claim", "variant", "against", "strongest", "task", "direction"),
     *("margin", "published_difference", "difference", "low", "high", "error", "p", "p_holm"),
     *("examples", "seeds", "seeds_against", "verdict", "reason", "method"),
 )
+HEADS = (
+    *("Claim", "Section", "Compared", "Task", "Claimed", "Paper", "Ours", "95 % interval"),
+    *("p", "n", "Seeds", "Verdict"),
+)
+WIDE = {"Claim": 4.6, "Compared": 2.6}
+"""LaTeX columns with line breaks, and their widths in cm."""
+
+Line = Mapping[str, Any]
 
 
-class Judged(NamedTuple):
-    """One claim that could be judged, before what is judged beside it is taken into account.
-
-    `other` is the one of several others that speaks most against the claim; `seeds` are the
-    numbers of seeds of the variant and of that one (None: a score or the majority).
-    """
-
-    estimate: Estimate
-    other: str
-    p: float
-    supports: bool
-    examples: int
-    seeds: tuple[int, int | None]
+def make(job: Job) -> None:
+    """Judge what the papers claim."""
+    build_claims(job.spec, job.needs("scores"), job.needs("predictions"), job.out)
 
 
 def build_claims(
-    spec: Mapping[str, Any],
-    scores: Mapping[str, Path],
-    predictions: Mapping[str, Path],
-    out_dir: Path,
+    spec: Line, scores: Mapping[str, Path], predictions: Mapping[str, Path], out_dir: Path
 ) -> None:
-    """Write `claims.csv`, `claims.md` and `claims.tex` in `out_dir`, a line a claim and task.
+    """Write `claims.csv`, `claims.md` and `claims.tex` in `out_dir`: a line per claim and task.
 
-    `spec` is that of the node (`minbert.grid.claims`); `scores` are the papers' score tables by
-    paper, `predictions` the runs' by KEY.SEED. A claim holds or fails if its p-value, adjusted by
-    Holm for the claims of its paper that could be judged, is at most .05; otherwise it is within
-    noise. One whose variants have no scores says `not run`. The csv has every number unrounded.
+    `spec` is that of the node; `scores` are the papers' score tables by paper, `predictions` the
+    runs' files by KEY.SEED. A claim holds or fails if its p-value, adjusted by Holm for the claims
+    of its paper that could be judged, is at most .05; otherwise it is within noise. A claim about
+    variants without scores is `not run`. The csv has every number unrounded.
     """
     lines: list[dict[str, Any]] = []
     for paper in spec["titles"]:
         claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
         compared = {name for claim in claims for name in (claim["variant"], *claim["others"])}
         systems = Systems(paper, scores[paper], predictions, compared)
-        lines += _lines(claims, systems)
+        of_paper = [_line(claim, systems) for claim in claims]
+        judged = [line for line in of_paper if "p" in line]
+        for line, p in zip(judged, holm([line["p"] for line in judged]), strict=True):
+            line |= {"p_holm": p, "verdict": verdict(p, line.pop("supports"))}
+        lines += of_paper
     write_text(out_dir / "claims.csv", csv_text(COLUMNS, lines))
-    write_text(out_dir / "claims.md", to_markdown(spec, lines))
-    write_text(out_dir / "claims.tex", to_latex(spec, lines))
+    write_text(out_dir / "claims.md", _to_markdown(spec, lines))
+    write_text(out_dir / "claims.tex", _to_latex(spec, lines))
 
 
-def _lines(claims: Sequence[Mapping[str, Any]], systems: Systems) -> list[dict[str, Any]]:
-    """Return the csv lines of one paper's claims."""
-    absent = [_absent(claim, systems) for claim in claims]
-    judged = [None if a else _judge(c, systems) for c, a in zip(claims, absent, strict=True)]
-    adjusted = iter(holm([each.p for each in judged if each]))
-    lines = []
-    for claim, missing, result in zip(claims, absent, judged, strict=True):
-        line = {name: claim[name] for name in ("paper", "section", "variant", "task", "direction")}
-        line |= {"claim": claim["text"], "against": " ".join(_names(claim))}
-        line |= {"margin": claim["margin"] if claim["direction"] not in ("higher", "lower") else ""}
-        line |= {"published_difference": claim["published"]}
-        if result is None:
-            line |= {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
-        else:
-            p_holm = next(adjusted)
-            line |= _numbers(result) | {
-                "p_holm": p_holm,
-                "verdict": verdict(p_holm, result.supports),
-            }
-        lines.append(line)
-    return lines
+def _line(claim: Line, systems: Systems) -> dict[str, Any]:
+    """Return the csv line of a claim; without a verdict if it could be judged."""
+    names = claim["others"] or ["majority" if claim["score"] is None else f"{claim['score']:g}"]
+    line = {name: claim[name] for name in ("paper", "section", "variant", "task", "direction")}
+    line |= {"claim": claim["text"], "against": " ".join(names)}
+    line |= {"margin": claim["margin"] if claim["direction"] not in ("higher", "lower") else ""}
+    line |= {"published_difference": claim["published"]}
+    compared = (claim["variant"], *claim["others"])
+    missing = [name for name in compared if not systems.seeds(name, claim["task"])]
+    if missing:
+        return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
+    return line | _judge(claim, names, systems)
 
 
-def _names(claim: Mapping[str, Any]) -> list[str]:
-    """Return what the claim's variant is compared with, in words."""
+def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any]:
+    """Return what the systems say of a claim, before the claims judged beside it are counted.
+
+    `strongest` is the one of several others that speaks most against the claim.
+    """
+    variant, task = claim["variant"], claim["task"]
+    one = systems.sample(variant, task)
     if claim["others"]:
-        return list(claim["others"])
-    return ["majority" if claim["score"] is None else f"{claim['score']:g}"]
-
-
-def _absent(claim: Mapping[str, Any], systems: Systems) -> list[str]:
-    names = (claim["variant"], *claim["others"])
-    return [name for name in names if not systems.seeds(name, claim["task"])]
-
-
-def _judge(claim: Mapping[str, Any], systems: Systems) -> Judged:
-    task = claim["task"]
-    one = systems.sample(claim["variant"], task)
-    others: dict[str, Sample] = {name: systems.sample(name, task) for name in claim["others"]}
-    if not others:
-        (name,) = _names(claim)
+        others = {name: systems.sample(name, task) for name in names}
+    else:
         given = claim["score"]
-        others = {name: systems.majority(task) if given is None else constant(given)}
+        others = {names[0]: systems.majority(task) if given is None else constant(given)}
     examples = systems.examples(task)
     estimates = {
-        name: difference(
-            one, other, 0.0 if systems.same(claim["variant"], name, task) else 1 / examples
-        )
+        name: difference(one, other, 0.0 if systems.same(variant, name, task) else 1 / examples)
         for name, other in others.items()
     }
     tails = {n: against(e, claim["direction"], claim["margin"]) for n, e in estimates.items()}
     worst = max(tails, key=lambda name: tails[name])
+    value, error, _, low, high = estimates[worst]
     p, supports = decision(list(tails.values()))
-    seeds = len(others[worst].values) if claim["others"] else None
-    return Judged(
-        estimates[worst],
-        worst,
-        p,
-        supports,
-        examples,
-        (len(one.values), seeds),
+    seeds_against = len(others[worst].values) if claim["others"] else None
+    several = max(len(one.values), seeds_against or 1) > 1
+    line = {"strongest": worst, "difference": value, "low": low, "high": high, "error": error}
+    line |= {"p": p, "supports": supports, "examples": examples}
+    line |= {"seeds": len(one.values), "seeds_against": seeds_against}
+    sampled = "seeds and examples" if several else "examples"
+    return line | {"method": f"bootstrap over {sampled}, paired"}
+
+
+def against(estimate: Estimate, direction: str, margin: float) -> float:
+    """Return the tail probability that the true difference is outside of what is claimed.
+
+    `higher` and `lower` claim a difference above or below 0; `not higher` and `not lower` one of
+    at most `margin`, or at least minus `margin` (a test of non-inferiority); `same` claims both
+    (two one-sided tests, Schuirmann 1987), and the larger of the two probabilities counts. They
+    are those of the t distribution around the estimate.
+    """
+    tails = []
+    if direction == "higher":
+        tails.append(_below(estimate, 0.0, including=True))
+    if direction == "lower":
+        tails.append(1 - _below(estimate, 0.0, including=False))
+    if direction in ("same", "not lower"):
+        tails.append(_below(estimate, -margin, including=False))
+    if direction in ("same", "not higher"):
+        tails.append(1 - _below(estimate, margin, including=True))
+    return max(tails)
+
+
+def _below(estimate: Estimate, bound: float, including: bool) -> float:
+    if estimate.error == 0:  # the same run twice: the difference is known
+        return float(estimate.value < bound or (including and estimate.value == bound))
+    return float(stdtr(estimate.freedom, (bound - estimate.value) / estimate.error))
+
+
+def decision(tails: Sequence[float]) -> tuple[float, bool]:
+    """Return (p, whether for the claim) of a claim about one or several pairs, from `against`.
+
+    The claim holds only if it does for every pair, so the largest tail counts (an
+    intersection-union test, Berger 1982). It fails if it does for any of k pairs, whose smallest
+    probability is multiplied by k (Bonferroni). p is two-sided: twice the smaller of the two.
+    """
+    worst = max(tails)
+    fails = min(1.0, len(tails) * (1 - worst))
+    return min(1.0, 2 * min(worst, fails)), worst <= fails
+
+
+def verdict(adjusted: float, supports: bool) -> str:
+    """Return the verdict from a claim's p-value, adjusted by `holm`."""
+    if adjusted > LEVEL:
+        return NOISE
+    return HOLDS if supports else FAILS
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted by Holm's step-down procedure (Holm 1979), in their order.
+
+    The smallest of m is multiplied by m, the next by m - 1 and so on; none may fall below the one
+    before it or rise above 1. The chance that any of those at or below .05 is a false alarm is at
+    most 5 %, however the tests depend on each other.
+    """
+    adjusted = [0.0] * len(p)
+    largest = 0.0
+    for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        largest = max(largest, (len(p) - rank) * p[i])
+        adjusted[i] = min(1.0, largest)
+    return adjusted
+
+
+def _to_markdown(spec: Line, lines: Sequence[Line]) -> str:
+    """Return the claims as markdown, a section for each paper, and how to read them at the end."""
+    parts = ["# What the papers claim", markdown(f"{counted(lines)}.")]
+    for paper, title in spec["titles"].items():
+        of_paper = [line for line in lines if line["paper"] == paper]
+        parts += [f"## {markdown(title)}", markdown(f"{counted(of_paper)}.")]
+        parts.append(markdown_table([HEADS, *map(cells, of_paper)]))
+    parts += ["## How to read this", *map(markdown, remarks(spec))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _to_latex(spec: Line, lines: Sequence[Line]) -> str:
+    """Return a LaTeX float for each paper."""
+    columns = "".join(f"p{{{WIDE[head]}cm}}" if head in WIDE else "l" for head in HEADS)
+    floats = []
+    for paper, title in spec["titles"].items():
+        of_paper = [line for line in lines if line["paper"] == paper]
+        caption = f"What {paper} claims ({title}). {counted(of_paper)}."
+        rows = [HEADS, *map(cells, of_paper)]
+        floats.append(latex_float(f"claims-{paper}", caption, columns, rows, remarks(spec)))
+    return "\n".join(floats)
+
+
+def counted(lines: Sequence[Line]) -> str:
+    """Return how many claims came to which verdict, in words."""
+    counts = Counter(line["verdict"] for line in lines)
+    said = [f"{counts[name]} {words}" for name, words in IN_WORDS.items() if counts[name]]
+    return f"{len(lines)} comparison{'s' * (len(lines) != 1)}: {', '.join(said)}"
+
+
+def cells(line: Line) -> tuple[str, ...]:
+    """Return a claim's cells as plain text, none of them empty."""
+    names, task, claimed = line["against"].split(), line["task"], line["direction"]
+    versus = names[0]
+    if len(names) > 1:
+        which = f"{line['strongest']}, of" if "strongest" in line else "each of"
+        versus = f"{which} {len(names)} others"
+    if line["margin"] != "":
+        claimed = f"{claimed} ({'within' if claimed == 'same' else 'by'} {line['margin']:g})"
+    own = (
+        *(line["claim"], line["section"], f"{line['variant']} − {versus}"),  # noqa: RUF001
+        *(TASKS[task].title if task in TASKS else f"overall, {task}", claimed),
+        _signed(line["published_difference"]),
     )
+    if "difference" not in line:
+        return (*own, *[ABSENT] * 5, line["verdict"])
+    interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
+    p = "< .001" if line["p_holm"] < 0.001 else f"{line['p_holm']:.3f}"
+    seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
+    ours = (_signed(line["difference"]), interval, p, str(line["examples"]), seeds)
+    return (*own, *ours, line["verdict"])
 
 
-def _numbers(judged: Judged) -> dict[str, Any]:
-    estimate = judged.estimate
-    several = max(judged.seeds[0], judged.seeds[1] or 1) > 1
-    return {
-        "strongest": judged.other,
-        "difference": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "error": estimate.error,
-        "p": judged.p,
-        "examples": judged.examples,
-        "seeds": judged.seeds[0],
-        "seeds_against": judged.seeds[1],
-        "method": f"bootstrap over {'seeds and examples' if several else 'examples'}, paired",
-    }
+def _signed(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:+.3f}".replace("-", "−")  # noqa: RUF001
+
+
+def remarks(spec: Mapping[str, Any]) -> list[str]:
+    """Return the sentences under the table, as plain text, that say how to read it."""
+    return [
+        "Paper and Ours: the score of the first less that of the second, on dev; of several "
+        "others, the one that speaks most against the claim. Scores: accuracy; STS Pearson r; "
+        "overall by the paper's own rule.",
+        f"Interval: of this difference alone, by the paired bootstrap over examples "
+        f"({RESAMPLES:,} resamples; Efron & Tibshirani 1993); with several seeds, hierarchical "
+        "over seeds and examples, with Student's t and Satterthwaite's degrees of freedom. One "
+        "seed says nothing of what another training run would score.",
+        f"p: adjusted by Holm (1979) for the paper's claims. At most {LEVEL:g}: the claim holds, "
+        "or does not hold, where the difference lies outside of what it claims; above: within "
+        "noise, neither is shown. n: examples; of an overall score, those of its tasks together.",
+        "Dev also chose the epoch of every run, which favours all of them; see the tables for the "
+        "last epoch's scores.",
+        f"Backbone: {spec['backbone']}. Data: {spec['data']}. Seeds asked for: {spec['seeds']}. "
+        f"{ABSENT}: not published, or not run.",
+    ]

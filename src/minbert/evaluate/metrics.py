@@ -1,18 +1,16 @@
-"""Every metric that is reported for a task: its own one first, then the additional ones."""
-
-from __future__ import annotations
+"""All metrics reported for a task: its own, then additional ones."""
 
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minbert.grid.tasks import TASKS
-from minbert.scoring import paired, pearson, score_task
+from minbert.evaluate.scoring import paired, pearson, score_task
+from minbert.spec.task import TASKS
 
 
 def f1(prediction: ArrayLike, label: ArrayLike, positive: float = 1.0) -> float:
-    """Return the F1 of class `positive`: 2 TP / (2 TP + FP + FN); 0.0 where nothing is positive."""
+    """Return the F1 of class `positive`: 2 TP / (2 TP + FP + FN); 0.0 if nothing is positive."""
     predicted, true = paired(prediction, label)
     hits = np.sum((predicted == positive) & (true == positive))
     marked = np.sum(predicted == positive) + np.sum(true == positive)
@@ -20,22 +18,18 @@ def f1(prediction: ArrayLike, label: ArrayLike, positive: float = 1.0) -> float:
 
 
 def macro_f1(prediction: ArrayLike, label: ArrayLike) -> float:
-    """Return the unweighted mean of F1 over the classes that are predicted or true at least once.
-
-    A class that occurs on neither side (LMRD has no rating of its middle class) has no F1 and
-    does not enter.
-    """
+    """Return the unweighted mean of F1 over the classes that occur among predictions or labels."""
     predicted, true = paired(prediction, label)
     classes = np.union1d(predicted, true)
     return float(np.mean([f1(predicted, true, positive) for positive in classes]))
 
 
 def spearman(prediction: ArrayLike, label: ArrayLike) -> float:
-    """Return Spearman's rho: Pearson's r of the ranks, ties averaged; 0.0 where undefined."""
+    """Return Spearman's rho: Pearson's r of the ranks, ties averaged; 0.0 if undefined."""
     predicted, true = paired(prediction, label)
     if not np.isfinite(predicted).all():
         return 0.0
-    from scipy.stats import rankdata  # a second to import
+    from scipy.stats import rankdata  # takes a second to import
 
     return pearson(rankdata(predicted), rankdata(true))
 
@@ -58,7 +52,6 @@ def task_metrics(task: str, prediction: ArrayLike, label: ArrayLike) -> dict[str
 
     Classification adds macro-F1, binary tasks F1 of class 1, regression Spearman's rho and RMSE.
     """
-    values: dict[str, float] = {TASKS[task].metric: score_task(task, prediction, label)}
-    for name, metric in _ADDITIONAL[TASKS[task].kind].items():
-        values[name] = metric(prediction, label)
-    return values
+    own: dict[str, float] = {TASKS[task].metric: score_task(task, prediction, label)}
+    more = _ADDITIONAL[TASKS[task].kind].items()
+    return own | {name: metric(prediction, label) for name, metric in more}

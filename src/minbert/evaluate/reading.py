@@ -1,44 +1,58 @@
-"""Parquet files with the columns that are expected of them."""
+"""The score table: its columns, and the scores in it by what they are of."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from minbert.common.errors import UserError, nearest
-from minbert.common.parquet import Condition, read_file
+from minbert.data.parquet import read_file
+from minbert.spec.protocol import RULES
+from minbert.spec.task import TASKS
+
+_NAMES = ("paper", "variant", "seed", "split", "task", "metric", "value", "key", "last")
+_TYPES = {"seed": pa.int64(), "value": pa.float64(), "last": pa.float64()}
+SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
+"""The score table's columns. `score.score_runs` says what is in them."""
 
 
-def read_columns(
-    path: Path | str, columns: Sequence[str], conditions: Sequence[Condition] = ()
-) -> pa.Table:
-    """Return `columns` of the parquet file at `path`, only the rows that meet all `conditions`.
+METRIC_TITLES = {"accuracy": "accuracy", "pearson": "Pearson r"}
 
-    A file that is absent, is not parquet, lacks a column or is damaged
-    (a page is not what its checksum says) raises `UserError`, which names what the file has
-    instead.
+
+class Of(NamedTuple):
+    """What a score is of: `measure` is a task, by its own metric, or a rule of the overall."""
+
+    variant: str
+    split: str
+    measure: str
+
+
+class Score(NamedTuple):
+    """A score, the key of the stage that it comes from, and the score after the last epoch.
+
+    The overall score of a row whose tasks come from several variants has the key "". `last` is
+    None if it was not measured.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path}: there is no such file; run the step that makes it")
-    try:
-        present = pq.read_schema(path).names
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(
-            f"{path}: not a parquet file that can be read ({error}); delete it and make it again"
-        ) from error
-    absent = [name for name in columns if name not in present]
-    if absent:
-        raise UserError(
-            f"{path}: no column '{absent[0]}' (needed: {', '.join(columns)}); "
-            f"found {', '.join(present) or 'no columns'}.{nearest(absent[0], present)}"
-        )
-    try:
-        return read_file(path, columns, conditions)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(
-            f"{path}: is damaged ({error}); delete it and run snakemake again, which makes it anew"
-        ) from error
+
+    value: float
+    key: str
+    last: float | None
+
+
+Scores = dict[Of, dict[int, Score]]
+"""Scores by seed."""
+
+
+def read_scores(path: Path | str, paper: str) -> Scores:
+    """Return the scores of `paper` from the score table at `path`, in the order of the table.
+
+    Additional metrics (`metrics.task_metrics`) are left out.
+    """
+    measures: dict[tuple[str, str], str] = {(n, t.metric): n for n, t in TASKS.items()}
+    measures |= {("overall", rule): rule for rule in RULES}
+    found: Scores = {}
+    for row in read_file(path, SCHEMA.names, [("paper", "=", paper)]).to_pylist():
+        measure = measures.get((row["task"], row["metric"]))
+        if measure:
+            of = Of(row["variant"], row["split"], measure)
+            found.setdefault(of, {})[row["seed"]] = Score(row["value"], row["key"], row["last"])
+    return found

@@ -1,73 +1,95 @@
-"""The score table of all runs, made from their predictions."""
+"""The score table of all runs of a paper, made from their predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from minbert.common.errors import UserError, nearest
-from minbert.common.files import whole
-from minbert.evaluate.best import RunScores, TaskScore, best_of
+from minbert.base.errors import UserError
+from minbert.base.files import whole
+from minbert.data.parquet import read_file
 from minbert.evaluate.metrics import task_metrics
-from minbert.evaluate.reading import read_columns
-from minbert.grid.tasks import TASKS
-from minbert.scoring import Rule, overall
+from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.scoring import overall
+from minbert.spec.protocol import RULES
+from minbert.spec.task import TASKS, known_task
 
-SCHEMA = pa.schema(
-    [
-        ("paper", pa.string()),
-        ("variant", pa.string()),
-        ("seed", pa.int64()),
-        ("split", pa.string()),
-        ("task", pa.string()),
-        ("metric", pa.string()),
-        ("value", pa.float64()),
-        ("key", pa.string()),
-        ("last", pa.float64()),
-    ]
-)
-_COLUMNS = ("id", "task", "split", "prediction", "label")
+if TYPE_CHECKING:
+    from minbert.store.job import Job
 
 Metrics = dict[str, float]
+Read = dict[tuple[Path, str], dict[str, Metrics | None]]
+"""{(file, task): {split: metrics}}: what was read; None for a split without labels."""
 
 
-class Scored(NamedTuple):
-    """What `score_runs` did: runs scored, runs that have no predictions, rows written."""
+class TaskScore(NamedTuple):
+    """A task's metrics on one split, the key of its stage, and `last` as in `score_runs`."""
 
-    scored: int
-    missing: int
-    rows: int
+    key: str
+    metrics: Mapping[str, float]
+    last: float | None = None
 
 
-def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
+class RunScores(NamedTuple):
+    """One run's scores, {split: {task: score}}; `key` is that of its last stage.
+
+    A task is missing from a split in which its labels are not public.
+    """
+
+    key: str
+    splits: Mapping[str, Mapping[str, TaskScore]]
+
+    def main(self, split: str) -> dict[str, float]:
+        """Return {task: value of the task's own metric}."""
+        return {task: of.metrics[TASKS[task].metric] for task, of in self.splits[split].items()}
+
+
+Seeds = Mapping[int, RunScores]
+"""The runs of one variant by seed: those that have scores."""
+
+
+def make(job: Job) -> None:
+    """Score every run of a paper."""
+    runs = []
+    for run in job.spec["runs"]:
+        tasks = {
+            task: {"key": key}
+            | {f: job.need(f"{f}.{key}.{run['seed']}") for f in ("predictions", "history")}
+            for task, key in run.get("tasks", {}).items()
+        }
+        runs.append(run | {"tasks": tasks})
+    score_runs(runs, job.out / "scores.parquet")
+
+
+def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> None:
     """Score the predictions of `runs` and write the table to `out` (parquet, `SCHEMA`).
 
     A run is {paper, variant, seed, key, tested, tasks: {task: {predictions: path, history: path,
-    key}}}. Dev is
-    always scored; test only where the run is `tested` and the split has labels. Each task has a
-    row for each of its metrics; a split with SST, para and STS has two more, task `overall`, with
-    metrics `normalised` and `plain` under the run's own key. A run that lacks one of its files is
-    left out whole, for half a run would show as a run of fewer tasks.
+    key}}}. Dev is always scored; test only if the run is `tested` and the split has labels. Each
+    task has a row for each of its metrics; a split with SST, para and STS has two more, task
+    `overall`, with metrics `normalised` and `plain` under the run's own key. A run that lacks one
+    of its files is left out whole, as half a run would look like a run of fewer tasks.
 
-    Predictions are those of the epoch that was best on dev. Column `last` has what dev scored
-    after the last epoch, for a task's own metric and the overall scores; null where that was not
-    measured, as for tasks that are only carried along.
+    Column `last` has the dev score after the last epoch, for a task's own metric and the overall
+    scores; null if it was not measured, as for tasks that are only carried along.
 
-    A run with {best_of: variants of the paper, by, rule} in place of tasks has the scores of the
-    best of them (`best.best_of`), under the keys of what was chosen; their test scores too, where
-    this run is `tested`, though they themselves need not be.
+    A run with {best_of: variants of the paper, by, rule} instead of tasks gets the scores of the
+    best of them (`best_of`), under the keys of what was chosen. If it is `tested`, it gets their
+    test scores too, even if they themselves are not.
 
-    Rows keep the order of `runs`; one file that several runs share is read once. Two runs of the
-    same paper, variant and seed, and predictions that are malformed, raise `UserError`.
+    Rows keep the order of `runs`; a file that several runs share is read once. Raises `UserError`
+    if the same paper, variant and seed occur twice, or predictions are malformed.
     """
     found: dict[tuple[str, str], dict[int, RunScores]] = {}
-    read: dict[tuple[Path, str], dict[str, Metrics | None]] = {}
+    read: Read = {}
     seen: set[tuple[str, str, int]] = set()
     for run in runs:
         name = (run["paper"], run["variant"], run["seed"])
@@ -77,7 +99,7 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
                 "a run has one set of scores: drop one or rename its variant"
             )
         seen.add(name)
-        if "tasks" in run and (scores := _run_scores(run, read)) is not None:
+        if "best_of" not in run and (scores := _run_scores(run, read)) is not None:
             found.setdefault(name[:2], {})[name[2]] = scores
     for run in runs:
         if "best_of" in run:
@@ -85,47 +107,85 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> Scored:
             best = best_of(candidates, run["by"], run["rule"])
             found[run["paper"], run["variant"]] = best
     rows: list[dict[str, Any]] = []
-    scored = 0
     for run in runs:
         scores = found.get((run["paper"], run["variant"]), {}).get(run["seed"])
         if scores is not None:
-            scored += 1
             for split in ("dev", "test") if run["tested"] else ("dev",):
                 rows.extend(_rows(run, split, scores))
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
     with whole(out) as temporary:
-        pq.write_table(table, temporary)
-    return Scored(scored, len(runs) - scored, len(rows))
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
 
 
-def _run_scores(
-    run: Mapping[str, Any], read: dict[tuple[Path, str], dict[str, Metrics | None]]
-) -> RunScores | None:
-    """Return the scores of a run's files, read once into `read`; None if a file is missing."""
-    files = {task: Path(entry["predictions"]) for task, entry in run["tasks"].items()}
-    histories = {task: Path(entry["history"]) for task, entry in run["tasks"].items()}
-    if not all(path.is_file() for path in (*files.values(), *histories.values())):
+def _run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
+    """Return a run's scores, each file read once into `read`; None if one is missing."""
+    tasks: Mapping[str, Mapping[str, Any]] = run["tasks"]
+    files = [Path(of[name]) for of in tasks.values() for name in ("predictions", "history")]
+    if not all(path.is_file() for path in files):
         return None
     splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "test": {}}
-    for task, path in files.items():
-        if (path, task) not in read:
-            read[path, task] = _score_file(path, task)
-        for split, metrics in read[path, task].items():
+    for task, of in tasks.items():
+        at = (Path(of["predictions"]), task)
+        if at not in read:
+            read[at] = _score_file(*at)
+        for split, metrics in read[at].items():
             if metrics is not None:
-                last = last_dev_score(histories[task], task) if split == "dev" else None
-                splits[split][task] = TaskScore(run["tasks"][task]["key"], metrics, last)
+                last = _last_dev_score(of["history"], task) if split == "dev" else None
+                splits[split][task] = TaskScore(of["key"], metrics, last)
     return RunScores(run["key"], splits)
 
 
+def best_of(
+    candidates: Mapping[str, Seeds], by: Literal["overall", "task"], rule: str
+) -> dict[int, RunScores]:
+    """Return the runs of the best of `candidates`, by seed; none if no candidate has scores.
+
+    By `overall`: the candidate with the highest mean dev score under `rule`, over those of its
+    seeds that have scores. By `task`: the same for each task by its own metric; the tasks of one
+    run may then come from several candidates, and no stage is its last (key ""). The first
+    candidate wins a tie. Test scores come along and decide nothing.
+    """
+    if by == "overall":
+        name = _highest(candidates, lambda main: overall(main, rule))
+        return {} if name is None else dict(candidates[name])
+    chosen: dict[str, Seeds] = {}
+    for task in TASKS:
+        if (name := _highest(candidates, methodcaller("get", task))) is not None:
+            chosen[task] = candidates[name]
+    found = {}
+    for seed in sorted({seed for seeds in chosen.values() for seed in seeds}):
+        runs = {task: seeds[seed].splits for task, seeds in chosen.items() if seed in seeds}
+        splits = {
+            split: {task: of[split][task] for task, of in runs.items() if task in of[split]}
+            for split in ("dev", "test")
+        }
+        found[seed] = RunScores("", splits)
+    return found
+
+
+def _highest(
+    candidates: Mapping[str, Seeds], score: Callable[[dict[str, float]], float | None]
+) -> str | None:
+    """Return the candidate with the highest mean `score` of its dev scores over its seeds.
+
+    The first of a tie; None if no candidate has a score. Means are exact sums over counts, so that
+    the same values in another order tie.
+    """
+    means = {}
+    for name, seeds in candidates.items():
+        values = [v for run in seeds.values() if (v := score(run.main("dev"))) is not None]
+        if values:
+            means[name] = fmean(values)
+    return max(means, key=lambda name: means[name]) if means else None
+
+
 def _rows(run: Mapping[str, Any], split: str, scores: RunScores) -> list[dict[str, Any]]:
-    """Return the table's rows of one run and split."""
     values = [
         (task, metric, value, score.key, score.last if metric == TASKS[task].metric else None)
         for task, score in scores.splits[split].items()
         for metric, value in score.metrics.items()
     ]
     lasts = {t: s.last for t, s in scores.splits[split].items() if s.last is not None}
-    for rule in get_args(Rule):
+    for rule in RULES:
         mean = overall(scores.main(split), rule)
         if mean is not None:
             values.append(("overall", rule, mean, scores.key, overall(lasts, rule)))
@@ -134,19 +194,18 @@ def _rows(run: Mapping[str, Any], split: str, scores: RunScores) -> list[dict[st
     return [about | dict(zip(names, each, strict=True)) for each in values]
 
 
-def last_dev_score(history: Path, task: str) -> float | None:
-    """Return what `task` scored on dev after the last epoch of a run; None if it never was."""
+def _last_dev_score(history: Path, task: str) -> float | None:
+    """Return the dev score of `task` after the last epoch of a run; None if it was not measured."""
     wanted = [("split", "=", "dev"), ("task", "=", task), ("metric", "=", TASKS[task].metric)]
     columns = ("epoch", "split", "task", "metric", "value")
-    rows = read_columns(history, columns, wanted).to_pylist()
+    rows = read_file(history, columns, wanted).to_pylist()
     return max(rows, key=lambda row: row["epoch"])["value"] if rows else None
 
 
 def _score_file(path: Path, task: str) -> dict[str, Metrics | None]:
     """Return {split: metrics} of `task` in the file at `path`; None for a split without labels."""
-    if task not in TASKS:
-        raise UserError(f"unknown task '{task}'; known: {', '.join(TASKS)}.{nearest(task, TASKS)}")
-    table = read_columns(path, _COLUMNS, [("task", "=", task)])
+    columns = ("id", "task", "split", "prediction", "label")
+    table = read_file(path, columns, [("task", "=", known_task(task).name)])
     if table.num_rows == 0:
         raise UserError(f"{path}: no predictions of task '{task}'; train the run again")
     dev = _score_split(path, task, table, "dev")

@@ -1,6 +1,4 @@
-"""Means over seeds and how far they can be trusted."""
-
-from __future__ import annotations
+"""Means over seeds and their confidence intervals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +8,7 @@ from scipy.special import stdtrit
 
 
 class Interval(NamedTuple):
-    """A mean over `n` values; `low` and `high` bound its interval (None where n is 1)."""
+    """A mean over `n` values; `low` and `high` bound its interval (None if n is 1)."""
 
     mean: float
     low: float | None
@@ -23,11 +21,10 @@ class Interval(NamedTuple):
 
 
 def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Return the mean of `values` and its Student-t interval (95 % unless told).
+    """Return the mean of `values` and its Student-t interval.
 
-    mean +- t(n - 1) * s / sqrt(n), with s the standard deviation of n - 1 degrees of freedom
-    (Student, 1908). One value has no spread to estimate: its `low` and `high` are None. No value,
-    or one that is not finite, raises ValueError.
+    mean +- t(n - 1) * s / sqrt(n), with s the standard deviation with n - 1 degrees of freedom
+    (Student, 1908). Raises ValueError if there is no value or one is not finite.
     """
     sample = np.asarray(values, dtype=np.float64)
     n = len(sample)

@@ -1,76 +1,348 @@
-"""A paper's table with our figures beside the published ones: csv, markdown and LaTeX."""
+"""A paper's table, published figures beside ours: csv, markdown and LaTeX."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any, get_args
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minbert.common.files import write_text
-from minbert.evaluate.statistics import Interval
-from minbert.evaluate.table_rows import Row, collect
-from minbert.evaluate.table_spec import TableSpec, parse_table
-from minbert.evaluate.table_text import to_latex, to_markdown
-from minbert.evaluate.write import csv_text
-from minbert.scoring import OVERALL_TASKS, Rule
+from minbert.base.errors import UserError
+from minbert.base.files import write_text
+from minbert.evaluate.reading import METRIC_TITLES, Score, read_scores
+from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.text import ABSENT, csv_text, latex, latex_float, markdown, markdown_table
+from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.spec.task import TASKS
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
+OWN_RULE = "†"
 
 
-def build_table(
-    spec: dict[str, Any],
-    scores: Path,
-    out_dir: Path,
-    stem: str,
-    failures: Mapping[str, str] | None = None,
-) -> None:
-    """Write `STEM.csv`, `STEM.md` and `STEM.tex` in `out_dir`, a line a published row.
+class TableRow(NamedTuple):
+    """What a row is planned to show. `table` is the paper's own table that has it, None if none.
 
-    `spec` is what `TableSpec` describes; `scores` is the parquet table of `score_runs`. Rows keep
-    the order of the spec, by the paper's own tables. A row without scores says `not run`,
-    `failed` where `failures` has its variant and the reason, or `no labels` where it is a test row
-    whose labels are not public. The csv has every number unrounded, one column each, named
-    `sst_published`, `sst_mean`, `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the
-    last epoch) and so on, empty where there is none (its `status` says why); the other two are
-    for reading.
+    `published` has the paper's figures for sst, para, sts, other and overall, None or absent where
+    it gives none. A row that is the best of other variants has these as `choice`, {training key:
+    variant}. `other_task` is the task that column `other` shows: needed only if the variant is
+    scored on several tasks besides SST, para and STS.
     """
-    table = parse_table(spec)
-    rows = collect(table, scores, failures)
-    out_dir = Path(out_dir)
-    write_text(out_dir / f"{stem}.csv", to_csv(table, rows))
-    write_text(out_dir / f"{stem}.md", to_markdown(table, rows))
-    write_text(out_dir / f"{stem}.tex", to_latex(table, rows))
+
+    row: str
+    variant: str
+    split: str
+    published: Mapping[str, float | None]
+    table: str | None = None
+    choice: Mapping[str, str] = {}
+    note: str | None = None
+    other_task: str | None = None
+    parameters: int | None = None
+    parameters_bert_base: int | None = None
 
 
-def to_csv(table: TableSpec, rows: Iterable[Row]) -> str:
-    """Return the table as csv, a line a row, every number unrounded."""
-    lines = [_csv_row(table, row) for row in rows]
+class Row(NamedTuple):
+    """A row of the table with our figures.
+
+    `scores` has an `Interval` for each of sst, para, sts, other, normalised and plain that was
+    scored, at the epoch that was best on dev, and `last` the means after the last epoch, where
+    they were measured. `n` is the number of seeds, `keys` are the training keys that the scores
+    come from, and `remark` is said of the row besides its note.
+    """
+
+    spec: TableRow
+    status: str
+    other_task: str | None
+    scores: Mapping[str, Interval]
+    n: int
+    keys: tuple[str, ...] = ()
+    remark: str = ""
+    last: Mapping[str, float] = {}
+
+
+Values = dict[str, dict[int, Score]]
+"""Scores by measure and seed, of one variant and split."""
+
+
+class Table(NamedTuple):
+    """A table. `rule` is the paper's own overall score; `seeds` are those that were asked for."""
+
+    paper: str
+    title: str
+    caption: str
+    rule: str
+    seeds: Sequence[int]
+    backbone: str
+    data: str
+    rows: Sequence[Row]
+    footnotes: Sequence[str] = ()
+
+
+def make(job: Job) -> None:
+    """Make a paper's table from its scores."""
+    failures = job.failed(job.spec["paper"])
+    write_table(read_table(job.spec, job.need("scores"), failures), job.out)
+
+
+def read_table(spec: Mapping[str, Any], scores: Path, failures: Mapping[str, str]) -> Table:
+    """Return the table of a node's `spec`, with what the score table at `scores` has of its rows.
+
+    A row without scores is `not run`; `failed` if `failures`, {variant: why}, names its variant;
+    or `no labels` if it is a test row whose labels are not public.
+    """
+    found: dict[tuple[str, str], Values] = {}
+    for of, by_seed in read_scores(scores, spec["paper"]).items():
+        found.setdefault((of.variant, of.split), {})[of.measure] = by_seed
+    scored = {variant for variant, _ in found}
+    rows = []
+    for row in (TableRow(**each) for each in spec["rows"]):
+        values = found.get((row.variant, row.split), {})
+        made = _row(spec["paper"], row, values, row.variant in scored)
+        if made.status == NOT_RUN and row.variant in failures:
+            made = made._replace(status=FAILED, remark=failures[row.variant])
+        rows.append(made)
+    return Table(**{**spec, "rows": rows})
+
+
+def _row(paper: str, row: TableRow, values: Values, variant_scored: bool) -> Row:
+    others = [task for task in values if task in TASKS and task not in OVERALL_TASKS]
+    if row.other_task is None and len(others) > 1:
+        raise UserError(
+            f"table of paper '{paper}', row '{row.row}': variant '{row.variant}' is scored on "
+            f"{' and '.join(others)}; say with 'other_task' which of them the row shows"
+        )
+    other_task = row.other_task or (others[0] if others else None)
+    names = {task: task for task in OVERALL_TASKS} | {rule: rule for rule in RULES}
+    if other_task:
+        names["other"] = other_task
+    shown = {name: values[task].values() for name, task in names.items() if task in values}
+    unlabelled = NO_LABELS if row.split == "test" and variant_scored else NOT_RUN
+    lasts = {name: [s.last for s in of if s.last is not None] for name, of in shown.items()}
+    keys = {t: {s.key for s in of.values()} for t, of in values.items() if t in TASKS}
+    return Row(
+        row,
+        SCORED if shown else unlabelled,
+        other_task,
+        {name: interval([score.value for score in of]) for name, of in shown.items()},
+        n=len({seed for name in shown for seed in values[names[name]]}),
+        keys=tuple(sorted(set().union(*keys.values()))),
+        remark=_choice(row.choice, keys) if row.choice and keys else "",
+        last={name: fmean(of) for name, of in lasts.items() if of},
+    )
+
+
+def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:
+    """Say which variants the scores of a best-of row come from."""
+    named = {t: "/".join(sorted({choice.get(k, k) for k in keys[t]})) for t in TASKS if t in keys}
+    if len(set(named.values())) == 1:
+        return f"here: {next(iter(named.values()))}"
+    return "here: " + ", ".join(f"{TASKS[task].title} {name}" for task, name in named.items())
+
+
+def write_table(table: Table, folder: Path) -> None:
+    """Write `table.csv`, `table.md` and `table.tex` in `folder`."""
+    write_text(folder / "table.csv", to_csv(table))
+    write_text(folder / "table.md", to_markdown(table))
+    write_text(folder / "table.tex", to_latex(table))
+
+
+def to_csv(table: Table) -> str:
+    """Return the table as csv, with every number unrounded and in a column of its own.
+
+    Columns are named `sst_published`, `sst_mean`, `sst_low`, `sst_high`, `sst_n`, `sst_last` (the
+    mean after the last epoch) and so on. A cell is empty if there is no number: `status` says why.
+    """
+    lines = [_csv_line(table, row) for row in table.rows]
     return csv_text(list(lines[0]) if lines else [], lines)
 
 
-def _csv_row(table: TableSpec, row: Row) -> dict[str, Any]:
+def _csv_line(table: Table, row: Row) -> dict[str, Any]:
     spec = row.spec
-    line: dict[str, Any] = {
-        "paper": table.paper,
-        "table": spec.table,
-        "row": spec.row,
-        "variant": spec.variant,
-        "split": spec.split,
-        "status": row.status,
-        "seeds": row.n,
-        "other_task": row.other_task,
-    }
+    line: dict[str, Any]
+    line = {"paper": table.paper, "table": spec.table, "row": spec.row, "variant": spec.variant}
+    line |= {"split": spec.split, "status": row.status, "seeds": row.n}
+    line["other_task"] = row.other_task
     for name in (*OVERALL_TASKS, "other"):
-        line[f"{name}_published"] = getattr(spec.published, name)
-        line |= _csv_interval(name, row.scores.get(name)) | {f"{name}_last": row.last.get(name)}
-    line |= {"overall_published": spec.published.overall, "overall_rule": table.rule}
-    for rule in get_args(Rule):
-        line |= _csv_interval(f"overall_{rule}", row.scores.get(rule))
-        line |= {f"overall_{rule}_last": row.last.get(rule)}
+        line |= {f"{name}_published": spec.published.get(name)} | _csv_scores(row, name, name)
+    line |= {"overall_published": spec.published.get("overall"), "overall_rule": table.rule}
+    for rule in RULES:
+        line |= _csv_scores(row, rule, f"overall_{rule}")
     line |= {"parameters": spec.parameters, "parameters_bert_base": spec.parameters_bert_base}
     line |= {"backbone": table.backbone, "data": table.data}
-    line |= {"note": spec.note, "reason": spec.reason or row.remark, "keys": " ".join(row.keys)}
-    return line
+    return line | {"note": spec.note, "reason": row.remark, "keys": " ".join(row.keys)}
 
 
-def _csv_interval(name: str, value: Interval | None) -> dict[str, float | None]:
+def _csv_scores(row: Row, name: str, column: str) -> dict[str, float | None]:
+    value = row.scores.get(name)
     parts = value._asdict() if value else dict.fromkeys(Interval._fields)
-    return {f"{name}_{part}": parts[part] for part in Interval._fields}
+    return {f"{column}_{part}": of for part, of in {**parts, "last": row.last.get(name)}.items()}
+
+
+class Section(NamedTuple):
+    """One of the paper's own tables as plain text.
+
+    `columns` are (group, heading), a group's columns side by side; `lines` are the cells of
+    `rows`, none of them empty; `notes` explain the marks [1] and so on.
+    """
+
+    heading: str
+    rows: Sequence[Row]
+    columns: list[tuple[str, str]]
+    lines: list[list[str]]
+    notes: list[str]
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """Each group of columns and how many it has."""
+        return [(name, len(list(of))) for name, of in groupby(name for name, _ in self.columns)]
+
+
+def sections(table: Table) -> list[Section]:
+    """Return a section for each of the paper's own tables, then one for rows in none of them."""
+    found: dict[str | None, list[Row]] = {}
+    for row in table.rows:
+        found.setdefault(row.spec.table, []).append(row)
+    extra = found.pop(None, [])
+    ordered = sorted(found, key=lambda t: (not str(t).isdigit(), f"{t:>4}"))
+    named = [("In the text" if t == "text" else f"Table {t}", found[t]) for t in ordered]
+    if extra or not named:
+        named.append(("Not in the paper" if named else "", extra))
+    return [_section(table, heading, rows) for heading, rows in named]
+
+
+def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
+    notes = list(dict.fromkeys(note for row in rows if (note := _note(row))))
+    has_other = any(_published(row, "other") or "other" in row.scores for row in rows)
+    names = [*OVERALL_TASKS, *["other"] * has_other]
+    has_last = any(table.rule in row.last for row in rows)
+    columns = [("", "Row"), ("", "Split")]
+    for name in names:
+        title = TASKS[name].title if name in TASKS else _other_title(rows)
+        columns += [(title, "paper"), (title, "ours")]
+    columns.append(("Overall", "paper"))
+    columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in RULES]
+    columns += [("Overall", "last epoch" + OWN_RULE)] * has_last
+    columns += [("", "n"), ("Parameters", "here"), ("Parameters", "BERT-base")]
+    lines = []
+    for row in rows:
+        spec = row.spec
+        mark = f" [{notes.index(_note(row)) + 1}]" if _note(row) else ""
+        line = [spec.row + mark, spec.split]
+        for name in names:
+            line += [_number(spec.published.get(name)), _ours(row, name, name)]
+        line.append(_number(spec.published.get("overall")))
+        line += [_ours(row, rule, "overall") for rule in RULES]
+        line += [_number(row.last.get(table.rule))] * has_last
+        counts = (spec.parameters, spec.parameters_bert_base)
+        lines.append([*line, str(row.n), *(_millions(count) for count in counts)])
+    numbered = [f"[{number}] {note}" for number, note in enumerate(notes, start=1)]
+    return Section(heading, rows, columns, lines, numbered)
+
+
+def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
+    """Return the sentences under `rows` of the table that say how to read it, as plain text."""
+    short = sum(row.n < len(table.seeds) for row in rows)
+    count = f"{len(table.seeds)} seed{'s' * (len(table.seeds) != 1)}"
+    seeds = f"Ours: mean ± half the width of the 95 % Student-t interval over n of {count}"
+    if short:
+        seeds += f" ({short} of {len(rows)} rows have fewer)"
+    tasks = [TASKS[name] for name in OVERALL_TASKS]
+    metrics = ", ".join(f"{t.title} {METRIC_TITLES[t.metric]}" for t in tasks)
+    return [
+        f"{seeds}; one seed has no interval. Scores: {metrics}.",
+        "Overall: normalised is the mean of SST accuracy, paraphrase accuracy and (STS r + 1) / 2; "
+        "plain is the plain mean of SST accuracy, paraphrase accuracy and STS r; "
+        f"{OWN_RULE} marks the paper's own rule, which its published overall follows.",
+        *_selection(rows),
+        f"Backbone: {table.backbone}. Data: {table.data}. "
+        f"{ABSENT}: not published, or not a task of the row.",
+    ]
+
+
+def _selection(rows: Sequence[Row]) -> list[str]:
+    """Say that dev chose the epochs, and by how much their scores exceed the last epochs'."""
+    gains: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.last.items():
+            if name in OVERALL_TASKS:
+                gains.setdefault(TASKS[name].title, []).append(row.scores[name].mean - value)
+    if not gains:
+        return []
+    said = ", ".join(f"{title} {fmean(of):+.3f}" for title, of in gains.items())
+    return [
+        "Selected on dev: our figures are those of each run's best epoch by its dev score. Less "
+        f"those of the last epoch, on average over the rows: {said}; every row in the csv."
+    ]
+
+
+def to_markdown(table: Table) -> str:
+    """Return the table as markdown, a section for each of the paper's own tables."""
+    parts = [f"# {markdown(table.title)}", markdown(table.caption)]
+    found = sections(table)
+    for section in found:
+        heads = [" ".join(part for part in column if part) for column in section.columns]
+        parts += [f"## {section.heading}" if section.heading else ""]
+        parts += [markdown_table([heads, *section.lines], left=2), *map(markdown, section.notes)]
+    parts += ["## How to read this" if len(found) > 1 else ""]
+    parts += map(markdown, [*remarks(table, table.rows), *table.footnotes])
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """Return a LaTeX float for each of the paper's tables."""
+    floats = []
+    for section in sections(table):
+        title = f"{table.title}, {section.heading}" if section.heading else table.title
+        top, rules, start = [], "", 1
+        for group, width in section.groups:
+            if group:
+                top.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(group)}}}")
+                rules += rf"\cmidrule(lr){{{start}-{start + width - 1}}}"
+            else:
+                top += [""] * width
+            start += width
+        name = f"{table.paper} {section.heading}".strip()
+        caption = f"{title}. {table.caption}".strip()
+        columns = "ll" + "r" * (len(section.columns) - 2)
+        rows = [[heading for _, heading in section.columns], *section.lines]
+        notes = [*remarks(table, section.rows), *section.notes, *table.footnotes]
+        above = [" & ".join(top) + r" \\", rules]
+        floats.append(latex_float(name, caption, columns, rows, notes, above))
+    return "\n".join(floats)
+
+
+def _published(row: Row, name: str) -> bool:
+    return row.spec.published.get(name) is not None
+
+
+def _ours(row: Row, name: str, published: str) -> str:
+    """Return a score of ours as a cell.
+
+    If there is none, the cell says why if a figure is due: `published` is, or none in the row.
+    """
+    value = row.scores.get(name)
+    if value is None:
+        due = _published(row, published) or not any(_published(row, n) for n in row.spec.published)
+        return (NOT_RUN if row.status == SCORED else row.status) if due else ABSENT
+    fewer = f" (n = {value.n})" if value.n != row.n else ""
+    return f"{value.in_words()}{fewer}"
+
+
+def _other_title(rows: Sequence[Row]) -> str:
+    titles = {TASKS[row.other_task].title for row in rows if row.other_task in TASKS}
+    return " / ".join(sorted(titles)) or "Other"
+
+
+def _note(row: Row) -> str:
+    return "; ".join(part for part in (row.spec.note, row.remark) if part)
+
+
+def _number(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.3f}"
+
+
+def _millions(count: int | None) -> str:
+    return "not counted" if count is None else f"{count / 1e6:.2f} M"

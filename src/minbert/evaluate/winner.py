@@ -1,24 +1,16 @@
-"""The best variant of each paper: the highest overall score on dev, the mean over its seeds."""
-
-from __future__ import annotations
+"""The best variant of each paper: that with the highest overall dev score, averaged over seeds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from minbert.evaluate.reading import read_columns
-
-_COLUMNS = ("paper", "variant", "seed", "split", "task", "metric", "value", "key")
+from minbert.evaluate.reading import read_scores
 
 
 @dataclass(frozen=True)
 class Winner:
-    """A paper's best variant. `dev` is {seed: overall score}, `test` likewise where there is one.
-
-    Scores are by the paper's own rule. `seed` is the one that scored best on dev, the smallest of
-    equals.
-    """
+    """A paper's best variant. `dev` and `test` are {seed: overall score} by the paper's rule."""
 
     paper: str
     variant: str
@@ -32,7 +24,7 @@ class Winner:
 
     @property
     def seed(self) -> int:
-        """The seed of the best run."""
+        """The seed with the best dev score, the smallest in a tie."""
         return max(self.dev, key=lambda seed: (self.dev[seed], -seed))
 
 
@@ -40,20 +32,18 @@ def winners(scores: Path, rules: Mapping[str, str]) -> dict[str, Winner]:
     """Return {paper: its best variant} for those of `rules` ({paper: overall rule}) with scores.
 
     `scores` is the published `scores.parquet`. Rows that are the best of other variants are left
-    out: they train nothing. Of equal variants the first in the table wins.
+    out, as they train nothing. The first variant in the table wins a tie.
     """
-    if not rules:
-        return {}
-    found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
-    wanted = [("task", "=", "overall"), ("key", "!=", "")]
-    for row in read_columns(scores, _COLUMNS, conditions=wanted).to_pylist():
-        if rules.get(row["paper"]) == row["metric"]:
-            splits = found.setdefault((row["paper"], row["variant"]), {})
-            splits.setdefault(row["split"], {})[row["seed"]] = row["value"]
     best: dict[str, Winner] = {}
-    for (paper, variant), splits in found.items():
-        if "dev" in splits:
-            one = Winner(paper, variant, splits["dev"], splits.get("test", {}))
-            if paper not in best or one.score > best[paper].score:
-                best[paper] = one
+    for paper, rule in rules.items():
+        found: dict[str, dict[str, dict[int, float]]] = {}
+        for of, by_seed in read_scores(scores, paper).items():
+            trained = {seed: score.value for seed, score in by_seed.items() if score.key}
+            if of.measure == rule and trained:
+                found.setdefault(of.variant, {})[of.split] = trained
+        for variant, splits in found.items():
+            if "dev" in splits:
+                one = Winner(paper, variant, splits["dev"], splits.get("test", {}))
+                if paper not in best or one.score > best[paper].score:
+                    best[paper] = one
     return best

@@ -1,24 +1,21 @@
-"""Curves over epochs: read from the histories of a variant's seeds, and drawn."""
+"""Curves over epochs: read from the histories of runs, averaged over seeds, and drawn."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
-from minbert.common.errors import UserError
-from minbert.evaluate.reading import read_columns
+from minbert.base.errors import UserError
+from minbert.data.parquet import read_file
 from minbert.figures import style
-from minbert.figures.inputs import OfSeeds, present
+from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, mean_of, present
+from minbert.spec.task import TASKS
 
-_POINTS = 400  # a smoothed line has no more: more would only make the PDF large
+_POINTS = 400  # of a line at most: more would only make the PDF large
 _COLUMNS = ("step", "epoch", "split", "task", "metric", "value")
-Values = NDArray[np.float64]
 
 
 class Of(NamedTuple):
@@ -45,8 +42,8 @@ class Curve(NamedTuple):
 
 
 def read_history(path: Path) -> History:
-    """Return all that a `history.parquet` holds; one without any row raises `UserError`."""
-    table = read_columns(path, _COLUMNS)
+    """Return the contents of a `history.parquet`; one without any row raises `UserError`."""
+    table = read_file(path, _COLUMNS)
     if table.num_rows == 0:
         raise UserError(f"{path}: holds no rows; delete it and train the stage again")
     rows: dict[Of, dict[int, float]] = {}
@@ -54,8 +51,8 @@ def read_history(path: Path) -> History:
     scored, steps, epochs = [], [], set()
     for step, epoch, split, task, metric, value in zip(*columns, strict=True):
         rows.setdefault(Of(split, task, metric), {})[step] = value
-        # Dev is scored at the end of each epoch, so its first step tells an epoch's length
-        # exactly; training rows may be logged every few steps only.
+        # Dev is scored at the end of each epoch, so its first step is the exact length of an
+        # epoch; training rows may be logged only every few steps.
         if split == "dev" and step > 0:
             scored.append(step)
         if split == "train":
@@ -66,12 +63,28 @@ def read_history(path: Path) -> History:
 
 
 def read_histories(of_seeds: OfSeeds) -> list[History]:
-    """Return the histories of the seeds whose files are there, in ascending order of seed."""
+    """Return the histories of the seeds whose files exist, in ascending order of seed."""
     return [read_history(path) for path in present(of_seeds).values()]
 
 
+def histories_of(
+    inputs: Inputs, variants: Mapping[str, str]
+) -> tuple[dict[str, list[History]], list[str]]:
+    """Return the histories of the variants that have any, and the notes on missing runs."""
+    there = {name: present(inputs.histories.get(name, {})) for name in variants}
+    found = {name: read_histories(files) for name, files in there.items() if files}
+    return found, absent_notes(variants, there, inputs.histories, inputs.failed)
+
+
+def dev_measures(inputs: Inputs, runs: Sequence[History]) -> list[tuple[str, str]]:
+    """Return (task, metric) of the dev scores that the runs have: overall first, by the rule."""
+    measures = [("overall", rule) for rule in inputs.facts["rules"].values()]
+    measures += [(task, about.metric) for task, about in TASKS.items()]
+    return [m for m in measures if any(Of("dev", *m) in run.rows for run in runs)]
+
+
 def curve_of(histories: Sequence[History], of: Of) -> Curve | None:
-    """Return the seeds' values at the steps that all of them have; None where no run has any.
+    """Return the seeds' values at the steps that all of them have; None if no run has any.
 
     Seeds without a step in common raise `UserError`.
     """
@@ -88,28 +101,31 @@ def curve_of(histories: Sequence[History], of: Of) -> Curve | None:
 
 
 def draw_curve(
-    axes: Axes, curve: Curve, label: str, look: style.Look, window: float = 0.0, faint: bool = True
+    axes: Axes,
+    curve: Curve | None,
+    look: style.Look,
+    window: float = 0.0,
+    faint: bool = True,
+    label: str = "",
 ) -> None:
-    """Draw mean and band over seeds, smoothed over `window` epochs; the raw mean behind them."""
-    mean = curve.values.mean(axis=0)
+    """Draw mean and band over seeds, smoothed over `window` epochs, and faintly the raw mean.
+
+    Draws nothing for None.
+    """
+    if curve is None:
+        return
     smooth = running_mean(curve.epochs, curve.values, window)
     if faint and is_smoothed(curve, window):
-        axes.plot(curve.epochs, mean, color=look.color, linewidth=0.4, alpha=0.25, zorder=1)
-    shown = np.unique(np.linspace(0, len(mean) - 1, _POINTS).round().astype(int))
+        raw = curve.values.mean(axis=0)
+        axes.plot(curve.epochs, raw, color=look.color, linewidth=0.4, alpha=0.25, zorder=1)
+    shown = np.unique(np.linspace(0, len(curve.epochs) - 1, _POINTS).round().astype(int))
     epochs, smooth = curve.epochs[shown], smooth[:, shown]
     if len(smooth) > 1:
         low, high = smooth.min(axis=0), smooth.max(axis=0)
         axes.fill_between(epochs, low, high, color=look.color, alpha=0.2, linewidth=0, zorder=2)
-    axes.plot(
-        epochs,
-        smooth.mean(axis=0),
-        color=look.color,
-        linestyle=look.linestyle,
-        marker=look.marker,
-        markevery=max(1, len(shown) // 8),
-        label=label,
-        zorder=3,
-    )
+    every = max(1, len(shown) // 8)
+    mean = smooth.mean(axis=0)
+    axes.plot(epochs, mean, **look._asdict(), markevery=every, label=label, zorder=3)
 
 
 def is_smoothed(curve: Curve, window: float) -> bool:
@@ -120,10 +136,9 @@ def is_smoothed(curve: Curve, window: float) -> bool:
 def running_mean(epochs: Values, values: Values, window: float) -> Values:
     """Return each row of `values` [rows, points] averaged over `window` epochs around each point.
 
-    The window is centred; at both ends it is what of it lies inside, at least half, so that the
-    last point is a mean too and not one step's noise.
+    At both ends the centred window is cut off, so that the last point is a mean too.
     """
-    slack = 1e-9 * max(1.0, float(epochs[-1]))  # a point on the window's edge is in, rounded or not
+    slack = 1e-9 * max(1.0, float(epochs[-1]))  # include points on the edge, rounded or not
     first = np.searchsorted(epochs, epochs - window / 2 - slack)
     last = np.searchsorted(epochs, epochs + window / 2 + slack)
     total = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
@@ -131,24 +146,26 @@ def running_mean(epochs: Values, values: Values, window: float) -> Values:
     return np.where(last - first == 1, values, averaged)
 
 
-def lines_notes(counts: Iterable[int], smoothed: float | None = None, as_logged: str = "") -> str:
-    """Return the note on what lines and bands are; `smoothed` is the running mean's epochs."""
-    seeds = sorted(set(counts))
-    line = "Lines: 1 seed" if seeds == [1] else "Lines: mean of "
-    line += "" if seeds == [1] else f"{' or '.join(map(str, seeds))} seeds"
-    if smoothed is not None:
-        width = f"{smoothed:.2g}"
-        line += f", running mean over {width} epoch{'s' * (width != '1')}{as_logged}"
-    band = "" if seeds == [1] else " Bands: smallest to largest seed."
-    return f"{line}.{band}"
+def lines_note(counts: Iterable[int], smoothed: str = "") -> str:
+    """Return the note on lines and bands over so many seeds."""
+    line = mean_of(counts)
+    band = "" if line == "1 seed" else " Bands: smallest to largest seed."
+    return f"Lines: {line}{smoothed}.{band}"
+
+
+def smoothed_note(lines: Sequence[Curve], window: float, as_logged: str = "") -> str:
+    """Return the note on lines smoothed over `window` epochs, if that smooths any."""
+    said = f", running mean over {window:.2g} epoch{'s' * (f'{window:.2g}' != '1')}{as_logged}"
+    smoothed = any(is_smoothed(curve, window) for curve in lines)
+    return lines_note((len(curve.values) for curve in lines), said * smoothed)
 
 
 def epoch_axis(axes: Axes, longest: float) -> None:
-    """Give the axis whole epochs from 0 to the longest run's last."""
+    """Show whole epochs on the axis, from 0 to the last one of the longest run."""
     axes.set_xlim(0, 1.02 * longest)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=6))
 
 
 def longest(histories: Iterable[History]) -> float:
-    """Return the epochs of the longest of the runs."""
+    """Return the number of epochs of the longest run."""
     return max(max(steps) / run.length for run in histories for steps in run.rows.values())

@@ -1,42 +1,26 @@
 """A paper's tables of losses and scores by epoch, as curves, with ours."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pydantic import BaseModel, ConfigDict, Field
 
-from minbert.common.errors import UserError, nearest
-from minbert.figures import style
-from minbert.figures.curves import (
-    History,
-    Of,
-    curve_of,
-    draw_curve,
-    epoch_axis,
-    lines_notes,
-    longest,
-    read_histories,
-)
-from minbert.figures.grids import entry, panel_grid
-from minbert.figures.inputs import Inputs, absent_notes, present
+from minbert.base.errors import UserError, nearest
+from minbert.figures import curves, style
+from minbert.figures.curves import Of
+from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, absent_notes, present
 from minbert.figures.scored import TITLES
-from minbert.figures.spec import FigureSpec, render
-from minbert.grid.tasks import TASKS
+from minbert.spec.task import TASKS
 
 _ACROSS = 4
 DEV, TRAIN = style.LOOKS[0], style.LOOKS[4]
-PUBLISHED_DEV = style.Look("0.45", (0, (1, 1.2)), "o")
-PUBLISHED_TRAIN = style.Look("0.45", (0, (1, 1.2)), "v")
+PUBLISHED_DEV = style.Look("0.45", style.DOTS, "o")
+PUBLISHED_TRAIN = style.Look("0.45", style.DOTS, "v")
 
 
 class Table(BaseModel):
-    """One table: our stage, and what the paper printed by epoch (nothing: not printed)."""
+    """One table: our stage, and what the paper printed for each epoch (empty: not printed)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,67 +33,61 @@ class Table(BaseModel):
     dev: tuple[float, ...] = ()
 
 
-class Spec(FigureSpec):
-    """Two panels a table: training loss above, scores below."""
+class Spec(VariantsSpec):
+    """Two panels per table: training loss above, scores below."""
 
-    variants: dict[str, str] = Field(min_length=1)
     tables: tuple[Table, ...] = Field(min_length=1)
 
+    def plot(self, inputs: Inputs) -> Drawn:
+        """Draw the tables beside the histories of our stages."""
+        files = {table.title: self._files(inputs, table) for table in self.tables}
+        read = {title: curves.read_histories(of_seeds) for title, of_seeds in files.items()}
+        entries = [
+            style.entry("ours, dev", DEV),
+            style.entry("published, dev", PUBLISHED_DEV, mfc="white"),
+            style.entry("ours, train", TRAIN),
+            style.entry("published, train", PUBLISHED_TRAIN),
+        ]
+        across = min(_ACROSS, len(self.tables))
+        bands = -(-len(self.tables) // across)
+        figure, grid = style.panel_grid(2 * bands, across, 1.2, entries)
+        shown = set()
+        for number, table in enumerate(self.tables):
+            band, column = divmod(number, across)
+            above, below = grid[2 * band][column], grid[2 * band + 1][column]
+            shown |= _draw(above, below, table, read[table.title])
+            if column == 0:
+                above.set_ylabel("Training loss")
+                below.set_ylabel("Score")
+        style.hide_empty(grid)
+        notes = [f"Scores: {', '.join(TITLES[task] for task in TASKS if task in shown)}."]
+        if "train score" not in shown:
+            notes.append("Our runs recorded no scores on train.")
+        counts = [len(runs) for runs in read.values() if runs]
+        notes += [curves.lines_note(counts)] if counts else []
+        # By table: a variant may have only some of its stages.
+        there = {title: present(of_seeds) for title, of_seeds in files.items()}
+        failed = {table.title for table in self.tables if table.variant in inputs.failed}
+        return figure, [*notes, *absent_notes({t: t for t in files}, there, files, failed)]
 
-def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
-    """Draw the tables of `spec` (see `Spec`) from the histories of our stages."""
-    render("epoch-tables", Spec, plot, spec, inputs, stem)
-
-
-def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
-    """Return the figure, and the notes that belong under it."""
-    read = {table.title: read_histories(_files(spec, inputs, table)) for table in spec.tables}
-    entries = [entry("ours, dev", DEV), entry("published, dev", PUBLISHED_DEV, mfc="white")]
-    entries += [entry("ours, train", TRAIN), entry("published, train", PUBLISHED_TRAIN)]
-    across = min(_ACROSS, len(spec.tables))
-    bands = -(-len(spec.tables) // across)
-    figure, grid = panel_grid(2 * bands, across, 1.2, entries)
-    shown = set()
-    for number, table in enumerate(spec.tables):
-        band, column = divmod(number, across)
-        above, below = grid[2 * band][column], grid[2 * band + 1][column]
-        shown |= _table(above, below, table, read[table.title])
-        if column == 0:
-            above.set_ylabel("Training loss")
-            below.set_ylabel("Score")
-    for axes in (axes for row in grid for axes in row if not axes.has_data()):
-        axes.set_axis_off()
-    figure.suptitle(spec.title)
-    counts = [len(runs) for runs in read.values() if runs]
-    notes = [f"Scores: {', '.join(f'{TITLES[task]}' for task in TASKS if task in shown)}."]
-    if "train score" not in shown:
-        notes.append("Our runs recorded no scores on train.")
-    notes += [lines_notes(counts)] if counts else []
-    return figure, [*notes, *_absent(spec, inputs, read)]
-
-
-def _files(spec: Spec, inputs: Inputs, table: Table) -> Mapping[int, Path]:
-    if table.variant not in spec.variants:
-        raise UserError(
-            f"figure 'epoch-tables', table '{table.title}': variant '{table.variant}' is not among "
-            f"the figure's variants.{nearest(table.variant, spec.variants)}"
-        )
-    stages = inputs.stage_histories.get(table.variant, {})
-    if table.stage not in stages:
-        raise UserError(
-            f"figure 'epoch-tables', table '{table.title}': variant '{table.variant}' has no stage "
-            f"'{table.stage}', only {', '.join(stages)}.{nearest(table.stage, stages)}"
-        )
-    if table.task not in TASKS:
-        raise UserError(
-            f"figure 'epoch-tables', table '{table.title}': unknown task '{table.task}'."
-            f"{nearest(table.task, TASKS)}"
-        )
-    return stages[table.stage]
+    def _files(self, inputs: Inputs, table: Table) -> OfSeeds:
+        where = f"table '{table.title}'"
+        self.check_variants([table.variant], where)
+        stages = inputs.stage_histories.get(table.variant, {})
+        said = f"figure '{self.title}', {where}"
+        if table.stage not in stages:
+            raise UserError(
+                f"{said}: variant '{table.variant}' has no stage '{table.stage}', only "
+                f"{', '.join(stages)}.{nearest(table.stage, stages)}"
+            )
+        if table.task not in TASKS:
+            hint = nearest(table.task, TASKS)
+            raise UserError(f"{said}: unknown task '{table.task}'.{hint}")
+        return stages[table.stage]
 
 
-def _table(above: Axes, below: Axes, table: Table, runs: Sequence[History]) -> set[str]:
-    """Draw a table; return its task, and `train score` where our runs have one."""
+def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]) -> set[str]:
+    """Draw a table; return its task, and `train score` if our runs have one."""
     metric = TASKS[table.task].metric
     shown = {table.task}
     for axes, values, look, face in (
@@ -117,23 +95,21 @@ def _table(above: Axes, below: Axes, table: Table, runs: Sequence[History]) -> s
         (below, table.train, PUBLISHED_TRAIN, None),
         (below, table.dev, PUBLISHED_DEV, "white"),
     ):
-        line = {"color": look.color, "linestyle": look.linestyle, "marker": look.marker}
         if values:
-            epochs = range(1, len(values) + 1)
-            axes.plot(epochs, values, **line, markerfacecolor=face, markersize=2.5, linewidth=0.9)
-    for axes, of, look in (
-        (above, Of("train", table.task, "loss"), TRAIN),
-        (below, Of("train", table.task, metric), TRAIN),
-        (below, Of("dev", table.task, metric), DEV),
+            about = {**look._asdict(), "markerfacecolor": face, "markersize": 2.5}
+            axes.plot(range(1, len(values) + 1), values, **about, linewidth=0.9)
+    for axes, of, look, smooth in (
+        (above, Of("train", table.task, "loss"), TRAIN, 1.0),
+        (below, Of("train", table.task, metric), TRAIN, 0.0),
+        (below, Of("dev", table.task, metric), DEV, 0.0),
     ):
-        curve = curve_of(runs, of) if runs else None
-        if curve is not None:
-            smooth = 1.0 if of.metric == "loss" else 0.0
-            draw_curve(axes, curve, "", look, smooth, faint=False)
-            shown |= {"train score"} if axes is below and look is TRAIN else set()
+        curve = curves.curve_of(runs, of)
+        curves.draw_curve(axes, curve, look, smooth, faint=False)
+        if curve is not None and axes is below and look is TRAIN:
+            shown.add("train score")
     printed = max(len(table.loss), len(table.train), len(table.dev))
     for axes in (above, below):
-        epoch_axis(axes, max([printed, *([longest(runs)] if runs else [])]) or 1)
+        curves.epoch_axis(axes, max(printed, curves.longest(runs) if runs else 0) or 1)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
     if not above.has_data() and not below.has_data():
         below.text(0.5, 0.5, "no run yet", transform=below.transAxes, ha="center", color="0.4")
@@ -141,12 +117,3 @@ def _table(above: Axes, below: Axes, table: Table, runs: Sequence[History]) -> s
     above.set_title(style.shorten(table.title, 24), fontsize=7.5)
     below.set_xlabel("Epoch")
     return shown
-
-
-def _absent(spec: Spec, inputs: Inputs, read: Mapping[str, Sequence[History]]) -> list[str]:
-    """Name the tables without our curves, by table: a variant may have some of its stages."""
-    files = {table.title: _files(spec, inputs, table) for table in spec.tables}
-    there = {title: present(of) for title, of in files.items()}
-    failed = {table.title for table in spec.tables if table.variant in inputs.failed}
-    labels = {title: title for title in read}
-    return absent_notes(labels, there, files, failed)

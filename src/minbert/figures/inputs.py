@@ -1,40 +1,79 @@
-"""What a figure is drawn from, and how it says what is absent of that."""
+"""What a kind of figure is drawn from: its spec, its files, and notes on missing runs."""
 
-from __future__ import annotations
-
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-OfSeeds = Mapping[int, Path]
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
-_NAMED = 8  # of more absent runs the note says the number: it must leave room for the figure
+from minbert.base.errors import UserError, nearest
+
+OfSeeds = Mapping[int, Path]
+Values = NDArray[np.float64]
+Drawn = tuple[Figure, list[str]]  # a figure, and the notes that belong under it
+
+_NAMED = 8  # a note names so many missing runs and counts the rest, to leave room for the figure
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files and facts that a figure's kind reads (`minbert.grid.figure_reads`).
+    """The files and facts that a kind of figure reads (`minbert.spec.parts`).
 
-    Files of runs are there by variant, then by stage (`stage_histories`, `runs`) or task
-    (`predictions`), then by seed; `scores` and `table` by paper, `examples` by task. A file that
-    is named need not be there: its run may have failed, or not have been reached. `failed` names
-    the variants whose run ended in an error.
+    Files of runs are by variant, then by stage (`stage_histories`) or task (`predictions`), then
+    by seed; `scores` by paper, `examples` by task. Any of these files may be missing, as its run
+    may have failed or not have started. `failed` has the variants whose run ended in an error.
     """
 
     histories: Mapping[str, OfSeeds] = field(default_factory=dict)
     stage_histories: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
-    runs: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     predictions: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     scores: Mapping[str, Path] = field(default_factory=dict)
-    table: Mapping[str, Path] = field(default_factory=dict)
     examples: Mapping[str, Path] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
 
 
+class FigureSpec(BaseModel, ABC):
+    """The keys of every figure. Each kind adds its options and `plot`.
+
+    `variants` is {name: label}; empty for figures over all papers. `stamp` says what the figure was
+    made from.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    variants: dict[str, str] = Field(default_factory=dict)
+    caption: str = ""
+    stamp: str
+
+    @abstractmethod
+    def plot(self, inputs: Inputs) -> Drawn:
+        """Return the figure without its title, and its notes."""
+
+    def check_variants(self, names: Iterable[str], where: str) -> None:
+        """Raise `UserError`, naming the key `where`, if the figure does not show one of `names`."""
+        for name in names:
+            if name not in self.variants:
+                raise UserError(
+                    f"figure '{self.title}', {where}: variant '{name}' is not among the figure's "
+                    f"variants.{nearest(name, self.variants)}"
+                )
+
+
+class VariantsSpec(FigureSpec):
+    """The spec of a figure that shows at least one variant."""
+
+    variants: dict[str, str] = Field(min_length=1)
+
+
 def present(of_seeds: OfSeeds) -> dict[int, Path]:
-    """Return those of the files that are there, by seed in ascending order."""
+    """Return the files that exist, by seed in ascending order."""
     return {seed: of_seeds[seed] for seed in sorted(of_seeds) if of_seeds[seed].is_file()}
 
 
@@ -44,26 +83,28 @@ def absent_notes(
     wanted: Mapping[str, Iterable[int]],
     failed: Iterable[str] = (),
 ) -> list[str]:
-    """Return the notes that name the runs a figure is drawn without.
+    """Return the notes that name the runs missing from a figure.
 
-    `labels` is {variant: label} of all that the figure was asked for, `shown` the seeds that it
-    shows of each, `wanted` those that it would show; a variant with none of either was not run.
+    `labels` is {variant: label} of all that the figure should show, `wanted` the seeds that it
+    should show of each, `shown` those that it does; a variant in neither was not run.
     """
-    broken = [label for name, label in labels.items() if not shown.get(name) and name in failed]
-    absent = []
+    found: dict[str, list[str]] = {"Failed": [], "Not run": []}
     for name, label in labels.items():
         there = set(shown.get(name, ()))
-        if not there and name not in failed:
-            absent.append(label)
-        elif there:
-            gone = sorted(set(wanted.get(name, ())) - there)
-            absent += [f"{label} (seed {seed})" for seed in gone]
-    said = (("Failed", broken), ("Not run", absent))
-    return [f"{word}: {listed(names)}." for word, names in said if names]
+        gone = sorted(set(wanted.get(name, ())) - there)
+        names = [f"{label} (seed {seed})" for seed in gone] if there else [label]
+        found["Failed" if not there and name in failed else "Not run"] += names
+    return [f"{word}: {listed(names)}." for word, names in found.items() if names]
+
+
+def mean_of(counts: Iterable[int]) -> str:
+    """Return the words for values over so many seeds: "1 seed", or "mean of 2 or 5 seeds"."""
+    seeds = sorted(set(counts))
+    return "1 seed" if seeds == [1] else f"mean of {' or '.join(map(str, seeds))} seeds"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names in a row; of more than eight the first ones, and how many there are more."""
+    """Return the first names, separated by commas, and how many more there are."""
     if len(names) <= _NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

@@ -1,101 +1,70 @@
-"""What the dev examples that stand in train, too, do to the scores."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+"""Dev scores with and without the examples that also occur in train."""
 
 import numpy as np
-from matplotlib.figure import Figure
-from pydantic import Field
 
-from minbert.data.overlap import overlapping
-from minbert.evaluate.reading import read_columns
+from minbert.data.parquet import read_file
+from minbert.data.report import overlapping
+from minbert.evaluate.scoring import score_task
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, absent_notes, present
-from minbert.figures.predicted import Predicted, read_predicted
-from minbert.figures.rows import marks, rows_of_panels
-from minbert.figures.scored import TITLES, seeds_note
-from minbert.figures.spec import FigureSpec, render
-from minbert.grid.tasks import TASKS
-from minbert.scoring import score_task
+from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
+from minbert.figures.predicted import Predicted, read_predicted, seeds_of
+from minbert.figures.scored import TITLES, marks, rows_legend, rows_of_panels, seeds_note
+from minbert.spec.task import TASKS
 
 _COLUMNS = ("id", "split", "sentence1", "sentence2")
 
 
-class Spec(FigureSpec):
+class Spec(VariantsSpec):
     """All variants of one paper, on dev."""
 
-    variants: dict[str, str] = Field(min_length=1)
+    def plot(self, inputs: Inputs) -> Drawn:
+        """Draw each variant's dev scores with and without the examples that overlap with train.
+
+        Texts are compared as `minbert.data.report.seen` sees them. Tasks without overlap have no
+        panel, but are named in a note.
+        """
+        found: dict[str, dict[str, tuple[Interval, Interval]]] = {}
+        heads: dict[str, str] = {}
+        spared: list[str] = []
+        counted: list[str] = []
+        for task in (task for task in TASKS if task in inputs.examples):
+            overlaps = overlapping(read_file(inputs.examples[task], _COLUMNS).to_pylist())
+            leaked = overlaps["dev"]
+            if not leaked:
+                spared.append(TASKS[task].title)
+            if overlaps["test"]:
+                counted.append(f"{TASKS[task].title} {len(overlaps['test'])}")
+            for name in self.variants if leaked else ():
+                one = read_predicted(inputs.predictions.get(name, {}).get(task, {}), task)
+                if one is not None:
+                    found.setdefault(task, {})[name] = whole_and_clean(task, one, leaked)
+                    heads[task] = f"{TITLES[task]}\n({len(leaked)} of {len(one.ids)})"
+        notes = [f"No dev example of {' or '.join(spared)} occurs in train."] if spared else []
+        if counted:
+            notes.append(f"Test examples that also occur in train: {', '.join(counted)}.")
+        shown, absent = seeds_of(inputs, self.variants)
+        notes += absent
+        if not found:
+            return style.nothing("no overlap" if any(shown.values()) else "no run yet"), notes
+        rows = [name for name in self.variants if any(name in of for of in found.values())]
+        figure, panels = rows_of_panels([self.variants[name] for name in rows], len(found))
+        for axes, (task, of) in zip(panels, found.items(), strict=True):
+            whole, clean = zip(*(of.get(name, (None, None)) for name in rows), strict=True)
+            marks(axes, whole, style.look(0), filled=False, label="all dev", lower=-0.14)
+            marks(axes, clean, style.look(1), label="not in train", lower=0.14)
+            axes.set_xlabel(heads[task])
+        rows_legend(panels)
+        counts = [whole.n for of in found.values() for whole, _ in of.values()]
+        said = "In brackets: dev examples whose text also occurs in train, of all dev examples."
+        return figure, [said, *seeds_note(counts), *notes]
 
 
-class Both(NamedTuple):
-    """A score on all dev examples, and on those whose text does not stand in train."""
-
-    whole: Interval
-    clean: Interval
-
-
-def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
-    """Draw each variant's dev scores with and without the examples that overlap with train.
-
-    Texts are compared as `minbert.data.overlap.seen` sees them. A task without overlap has no
-    panel, but is named.
-    """
-    render("leakage", Spec, plot, spec, inputs, stem)
-
-
-def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
-    """Return the figure, and the notes that belong under it."""
-    found: dict[str, dict[str, Both]] = {}
-    heads: dict[str, str] = {}
-    spared: list[str] = []
-    of_tests: dict[str, set[str]] = {}
-    wanted: dict[str, set[int]] = {name: set() for name in spec.variants}
-    shown: dict[str, set[int]] = {name: set() for name in spec.variants}
-    for task in (task for task in TASKS if task in inputs.examples):
-        overlaps = overlapping(read_columns(inputs.examples[task], _COLUMNS).to_pylist())
-        leaked, of_tests[task] = overlaps["dev"], overlaps["test"]
-        for name in spec.variants:
-            of_seeds = inputs.predictions.get(name, {}).get(task, {})
-            wanted[name] |= set(of_seeds)
-            shown[name] |= set(present(of_seeds))
-            one = read_predicted(of_seeds, task) if leaked else None
-            if one is not None:
-                found.setdefault(task, {})[name] = _both(task, one, leaked)
-                heads[task] = f"{TITLES[task]}\n({len(leaked)} of {len(one.ids)})"
-        if not leaked:
-            spared.append(TASKS[task].title)
-    absent = absent_notes(spec.variants, shown, wanted, inputs.failed)
-    notes = [f"No dev example of {' or '.join(spared)} stands in train."] if spared else []
-    counted = [f"{TASKS[task].title} {len(ids)}" for task, ids in of_tests.items() if ids]
-    notes += [f"Test examples that stand in train: {', '.join(counted)}."] if counted else []
-    if not found:
-        said = "no overlap" if any(shown.values()) else "no run yet"
-        return style.nothing(spec.title, said), notes + absent
-    rows = [name for name in spec.variants if any(name in of for of in found.values())]
-    figure, panels = rows_of_panels([spec.variants[name] for name in rows], len(found))
-    for axes, (task, of) in zip(panels, found.items(), strict=True):
-        places = {row: of[name] for row, name in enumerate(rows) if name in of}
-        whole = {row - 0.14: both.whole for row, both in places.items()}
-        clean = {row + 0.14: both.clean for row, both in places.items()}
-        marks(axes, whole, style.look(0), filled=False, label="all dev")
-        marks(axes, clean, style.look(1), label="not in train")
-        axes.set_xlabel(heads[task])
-    figure.suptitle(spec.title)
-    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1)
-    counts = [both.whole.n for of in found.values() for both in of.values()]
-    said = "In brackets: dev examples whose text stands in train, of all."
-    return figure, [said, *seeds_note(counts), *notes, *absent]
-
-
-def _both(task: str, one: Predicted, leaked: set[str]) -> Both:
+def whole_and_clean(task: str, one: Predicted, leaked: set[str]) -> tuple[Interval, Interval]:
+    """Return the score on all dev examples, and on those whose text does not occur in train."""
     clean = np.array([name not in leaked for name in one.ids])
-    kept: Mapping[str, Any] = {"whole": np.full(len(clean), True), "clean": clean}
-    values = {
-        how: [score_task(task, seed[mask], one.label[mask]) for seed in one.prediction]
-        for how, mask in kept.items()
-    }
-    return Both(interval(values["whole"]), interval(values["clean"]))
+    whole, kept = (
+        [score_task(task, seed[of], one.label[of]) for seed in one.prediction]
+        for of in (np.full(len(clean), True), clean)
+    )
+    return interval(whole), interval(kept)

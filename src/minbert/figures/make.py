@@ -1,47 +1,64 @@
-"""Drawing a planned figure: its files found, its stamp made, its kind's function called."""
+"""Drawing a planned figure: its inputs are found and its kind draws them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minbert.common.environment import commit
-from minbert.figures.inputs import Inputs
-from minbert.grid.job import Job
-from minbert.grid.parts import load_part
+from pydantic import ValidationError
 
-SEEDED = ("histories", "stage_histories", "runs", "predictions")
+from minbert.base.environment import commit
+from minbert.base.errors import UserError, nearest
+from minbert.figures import style
+from minbert.figures.inputs import FigureSpec, Inputs
+from minbert.spec.parts import load_part
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+SEEDED = ("histories", "stage_histories", "predictions")
 
 
-def draw_figure(
-    job: Job,
-    stem: Path,
-    instead: Mapping[str, Path] | None = None,
-    failed: Collection[str] = (),
-) -> None:
-    """Draw the figure of `job` as `STEM.pdf` and `STEM.png`.
-
-    `instead` has files to read in place of those that the job names, by the name of the need;
-    `failed` the variants whose runs ended in an error. Raises `UserError` for what the figure's
-    module finds wrong with its spec or with a file.
-    """
+def make(job: Job) -> None:
+    """Draw a figure as `figure.pdf` and `figure.png`."""
     spec = job.spec
     stamp = (
         f"commit {commit()}  backbone {spec['backbone']}  data {spec['data']}  "
         f"seeds {spec['seeds']}"
     )
-    draw = load_part("figure", spec["kind"])
-    draw({**spec["draw"], "stamp": stamp}, inputs_of(job, instead or {}, failed), stem)
+    draw_kind(spec["kind"], {**spec["draw"], "stamp": stamp}, inputs_of(job), job.out / "figure")
 
 
-def inputs_of(job: Job, instead: Mapping[str, Path], failed: Collection[str] = ()) -> Inputs:
-    """Return the inputs of a figure's job; their names, `KIND/WORD/...`, say where each belongs."""
+def inputs_of(job: Job) -> Inputs:
+    """Return the inputs of a figure's job, nested by the names of its needs (`KIND/WORD/...`)."""
     found: dict[str, Any] = {}
     for name in job.described["needs"]:
         *above, last = name.split("/")
         at: dict[str | int, Any] = found.setdefault(above[0], {})
         for word in above[1:]:
             at = at.setdefault(word, {})
-        at[int(last) if above[0] in SEEDED else last] = instead.get(name, job.need(name))
-    return Inputs(**found, facts=job.spec["facts"], failed=frozenset(failed))
+        at[int(last) if above[0] in SEEDED else last] = job.need(name)
+    failed = frozenset(job.failed(job.spec["paper"]))
+    return Inputs(**found, facts=job.spec["facts"], failed=failed)
+
+
+def draw_kind(kind: str, spec: Mapping[str, Any], inputs: Inputs, stem: Path) -> None:
+    """Save the figure that `kind` makes of `spec` and `inputs` as `STEM.pdf` and `STEM.png`.
+
+    Raises `UserError` for a wrong spec or file.
+    """
+    model: type[FigureSpec] = load_part("figure", kind)
+    try:
+        made = model.model_validate(spec)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        said = f", key '{where}': {first['msg']}, found {first['input']!r}"
+        if first["type"] == "extra_forbidden":
+            said = f": unknown key '{where}'.{nearest(where, model.model_fields)}"
+        raise UserError(f"figure '{kind}'{said}") from error
+    with style.style():
+        figure, notes = made.plot(inputs)
+        figure.suptitle(made.title)
+        style.save(figure, stem, made.stamp, notes=notes, title=made.title, caption=made.caption)

@@ -1,20 +1,21 @@
-"""Predictions of a task by seed, aligned example by example."""
+"""Predictions of a task by seed, aligned example by example, and figures with a panel for each."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from minbert.common.errors import UserError
-from minbert.evaluate.reading import read_columns
-from minbert.figures.inputs import Inputs, OfSeeds, absent_notes, present
+from minbert.base.errors import UserError
+from minbert.data.parquet import read_file
+from minbert.evaluate.statistics import interval
+from minbert.figures import style
+from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, present
 
-Values = NDArray[np.float64]
+MOST_PANELS = 12  # more variants would not fit on a page
 _COLUMNS = ("id", "task", "split", "prediction", "scores", "label")
 
 
@@ -30,29 +31,29 @@ class Predicted(NamedTuple):
 
 
 def read_predicted(of_seeds: OfSeeds, task: str, split: str = "dev") -> Predicted | None:
-    """Return what the seeds whose files are there predict of `task`; None without any such file.
+    """Return what the seeds whose files exist predict of `task`; None without any such file.
 
-    Examples are in the order of their ids, so that variants can be set side by side. Seeds that
-    predict different examples, and a split without labels, raise `UserError`.
+    Examples are in the order of their ids, so that variants can be compared. Seeds that predict
+    different examples, and a split without labels, raise `UserError`.
     """
     there = present(of_seeds)
     if not there:
         return None
-    read = {seed: _read(path, task, split) for seed, path in there.items()}
-    first, *others = there
-    ids, label = read[first][:2]
-    for seed in others:
-        if read[seed][0] != ids or not np.array_equal(read[seed][1], label):
+    read = [_read(path, task, split) for path in there.values()]
+    paths = list(there.values())
+    ids, label = read[0][:2]
+    for path, other in zip(paths, read, strict=True):
+        if other[0] != ids or not np.array_equal(other[1], label):
             raise UserError(
-                f"{there[seed]}: its {split} examples of '{task}' are not those of "
-                f"{there[first]}; train the variant's seeds again, on the same data"
+                f"{path}: its {split} examples of '{task}' are not those of {paths[0]}; train the "
+                "variant's seeds again, on the same data"
             )
-    prediction = np.stack([read[seed][2] for seed in there])
-    return Predicted(tuple(there), ids, label, prediction, np.stack([read[s][3] for s in there]))
+    prediction, scores = (np.stack([one[n] for one in read]) for n in (2, 3))
+    return Predicted(tuple(there), ids, label, prediction, scores)
 
 
 def _read(path: Path, task: str, split: str) -> tuple[list[str], Values, Values, Values]:
-    table = read_columns(path, _COLUMNS, [("task", "=", task), ("split", "=", split)])
+    table = read_file(path, _COLUMNS, [("task", "=", task), ("split", "=", split)])
     table = table.filter(pc.is_valid(table["label"])).sort_by("id")
     if table.num_rows == 0:
         raise UserError(f"{path}: no labelled {split} examples of task '{task}'")
@@ -64,22 +65,17 @@ def _read(path: Path, task: str, split: str) -> tuple[list[str], Values, Values,
     return table["id"].to_pylist(), *numbers, flat.reshape(len(scores), -1)
 
 
-MOST_PANELS = 12
-"""Variants that a figure of a panel each shows at most: more fill no page, but several."""
-
-
 def of_variants(
     inputs: Inputs, variants: Mapping[str, str], task: str
 ) -> tuple[dict[str, Predicted], list[str]]:
-    """Return what the variants that have run, {name: label}, predict on dev, at most `MOST_PANELS`.
+    """Return what at most `MOST_PANELS` of the variants {name: label} predict on dev, and notes.
 
-    Also the notes that name what is not shown. Variants that predict different examples raise
-    `UserError`.
+    Variants that predict different examples raise `UserError`.
     """
     wanted = {name: inputs.predictions.get(name, {}).get(task, {}) for name in variants}
-    there = [name for name, of_seeds in wanted.items() if present(of_seeds)]
+    shown = {name: files for name, of_seeds in wanted.items() if (files := present(of_seeds))}
     found: dict[str, Predicted] = {}
-    for name in there[:MOST_PANELS]:
+    for name in list(shown)[:MOST_PANELS]:
         if (one := read_predicted(wanted[name], task)) is not None:
             found[name] = one
     if len({tuple(one.ids) for one in found.values()}) > 1:
@@ -87,8 +83,44 @@ def of_variants(
             f"variants {', '.join(found)} predict different dev examples of '{task}'; "
             "train them again, on the same data"
         )
-    shown = {name: present(wanted[name]) for name in there}
     notes = absent_notes(variants, shown, wanted, inputs.failed)
-    if len(there) > MOST_PANELS:
-        notes.append(f"{len(there) - MOST_PANELS} more variants are not shown, for want of room.")
+    if len(shown) > MOST_PANELS:
+        notes.append(f"Not shown, for lack of space: {len(shown) - MOST_PANELS} more variants.")
     return found, notes
+
+
+def seeds_of(inputs: Inputs, variants: Mapping[str, str]) -> tuple[dict[str, set[int]], list[str]]:
+    """Return the seeds of each variant that have predictions of any task, and notes on missing."""
+    files = {name: inputs.predictions.get(name, {}).values() for name in variants}
+    wanted = {name: set().union(*of) for name, of in files.items()}
+    shown = {name: set().union(*map(present, of)) for name, of in files.items()}
+    return shown, absent_notes(variants, shown, wanted, inputs.failed)
+
+
+def panel_each(
+    inputs: Inputs,
+    variants: Mapping[str, str],
+    task: str,
+    heights: tuple[float, float],
+    draw: Callable[[Axes, Predicted, str], None],
+) -> tuple[Figure, list[Predicted], list[str]]:
+    """Return a figure with a panel for each variant that has predictions, these, and notes.
+
+    `draw` gets the axes, the predictions and the label. `heights` are the inches of a single panel
+    and of one of several.
+    """
+    found, notes = of_variants(inputs, variants, task)
+    if not found:
+        return style.nothing(), [], notes
+    figure, panels = style.panels(len(found), heights[len(found) > 1])
+    for axes, (name, one) in zip(panels, found.items(), strict=True):
+        draw(axes, one, variants[name])
+    return figure, list(found.values()), notes
+
+
+def set_head(axes: Axes, label: str, measure: str, of_seeds: Sequence[float]) -> None:
+    """Write the label and the mean over seeds above a panel, with its 95 % interval if any."""
+    found = interval(of_seeds)
+    bounds = "" if found.low is None else f" [{found.low:.3f}, {found.high:.3f}]"
+    said = f"{style.shorten(label, 30)}\n{measure} {found.mean:.3f}{bounds}"
+    axes.set_title(said, fontsize=7.5)

@@ -1,20 +1,21 @@
 """A paper's variants from best to worst: overall score and each task, with intervals over seeds."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Literal
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Literal
-
-from matplotlib.figure import Figure
-
+from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, absent_notes
-from minbert.figures.rows import marks, rows_of_panels
-from minbert.figures.scored import TITLES, Of, over_seeds, read_scores, seeds_note, seeds_shown
-from minbert.figures.spec import FigureSpec, render
-from minbert.grid.tasks import TASKS
+from minbert.figures.inputs import Drawn, FigureSpec, Inputs
+from minbert.figures.scored import (
+    TITLES,
+    marks,
+    over_seeds,
+    paper_scores,
+    rows_of_panels,
+    seeds_note,
+)
+from minbert.spec.task import TASKS
 
 
 class Spec(FigureSpec):
@@ -22,45 +23,32 @@ class Spec(FigureSpec):
 
     split: Literal["dev", "test"] = "dev"
 
+    def plot(self, inputs: Inputs) -> Drawn:
+        """Draw a panel for the overall score, by the paper's rule, and each task.
 
-def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
-    """Draw the ranking of `spec` (see `Spec`) from the paper's scores.
-
-    A panel for the overall score, by the paper's rule, and for each task that is scored. Variants
-    are sorted by the overall score; those without one stand below, by their mean over tasks.
-    """
-    render("ranking", Spec, plot, spec, inputs, stem)
-
-
-def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
-    """Return the figure, and the notes that belong under it."""
-    ((paper, path),) = inputs.scores.items()
-    scores = {of: v for of, v in read_scores(path, paper).items() if of.split == spec.split}
-    found = over_seeds(scores)
-    rule = inputs.facts["rules"][paper]
-    shown = {name: seeds_shown(scores, name, spec.split) for name in spec.variants}
-    seeds = set().union(*shown.values())
-    notes = absent_notes(spec.variants, shown, dict.fromkeys(spec.variants, seeds), inputs.failed)
-    names = sorted((n for n in spec.variants if shown[n]), key=_order(found, spec.split, rule))
-    measures = [m for m in (rule, *TASKS) if any(of.measure == m for of in found)]
-    if not names:
-        return style.nothing(spec.title), notes
-    figure, panels = rows_of_panels([spec.variants[name] for name in names], len(measures))
-    for axes, measure in zip(panels, measures, strict=True):
-        marks(axes, {row: found.get(Of(n, spec.split, measure)) for row, n in enumerate(names)})
-        axes.set_xlabel(TITLES.get(measure, TITLES["overall"]).replace(" ", "\n", 1))
-    figure.suptitle(spec.title)
-    said = f"Overall: {rule} mean of SST, paraphrase and STS, on {spec.split}."
-    counts = [len(shown[name]) for name in names]
-    return figure, [said, *seeds_note(counts), *notes]
+        Variants without an overall score come last, sorted by their mean over tasks.
+        """
+        paper = paper_scores(inputs, self.variants, self.split)
+        found = over_seeds(paper.scores)
+        names = sorted(
+            (name for name in self.variants if paper.shown[name]),
+            key=lambda name: _order(found, name, self.split, paper.rule),
+        )
+        if not names:
+            return style.nothing(), paper.absent
+        labels = [self.variants[name] for name in names]
+        figure, panels = rows_of_panels(labels, len(paper.measures))
+        for axes, measure in zip(panels, paper.measures, strict=True):
+            marks(axes, [found.get(Of(name, self.split, measure)) for name in names])
+            axes.set_xlabel(TITLES[measure].replace(" ", "\n", 1))
+        said = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on {self.split}."
+        counts = (len(paper.shown[name]) for name in names)
+        return figure, [said, *seeds_note(counts), *paper.absent]
 
 
-def _order(found: dict[Of, Interval], split: str, rule: str) -> Callable[[str], tuple[bool, float]]:
-    def key(name: str) -> tuple[bool, float]:
-        whole = found.get(Of(name, split, rule))
-        if whole is not None:
-            return False, -whole.mean
-        means = [found[of].mean for task in TASKS if (of := Of(name, split, task)) in found]
-        return True, -sum(means) / len(means)
-
-    return key
+def _order(found: Mapping[Of, Interval], name: str, split: str, rule: str) -> tuple[bool, float]:
+    whole = found.get(Of(name, split, rule))
+    if whole is not None:
+        return False, -whole.mean
+    means = [found[of].mean for task in TASKS if (of := Of(name, split, task)) in found]
+    return True, -sum(means) / len(means)

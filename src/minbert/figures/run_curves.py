@@ -1,207 +1,142 @@
 """Loss and score of every run on train and dev, in small panels (minbert-downstream, A)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
-from minbert.common.errors import UserError, nearest
-from minbert.figures import style
-from minbert.figures.curves import (
-    Curve,
-    History,
-    Of,
-    curve_of,
-    draw_curve,
-    epoch_axis,
-    lines_notes,
-    longest,
-    read_histories,
-)
-from minbert.figures.grids import entry, panel_grid
-from minbert.figures.inputs import Inputs, absent_notes, present
+from minbert.base.errors import UserError, nearest
+from minbert.figures import curves, style
+from minbert.figures.curves import Of
+from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 from minbert.figures.scored import TITLES
-from minbert.figures.spec import FigureSpec, render
-from minbert.grid.tasks import TASKS
-from minbert.scoring import OVERALL_TASKS
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS
 
 DEV, TRAIN = style.LOOKS[0], style.LOOKS[1]
-_CHANCE = style.Look("0.35", (0, (1, 1.2)), "")
+SCORES = TITLES | {"overall": "overall score"}
+_CHANCE = style.Look("0.35", style.DOTS, "")
 _ACROSS = 3  # runs in a row, two panels each
 _SMALL = 6
 
 
-class Spec(FigureSpec):
-    """`chance` is what guessing scores, by task and `overall`."""
-
-    variants: dict[str, str] = Field(min_length=1)
-    chance: dict[str, float] = Field(default_factory=dict)
-
-
 class Run(NamedTuple):
-    """What is drawn of a variant: its seeds' histories, the task that its score is of."""
+    """What is drawn of a variant: `loss` and `score` (of `task`), each on train and dev."""
 
     label: str
-    histories: list[History]
+    histories: list[curves.History]
     task: str
     metric: str
-    loss: tuple[Curve | None, Curve | None]
-    score: tuple[Curve | None, Curve | None]
+    loss: tuple[curves.Curve | None, curves.Curve | None]
+    score: tuple[curves.Curve | None, curves.Curve | None]
 
 
-def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
-    """Draw loss and score of the last stage of each variant of `spec` (see `Spec`)."""
-    render("run-curves", Spec, plot, spec, inputs, stem)
+class Spec(VariantsSpec):
+    """Two panels per variant, of its last stage.
+
+    `chance` is the score of random guessing, by task and `overall`.
+    """
+
+    chance: dict[str, float] = Field(default_factory=dict)
+
+    def plot(self, inputs: Inputs) -> Drawn:
+        """Draw loss and score of each variant; all scores have one scale."""
+        found, notes = self.read_runs(inputs)
+        if not found:
+            return style.nothing(), notes
+        runs = list(found.values())
+        across = min(_ACROSS, len(runs))
+        rows = -(-len(runs) // across)
+        figure, grid = style.panel_grid(rows, 2 * across, 1.1, self.entries(runs))
+        panels = [row[2 * n : 2 * n + 2] for row in grid for n in range(across)][: len(runs)]
+        for run, (loss, score) in zip(runs, panels, strict=True):
+            self.draw_run(loss, score, run)
+            loss.set_title(style.shorten(f"{run.label}: loss", 26), fontsize=_SMALL)
+            score.set_title(SCORES[run.task], fontsize=_SMALL)
+        style.share_height([score for _, score in panels])
+        style.hide_empty(grid)
+        for axes in grid[-1]:
+            axes.set_xlabel("Epoch", fontsize=_SMALL)
+        return figure, [*self.explained(runs), *notes]
+
+    def read_runs(self, inputs: Inputs) -> tuple[dict[str, Run], list[str]]:
+        """Return the runs of the variants that have any, and the notes on missing runs."""
+        known = (*TASKS, "overall")
+        for name in self.chance:
+            if name not in known:
+                raise UserError(
+                    f"figure '{self.title}', key 'chance': unknown task '{name}'; known: "
+                    f"{', '.join(known)}.{nearest(name, known)}"
+                )
+        found, notes = curves.histories_of(inputs, self.variants)
+        (rule,) = inputs.facts["rules"].values()
+        specs = {name: inputs.facts["stages"][name][-1]["spec"] for name in found}
+        return {n: _run(self.variants[n], of, specs[n], rule) for n, of in found.items()}, notes
+
+    def entries(self, runs: Sequence[Run]) -> list[Line2D]:
+        """Return the legend entries: train, dev and, if a run has a line for it, chance."""
+        made = [style.entry("train", TRAIN), style.entry("dev", DEV)]
+        if any(run.task in self.chance for run in runs):
+            made.append(style.entry("random chance", _CHANCE))
+        return made
+
+    def draw_run(self, loss: Axes, score: Axes, run: Run) -> None:
+        """Draw a run's losses, on train smoothed over half an epoch, and scores with chance."""
+        for axes, lines, smooth in ((loss, run.loss, 0.5), (score, run.score, 0.0)):
+            for curve, look, window in zip(lines, (TRAIN, DEV), (smooth, 0.0), strict=True):
+                curves.draw_curve(axes, curve, look, window, faint=False)
+            for line in axes.lines:
+                line.set(markersize=2.2, linewidth=1.0)
+            curves.epoch_axis(axes, curves.longest(run.histories))
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=3))
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
+            axes.tick_params(labelsize=_SMALL - 0.5, pad=1.5)
+        if run.task in self.chance:
+            at = self.chance[run.task]
+            score.axhline(at, color=_CHANCE.color, linestyle=_CHANCE.linestyle, lw=0.9)
+
+    def explained(self, runs: Sequence[Run]) -> list[str]:
+        """Return the notes on losses, scores and chance."""
+        rules = sorted({run.metric for run in runs if run.task == "overall"})
+        notes = [f"Overall: {rules[0]} mean of SST, paraphrase and STS."] if rules else []
+        notes.append(
+            "Loss: of a training step, all its tasks combined; on train a running mean over half "
+            "an epoch, with penalties and dropout."
+        )
+        if all(run.score[0] is None for run in runs):
+            notes.append("These runs recorded no scores on train.")
+        else:
+            notes.append("Scores on train: on the training batches, during training.")
+        titles = {name: task.title for name, task in TASKS.items()} | {"overall": "overall"}
+        used = {run.task for run in runs} & set(self.chance)
+        said = ", ".join(f"{titles[task]} {self.chance[task]:g}" for task in titles if task in used)
+        notes += [f"Random chance: {said}."] if used else []
+        return [*notes, curves.lines_note(len(run.histories) for run in runs)]
 
 
-def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
-    """Return the figure, and the notes that belong under it."""
-    found, notes = read_runs(spec, inputs)
-    if not found:
-        return style.nothing(spec.title), notes
-    runs = list(found.values())
-    across = min(_ACROSS, len(runs))
-    figure, grid = panel_grid(-(-len(runs) // across), 2 * across, 1.1, entries(spec, runs))
-    for number, run in enumerate(runs):
-        row, column = divmod(number, across)
-        loss, score = grid[row][2 * column : 2 * column + 2]
-        draw_loss(loss, run)
-        draw_score(score, run, spec.chance)
-        loss.set_title(style.shorten(f"{run.label}: loss", 26), fontsize=_SMALL)
-        score.set_title(score_name(run), fontsize=_SMALL)
-    share_height([grid[n // across][2 * (n % across) + 1] for n in range(len(runs))])
-    for axes in (axes for row in grid for axes in row if not axes.has_data()):
-        axes.set_axis_off()
-    for axes in grid[-1]:
-        axes.set_xlabel("Epoch", fontsize=_SMALL)
-    figure.suptitle(spec.title)
-    return figure, [*explained(spec, runs), *notes]
-
-
-def read_runs(spec: Spec, inputs: Inputs) -> tuple[dict[str, Run], list[str]]:
-    """Return the runs of the variants that have some, and the notes that name the absent ones."""
-    for name in spec.chance:
-        if name not in (*TASKS, "overall"):
-            known = (*TASKS, "overall")
-            raise UserError(
-                f"figure '{spec.title}', key 'chance': unknown task '{name}'; known: "
-                f"{', '.join(known)}.{nearest(name, known)}"
-            )
-    there = {name: present(inputs.histories.get(name, {})) for name in spec.variants}
-    notes = absent_notes(spec.variants, there, inputs.histories, inputs.failed)
-    (rule,) = inputs.facts["rules"].values()
-    found = {}
-    for name, label in spec.variants.items():
-        if there[name]:
-            stage = inputs.facts["stages"][name][-1]["spec"]
-            found[name] = _run(label, read_histories(there[name]), stage, rule)
-    return found, notes
-
-
-def _run(label: str, histories: list[History], spec: Mapping[str, Any], rule: str) -> Run:
-    tasks = {name: of["weight"] for name, of in spec["tasks"].items() if of["trained"]}
-    whole = set(OVERALL_TASKS) <= set(tasks)
-    task, metric = ("overall", rule) if whole else _first(tasks)
-    loss = "overall" if len(tasks) > 1 else task
-    trained = curve_of(histories, Of("train", loss, "loss"))
-    tested = _dev_loss(histories, tasks, spec["reduction"] == "mean")
-    score = (
-        curve_of(histories, Of("train", task, metric)),
-        curve_of(histories, Of("dev", task, metric)),
-    )
-    return Run(label, histories, task, metric, (trained, tested), score)
-
-
-def _first(tasks: Mapping[str, float]) -> tuple[str, str]:
-    name = next(iter(tasks))
-    return name, TASKS[name].metric
+def _run(label: str, histories: list[curves.History], spec: Mapping[str, Any], rule: str) -> Run:
+    weights = {name: of["weight"] for name, of in spec["tasks"].items() if of["trained"]}
+    first = next(iter(weights))
+    whole = set(OVERALL_TASKS) <= set(weights)
+    task, metric = ("overall", rule) if whole else (first, TASKS[first].metric)
+    total = "overall" if len(weights) > 1 else task
+    trained = curves.curve_of(histories, Of("train", total, "loss"))
+    tested = _dev_loss(histories, weights, spec["reduction"] == "mean")
+    train, dev = (curves.curve_of(histories, Of(split, task, metric)) for split in ("train", "dev"))
+    return Run(label, histories, task, metric, (trained, tested), (train, dev))
 
 
 def _dev_loss(
-    histories: Sequence[History], weights: Mapping[str, float], mean: bool
-) -> Curve | None:
-    """Return the tasks' dev losses added up as those of a training step are."""
-    curves = {task: curve_of(histories, Of("dev", task, "loss")) for task in weights}
-    there = {task: curve for task, curve in curves.items() if curve is not None}
-    if len(there) < len(curves):
+    histories: Sequence[curves.History], weights: Mapping[str, float], mean: bool
+) -> curves.Curve | None:
+    """Return the tasks' dev losses added up like those of a training step; None if one lacks."""
+    lines = [curves.curve_of(histories, Of("dev", task, "loss")) for task in weights]
+    there = [curve for curve in lines if curve is not None]
+    if len(there) < len(lines):
         return None
-    first = next(iter(there.values()))
-    parts = np.stack([weights[task] * curve.values for task, curve in there.items()])
-    return Curve(first.epochs, parts.mean(axis=0) if mean else parts.sum(axis=0))
-
-
-def entries(spec: Spec, runs: Sequence[Run]) -> list[Line2D]:
-    """Return the legend's entries: train, dev and, where a run has a line for it, chance."""
-    made = [entry("train", TRAIN), entry("dev", DEV)]
-    if any(run.task in spec.chance for run in runs):
-        made.append(entry("random chance", _CHANCE))
-    return made
-
-
-def draw_loss(axes: Axes, run: Run) -> None:
-    """Draw the losses; training's is smoothed over half an epoch."""
-    _draw(axes, run, run.loss, 0.5)
-
-
-def draw_score(axes: Axes, run: Run, chance: Mapping[str, float]) -> None:
-    """Draw the scores, and the line of random chance."""
-    _draw(axes, run, run.score, 0.0)
-    if run.task in chance:
-        axes.axhline(chance[run.task], color=_CHANCE.color, linestyle=_CHANCE.linestyle, lw=0.9)
-
-
-def _draw(axes: Axes, run: Run, curves: tuple[Curve | None, Curve | None], smooth: float) -> None:
-    for curve, look, window in zip(curves, (TRAIN, DEV), (smooth, 0.0), strict=True):
-        if curve is not None:
-            draw_curve(axes, curve, "", look, window, faint=False)
-    for line in axes.lines:
-        line.set(markersize=2.2, linewidth=1.0)
-    epoch_axis(axes, longest(run.histories))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=3))
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
-    axes.tick_params(labelsize=_SMALL - 0.5, pad=1.5)
-
-
-def score_name(run: Run) -> str:
-    """Return what the score of a run is, in a word or two."""
-    return "overall score" if run.task == "overall" else TITLES[run.task]
-
-
-def share_height(panels: Sequence[Axes]) -> None:
-    """Give panels one scale, so that they can be compared."""
-    ends = [axes.get_ylim() for axes in panels if axes.has_data()]
-    for axes in panels:
-        axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
-
-
-def explained(spec: Spec, runs: Sequence[Run]) -> list[str]:
-    """Return the notes on losses, scores and chance."""
-    rules = sorted({run.metric for run in runs if run.task == "overall"})
-    notes = []
-    if rules:
-        notes.append(f"Overall: {rules[0]} mean of SST, paraphrase and STS.")
-    notes.append(
-        "Loss: that of a step, the tasks' together; on train the running mean over half an epoch, "
-        "penalties and dropout included."
-    )
-    if all(run.score[0] is None for run in runs):
-        notes.append("These runs recorded no scores on train.")
-    else:
-        notes.append("Scores on train are those of the batches while they trained.")
-    used = {run.task for run in runs} & set(spec.chance)
-    if used:
-        said = ", ".join(
-            f"{'overall' if task == 'overall' else TASKS[task].title} {spec.chance[task]:g}"
-            for task in (*TASKS, "overall")
-            if task in used
-        )
-        notes.append(f"Random chance: {said}.")
-    return [*notes, lines_notes(len(run.histories) for run in runs)]
+    parts = np.stack([w * of.values for w, of in zip(weights.values(), there, strict=True)])
+    return curves.Curve(there[0].epochs, parts.mean(axis=0) if mean else parts.sum(axis=0))

@@ -1,20 +1,24 @@
-"""The look that all figures share, and how they are saved."""
-
-from __future__ import annotations
+"""The look that all figures share: panels, legends, heat maps, footers, and how they are saved."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
-from minbert.common.files import whole
+from minbert.base.files import whole
+from minbert.figures.inputs import Values
 
 COLUMN = 3.5  # inches: a column of a two-column paper
 WIDE = 7.0  # inches: both columns
@@ -22,7 +26,8 @@ WIDE = 7.0  # inches: both columns
 _DPI = 300
 _POINTS = 72
 _LEGEND = 7  # points
-_LEGEND_ROWS = 3  # with more the figure grows, so that the axes keep their room
+_LEGEND_ROWS = 3  # with more the figure grows, so that the axes keep their size
+_LEGEND_LINE = 1.45 * _LEGEND / _POINTS  # inches: a row of the legend above a grid of panels
 _SMALL = 5.5  # points: notes and stamp
 
 _RC: dict[Any, Any] = {
@@ -49,17 +54,19 @@ _RC: dict[Any, Any] = {
     "pdf.fonttype": 42,  # TrueType: text in the PDF can be searched and edited
 }
 
+DOTS = (0, (1, 1.2))  # the style of a dotted line
+
 
 class Look(NamedTuple):
-    """How one series is told from the others: by colour, line and marker at once."""
+    """How a series differs from the others: in colour, line and marker at once."""
 
     color: str
     linestyle: Any
     marker: str
 
 
-# Okabe and Ito's colours (2008), which the colour-blind tell apart, in an order whose neighbours
-# also differ in lightness; line and marker carry the distinction into grey print.
+# The colours of Okabe and Ito (2008), which colour-blind readers can distinguish, ordered so that
+# neighbours also differ in lightness. Line and marker keep series apart when printed in grey.
 LOOKS = (
     Look("#0072B2", "-", "o"),
     Look("#E69F00", (0, (5, 1.5)), "s"),
@@ -72,10 +79,7 @@ LOOKS = (
 
 
 def look(index: int) -> Look:
-    """Return the look of series `index`: all differ for the first 49, and repeat after that.
-
-    The colours start anew after seven, with the lines and markers moved on by one.
-    """
+    """Return the look of series `index`: the first 49 all differ, then they repeat."""
     turn = index // len(LOOKS)
     other = LOOKS[(index + turn) % len(LOOKS)]
     return Look(LOOKS[index % len(LOOKS)].color, other.linestyle, other.marker)
@@ -83,7 +87,7 @@ def look(index: int) -> Look:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in the shared style inside the block, whatever the user's own settings are."""
+    """Use the shared style inside the block, ignoring the user's own settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_RC)
@@ -91,7 +95,7 @@ def style() -> Iterator[None]:
 
 
 def new_figure(width: float = COLUMN, height: float = 2.6) -> Figure:
-    """Return an empty figure of `width` by `height` inches, its footer not counted."""
+    """Return an empty figure of `width` by `height` inches, without its footer."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -100,7 +104,7 @@ def new_figure(width: float = COLUMN, height: float = 2.6) -> Figure:
 def panels(count: int, height: float, most: int = 3) -> tuple[Figure, list[Axes]]:
     """Return a figure of `count` panels, each `height` inches high, and their axes.
 
-    One panel is a column wide; more stand side by side over both columns, up to `most` a row.
+    A single panel is one column wide; several span both columns, at most `most` in a row.
     """
     columns = min(count, most)
     rows = -(-count // columns)
@@ -109,21 +113,117 @@ def panels(count: int, height: float, most: int = 3) -> tuple[Figure, list[Axes]
     return figure, [figure.add_subplot(grid[divmod(n, columns)]) for n in range(count)]
 
 
-def nothing(title: str, text: str = "no run yet") -> Figure:
+def panel_grid(
+    rows: int, columns: int, height: float, entries: Sequence[Line2D]
+) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure over both columns, and its axes by row; each row is `height` inches high.
+
+    `entries` make one legend above all panels, by which the figure grows.
+    """
+    labels = [str(line.get_label()) for line in entries]
+    labels, across = _legend_columns(labels, WIDE * _POINTS, 7)
+    above = _LEGEND_LINE * -(-len(labels) // across)
+    figure = new_figure(WIDE, 0.35 + above + rows * height)
+    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[above or 0.01, *[height] * rows])
+    if entries:
+        legend = figure.add_subplot(grid[0, :])
+        legend.set_axis_off()
+        about: dict[str, Any] = {"loc": "center", "ncols": across, "borderpad": 0}
+        legend.legend(list(entries), labels, handlelength=3.2, columnspacing=1.2, **about)
+    return figure, [
+        [figure.add_subplot(grid[row + 1, column]) for column in range(columns)]
+        for row in range(rows)
+    ]
+
+
+def panel_pairs(count: int, entries: Sequence[Line2D]) -> tuple[Figure, list[list[Axes]]]:
+    """Return the `panel_grid` of `count` panels, two in a row."""
+    columns = min(2, count)
+    return panel_grid(-(-count // columns), columns, 1.75, entries)
+
+
+def entry(label: str, look: Look, **change: Any) -> Line2D:
+    """Return the legend entry of what is drawn with this look."""
+    return Line2D([], [], label=label, **{**look._asdict(), **change})
+
+
+def entries_of(labels: Iterable[str]) -> list[Line2D]:
+    """Return an entry for each label, with the looks in order."""
+    return [entry(label, look(n)) for n, label in enumerate(labels)]
+
+
+def points(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, **more: Any) -> None:
+    """Draw points with the error bars in `more` (`xerr`, `yerr`), without a line."""
+    about = {"linestyle": "none", "elinewidth": 0.9, "zorder": 3}
+    axes.errorbar(x, y, color=look.color, marker=look.marker, **{**about, **more})
+
+
+def heat_map(
+    axes: Axes,
+    values: Values,
+    words: Sequence[Sequence[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    limits: tuple[float, float],
+    colors: str = "Blues",
+    size: float = 6.0,
+) -> None:
+    """Draw `values` [rows, columns] between `limits` as colours, with `words` in the cells.
+
+    NaN cells are hatched. Text is black on light cells and white on dark ones.
+    """
+    scale = Normalize(*limits)
+    axes.imshow(values, cmap=colors, norm=scale, aspect="auto")
+    axes.grid(visible=False)
+    axes.set_xticks(range(len(columns)), list(columns))
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.tick_params(length=0)
+    for (row, column), value in np.ndenumerate(values):
+        if np.isnan(value):
+            corner = (column - 0.5, row - 0.5)
+            axes.add_patch(
+                Rectangle(corner, 1, 1, facecolor="0.97", edgecolor="0.8", hatch="////", lw=0)
+            )
+        light = np.isnan(value) or _luminance(colormaps[colors](scale(value))[:3]) > 0.18
+        about: dict[str, Any] = {
+            "ha": "center",
+            "va": "center",
+            "color": "black" if light else "white",
+        }
+        axes.text(column, row, words[row][column], fontsize=size, **about)
+
+
+def _luminance(rgb: Sequence[float]) -> float:
+    """Return the relative luminance (ITU-R BT.709); at 0.18 black and white contrast equally."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def share_height(panels: Sequence[Axes]) -> None:
+    """Give the panels that show something one scale, so that they can be compared."""
+    used = [axes for axes in panels if axes.has_data()]
+    ends = [axes.get_ylim() for axes in used]
+    for axes in used:
+        axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
+
+
+def hide_empty(grid: Iterable[Iterable[Axes]]) -> None:
+    """Hide the panels that show nothing."""
+    for axes in (axes for row in grid for axes in row if not axes.has_data()):
+        axes.set_axis_off()
+
+
+def nothing(text: str = "no run yet") -> Figure:
     """Return a figure that only says that there is nothing to show."""
     figure = new_figure(COLUMN, 1.0)
     axes = figure.add_subplot()
     axes.set_axis_off()
-    figure.suptitle(title)
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
     return figure
 
 
 def shorten(label: str, characters: int) -> str:
-    """Return `label` on one line of at most so many characters.
-
-    What must go is cut out of the middle: labels of a grid often differ in their ends.
-    """
+    """Return `label` on one line, its middle cut out: a grid's labels often differ at the end."""
     label = " ".join(label.split())
     if len(label) <= characters:
         return label
@@ -131,53 +231,47 @@ def shorten(label: str, characters: int) -> str:
     return f"{label[: characters - 1 - end].rstrip()}\u2026{label[-end:].lstrip()}"
 
 
-def add_footer(figure: Figure, notes: list[str], stamp: str) -> None:
-    """Write `notes` and, last and lighter, `stamp` below the axes, wrapped to the width.
-
-    The figure grows by what they need, so that axes are as large with many notes as with none.
-    """
+def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
+    """Write `notes` and, lighter, `stamp` below the axes, wrapped; the figure grows by them."""
     width, height = figure.get_size_inches()
     characters = int(width * _POINTS / (_SMALL * 0.56))
-    lines = [
-        (line, color)
-        for texts, color in ((notes, "0.25"), ([stamp], "0.5"))
-        for text in texts
-        for line in textwrap.wrap(text, characters)
-    ]
+    colors = [(note, "0.25") for note in notes] + [(stamp, "0.5")]
+    lines = [(line, c) for text, c in colors for line in textwrap.wrap(text, characters)]
     line_height = _SMALL * 1.3 / _POINTS  # inches
     height += (len(lines) + 0.6) * line_height
     figure.set_size_inches(width, height)
     step = line_height / height
     for i, (line, color) in enumerate(lines):
-        y = (len(lines) - i - 0.6) * step
-        figure.text(0.01, y, line, fontsize=_SMALL, color=color, va="bottom")
+        figure.text(
+            0.01, (len(lines) - i - 0.6) * step, line, fontsize=_SMALL, color=color, va="bottom"
+        )
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine):
         footer = (len(lines) + 0.6) * step
         engine.set(rect=(0, footer, 1, 1 - footer))
 
 
+def _legend_columns(labels: list[str], width: float, handle: int) -> tuple[list[str], int]:
+    """Return the labels, shortened to `width` points, and how many columns of them fit there.
+
+    `handle` is the width of a line and its spacing in units of the font size.
+    """
+    short = [shorten(label, int(width / _LEGEND / 0.6) - 7) for label in labels]
+    widest = _LEGEND * (handle + 0.56 * max((len(label) for label in short), default=1))
+    return short, max(1, min(len(short), int(width / widest)))
+
+
 def add_legend(axes: Axes) -> None:
     """Put the legend above the axes, where it hides no data, in as many columns as fit."""
     handles, labels = axes.get_legend_handles_labels()
-    width = axes.figure.bbox.width / axes.figure.dpi * _POINTS
-    labels = [shorten(label, int(width / _LEGEND / 0.6) - 7) for label in labels]
-    entry = _LEGEND * (6 + 0.56 * max(len(label) for label in labels))
-    columns = max(1, min(len(labels), int(width / entry)))
-    more = -(-len(labels) // columns) - _LEGEND_ROWS
     figure = axes.get_figure(root=True)
-    if more > 0 and figure is not None:
-        _, high = figure.get_size_inches()
-        figure.set_figheight(high + more * 1.5 * _LEGEND / _POINTS)
-    axes.legend(
-        handles,
-        labels,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=columns,
-        handlelength=3.2,
-        columnspacing=1.2,
-    )
+    assert figure is not None
+    width, height = figure.get_size_inches()
+    labels, columns = _legend_columns(labels, width * _POINTS, 6)
+    more = max(0, -(-len(labels) // columns) - _LEGEND_ROWS)
+    figure.set_figheight(height + more * 1.5 * _LEGEND / _POINTS)
+    about: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": columns}
+    axes.legend(handles, labels, handlelength=3.2, columnspacing=1.2, **about)
 
 
 def save(
@@ -185,18 +279,16 @@ def save(
     stem: Path,
     stamp: str,
     *,
-    notes: list[str] | None = None,
+    notes: Sequence[str] = (),
     title: str = "",
     caption: str = "",
 ) -> None:
     """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), `stamp` at the bottom.
 
-    `stamp` says what the figure was made from (commit, backbone, data, seeds); `notes` are lines
-    above it that the reader needs; `title` and `caption` go into the files' metadata. The files
-    carry no date, so that the same figure is the same bytes.
+    `stamp` says what the figure was made from; `notes` go above it; `title` and `caption` go into
+    the files' metadata. The files have no date, so that the same figure has the same bytes.
     """
-    stem = Path(stem)
-    add_footer(figure, notes or [], stamp)
+    add_footer(figure, notes, stamp)
     metadata: dict[str, dict[str, str | None]] = {
         "png": {"Software": None, "Title": title, "Description": caption},
         "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
@@ -204,4 +296,4 @@ def save(
     for extension, about in metadata.items():
         with whole(stem.with_name(f"{stem.name}.{extension}")) as temporary:
             figure.savefig(temporary, format=extension, dpi=_DPI, metadata=about)
-        figure.set_layout_engine("none")  # The next file is laid out as this one is.
+        figure.set_layout_engine("none")  # the next file keeps this layout

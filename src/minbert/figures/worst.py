@@ -1,44 +1,36 @@
-"""The dev examples that are most wrong, with their text."""
+"""The dev examples with the largest errors, with their text."""
 
-from __future__ import annotations
-
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.textpath import TextToPath
 from pydantic import Field
 
-from minbert.common.errors import UserError
-from minbert.evaluate.reading import read_columns
+from minbert.base.errors import UserError
+from minbert.data.parquet import read_file
+from minbert.evaluate.text import one_line
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, absent_notes, present
-from minbert.figures.predicted import Predicted, of_variants
-from minbert.figures.spec import FigureSpec, render
-from minbert.figures.text import plain, wrapped
-from minbert.grid.tasks import TASKS
+from minbert.figures.inputs import Drawn, Inputs, Values, VariantsSpec
+from minbert.figures.predicted import Predicted, of_variants, seeds_of
+from minbert.spec.task import TASKS
 
-SIZE = 6.5
-"""Points of the text."""
-
+SIZE = 6.5  # points of the text
 _LINE = SIZE * 1.3 / 72  # inches
 _LEFT, _RIGHT = 0.15, 5.45  # inches: where the text begins and ends
 _COLUMNS = (5.75, 6.22, 6.72)  # inches: the middles of label, prediction and error
-_LINES = 3  # of one sentence; a review that goes on is cut off
-Values = NDArray[np.float64]
-
-
-class Spec(FigureSpec):
-    """`count` examples of each task, by their mean error over all variants and seeds."""
-
-    variants: dict[str, str] = Field(min_length=1)
-    count: int = Field(default=4, ge=1, le=20)
+_LINES = 3  # of one sentence; longer ones are cut off
+_FAMILY = "DejaVu Sans"
+_PATHS = TextToPath()
 
 
 class Example(NamedTuple):
-    """One row: the lines of its text, its label, what is predicted of it, how wrong that is."""
+    """One row: the lines of its text, its label, prediction and error."""
 
     lines: list[str]
     label: str
@@ -46,42 +38,35 @@ class Example(NamedTuple):
     error: str
 
 
-def draw(spec: dict[str, Any], inputs: Inputs, stem: Path) -> None:
-    """Set the table of `spec` (see `Spec`) from dev predictions and the example tables.
+class Spec(VariantsSpec):
+    """`count` examples of each task, by their mean error over all variants and seeds."""
 
-    The error of a classifier is 1 minus the probability of the true class, of a regression the
-    distance from the label. Text is shown as `minbert.figures.text.plain` makes it.
-    """
-    render("worst-examples", Spec, plot, spec, inputs, stem)
+    count: int = Field(default=4, ge=1, le=20)
 
+    def plot(self, inputs: Inputs) -> Drawn:
+        """Set the table from dev predictions and the example tables.
 
-def plot(spec: Spec, inputs: Inputs) -> tuple[Figure, list[str]]:
-    """Return the figure, and the notes that belong under it."""
-    tasks = [task for task in TASKS if task in inputs.examples]
-    sections: list[tuple[str, list[Example]]] = []
-    runs: set[int] = set()
-    for task in tasks:
-        found, _ = of_variants(inputs, spec.variants, task)
-        if found:
-            head, rows = _section(task, list(found.values()), inputs.examples[task], spec.count)
-            sections.append((head, rows))
-            runs.add(sum(len(one.seeds) for one in found.values()))
-    wanted: dict[str, set[int]] = {}
-    shown: dict[str, set[int]] = {}
-    for name in spec.variants:
-        for of_seeds in inputs.predictions.get(name, {}).values():
-            wanted.setdefault(name, set()).update(of_seeds)
-            shown.setdefault(name, set()).update(present(of_seeds))
-    absent = absent_notes(spec.variants, shown, wanted, inputs.failed)
-    if not sections:
-        return style.nothing(spec.title), absent
-    names = [spec.variants[name] for name in spec.variants if shown.get(name)]
-    of = names[0] if len(names) == 1 else f"{len(names)} variants ({', '.join(names[:6])}"
-    of += "" if len(names) == 1 else f"{' and others' * (len(names) > 6)})"
-    number = " or ".join(map(str, sorted(runs)))
-    notes = [f"Mean over {number} run{'s' * (runs != {1})} of {of}."]
-    notes.append("Error: 1 - probability of the label; STS: distance from the label.")
-    return _set(spec.title, sections), [*notes, *absent]
+        The error of a classifier is 1 minus the probability of the true class, that of a
+        regression the distance from the label. Text is shown as `plain` makes it.
+        """
+        sections: list[tuple[str, list[Example]]] = []
+        runs: set[int] = set()
+        for task in (task for task in TASKS if task in inputs.examples):
+            found, _ = of_variants(inputs, self.variants, task)
+            if found:
+                path = inputs.examples[task]
+                sections.append(_section(task, list(found.values()), path, self.count))
+                runs.add(sum(len(one.seeds) for one in found.values()))
+        shown, absent = seeds_of(inputs, self.variants)
+        if not sections:
+            return style.nothing(), absent
+        names = [label for name, label in self.variants.items() if shown[name]]
+        others = f"{', '.join(names[:6])}{' and others' * (len(names) > 6)}"
+        of = names[0] if len(names) == 1 else f"{len(names)} variants ({others})"
+        number = " or ".join(map(str, sorted(runs)))
+        said = f"Mean over {number} run{'s' * (runs != {1})} of {of}."
+        error = "Error: 1 - probability of the label; STS: distance from the label."
+        return _set(sections), [said, error, *absent]
 
 
 def _section(
@@ -101,7 +86,7 @@ def _section(
 
 
 def _errors(task: str, one: Predicted) -> Values:
-    """Return how wrong each prediction is, [seeds, n]."""
+    """Return the errors [seeds, n]."""
     kind = TASKS[task].kind
     if kind == "regression":
         return np.abs(one.prediction - one.label)
@@ -123,31 +108,26 @@ def _said(task: str, found: Sequence[Predicted], n: int) -> str:
 def _texts(path: Path, ids: Sequence[str]) -> list[list[str]]:
     """Return the lines of each example's sentences."""
     columns = ("id", "sentence1", "sentence2")
-    rows = read_columns(path, columns, [("id", "in", list(ids))]).to_pylist()
+    rows = read_file(path, columns, [("id", "in", list(ids))]).to_pylist()
     by_id: Mapping[str, Any] = {row["id"]: row for row in rows}
-    for name in ids:
-        if name not in by_id:
-            raise UserError(
-                f"{path}: no example '{name}', which is among the predictions; train the variants "
-                "again, on this data"
-            )
+    unknown = [name for name in ids if name not in by_id]
+    if unknown:
+        raise UserError(
+            f"{path}: no example '{unknown[0]}', which is among the predictions; train the "
+            "variants again, on this data"
+        )
     limit = (_RIGHT - _LEFT) * 72
+    pairs = [[by_id[name][column] for column in columns[1:]] for name in ids]
     return [
-        [
-            line
-            for sentence in (by_id[name]["sentence1"], by_id[name]["sentence2"])
-            if sentence is not None
-            for line in wrapped(plain(sentence), SIZE, limit, _LINES)
-        ]
-        for name in ids
+        [line for text in pair if text for line in wrapped(plain(text), SIZE, limit, _LINES)]
+        for pair in pairs
     ]
 
 
-def _set(title: str, sections: Sequence[tuple[str, list[Example]]]) -> Figure:
+def _set(sections: Sequence[tuple[str, list[Example]]]) -> Figure:
     """Return the table as a figure; each row is as high as its text."""
     high = sum(1.9 + sum(len(row.lines) + 0.6 for row in rows) for _, rows in sections) * _LINE
     figure = style.new_figure(style.WIDE, high + 0.3)
-    figure.suptitle(title)
     axes = figure.add_subplot(xlim=(0, style.WIDE), ylim=(high, 0))  # in inches
     axes.set_axis_off()
     at = 0.0
@@ -169,3 +149,56 @@ def _set(title: str, sections: Sequence[tuple[str, list[Example]]]) -> Figure:
             at += 0.6 * _LINE
         at += 0.4 * _LINE
     return figure
+
+
+def plain(text: str) -> str:
+    """Return `text` on one line, without control characters (marks of direction too).
+
+    Characters missing from the font appear as code points, `<U+4E2D>`. Right-to-left text stays in
+    its logical order.
+    """
+    known = _known()
+    return "".join(c if ord(c) in known else f"<U+{ord(c):04X}>" for c in one_line(text))
+
+
+@cache
+def _known() -> frozenset[int]:
+    return frozenset(get_font(findfont(_FAMILY)).get_charmap())
+
+
+def text_width(text: str, size: float) -> float:
+    """Return the width of `text` at a font size, both in points."""
+    font = FontProperties(family=_FAMILY, size=size)
+    return float(_PATHS.get_text_width_height_descent(text, font, ismath=False)[0])
+
+
+def wrapped(text: str, size: float, limit: float, most: int) -> list[str]:
+    """Return `text` in at most `most` lines, none wider than `limit` points.
+
+    A word that is wider than a line is broken. What does not fit is cut off, marked by an ellipsis.
+    """
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        rest = word
+        while rest:
+            tried = f"{line} {rest}" if line else rest
+            if text_width(tried, size) <= limit:
+                line, rest = tried, ""
+            elif line:
+                lines.append(line)
+                line = ""
+            else:
+                widths = (range(1, len(rest) + 1), limit)
+                fits = max(1, bisect_right(*widths, key=lambda n: text_width(rest[:n], size)))
+                lines.append(rest[:fits])
+                rest = rest[fits:]
+            if len(lines) > most:
+                break
+    lines += [line] if line else []
+    if len(lines) <= most:
+        return lines
+    last = lines[most - 1]
+    while last and text_width(f"{last}\u2026", size) > limit:
+        last = last[:-1]
+    return [*lines[: most - 1], f"{last.rstrip()}\u2026"]

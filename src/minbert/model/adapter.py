@@ -1,7 +1,5 @@
 """Houlsby adapters: bottlenecks in the sublayers of a frozen encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 
 import torch.nn.functional as F
@@ -15,10 +13,9 @@ START = 0.01
 
 
 class Bottleneck(nn.Module):
-    """x + up(GELU(down(x))), [T, H] to [T, H], `width` units between (Houlsby et al., 2019).
+    """x + up(GELU(down(x))), [T, H] to [T, H], `width` units between; starts near the identity.
 
-    It stands after a sublayer's output projection, before its skip connection (section 2.1, and
-    adapter-fusion, section 4.2). Weights start small and biases at 0: near the identity.
+    It is before a sublayer's skip connection (Houlsby et al., 2019, section 2.1).
     """
 
     def __init__(self, hidden: int, width: int) -> None:
@@ -30,9 +27,7 @@ class Bottleneck(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def change(self, hidden: Tensor) -> Tensor:
-        """Return what the bottleneck adds to `hidden` [T, H]."""
-        changed: Tensor = self.up(F.gelu(self.down(hidden)))
-        return changed
+        return self.up(F.gelu(self.down(hidden)))
 
     def forward(self, hidden: Tensor) -> Tensor:
         return hidden + self.change(hidden)
@@ -47,20 +42,14 @@ def sublayers(encoder: SharedEncoder) -> Iterator[tuple[str, Attention | FeedFor
 
 
 def insert(encoder: SharedEncoder, make: Callable[[str], nn.Module]) -> None:
-    """Freeze `encoder`, then put `make(name)` into each of its sublayers, by the sublayer's name.
-
-    What is inserted keeps what `make` says of its own `requires_grad`.
-    """
+    """Freeze `encoder`, then insert `make(name)`, which may be trained, into each sublayer."""
     encoder.requires_grad_(False)
     for name, sublayer in sublayers(encoder):
         sublayer.adapter = make(name)
 
 
 def add_adapters(encoder: SharedEncoder, width: int) -> None:
-    """Give the frozen `encoder` a bottleneck of `width` units in each of its sublayers.
-
-    Weights are drawn from torch's default generator.
-    """
+    """Give the frozen `encoder` a bottleneck of `width` units in each of its sublayers."""
     insert(encoder, lambda name: Bottleneck(encoder.hidden, width))
 
 

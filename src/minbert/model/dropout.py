@@ -1,6 +1,4 @@
-"""Dropout (Srivastava et al., 2014) from 16 random bits an entry, on a CPU."""
-
-from __future__ import annotations
+"""Dropout (Srivastava et al., 2014) from 16 random bits per entry, on a CPU."""
 
 import torch
 import torch.nn.functional as F
@@ -10,10 +8,10 @@ LEVELS = 1 << 16
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Return `x` with entries zeroed with probability `p` and the others over 1 - `p`.
+    """Return `x` with entries zeroed with probability `p` and the others divided by 1 - `p`.
 
-    On a CPU torch draws a whole number for each entry, which takes longer than all else around
-    it; 16 bits do, with `p` rounded to a whole number of 65536ths, and the mean kept exactly.
+    On a CPU torch draws a whole number per entry, which takes longer than the layers around it.
+    With 16 bits `p` is rounded to a multiple of 1/65536; the mean stays exact.
     """
     if p == 0.0:
         return x
@@ -23,10 +21,10 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 def keep(shape: torch.Size, p: float) -> Tensor:
-    """Draw factors: 0 with probability `p`, else what keeps the mean; float32, on the CPU."""
+    """Draw factors: 0 with probability `p`, else the value that keeps the mean; float32, CPU."""
     count = shape.numel()
     lost = min(round(p * LEVELS), LEVELS - 1)
-    # From `low` on: torch's default range leaves the highest bit out.
+    # The whole range: torch's default one leaves the highest bit out.
     bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
     factors = torch.empty(count)
     torch.ge(bits.view(torch.int16)[:count], lost - LEVELS // 2, out=factors)

@@ -1,32 +1,25 @@
 """BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minbert.common.errors import UserError
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Dropout as Rates
-from minbert.model.attention import attend
-from minbert.model.dropout import Dropout
-from minbert.model.packed import Packed
-from minbert.model.padding import PaddedView
+from minbert.base.errors import UserError
+from minbert.model.dropout import Dropout, dropout
+from minbert.model.packed import Packed, PaddedView
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import Dropout as Rates
 
 
 class Embeddings(nn.Module):
-    """Sum of word, position and token type embeddings, normalised: `Packed` to [T, H].
-
-    `noise` [T, H] is added before dropout.
-    """
+    """Normalised sum of word, position and token type embeddings; `noise` [T, H] is then added."""
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.word, self.position, self.token_type = (
-            # Empty: torch's own draws are thrown away, and on its meta device they cost a second.
+            # Empty: torch's own draws would be unused, and on its meta device they cost a second.
             nn.Embedding(rows, arch.hidden, _weight=torch.empty(rows, arch.hidden))
             for rows in (arch.vocab_size, arch.positions, arch.types)
         )
@@ -39,18 +32,15 @@ class Embeddings(nn.Module):
                 f"a row has {batch.longest} tokens, but the backbone knows "
                 f"{self.position.num_embeddings} positions; lower 'max_length' to that"
             )
-        summed = (
-            self.word(batch.tokens) + self.position(batch.positions) + self.token_type(batch.types)
-        )
-        normed = self.norm(summed)
-        hidden: Tensor = self.dropout(normed if noise is None else normed + noise)
-        return hidden
+        summed = self.word(batch.tokens) + self.position(batch.positions)
+        normed = self.norm(summed + self.token_type(batch.types))
+        return self.dropout(normed if noise is None else normed + noise)
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention sublayer with its skip connection and norm, [T, H] to [T, H].
+    """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H].
 
-    `adapter`, where there is one, changes the sublayer's output before the skip connection.
+    An `adapter` changes the sublayer's output before the skip connection.
     """
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
@@ -66,10 +56,7 @@ class Attention(nn.Module):
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
-        """Return the sublayer's output; with `first_only` that of each row's first token, [B, H].
-
-        All tokens are keys and values in either case.
-        """
+        """Return the output; with `first_only` that of each row's first token alone, [B, H]."""
         view, width = batch.padded, hidden.shape[1]
         if first_only:
             sizes = [width, 2 * width]
@@ -86,14 +73,10 @@ class Attention(nn.Module):
         changed = self.dropout(self.output(context))
         if self.adapter is not None:
             changed = self.adapter(changed)
-        normed: Tensor = self.norm(hidden + changed)
-        return normed
+        return self.norm(hidden + changed)
 
     def _attend(self, query: Tensor, keys_values: Tensor, view: PaddedView) -> Tensor:
-        """Return the context of each of the `query` [slots or B, H]; `keys_values` is [slots, 2 H].
-
-        Queries are all slots, or one a row in the groups' order.
-        """
+        """Return the context of each query [N, H]: all slots, or one per row in groups' order."""
         dropout = self.attention_dropout if self.training else 0.0
         contexts = []
         every = len(query) == view.size
@@ -101,19 +84,29 @@ class Attention(nn.Module):
         parts = keys_values.split([g.rows * g.longest for g in view.groups])
         for group, ours, part in zip(view.groups, queries, parts, strict=True):
             heads = ours.view(group.rows, -1, self.heads, ours.shape[1] // self.heads)
-            key, value = part.view(group.rows, group.longest, 2, self.heads, -1).permute(
-                2, 0, 3, 1, 4
-            )
+            parted = part.view(group.rows, group.longest, 2, self.heads, -1)
+            key, value = parted.permute(2, 0, 3, 1, 4)
             context = attend(heads.transpose(1, 2), key, value, group.mask, dropout)
             contexts.append(context.transpose(1, 2).reshape(len(ours), -1))
         return torch.cat(contexts)
 
 
-class FeedForward(nn.Module):
-    """Position-wise sublayer with exact GELU, its skip connection and norm, [T, H] to [T, H].
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float) -> Tensor:
+    """Return scaled dot-product attention [B, heads, L, d] (Vaswani et al., 2017, section 3.2.1).
 
-    `adapter`, where there is one, changes the sublayer's output before the skip connection.
+    `mask` is True at the keys that count, bool [B, 1, 1, L], or None if all do. `p` is the dropout
+    of attention weights, which torch's fused kernel lacks on a CPU.
     """
+    if p == 0.0 or query.device.type != "cpu":
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=p)
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
+    if mask is not None:
+        scores = scores.masked_fill_(~mask, float("-inf"))
+    return dropout(scores.softmax(-1), p) @ value
+
+
+class FeedForward(nn.Module):
+    """Position-wise sublayer with exact GELU; as `Attention` otherwise."""
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
@@ -127,8 +120,7 @@ class FeedForward(nn.Module):
         changed = self.dropout(self.output(F.gelu(self.inner(hidden))))
         if self.adapter is not None:
             changed = self.adapter(changed)
-        normed: Tensor = self.norm(hidden + changed)
-        return normed
+        return self.norm(hidden + changed)
 
 
 class Layer(nn.Module):
@@ -140,8 +132,7 @@ class Layer(nn.Module):
         self.feed_forward = FeedForward(arch, dropout)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
-        changed: Tensor = self.feed_forward(self.attention(hidden, batch, first_only))
-        return changed
+        return self.feed_forward(self.attention(hidden, batch, first_only))
 
 
 class Pooler(nn.Module):
@@ -158,9 +149,7 @@ class Pooler(nn.Module):
 class Stack(nn.Module):
     """A run of BERT's parts: the embeddings or not, some layers, the pooler or not.
 
-    The whole encoder is one stack (`whole_encoder`); a shared encoder is a shared stack and one
-    more a task. Layers keep their number in the backbone as name, so `layers.6` is the seventh
-    layer in whichever stack it stands, and parameter names are those of the backbone's file.
+    Parameter names are those of the backbone's file: `layers.6` is its seventh layer in any stack.
     """
 
     def __init__(
@@ -187,8 +176,8 @@ class Stack(nn.Module):
         """Return [T, H], from the stack's own embeddings or from `hidden` [T, H] of the one below.
 
         `noise` [T, H] is added to the stack's own embeddings. With `first_only` the last layer
-        computes each row's first token alone, [B, H]: the same numbers, a sixth less work for six
-        layers. Raises `ValueError` if there are neither embeddings nor `hidden`, or both.
+        computes each row's first token alone, [B, H]: the same numbers, less work. Raises
+        `ValueError` if there are neither embeddings nor `hidden`, or both.
         """
         if (self.embeddings is None) == (hidden is None):
             raise ValueError("a stack starts from its own embeddings or from a hidden state")
@@ -212,20 +201,14 @@ def embeddings(module: nn.Module) -> list[nn.Embedding]:
 
 
 def allocate(module: nn.Module) -> None:
-    """Give parameters on the meta device memory on the CPU, not set yet.
-
-    `nn.Module.to_empty` does the same and imports a symbolic algebra system for it.
-    """
+    """Give meta parameters memory on the CPU; `nn.Module.to_empty` imports sympy to do the same."""
     for part in module.modules():
         for name, parameter in part.named_parameters(recurse=False):
             setattr(part, name, nn.Parameter(torch.empty(parameter.shape)))
 
 
 def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Draw BERT's initial weights: normal(0, 0.02), biases 0, norms 1 (Devlin et al.'s code).
-
-    Draws from `generator`, or from torch's default one.
-    """
+    """Draw BERT's initial weights: normal(0, 0.02), biases 0, norms 1 (Devlin et al.'s code)."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.normal_(part.weight, std=0.02, generator=generator)

@@ -1,27 +1,22 @@
 """AdapterFusion: in each sublayer, attention over the adapters of several tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.model.adapter import Bottleneck, insert
 from minbert.model.sharing import SharedEncoder
-
-OFF_DIAGONAL = 1e-6
-"""What the value map starts with off its diagonal of ones (Pfeiffer et al.'s code)."""
 
 
 class Fusion(nn.Module):
     """Adds a mixture of what frozen adapters would add (Pfeiffer et al., 2021, section 3.2).
 
     For each token the query is the sublayer's output; keys and values are the adapters' changes
-    to it; their softmax weights mix the values: [T, H] to [T, H]. The value map starts at the
-    identity. There is no temperature and no dropout: nothing that a saved file would not hold.
+    to it; their softmax weights mix the values: [T, H] to [T, H]. There is no temperature and no
+    dropout.
     """
 
     def __init__(self, hidden: int, widths: Sequence[int]) -> None:
@@ -34,8 +29,8 @@ class Fusion(nn.Module):
         for linear in (self.query, self.key):
             nn.init.normal_(linear.weight, std=0.02)
             nn.init.zeros_(linear.bias)
-        with torch.no_grad():
-            self.value.weight.fill_(OFF_DIAGONAL).fill_diagonal_(1.0)
+        with torch.no_grad():  # almost the identity, as in the authors' code
+            self.value.weight.fill_(1e-6).fill_diagonal_(1.0)
 
     def changes(self, hidden: Tensor) -> Tensor:
         """Return what each of the n adapters would add to `hidden` [T, H], [n, T, H]."""
@@ -54,10 +49,7 @@ class Fusion(nn.Module):
 
 
 def add_fusion(encoder: SharedEncoder, widths: Sequence[int]) -> None:
-    """Give the frozen `encoder` a fusion of adapters of these widths in each of its sublayers.
-
-    Weights are drawn from torch's default generator; `load_adapters` fills the adapters.
-    """
+    """Give the frozen `encoder` a fusion in each of its sublayers; `load_adapters` fills them."""
     insert(encoder, lambda name: Fusion(encoder.hidden, widths))
 
 
@@ -76,10 +68,7 @@ def adapter_width(state: Mapping[str, Tensor], hidden: int, layers: int, where: 
 
 
 def load_adapters(encoder: SharedEncoder, states: Sequence[Mapping[str, Tensor]]) -> None:
-    """Copy each stage's adapters into the fusions of `encoder`, in order.
-
-    `states` have the names of whole models, as stages save them.
-    """
+    """Copy each stage's adapters, from its `model.safetensors`, into the fusions of `encoder`."""
     ours = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
     with torch.no_grad():
         for number, state in enumerate(states):

@@ -1,26 +1,25 @@
 """Masked words and next sentences, to pretrain a backbone (Devlin et al., 2019, section 3.1)."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Dropout
-from minbert.model.encoder import Embeddings, Pooler, initialise, whole_encoder
+from minbert.model.encoder import Embeddings, Layer, Pooler, Stack, initialise, whole_encoder
 from minbert.model.packed import Packed
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import Dropout
+
+WORDS_FIRST = {"position": 0.25, "token_type": 0.4}
+"""Factors on the other embeddings, so that the word dominates a token's first state."""
 
 
 class MaskedLanguageModel(nn.Module):
-    """The encoder, a head that names the word behind each mask, and one on the pooler.
+    """The encoder with a head for masked words and one for next sentences.
 
-    The latter tells whether a second sentence follows the first. The former is a linear map, GELU
-    and norm, then a decoder that is the word embeddings themselves, with a bias of its own.
-    `encoder.state_dict()` is a backbone's state. Initial weights come from torch's default
-    generator.
+    The first is a linear map, GELU and norm, then a decoder that shares the word embeddings and
+    has a bias; the second is linear, on the pooler's output. `encoder` has a backbone's state.
     """
 
     def __init__(self, arch: Architecture, dropout: Dropout) -> None:
@@ -35,9 +34,8 @@ class MaskedLanguageModel(nn.Module):
     def forward(self, batch: Packed, masked: Tensor) -> tuple[Tensor, Tensor]:
         """Return word logits [M, vocabulary] at `masked`, and next-sentence logits [B].
 
-        `masked` is int64 [M], indices into the batch's tokens: the vocabulary is wide and one
-        token in seven is masked, so logits elsewhere would be waste. A next-sentence logit is
-        above 0 where the second sentence is thought to follow the first.
+        `masked` is int64 [M], indices into the batch's tokens. A next-sentence logit above 0 means
+        that the second sentence follows the first.
         """
         states = self.encoder(batch)
         hidden = states.index_select(0, masked)
@@ -45,3 +43,25 @@ class MaskedLanguageModel(nn.Module):
         words = cast(Embeddings, self.encoder.embeddings).word.weight
         pooled = cast(Pooler, self.encoder.pooler)(states.index_select(0, batch.first))
         return F.linear(hidden, words, self.bias), self.follows(pooled).squeeze(-1)
+
+
+@torch.no_grad()
+def mimetic(encoder: Stack, generator: torch.Generator | None = None) -> None:
+    """Draw attention weights with W_q = W_k and W_o W_v = I, both orthogonal, in every layer.
+
+    As in Trockman and Kolter (2023, mimetic initialisation; there the products are the identity
+    plus noise): each token attends to the tokens most similar to it, such as the same word in the
+    other sentence, and copies their state, as after many thousands of steps of training.
+    """
+    for layer in encoder.layers.values():
+        attention = cast(Layer, layer).attention
+        size = attention.output.in_features
+        match, copy = (
+            torch.nn.init.orthogonal_(torch.empty(size, size), generator=generator)
+            for _ in range(2)
+        )
+        attention.qkv.weight.copy_(torch.cat([match, match, copy]))
+        attention.output.weight.copy_(copy.T)
+    embeddings = cast(Embeddings, encoder.embeddings)
+    for name, factor in WORDS_FIRST.items():
+        embeddings.get_submodule(name).get_parameter("weight").mul_(factor)

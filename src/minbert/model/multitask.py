@@ -1,43 +1,60 @@
-"""The model of a stage: an encoder shared as the spec says; pooling and head of each task."""
+"""The model of a stage: an encoder shared as the spec says, and each task's pooling and head."""
 
-from __future__ import annotations
-
-from typing import cast
+from pathlib import Path
 
 from torch import Tensor, nn
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.depth import shared_depth
-from minbert.grid.parts import load_part
-from minbert.grid.spec import StageSpec
-from minbert.grid.tasks import TASKS
+from minbert.model.heads import join
 from minbert.model.packed import Packed
-from minbert.model.pairs import feature_width, join
 from minbert.model.pooling import Pooling
 from minbert.model.sharing import SharedEncoder
+from minbert.model.weights import WEIGHTS, load_weights
+from minbert.spec.architecture import Architecture, read_architecture, shared_depth
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
 
 
-class MultitaskModel(nn.Module):
-    """`encoder` and `heads` of all tasks of `spec`, trained or not.
+class Heads(nn.Module):
+    """The heads of a stage's tasks: from pooled embeddings to logits."""
+
+    def __init__(self, spec: StageSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.heads = nn.ModuleDict()
+
+    def add_head(self, name: str, hidden: int) -> None:
+        """Add the head of the task `name`, for embeddings that are `hidden` wide."""
+        task = self.spec.tasks[name]
+        width = len(task.features) * hidden if task.features else hidden
+        make = load_part("head", task.head.name)
+        self.heads[name] = make(width, TASKS[name].classes, task.head)
+
+    def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
+        """Return logits [B, classes] from the embeddings of B rows; of 2B for a siamese task."""
+        features = self.spec.tasks[task].features
+        if features:
+            u, v = pooled.chunk(2)
+            pooled = join(u, v, features)
+        return self.heads[task](pooled)
+
+
+class MultitaskModel(Heads):
+    """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
 
     Initial weights come from torch's default generator: seed it first.
     """
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
-        super().__init__()
-        self.spec = spec
+        super().__init__(spec)
         tasks = spec.ordered_tasks
-        self.encoder = SharedEncoder(
-            arch, tasks, shared_depth(spec.shared_layers, arch.layers), spec.dropout
-        )
-        self.heads = nn.ModuleDict()
+        shared = shared_depth(spec.shared_layers, arch.layers)
+        self.encoder = SharedEncoder(arch, tasks, shared, spec.dropout)
         self.convolutions = nn.ModuleDict()
         self._poolings: dict[str, Pooling] = {}
         for name in tasks:
             task = spec.tasks[name]
-            width = feature_width(task.features, arch.hidden) if task.features else arch.hidden
-            head = load_part("head", task.head.name)(width, TASKS[name].classes, task.head)
-            self.heads[name] = head
+            self.add_head(name, arch.hidden)
             if task.convolution:
                 layer = load_part("token_layer", "convolution")
                 self.convolutions[name] = layer(arch.hidden, task.convolution)
@@ -51,32 +68,30 @@ class MultitaskModel(nn.Module):
             hidden = self.convolutions[task](hidden, batch)
         return pooling(hidden, batch, self.encoder.pooler(task))
 
-    def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
-        """Return logits [B, classes] from the embeddings of B rows; of 2B for a siamese task."""
-        features = self.spec.tasks[task].features
-        if features:
-            u, v = pooled.chunk(2)
-            pooled = join(u, v, features)
-        return cast(Tensor, self.heads[task](pooled))
-
     def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
-        """Return logits [B, classes].
+        """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings.
 
         For a siamese task `batch` has 2B rows: all first sentences, then all second ones.
-        `noise` [T, H] is added to the embeddings of its tokens.
         """
         return self.from_pooled(task, self.pooled(task, batch, noise))
 
     def shared_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that several tasks train (never a head's)."""
         return self.encoder.shared_parameters()
 
     def own_parameters(self, task: str) -> list[nn.Parameter]:
-        """Return the parameters that only `task` trains: its part of the encoder, and its head.
-
-        A convolution over its tokens is the task's own too.
-        """
+        """Return the parameters that only `task` trains: of encoder, convolution and head."""
         own = self.encoder.own_parameters(task) + list(self.heads[task].parameters())
         if task in self.convolutions:
             own += self.convolutions[task].parameters()
         return own
+
+
+def build_model(spec: StageSpec, backbone: Path) -> MultitaskModel:
+    """Return the model of a stage: its encoder is the backbone's, its heads are new.
+
+    New weights come from torch's default generator: seed it first. Raises `UserError` if a file
+    of the folder `backbone` is missing or damaged, or the files do not belong together.
+    """
+    model = MultitaskModel(read_architecture(backbone / "config.json"), spec)
+    model.encoder.load_backbone(load_weights(backbone / WEIGHTS))
+    return model

@@ -1,26 +1,25 @@
-"""Which layers the tasks share: one encoder for all, one for each, and everything between."""
-
-from __future__ import annotations
+"""Which layers the tasks share: one encoder for all, one for each, or anything between."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from minbert.common.errors import UserError
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import Dropout
+from minbert.base.errors import UserError
 from minbert.model.encoder import Pooler, Stack, allocate, initialise
 from minbert.model.packed import Packed
+from minbert.spec.architecture import Architecture
+from minbert.spec.stage import Dropout
 
 
 class SharedEncoder(nn.Module):
-    """One encoder a task, with the embeddings and the first `shared` layers in common.
+    """One encoder per task; they share the embeddings and the first `shared` layers.
 
-    `shared` is as `shared_depth` returns it. With all layers shared the pooler is shared too;
-    with fewer, the layers above and the pooler are one copy a task; with None everything is.
-    Weights start at BERT's random initialisation until `load_backbone`.
+    If all layers are shared, so is the pooler; if fewer are, each task has its own copy of the
+    layers above and of the pooler; with None, of everything. Weights are BERT's random
+    initialisation until `load_backbone`.
     """
 
     def __init__(
@@ -28,26 +27,14 @@ class SharedEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.hidden = arch.hidden
-        apart = shared is None
-        depth = 0 if shared is None else shared
-        whole = depth == arch.layers and not apart
-        # On the meta device first: the initial weights of nn.Linear would be drawn for nothing.
+        below, above = range(shared or 0), range(shared or 0, arch.layers)
+        apart, whole = shared is None, shared == arch.layers
+        stack = partial(Stack, arch, dropout)
+        # On the meta device first, so that nn.Linear does not draw weights that are not used.
         with torch.device("meta"):
-            self.shared = Stack(
-                arch, dropout, layers=range(depth), embeddings=not apart, pooler=whole
-            )
-            self.own = nn.ModuleDict(
-                {
-                    task: Stack(
-                        arch,
-                        dropout,
-                        layers=range(depth, arch.layers),
-                        embeddings=apart,
-                        pooler=not whole,
-                    )
-                    for task in tasks
-                }
-            )
+            self.shared = stack(layers=below, embeddings=not apart, pooler=whole)
+            own = {t: stack(layers=above, embeddings=apart, pooler=not whole) for t in tasks}
+            self.own = nn.ModuleDict(own)
         allocate(self)
         initialise(self)
 
@@ -57,22 +44,19 @@ class SharedEncoder(nn.Module):
     def forward(
         self, task: str, batch: Packed, noise: Tensor | None = None, first_only: bool = False
     ) -> Tensor:
-        """Return the last layer's output for `task`, [T, H]; `noise` [T, H] is added to its input.
+        """Return the last layer's output for `task`, [T, H]; `noise` [T, H] is as in `Embeddings`.
 
-        That input is the embeddings, normalised, before dropout. With `first_only` the output is
-        that of each row's first token, [B, H].
+        With `first_only` the output is that of each row's first token, [B, H].
         """
         own = self._own(task)
         if self.shared.embeddings is None:
-            return cast(Tensor, own(batch, noise=noise, first_only=first_only))
+            return own(batch, noise=noise, first_only=first_only)
         if not own.layers:
-            return cast(Tensor, self.shared(batch, noise=noise, first_only=first_only))
-        return cast(Tensor, own(batch, self.shared(batch, noise=noise), first_only=first_only))
+            return self.shared(batch, noise=noise, first_only=first_only)
+        return own(batch, self.shared(batch, noise=noise), first_only=first_only)
 
     def pooler(self, task: str) -> Pooler:
-        """Return the pooler of `task`, a module from [B, H] to [B, H]."""
-        shared = self.shared.pooler
-        pooler = self._own(task).pooler if shared is None else shared
+        pooler = self.shared.pooler or self._own(task).pooler
         assert pooler is not None
         return pooler
 
@@ -91,29 +75,24 @@ class SharedEncoder(nn.Module):
         Raises `UserError` naming the tensor if one is missing, unexpected, or has another shape.
         """
         stacks = [self.shared, *(self._own(task) for task in self.own)]
-        check_state(state, {n: tuple(p.shape) for s in stacks for n, p in s.named_parameters()})
+        check_state(state, {n: list(p.shape) for s in stacks for n, p in s.named_parameters()})
         with torch.no_grad():
             for stack in stacks:
                 for name, parameter in stack.named_parameters():
                     parameter.copy_(state[name])
 
 
-def check_state(state: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Hold the tensors of a backbone to the `expected` shapes, else raise `UserError`."""
-    for name, shape in expected.items():
-        if name not in state:
-            raise UserError(
-                f"the backbone has no tensor '{name}', expected of shape {list(shape)}; does its "
-                "config.json belong to its weights?"
-            )
-        if tuple(state[name].shape) != shape:
-            raise UserError(
-                f"the backbone's tensor '{name}' has shape {list(state[name].shape)}, expected "
-                f"{list(shape)}; does its config.json belong to its weights?"
-            )
-    for name in state:
-        if name not in expected:
-            raise UserError(
-                f"the backbone has an unexpected tensor '{name}' of shape "
-                f"{list(state[name].shape)}; does its config.json belong to its weights?"
-            )
+def check_state(state: Mapping[str, Tensor], expected: Mapping[str, list[int]]) -> None:
+    """Raise `UserError` unless the tensors of a backbone have the `expected` names and shapes."""
+    found = {name: list(tensor.shape) for name, tensor in state.items()}
+    for name in [*expected, *found]:
+        ours, theirs = expected.get(name), found.get(name)
+        if theirs is None:
+            wrong = f"the backbone has no tensor '{name}', expected of shape {ours}"
+        elif ours is None:
+            wrong = f"the backbone has an unexpected tensor '{name}' of shape {theirs}"
+        elif ours != theirs:
+            wrong = f"the backbone's tensor '{name}' has shape {theirs}, expected {ours}"
+        else:
+            continue
+        raise UserError(f"{wrong}; does its config.json belong to its weights?")

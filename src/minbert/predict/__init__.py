@@ -1,1 +1,1 @@
-"""What trained variants are used for: predictions of new sentences, and files to hand in."""
+"""Using a trained variant: predict new sentences, or write the course's submission files."""

@@ -1,29 +1,28 @@
-"""Sentences and pairs to predict: from the command line, a file or standard input.
+"""Sentences and pairs to predict, from the command line, a file or standard input.
 
 All of an input is read and checked before the first prediction is made.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from minbert.common.errors import UserError
-from minbert.grid.tasks import Task
+from minbert.base.errors import UserError
+from minbert.data.examples import decode, split_lines
+from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")
 ONE_SENTENCE = ("sentence1", "sentence", "text")
-"""Names of the column or key of a single sentence, the first that is there counts."""
+"""Names of the column or key of a single sentence; the first one present counts."""
 PAIR = ("sentence1", "sentence2")
 
 
 class Item(NamedTuple):
-    """One example: where it stood (for errors), its id if it has one, its sentences."""
+    """One example: its place in the input (for errors), its id or None, its sentences."""
 
     where: str
     id: str | int | None
@@ -31,47 +30,16 @@ class Item(NamedTuple):
     sentence2: str | None
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """What the rows of a task hold."""
-
-    task: Task
-
-    @property
-    def wish(self) -> str:
-        name = f"(task '{self.task.name}' has {'two' if self.task.pair else 'one'})"
-        return f"{'two sentences' if self.task.pair else 'one sentence'} {name}"
-
-    def item(self, where: str, number: str | int | None, *sentences: str) -> Item:
-        """Return the example of `sentences`; `UserError` if they are not what the task has."""
-        if len(sentences) != 1 + self.task.pair:
-            raise UserError(f"{where}: found {len(sentences)} sentences, expected {self.wish}")
-        for text in sentences:
-            if not text.strip():
-                raise UserError(f"{where}: found an empty sentence, expected {self.wish}")
-            if "\0" in text:
-                raise UserError(f"{where}: found a NUL byte in a sentence; is the file text?")
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise UserError(
-                    f"{where}: found half of a surrogate pair or a byte that is not UTF-8 in a "
-                    "sentence, expected Unicode text"
-                ) from None
-        return Item(where, number, sentences[0], sentences[1] if self.task.pair else None)
-
-
 def from_words(words: Sequence[str], task: Task) -> list[Item]:
-    """Return the examples on a command line: each word a sentence; for pairs, two by two."""
-    shape = _Shape(task)
-    if task.pair and len(words) % 2:
-        raise UserError(
-            f"found {len(words)} sentence{'s' * (len(words) > 1)} on the command line; task "
-            f"'{task.name}' has pairs, two sentences one after the other: did quotes go missing?"
-        )
+    """Return the examples on a command line: each word is a sentence, or every two are a pair."""
     step = 1 + task.pair
+    if len(words) % step:
+        raise UserError(
+            f"found {len(words)} sentence{'s' * (len(words) > 1)} on the command line, but task "
+            f"'{task.name}' has pairs: give two sentences each. Are quotes missing?"
+        )
     return [
-        shape.item(f"example {n // step + 1}", None, *words[n : n + step])
+        _item(task, f"example {n // step + 1}", None, words[n : n + step])
         for n in range(0, len(words), step)
     ]
 
@@ -79,96 +47,67 @@ def from_words(words: Sequence[str], task: Task) -> list[Item]:
 def from_bytes(content: bytes, name: str, form: str, task: Task) -> list[Item]:
     """Return the examples of a file's `content` in the format `form` (one of `FORMATS`).
 
-    Raises `UserError` naming `name` and the line for what is not an example of `task`, and for
-    an input without examples. Ids are those of the input; they may repeat and may be missing.
+    Raises `UserError` naming `name` and the line of what is not an example of `task`, and for an
+    input without examples. Ids are those of the input; they may repeat or be missing.
     """
-    items = list(_READERS[form](_text(content, name), name, _Shape(task)))
+    items = list(_READERS[form](decode(content, name), name, task))
     if not items:
         raise UserError(f"{name}: found no sentences ({form}); expected one example or more")
     return items
 
 
 def guess_format(path: Path) -> str:
-    """Return the format that a file's ending stands for; none does: `UserError`."""
-    endings = {"txt": "text", "text": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl"}
+    """Return the format that a file's ending stands for; an unknown ending raises `UserError`."""
+    endings = dict(zip(FORMATS, FORMATS, strict=True)) | {"txt": "text"}
     ending = path.suffix.lower().removeprefix(".")
     if ending not in endings:
         raise UserError(
-            f"{path}: cannot tell its format by the ending '{path.suffix}'; "
-            f"say --format {' or '.join(FORMATS)}"
+            f"{path}: cannot tell the format from the ending '{path.suffix}'; "
+            f"add --format {' or '.join(FORMATS)}"
         )
     return endings[ending]
 
 
-def _text(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{name}, line {line}: found byte 0x{content[error.start]:02x}, expected UTF-8; is the "
-            "file Latin-1? Convert it: iconv -f latin1 -t utf-8"
-        ) from None
+def _item(task: Task, where: str, identity: str | int | None, sentences: Sequence[str]) -> Item:
+    for text in sentences:
+        if not text.strip():
+            raise UserError(f"{where}: found an empty sentence, expected {_expected(task)}")
+        if "\0" in text:
+            raise UserError(f"{where}: found a NUL byte in a sentence; is the file text?")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"{where}: found half of a surrogate pair or a byte that is not UTF-8 in a "
+                "sentence, expected Unicode text"
+            ) from None
+    return Item(where, identity, sentences[0], sentences[1] if task.pair else None)
 
 
-def _lines(text: str) -> list[str]:
-    # At line feeds alone: sentences may hold U+2028 and others that splitlines() obeys.
-    lines = text.split("\n")
-    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+def _expected(task: Task) -> str:
+    number, noun = ("two", "sentences") if task.pair else ("one", "sentence")
+    return f"{number} {noun} (task '{task.name}' has {number})"
 
 
-def _read_text(text: str, name: str, shape: _Shape) -> Iterator[Item]:
-    for number, line in enumerate(_lines(text), start=1):
+def _read_text(text: str, name: str, task: Task) -> Iterator[Item]:
+    for number, line in enumerate(split_lines(text), start=1):
         where = f"{name}, line {number}"
         found = line.split("\t")
-        if len(found) != 1 + shape.task.pair:
+        if len(found) != 1 + task.pair:
             raise UserError(
-                f"{where}: found {len(found)} field{'s' * (len(found) > 1)} apart by tabs, "
-                f"expected {shape.wish}"
+                f"{where}: found {len(found)} field{'s' * (len(found) > 1)} separated by tabs, "
+                f"expected {_expected(task)}"
             )
-        yield shape.item(where, None, *found)
+        yield _item(task, where, None, found)
 
 
-def _read_csv(text: str, name: str, shape: _Shape) -> Iterator[Item]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    yield from _read_table(_records(reader, name), name, shape)
-
-
-def _read_tsv(text: str, name: str, shape: _Shape) -> Iterator[Item]:
-    # Line by line: read as a whole, a stray quote would swallow the rows after it.
-    def records() -> Iterator[tuple[int, list[str]]]:
-        for number, line in enumerate(_lines(text), start=1):
-            reader = csv.reader([line], delimiter="\t", strict=True)
-            yield number, next((row for _, row in _records(reader, name, number)), [])
-
-    yield from _read_table(records(), name, shape)
-
-
-def _records(reader: Any, name: str, line: int | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, fields); a record over several lines counts at its first."""
-    while True:
-        number = line or reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise UserError(
-                f"{name}, line {number}: found malformed quotes ({error}); a field that begins "
-                "with a double quote ends with one, and has those inside it doubled"
-            ) from None
-        if row is None:
-            return
-        yield number, row
-
-
-def _read_table(
-    records: Iterable[tuple[int, list[str]]], name: str, shape: _Shape
-) -> Iterator[Item]:
-    rows = iter(records)
+def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
+    rows = _records(text, name, form)
     _, header = next(rows, (1, []))
     if not header:
         return
     header = [column.strip() for column in header]
-    columns = [header.index(column) for column in _names(header, f"{name}, line 1", shape)]
+    columns = [header.index(column) for column in _names(header, f"{name}, line 1", task)]
     identity = header.index("id") if "id" in header else None
     for number, row in rows:
         where = f"{name}, line {number}"
@@ -177,43 +116,46 @@ def _read_table(
                 f"{where}: found {len(row)} field{'s' * (len(row) != 1)}, expected "
                 f"{len(header)} as in the header"
             )
-        yield shape.item(
-            where, None if identity is None else row[identity], *(row[at] for at in columns)
-        )
+        given = None if identity is None else row[identity]
+        yield _item(task, where, given, [row[at] for at in columns])
 
 
-def _names(found: Sequence[str], where: str, shape: _Shape) -> tuple[str, ...]:
-    """Return which of the names `found` hold the sentences."""
-    if shape.task.pair:
-        missing = [name for name in PAIR if name not in found]
-    else:
-        one = [name for name in ONE_SENTENCE if name in found]
-        missing = [] if one else [" or ".join(ONE_SENTENCE)]
-    if missing:
-        tabs = any("\t" in name for name in found)
-        raise UserError(
-            f"{where}: no {missing[0]}; found {', '.join(found) or 'nothing'}, expected "
-            f"{shape.wish}{'. There are tabs in it: say --format tsv' if tabs else ''}"
-        )
-    if shape.task.pair:
-        return PAIR
-    if "sentence2" in found:
-        raise UserError(f"{where}: found sentence1 and sentence2, expected {shape.wish}")
-    return (one[0],)
+def _records(text: str, name: str, form: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, fields); a record of several lines counts at its first.
+
+    TSV is read line by line, because a stray quote would swallow the rows after it.
+    """
+    parts: list[list[str] | io.StringIO] = [io.StringIO(text, newline="")]
+    if form == "tsv":
+        parts = [[line] for line in split_lines(text)]
+    for before, part in enumerate(parts):
+        reader = csv.reader(part, delimiter="\t" if form == "tsv" else ",", strict=True)
+        while True:
+            number = before + reader.line_num + 1
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                raise UserError(
+                    f"{name}, line {number}: found malformed quotes ({error}); a field that "
+                    "begins with a double quote must end with one, and double those inside it"
+                ) from None
+            if row is None:
+                break
+            yield number, row
 
 
-def _read_jsonl(text: str, name: str, shape: _Shape) -> Iterator[Item]:
-    for number, line in enumerate(_lines(text), start=1):
+def _read_jsonl(text: str, name: str, task: Task) -> Iterator[Item]:
+    for number, line in enumerate(split_lines(text), start=1):
         where = f"{name}, line {number}"
         try:
             value = json.loads(line)
         except ValueError as error:
-            raise UserError(f"{where}: found no JSON ({error}), expected one object") from None
+            raise UserError(f"{where}: not JSON ({error}); expected one object") from None
         if not isinstance(value, dict):
             raise UserError(f"{where}: found {line[:40]}, expected a JSON object")
-        # `null` says the same as no key at all, so that one form of object does for every task.
+        # `null` is the same as no key, so that one form of object suits every task.
         given = {key: inner for key, inner in value.items() if inner is not None}
-        sentences = [given[key] for key in _names(list(given), where, shape)]
+        sentences = [given[key] for key in _names(list(given), where, task)]
         for sentence in sentences:
             if not isinstance(sentence, str):
                 raise UserError(f"{where}: found {json.dumps(sentence)}, expected a string")
@@ -222,12 +164,31 @@ def _read_jsonl(text: str, name: str, shape: _Shape) -> Iterator[Item]:
             raise UserError(
                 f"{where}: found id {json.dumps(identity)}, expected a string or a whole number"
             )
-        yield shape.item(where, identity, *sentences)
+        yield _item(task, where, identity, sentences)
 
 
-_READERS: dict[str, Callable[[str, str, _Shape], Iterator[Item]]] = {
+def _names(found: Sequence[str], where: str, task: Task) -> list[str]:
+    """Return which of the columns or keys `found` hold the sentences."""
+    if task.pair:
+        names = [name for name in PAIR if name in found]
+        missing = [name for name in PAIR if name not in found]
+    else:
+        names = [name for name in ONE_SENTENCE if name in found][:1]
+        missing = [] if names else [" or ".join(ONE_SENTENCE)]
+    if missing:
+        tabs = any("\t" in name for name in found)
+        raise UserError(
+            f"{where}: no {missing[0]}; found {', '.join(found) or 'nothing'}, expected "
+            f"{_expected(task)}{'. It contains tabs: add --format tsv' if tabs else ''}"
+        )
+    if not task.pair and "sentence2" in found:
+        raise UserError(f"{where}: found sentence1 and sentence2, expected {_expected(task)}")
+    return names
+
+
+_READERS: dict[str, Callable[[str, str, Task], Iterator[Item]]] = {
     "text": _read_text,
-    "csv": _read_csv,
-    "tsv": _read_tsv,
+    "csv": partial(_read_table, form="csv"),
+    "tsv": partial(_read_table, form="tsv"),
     "jsonl": _read_jsonl,
 }

@@ -1,19 +1,17 @@
-"""Which training run a variant's task comes from, found in a results folder."""
+"""The training run that a variant's task comes from, found in a results folder."""
 
-from __future__ import annotations
-
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.common.errors import UserError, nearest
-from minbert.common.files import read_json
-from minbert.grid.job import Job
-from minbert.grid.node import description_path, node_folder
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError, nearest
+from minbert.base.files import read_json
+from minbert.evaluate.text import read_csv
+from minbert.spec.task import TASKS
+from minbert.store.job import Job, node_folder
+from minbert.store.node import description_path
 
 VARIANTS = "variants.tsv"
 SCORES = Path("tables", "scores.parquet")
@@ -21,7 +19,7 @@ SCORES = Path("tables", "scores.parquet")
 
 @dataclass(frozen=True)
 class Run:
-    """One training run as the source of one task of a variant."""
+    """A training run as the source of one task of a variant."""
 
     root: Path
     paper: str
@@ -30,36 +28,31 @@ class Run:
     key: str
     seed: int
 
-    @property
-    def folder(self) -> Path:
-        """Where its files lie."""
-        return node_folder(self.root, "train", self.key, self.seed)
-
     @cached_property
     def job(self) -> Job:
-        """Its description, which names the files that it was made from."""
+        """Its job, which names the files that it was made from."""
         return Job(self.root, _description(self.root, self.key), self.seed, threads=1)
 
     def file(self, name: str) -> Path:
-        """Return the path of one of its files; one that is not there raises `UserError`."""
-        path = self.folder / name
+        """Return the path of one of its files; a missing one raises `UserError`."""
+        path = node_folder(self.root, "train", self.key, self.seed) / name
         if path.is_file():
             return path
         again = f"`snakemake --cores 2 {path}` trains it again"
         if name == "model.safetensors":
             raise UserError(
-                f"{path}: the weights of variant '{self.variant}' were let go "
+                f"{path}: the weights of variant '{self.variant}' were deleted "
                 f"(keep_weights: false); set keep_weights: true in config.yaml, then {again}"
             )
-        raise UserError(f"{path}: there is no such file, though the run has ended; {again}")
+        raise UserError(f"{path}: there is no such file, although the run has ended; {again}")
 
 
 @dataclass(frozen=True)
 class Found:
-    """A variant that was found: for each seed that all its tasks have, {task: key}.
+    """A variant and the stages that its tasks come from.
 
-    `wanted` is {task: key} as planned, trained or not; None for the best of other variants, whose
-    choice may differ by seed (`owners`, {key: variant}, names what was chosen).
+    `chosen` is {seed: {task: key}} as far as trained, `wanted` {task: key} as planned; `wanted` is
+    None for the best of other variants, which train nothing. `owners` is {key: variant}.
     """
 
     root: Path
@@ -71,57 +64,46 @@ class Found:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Its tasks, in the order of the registry."""
-        each = [self.wanted] if self.wanted is not None else self.chosen.values()
+        """Its tasks, in the order of `TASKS`."""
+        each = [self.wanted or {}, *self.chosen.values()]
         return tuple(task for task in TASKS if any(task in keys for keys in each))
 
     def runs(self, tasks: Sequence[str], seed: int | None = None) -> dict[str, Run]:
-        """Return the run that each of `tasks` comes from, all of one seed.
+        """Return the run of each of `tasks`, all with `seed` (default: the smallest trained).
 
-        Without `seed` the smallest that all of them are trained with. Raises `UserError` if there
-        is none, saying what to run.
+        Raises `UserError` if there is no such seed, naming what to run.
         """
-        seeds = self._seeds(tasks)
+        seeds = sorted(seed for seed, keys in self.chosen.items() if set(tasks) <= keys.keys())
         if not seeds:
             raise UserError(self._untrained(tasks))
         if seed is None:
             seed = seeds[0]
         if seed not in seeds:
             raise UserError(
-                f"{self.paper}: variant '{self.name}' is not trained with seed {seed}; it is with "
+                f"{self.paper}: variant '{self.name}' is not trained with seed {seed}, but with "
                 f"{', '.join(map(str, seeds))}. Choose one of these, or add {seed} to `seeds` in "
                 "config.yaml and run `snakemake all --cores 2`"
             )
-        keys = self.chosen[seed] if self.wanted is None else self.wanted
+        keys = self.chosen[seed]
         return {
             task: Run(self.root, self.paper, self.name, task, keys[task], seed) for task in tasks
         }
 
-    def _seeds(self, tasks: Sequence[str]) -> list[int]:
-        if self.wanted is None:
-            return sorted(seed for seed, keys in self.chosen.items() if set(tasks) <= keys.keys())
-        trained = [set(_trained_seeds(self.root, self.wanted[task])) for task in tasks]
-        return sorted(set.intersection(*trained))
-
     def _untrained(self, tasks: Sequence[str]) -> str:
         about = f"{self.paper}: variant '{self.name}' is not trained yet"
         every = "`snakemake all --cores 2` trains every variant"
-        if self.wanted is None:
-            return f"{about} for {', '.join(tasks)} with one seed; {every}"
-        # What lacks every seed is named; failing that, the seeds of two stages are different ones.
-        bare = [t for t in tasks if not list(_trained_seeds(self.root, self.wanted[t]))]
-        if not bare:
+        bare = [t for t in tasks if not any(t in keys for keys in self.chosen.values())]
+        if not self.wanted or not bare:  # then the tasks have runs, but not of the same seed
             return f"{about} with one seed for all of {', '.join(tasks)}; {every}"
         path = node_folder(self.root, "train", self.wanted[bare[0]], 0) / "run.json"
         return f"{about} ({path} is missing); `snakemake --cores 2 {path}` trains it, {every}"
 
 
 def find(root: Path, variant: str, paper: str | None = None) -> Found:
-    """Return what `variant` is under the results folder `root`.
+    """Return the variant in the results folder `root`; `paper` is needed if several have the name.
 
-    `paper` decides between papers that have a variant of the same name. A variant that is the
-    best of others trains nothing; which runs it took stands in the score table. Raises
-    `UserError` for a folder without results, and for an unknown or ambiguous variant or paper.
+    The score table names the runs of a variant that is the best of others. Raises `UserError` for
+    a folder without results, and for an unknown or ambiguous variant or paper.
     """
     rows = _variant_rows(root)
     stages: dict[tuple[str, str], list[str]] = {}
@@ -129,25 +111,31 @@ def find(root: Path, variant: str, paper: str | None = None) -> Found:
         stages.setdefault((row["paper"], row["variant"]), []).append(row["key"])
     best = _best_of(root, stages)
     name = _named([*stages, *best], variant, paper, root)
-    # Of variants that share a run the first has its name.
+    # A run that several variants share is named after the first.
     owners = {row["key"]: row["variant"] for row in reversed(rows) if row["paper"] == name[0]}
     if name in best:
         return Found(root, *name, None, best[name], owners)
     wanted: dict[str, str] = {}
     for key in stages[name]:
-        # A later stage takes over the tasks that it has, those it does not train too.
+        # A later stage takes over all its tasks, even those that it does not train.
         tasks = _description(root, key)["spec"]["stage"]["tasks"]
         wanted |= dict.fromkeys(tasks, key)
-    return Found(root, *name, wanted, {}, owners)
+    chosen: dict[int, dict[str, str]] = {}
+    for task, key in wanted.items():
+        for path in (root / "store" / "train" / key).glob("seed*/run.json"):
+            number = path.parent.name.removeprefix("seed")
+            if number.isdecimal():
+                chosen.setdefault(int(number), {})[task] = key
+    return Found(root, *name, wanted, chosen, owners)
 
 
 def choose_task(found: Found, task: str | None) -> str:
-    """Return `task` if the variant has it, or its only one if None; else raise `UserError`."""
+    """Return `task`, or the only task if None; `UserError` if the variant has no such task."""
     about = f"{found.paper}: variant '{found.name}'"
     if task is None:
         if len(found.tasks) > 1:
             raise UserError(
-                f"{about} has several tasks: {', '.join(found.tasks)}; name one with --task"
+                f"{about} has several tasks: {', '.join(found.tasks)}; choose one with --task"
             )
         return found.tasks[0]
     if task not in found.tasks:
@@ -170,7 +158,7 @@ def _named(
     having = sorted(p for p, v in known if v == variant and paper in (None, p))
     if len(having) > 1:
         raise UserError(
-            f"{root}: '{variant}' is a variant of several papers; name one: "
+            f"{root}: '{variant}' is a variant of several papers; choose one: "
             f"{' or '.join(f'--paper {name}' for name in having)}"
         )
     if having:
@@ -182,11 +170,9 @@ def _named(
             f"--paper {others[0]}"
         )
     names = [v for p, v in known if paper in (None, p)]
-    unscored = (
-        ""
-        if (root / SCORES).is_file()
-        else (f" (one that is the best of others is known once {root / SCORES} is made)")
-    )
+    unscored = ""
+    if not (root / SCORES).is_file():
+        unscored = f" (the best of other variants is known once {root / SCORES} exists)"
     raise UserError(
         f"{root}: no variant '{variant}'{unscored}; `cut -f 1,2 {root / VARIANTS}` lists them."
         f"{nearest(variant, names)}"
@@ -199,15 +185,14 @@ def _variant_rows(root: Path) -> list[dict[str, str]]:
         below = [f"--results {p.parent}" for p in sorted(root.glob(f"*/{VARIANTS}"))]
         hint = f" There is {' and '.join(below)}." if below else ""
         raise UserError(
-            f"{path}: there is no such file, so no results are there; name their folder with "
-            f"--results, or plan them: `snakemake -n all`.{hint}"
+            f"{path}: there is no such file, so the folder has no results; give another one with "
+            f"--results, or plan results with `snakemake -n all`.{hint}"
         )
-    with path.open(encoding="utf-8", newline="") as handle:
-        rows = list(csv.DictReader(handle, delimiter="\t"))
+    rows = read_csv(path, delimiter="\t")
     if rows and not {"paper", "variant", "key"} <= rows[0].keys():
         raise UserError(
             f"{path}: expected the columns paper, variant and key, found {', '.join(rows[0])}; "
-            "`snakemake -n all` writes it anew"
+            "`snakemake -n all` writes it again"
         )
     return rows
 
@@ -218,29 +203,22 @@ def _best_of(
     """Return {(paper, variant): {seed: {task: key}}} of scored variants that train nothing."""
     if not (root / SCORES).is_file():
         return {}
-    from minbert.evaluate.reading import read_columns
+    from minbert.evaluate.reading import read_scores
 
-    columns = ("paper", "variant", "seed", "task", "key")
     best: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
-    for row in read_columns(root / SCORES, columns, [("split", "=", "dev")]).to_pylist():
-        name = (row["paper"], row["variant"])
-        if row["task"] in TASKS and row["key"] and name not in trained:
-            best.setdefault(name, {}).setdefault(row["seed"], {})[row["task"]] = row["key"]
+    for paper in dict.fromkeys(paper for paper, _ in trained):
+        for of, by_seed in read_scores(root / SCORES, paper).items():
+            name = (paper, of.variant)
+            if of.split == "dev" and of.measure in TASKS and name not in trained:
+                for seed, score in by_seed.items():
+                    best.setdefault(name, {}).setdefault(seed, {})[of.measure] = score.key
     return best
 
 
-def _description(root: Path, key: str) -> dict[str, Any]:
+def _description(root: Path, key: str) -> Any:
     path = description_path(root, "train", key)
     if not path.is_file():
         raise UserError(
-            f"{path}: the description of a stage is missing; `snakemake -n all` writes it anew"
+            f"{path}: the description of a stage is missing; `snakemake -n all` writes it again"
         )
-    described: dict[str, Any] = read_json(path)
-    return described
-
-
-def _trained_seeds(root: Path, key: str) -> Iterator[int]:
-    for path in (root / "store" / "train" / key).glob("seed*/run.json"):
-        number = path.parent.name.removeprefix("seed")
-        if number.isdecimal():
-            yield int(number)
+    return read_json(path)

@@ -1,4 +1,4 @@
-"""`minbert predict`: sentences through a trained variant, as JSON lines in input order."""
+"""`minbert predict`: predictions of a trained variant, as JSON lines in the order of the input."""
 
 from __future__ import annotations
 
@@ -12,22 +12,29 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from minbert.common.errors import UserError
-from minbert.common.files import whole
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError
+from minbert.base.files import whole
 from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
-from minbert.predict.labels import class_name
 from minbert.predict.lookup import Run, choose_task, find
+from minbert.spec.task import TASKS
 
 if TYPE_CHECKING:
     from minbert.predict.predictor import Predictor
 
 CHUNK = 2048
-"""Examples that are predicted, and written, at a time."""
+"""Examples that are predicted and written at a time."""
+
+CLASS_NAMES: dict[str, tuple[str, ...]] = {
+    "sst": ("negative", "somewhat negative", "neutral", "somewhat positive", "positive"),
+    "para": ("different", "paraphrase"),
+    "cfimdb": ("negative", "positive"),
+    "lmrd": ("1-2 stars", "3-4 stars", "5-6 stars", "7-8 stars", "9-10 stars"),
+}
+"""Names of a task's classes; a task may have none."""
 
 
 def predict(
-    root: Path,
+    results: Path,
     variant: str,
     *,
     paper: str | None = None,
@@ -39,15 +46,15 @@ def predict(
     out: Path | None = None,
     device: str = "auto",
 ) -> None:
-    """Predict `sentences`, or those of the file `source` (`-`, or None: standard input).
+    """Predict `sentences`, or those of the file `source` (`-` or None: standard input).
 
-    One JSON object a line goes to `out` (whole or not at all) or to standard output (a chunk of
-    2,048 at a time): what the input had of id, sentence1 and sentence2, then task, prediction,
-    label (the name of a class, if it has one), and `probabilities` of the classes or `score`.
-    Raises `UserError` before anything is written for an unknown variant or task, weights that are
-    not there, and any example that is not one of the task.
+    Writes one JSON object per line to `out` (whole or not at all) or to standard output (in
+    chunks of 2,048): the example's id, sentence1 and sentence2 as far as given, then task,
+    prediction, label (if the class has a name), and `probabilities` of the classes or `score`.
+    Raises `UserError` before anything is written for an unknown variant or task, missing weights,
+    and an example that does not suit the task.
     """
-    found = find(root, variant, paper)
+    found = find(results, variant, paper)
     chosen = choose_task(found, task)
     run = found.runs([chosen], seed)[chosen]
     run.file("model.safetensors")
@@ -55,11 +62,11 @@ def predict(
     if found.wanted is None:
         owner = found.owners.get(run.key) or run.job.described["owner"]["variant"]
         print(
-            f"minbert: '{found.name}' is the best of others: {chosen} by '{owner}', seed "
+            f"minbert: '{found.name}' is the best of others: {chosen} from '{owner}', seed "
             f"{run.seed} ({run.key})",
             file=sys.stderr,
         )
-    # Not before all is known to be well: torch takes seconds.
+    # Only once everything is checked: importing torch takes seconds.
     from minbert.predict.predictor import Predictor
 
     predictor = Predictor(run, device)
@@ -72,11 +79,11 @@ def predict(
 def _read(task: str, sentences: Sequence[str], source: str | None, form: str | None) -> list[Item]:
     if sentences:
         if source is not None:
-            raise UserError(f"found sentences on the command line and --in {source}; give one")
+            raise UserError(f"found sentences on the command line and --in {source}; give only one")
         return from_words(sentences, TASKS[task])
     if source is None and sys.stdin.isatty():
         raise UserError(
-            "no sentences: give them after the variant, in a file (--in FILE), or through a pipe"
+            "no sentences: give them after the variant, in a file (--in FILE), or by a pipe"
         )
     if source in (None, "-"):
         content = sys.stdin.buffer.read()
@@ -94,8 +101,7 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
 def _output(out: Path | None) -> Iterator[TextIO]:
     if out is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # JSON is UTF-8, whatever the terminal's locale.
-            sys.stdout.reconfigure(encoding="utf-8")
+            sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
         yield sys.stdout
         return
     try:
@@ -106,7 +112,6 @@ def _output(out: Path | None) -> Iterator[TextIO]:
 
 
 def _chunks(predictor: Predictor, run: Run, items: list[Item], quiet: bool) -> Iterator[str]:
-    """Yield the lines of each chunk; on long inputs tell standard error how far it is."""
     from tqdm import tqdm
 
     bar = tqdm(
@@ -114,22 +119,20 @@ def _chunks(predictor: Predictor, run: Run, items: list[Item], quiet: bool) -> I
         desc=f"{run.variant} {run.task}",
         unit=" examples",
         disable=quiet or len(items) <= CHUNK,
-        # In a log every refresh is a line more.
-        mininterval=0.1 if sys.stderr.isatty() else 30.0,
+        mininterval=0.1 if sys.stderr.isatty() else 30.0,  # in a log, each refresh is a line
     )
     with bar:
         for start in range(0, len(items), CHUNK):
             chunk = items[start : start + CHUNK]
             made = predictor([i.sentence1 for i in chunk], [i.sentence2 for i in chunk])
-            pairs = zip(chunk, made.prediction, made.scores, strict=True)
-            yield "".join(_line(run, *pair) for pair in pairs)
+            yield "".join(_line(run, *each) for each in zip(chunk, *made, strict=True))
             bar.update(len(chunk))
 
 
 def _line(run: Run, item: Item, prediction: np.floating[Any], scores: np.ndarray) -> str:
     if not np.isfinite(prediction) or not np.isfinite(scores).all():
         raise UserError(
-            f"{item.where}: variant '{run.variant}' gives no finite number for it; its training "
+            f"{item.where}: variant '{run.variant}' predicts no finite number; its training "
             "diverged: choose another seed or variant"
         )
     kind = TASKS[run.task].kind
@@ -137,14 +140,12 @@ def _line(run: Run, item: Item, prediction: np.floating[Any], scores: np.ndarray
     row: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     row["task"] = run.task
     row["prediction"] = _number(prediction) if kind == "regression" else int(prediction)
-    if kind != "regression":
-        label = class_name(run.task, int(prediction))
-        row |= {} if label is None else {"label": label}
+    if run.task in CLASS_NAMES:
+        row["label"] = CLASS_NAMES[run.task][int(prediction)]
     values = [_number(score) for score in scores]
     row |= {"probabilities": values} if kind == "classification" else {"score": values[0]}
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _number(value: np.floating[Any]) -> float:
-    """Return the shortest decimal that reads back as the same float32."""
-    return float(str(np.float32(value)))
+    return float(str(np.float32(value)))  # the shortest decimal that is the same float32

@@ -1,48 +1,69 @@
-"""A trained model of one task, and the predictions it makes of new sentences."""
-
-from __future__ import annotations
+"""A trained model of one task, and its predictions for new sentences."""
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import torch
 from pydantic import ValidationError
 
-from minbert.common.errors import UserError
+from minbert.base.errors import UserError
 from minbert.data.tokenise import encode
-from minbert.grid.architecture import read_architecture
-from minbert.grid.code import code_modules, differs
-from minbert.grid.parts import load_part
-from minbert.grid.spec import StageSpec
+from minbert.data.wordpiece import load_wordpiece
+from minbert.engine.device import choose_device, choose_precision
+from minbert.model.multitask import MultitaskModel, build_model
+from minbert.model.weights import load_weights
 from minbert.predict.lookup import Run
-from minbert.train.device import choose_device, choose_precision
+from minbert.spec.architecture import read_architecture
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
+from minbert.store.code import differs
+from minbert.store.node import node_code
 from minbert.train.examples import Examples, special_tokens
-from minbert.train.inference import pool_all
-from minbert.train.trained import load_trained
-from minbert.wordpiece import load_wordpiece
-
-_CODE = ("minbert.model.", "minbert.train.examples", "minbert.train.losses.", "minbert.wordpiece")
-"""Beginnings of the modules whose change may change what trained weights predict."""
+from minbert.train.inference import autocast, pool_all
+from minbert.train.learner import Learner
 
 
-class Predictions(NamedTuple):
-    """Of N examples: the class, 0 or 1, or the value [N]; and the task's scores [N, n]."""
+def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskModel:
+    """Return a finished stage's model with the weights it was scored with, in evaluation mode.
 
-    prediction: np.ndarray
-    scores: np.ndarray
+    `backbone` is a folder in the store, `weights` a `model.safetensors`, which holds what was
+    trained. Raises `UserError` naming the file if the two do not belong together.
+    """
+    kind: type[Learner] = load_part("trainable", spec.trainable)
+    state = load_weights(weights)
+    model = build_model(spec, backbone)
+    kind.insert(model.encoder, spec, state)
+    saved = kind.trained(model.state_dict())
+    ours, theirs = ({n: t.shape for n, t in tensors.items()} for tensors in (saved, state))
+    strange = sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
+    if strange:
+        raise UserError(f"{weights}: not the weights of this stage (tensor '{strange[0]}')")
+    model.load_state_dict(state, strict=False)
+    return model.eval()
+
+
+_CODE = (
+    "minbert.model.",
+    "minbert.train.examples",
+    "minbert.train.losses.",
+    "minbert.data.wordpiece",
+)
+"""Prefixes of the modules that decide what trained weights predict."""
+
+Predictions = tuple[np.ndarray, np.ndarray]
+"""For N examples, the class, 0 or 1, or value [N], and the task's scores [N, n]."""
 
 
 class Predictor:
     """The model of `run`'s task, with its tokenizer and framing, on `device` (as in config.yaml).
 
-    Tokens, cuts, precision and the model are those of training, so that its dev sentences get the
-    predictions that training wrote of them. Raises `UserError` if a file is missing, or the run
-    was planned by a version of the code that had other settings.
+    Tokens, truncation, precision and model are those of training, so dev sentences get the same
+    predictions as in training. Raises `UserError` if a file is missing, or if the run was planned
+    by a version of the code with other settings.
     """
 
     def __init__(self, run: Run, device: str = "auto") -> None:
@@ -56,7 +77,7 @@ class Predictor:
         except ValidationError as error:
             raise UserError(
                 f"train {run.key}: was planned by another version of minbert "
-                f"({error.errors()[0]['msg']}); `snakemake -n all` plans it anew"
+                f"({error.errors()[0]['msg']}); `snakemake -n all` plans it again"
             ) from None
         _warn_of_changes(run)
         positions = read_architecture(backbone / "config.json").positions
@@ -68,37 +89,34 @@ class Predictor:
 
     @torch.no_grad()
     def __call__(self, first: Sequence[str], second: Sequence[str | None]) -> Predictions:
-        """Return the predictions of N examples; `second` holds None for single sentences."""
-        tokens = {
-            "tokens1": encode(self.tokenizer, list(first)),
-            "tokens2": encode(self.tokenizer, list(second)),
-        }
-        lists = pa.list_(pa.int32())
+        """Return the predictions for N examples; `second` is None for single sentences."""
         count = len(first)
-        table = pa.table(
-            {
-                "id": [str(number) for number in range(count)],
-                "label": pa.nulls(count, pa.float32()),
-                **{name: pa.array(ids, lists) for name, ids in tokens.items()},
-            }
-        )
+        columns = {
+            "id": [str(number) for number in range(count)],
+            "label": pa.nulls(count, pa.float32()),
+        }
+        for name, sentences in (("tokens1", first), ("tokens2", second)):
+            ids = encode(self.tokenizer, list(sentences))
+            columns[name] = pa.array(ids, pa.list_(pa.int32()))
+        table = pa.table(columns)
         pairing = self.spec.tasks[self.task].pairing
         examples = Examples(table, self.task, pairing, self.special, self.max_length, self.device)
-        bf16 = self.precision == "bf16"
-        with torch.autocast(self.device.type, torch.bfloat16) if bf16 else nullcontext():
+        with autocast(self.device, self.precision):
             pooled = pool_all(partial(self.model.pooled, self.task), examples)
             output = self.model.from_pooled(self.task, pooled).float()
         prediction, scores = self.loss.prediction(output), self.loss.scores(output)
-        return Predictions(prediction.cpu().numpy(), scores.cpu().numpy())
+        return prediction.cpu().numpy(), scores.cpu().numpy()
 
 
 def _warn_of_changes(run: Run) -> None:
     described = run.job.described
-    changed = differs(described["code"], code_modules(described["roots"]))
-    ours = [name for name in changed if name.startswith(_CODE)]
+    now = {}
+    if "maker" in described:  # Older versions did not record it, so all their code counts as other.
+        now = node_code("train", described["maker"], described["parts"])
+    ours = [name for name in differs(described["code"], now) if name.startswith(_CODE)]
     if ours:
         print(
-            f"minbert: the code of {', '.join(ours)} has changed since {run.variant} was planned: "
-            "its weights may predict something else than they did; `minbert plan` says more",
+            f"minbert: the code of {', '.join(ours)} has changed since {run.variant} was planned, "
+            "so its predictions may differ from those of training; see `minbert plan`",
             file=sys.stderr,
         )

@@ -1,15 +1,13 @@
-"""`minbert submit`: prediction files in the form of the CS 224N default project."""
-
-from __future__ import annotations
+"""`minbert submit`: prediction files in the format of the CS 224N default project."""
 
 import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from minbert.common.errors import UserError
-from minbert.common.files import write_text
-from minbert.evaluate.reading import read_columns
+from minbert.base.errors import UserError
+from minbert.base.files import write_text
+from minbert.data.parquet import read_file
 from minbert.predict.lookup import Run, find
 
 HEADERS = {
@@ -17,15 +15,15 @@ HEADERS = {
     "para": "id \t Predicted_Is_Paraphrase \n",
     "sts": "id \t Predicted_Similiary \n",
 }
-"""First line of each task's files, as the course's starter code writes (and spells) it."""
+"""The first line of each task's files, as the course's starter code writes and spells it."""
 
-# The starter code prints an int64 and two float32, which in an f-string show all digits of the
-# double: 0.1 as 0.10000000149011612.
+# The starter code prints an int64 and two float32; in an f-string a float32 shows all digits of
+# the double: 0.1 as 0.10000000149011612.
 _VALUES: dict[str, Callable[[float], object]] = {"sst": int, "para": float, "sts": float}
 
 
 def submit(
-    root: Path,
+    results: Path,
     variant: str,
     *,
     paper: str | None = None,
@@ -34,27 +32,27 @@ def submit(
 ) -> dict[Path, int]:
     """Write {sst,para,sts}-{dev,test}-output.csv of `variant`; return {path: rows}.
 
-    Of its tasks those that the course asks for; rows are in the data's order. The folder `out` is
-    `submissions/PAPER/VARIANT/seedN` of the results if not given. Each file is written whole, and
-    none before all are known to be well. Raises `UserError` for a variant that is unknown, not
-    trained, or has none of the three tasks.
+    Only tasks that the course asks for are written, in the order of the data. The default of
+    `out` is `submissions/PAPER/VARIANT/seedN` in the results folder. Nothing is written unless all
+    files are valid. Raises `UserError` for a variant that is unknown, not trained, or has none of
+    the three tasks.
     """
-    found = find(root, variant, paper)
+    found = find(results, variant, paper)
     tasks = [task for task in found.tasks if task in HEADERS]
     if not tasks:
         raise UserError(
-            f"{found.paper}: variant '{found.name}' has {', '.join(found.tasks)}, of which the "
-            f"course asks for none; it asks for {', '.join(HEADERS)}"
+            f"{found.paper}: variant '{found.name}' has {', '.join(found.tasks)}, but the course "
+            f"asks only for {', '.join(HEADERS)}"
         )
     others = [task for task in found.tasks if task not in HEADERS]
     if others:
         print(
-            f"minbert: left out {', '.join(others)}: the course asks for {', '.join(HEADERS)}",
+            f"minbert: left out {', '.join(others)}: the course asks only for {', '.join(HEADERS)}",
             file=sys.stderr,
         )
     runs = found.runs(tasks, seed)
     used = next(iter(runs.values())).seed
-    folder = out or root / "submissions" / found.paper / found.name / f"seed{used}"
+    folder = out or results / "submissions" / found.paper / found.name / f"seed{used}"
     files = {}
     for task, run in runs.items():
         for split in ("dev", "test"):
@@ -76,7 +74,7 @@ def submit(
 def _rows(run: Run, split: str) -> list[str]:
     path = run.file("predictions.parquet")
     wanted = [("task", "=", run.task), ("split", "=", split)]
-    table = read_columns(path, ("id", "prediction"), wanted)
+    table = read_file(path, ("id", "prediction"), wanted)
     rows = []
     for identity, value in zip(*table.to_pydict().values(), strict=True):
         if value is None or not math.isfinite(value):

@@ -1,54 +1,50 @@
-"""The pictures of the documentation: some of the demo's figures, made small.
+"""Figures as pictures inside the report."""
 
-    python -m minbert.report.pictures results/demo docs/img
-
-`make pictures` runs the demo, where it is not there, and this.
-"""
-
-from __future__ import annotations
-
-import sys
+import base64
+import io
 from pathlib import Path
+from typing import NamedTuple
 
-from minbert.common.errors import UserError
-from minbert.common.files import whole
-from minbert.report.images import shrunk
+from PIL import Image
 
-PICTURES = {
-    "all/published-reproduced": "published-reproduced",
-    "hybrid-bert/architectures": "architectures",
-    "hybrid-bert/multitask-loss": "multitask-loss",
-    "adapter-fusion/transfer": "transfer",
-    "minbert-downstream/ranking": "ranking",
-    "minibert-unleashed/ladder": "ladder",
-}
-"""Figures, and what they are called in the documentation. None shows text of data."""
-WIDEST, COLOURS = 1200, 64
-LARGEST = 150_000
-"""Bytes that a picture may have."""
+from minbert.report.material import Material
+
+WIDEST, COLOURS = 1400, 128
+"""Pixels and colours in the report: a column of 700 CSS pixels on a screen of double density."""
 
 
-def make_pictures(root: Path, folder: Path) -> None:
-    """Write the pictures of the results folder `root` to `folder`.
+class Picture(NamedTuple):
+    """A figure in the page. `source` is a data URL, "" if the figure was not drawn."""
 
-    A figure that is not there, or a picture that is too large, raises `UserError`.
-    """
-    for figure, name in PICTURES.items():
-        path = root / "figures" / f"{figure}.png"
-        if not path.is_file():
-            raise UserError(f"{path}: there is no such figure; `make demo` draws it")
-        packed, _ = shrunk(path, WIDEST, COLOURS)
-        if len(packed) > LARGEST:
-            raise UserError(
-                f"{path}: {len(packed)} bytes as a picture, more than {LARGEST}; take another "
-                "figure, or fewer colours"
-            )
-        with whole(folder / f"{name}.png") as temporary:
-            temporary.write_bytes(packed)
+    name: str
+    paper: str
+    title: str
+    caption: str
+    source: str
+    width: int
+    height: int
 
 
-if __name__ == "__main__":
-    try:
-        make_pictures(Path(sys.argv[1]), Path(sys.argv[2]))
-    except UserError as error:
-        raise SystemExit(f"pictures: {error}") from None
+def picture(material: Material, name: str) -> Picture:
+    """Return the figure `name` of the report."""
+    spec = material.spec(f"figure/{name}")
+    path = material.file(f"figure/{name}")
+    about = (name, spec["paper"], spec["draw"]["title"], spec["draw"]["caption"])
+    if path is None:
+        return Picture(*about, "", 0, 0)
+    packed, size = shrunk(path, WIDEST, COLOURS)
+    source = "data:image/png;base64," + base64.b64encode(packed).decode()
+    return Picture(*about, source, *size)
+
+
+def shrunk(path: Path, widest: int, colours: int) -> tuple[bytes, tuple[int, int]]:
+    """Return the picture as a PNG of at most `widest` pixels across and `colours`, and its size."""
+    with Image.open(path) as image:
+        drawn = image.convert("RGB")
+    if drawn.width > widest:
+        height = round(drawn.height * widest / drawn.width)
+        drawn = drawn.resize((widest, height), Image.Resampling.LANCZOS)
+    small = drawn.quantize(colours, dither=Image.Dither.NONE)
+    packed = io.BytesIO()
+    small.save(packed, "PNG", optimize=True)
+    return packed.getvalue(), small.size

@@ -1,5 +1,5 @@
-"""What a training job tells about itself, and how it reaches MLflow.
+"""What jobs report of their runs, and how it reaches MLflow.
 
-Jobs write plain files (`journal`); one follower process copies them into the store (`follower`).
-So a job never waits for a server, and never imports mlflow.
+Jobs write plain files (`journal`, `runs`); one process (`follower`, `writer`) copies them into the
+store (`store`, `papers`), so that a job never waits for a server and never imports mlflow.
 """

@@ -1,34 +1,28 @@
-"""The follower: the one process that copies what jobs wrote into MLflow.
+"""The follower: the one process that copies what jobs report into MLflow.
 
-It may be killed and started again at any moment. A run is found again by its attempt's tag, and
-the same point (name, step, timestamp, value) sent twice is stored once; the notes it leaves in
-each attempt's folder (`cursor.json`, `stored.json`) save time and nothing else.
+It may be killed and started again at any moment: a run is found again by its attempt's tag, the
+same point (name, step, timestamp, value) sent twice is stored once, and the notes in each
+attempt's folder (`cursor.json`, `stored.json`) only save time.
 """
-
-from __future__ import annotations
 
 import hashlib
 import signal
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from minbert.grid.node import read_listing
-from minbert.track import registry, writer
-from minbert.track.attempts import Attempt, attempts
-from minbert.track.describe import SUPERSEDED_TAG
-from minbert.track.location import sqlite_path, tracking_uri
-from minbert.track.single import Watched, only_one, try_lock
-from minbert.track.store import Store, open_store, say
+from minbert.base.locks import take
+from minbert.base.process import birth
+from minbert.store.node import read_listing
+from minbert.track import papers, writer
+from minbert.track.journal import TRACKING, Attempt, attempts
+from minbert.track.store import Store, Tag, open_store, say, sqlite_path, tracking_uri
 
 _CURSOR = "cursor.json"
 _STORED = "stored.json"
 _LAST_SECONDS = 5.0
-# What MLflow says when a request is wrong, not the connection: other attempts may go on.
+# MLflow's error codes for a wrong request, as opposed to a failed connection: others may go on.
 _REFUSALS = {
     "INVALID_PARAMETER_VALUE",
     "RESOURCE_DOES_NOT_EXIST",
@@ -36,16 +30,27 @@ _REFUSALS = {
     "BAD_REQUEST",
     "INVALID_STATE",
 }
+# Raised by a run whose files are not as they should be.
+_BROKEN = (KeyError, ValueError, TypeError)
 
 
 class Follower:
-    """Copies the attempts of results `root` into the store at `uri`. Holds no lock by itself."""
+    """Copies the attempts of results `root` into the store at `uri` (see `store.tracking_uri`).
 
-    def __init__(self, root: Path, uri: str, papers: Mapping[str, Any] | None = None) -> None:
-        """Nothing is opened until there is something to store; `papers` are the plan's facts."""
-        self.root = root
-        self.papers = papers
-        self.uri = uri
+    `stamp` names the plan that says what the papers are; `draw` draws the curves of a run.
+    """
+
+    def __init__(
+        self,
+        root: Path | str,
+        uri: str | None = None,
+        stamp: str | None = None,
+        draw: writer.Draw | None = None,
+    ) -> None:
+        self.root = Path(root).resolve()
+        self.uri = tracking_uri(self.root, uri)
+        self.draw = draw
+        self.facts = {} if stamp is None else read_listing(self.root, stamp)["papers"]
         self.failing = False
         self._store: Store | None = None
         self._attempts: dict[str, Attempt] = {}
@@ -53,41 +58,87 @@ class Follower:
         self._experiments: set[str] = set()
         self._refused: set[str] = set()
         self._done: set[str] = set()
-        # A store's URI may hold a password, so that only its digest is written to disk.
-        self._digest = hashlib.sha256(uri.encode()).hexdigest()[:16]
+        # A store's URI may hold a password, so only its digest is written to disk.
+        self._digest = hashlib.sha256(self.uri.encode()).hexdigest()[:16]
+
+    def follow(self, until_pid: int | None = None, interval: float = 2.0) -> None:
+        """Store what jobs write every `interval` seconds, until process `until_pid` has ended.
+
+        If another follower works here, one with `until_pid` waits for its turn and one without
+        ends. Problems with the store are reported, never raised.
+        """
+        born = birth(until_pid) if until_pid is not None else ""
+
+        def goes_on() -> bool:
+            return until_pid is None or (born != "" and birth(until_pid) == born)
+
+        if until_pid is not None and threading.current_thread() is threading.main_thread():
+            # Ctrl-C ends the workflow; the follower sees that, and stores what is left.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with self._lock_file() as lock:
+            if not take(lock, Path(lock.name)):
+                outcome = "leaving" if until_pid is None else "waiting for it to end"
+                say(f"another follower works on {self.root / TRACKING}; {outcome}")
+                while not take(lock, Path(lock.name)):
+                    if until_pid is None or not goes_on():
+                        return
+                    time.sleep(interval)
+            while goes_on():
+                self.sweep()
+                time.sleep(interval)
+            # Jobs end with the workflow, but not at the same instant.
+            deadline = time.monotonic() + _LAST_SECONDS
+            self.sweep()
+            while self.pending() and not self.failing and time.monotonic() < deadline:
+                time.sleep(min(interval, 0.2))
+                self.sweep()
+            self._report_left()
+
+    def finish(self, patience: float = 20.0) -> None:
+        """Store all that there is in one pass; never raises because of the store.
+
+        If another follower works here, waits up to `patience` seconds for it to do so.
+        """
+        deadline = time.monotonic() + patience
+        with self._lock_file() as lock:
+            while not take(lock, Path(lock.name)):
+                if not self.pending(ended_only=True) or time.monotonic() > deadline:
+                    break
+                time.sleep(0.2)
+            else:
+                self.sweep()
+        self._report_left()
 
     def pending(self, ended_only: bool = False) -> list[Attempt]:
-        """Return the attempts that are not all in the store, oldest first; imports no mlflow.
+        """Return the attempts that are not completely in the store, oldest first.
 
-        With `ended_only`, those whose job still runs are left out.
+        With `ended_only`, those whose job still runs are left out. Imports no mlflow.
         """
         for attempt in attempts(self.root):
-            if attempt.name not in self._attempts and attempt.name not in self._refused:
-                self._meet(attempt)
+            if attempt.name in self._attempts or attempt.name in self._refused:
+                continue
+            try:
+                attempt.run["experiment"], attempt.group
+            except _BROKEN as error:
+                self._refused.add(attempt.name)
+                say(f"{attempt.path / 'run.json'} cannot be read: {_first_line(error)}")
+            else:
+                self._attempts[attempt.name] = attempt
         path = sqlite_path(self.uri)
         lost = self._store is None and path is not None and not path.exists()
-        found = [
+        return [
             attempt
             for name, attempt in sorted(self._attempts.items())
             if name not in self._refused
             and (lost or (name not in self._done and not self._is_stored(attempt)))
+            and not (ended_only and attempt.alive())
         ]
-        return [a for a in found if not a.alive()] if ended_only else found
-
-    def _meet(self, attempt: Attempt) -> None:
-        try:
-            attempt.run["experiment"], attempt.group
-        except (KeyError, ValueError, TypeError) as error:
-            self._refused.add(attempt.name)
-            say(f"{attempt.path / 'run.json'} cannot be read: {_first_line(error)}")
-            return
-        self._attempts[attempt.name] = attempt
 
     def sweep(self) -> None:
-        """Store all that is new. Never raises: says once that it fails, and once that it works."""
+        """Store all that is new. Never raises: reports once that it fails or works again."""
         try:
-            if todo := self.pending():
-                self._store_all(todo)
+            if self.pending():
+                self._store_all()
         except Exception as error:
             self._store = None
             if not self.failing:
@@ -101,42 +152,52 @@ class Follower:
             say(f"the store at {self.uri} answers again; nothing is lost")
         self.failing = False
 
-    def _store_all(self, todo: list[Attempt]) -> None:
+    def _report_left(self) -> None:
+        if left := len(self.pending(ended_only=True)):
+            say(f"{left} runs are not stored yet; the next start of the workflow stores them")
+
+    def _lock_file(self) -> IO[str]:
+        path = self.root / TRACKING / ".follower"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a", encoding="utf-8")
+
+    def _store_all(self) -> None:
         store = self._connect()
-        todo = self.pending()
         closed: list[tuple[Attempt, dict[str, Any]]] = []
-        for attempt in todo:
-            with self._refusal(attempt):
-                note = self._advance(store, attempt)
-                if note is not None:
+        for attempt in self.pending():  # Again: now it is known which runs the store has.
+            try:
+                if note := self._advance(store, attempt):
                     closed.append((attempt, note))
+            except Exception as error:
+                if not _is_refusal(error) and not isinstance(error, _BROKEN):
+                    raise
+                # It does not stop the others, and is tried again at the next start.
+                self._refused.add(attempt.name)
+                say(f"{attempt.path}: not stored: {_first_line(error)}")
         for name in sorted({attempt.run["experiment"] for attempt, _ in closed}):
             try:
-                registry.point_at_best(store, name)
-                store.describe_again(name)
+                papers.register_best(store, name)
+                papers.describe(store, name, self.facts.get(name))
             except Exception as error:
                 if not _is_refusal(error):
                     raise
                 say(f"no model registered for '{name}': {_first_line(error)}")
-        # Last of all, so that whatever was cut short before is done again.
+        # Last of all, so that whatever was interrupted before is done again.
         for attempt, note in closed:
             attempt.note(_STORED, note)
 
     def _connect(self) -> Store:
         """Open the store, and learn which runs it has of the experiments we know."""
         if self._store is None:
-            self._store = open_store(self.root, self.uri, self.papers)
-            self._experiments.clear()
-            self._runs.clear()
-            self._done.clear()
+            self._store = open_store(self.root, self.uri)
+            self._experiments, self._runs, self._done = set(), {}, set()
         for name in {a.run["experiment"] for a in self._attempts.values()} - self._experiments:
+            papers.describe(self._store, name, self.facts.get(name))
             runs = writer.known_runs(self._store, self._store.experiment(name))
-            for attempt, stored in runs.items():
-                known = self._attempts.get(attempt)
-                cursor = known.recall(_CURSOR) if known else {}
-                if cursor.get("run_id") == stored.run_id:
-                    stored.offset = cursor["offset"]
-                    stored.described = True
+            for attempt in runs.keys() & self._attempts.keys():
+                cursor = self._attempts[attempt].recall(_CURSOR)
+                if cursor.get("run_id") == (stored := runs[attempt]).run_id:
+                    stored.offset, stored.described = cursor["offset"], True
             self._runs.update(runs)
             self._experiments.add(name)
         return self._store
@@ -145,11 +206,10 @@ class Follower:
         note = attempt.recall(_STORED)
         if note.get("store") != self._digest:
             return False
-        if self._experiments and (
-            attempt.name not in self._runs or self._runs[attempt.name].run_id != note["run_id"]
-        ):
+        run = self._runs.get(attempt.name)
+        if self._experiments and (run is None or run.run_id != note["run_id"]):
             return False
-        # Where locks do not cross machines, a job can seem dead and go on.
+        # If locks do not work across machines, a job can seem dead and go on.
         if note["status"] == "KILLED":
             return attempt.end() is None and attempt.size() <= int(note["size"])
         self._done.add(attempt.name)
@@ -157,112 +217,28 @@ class Follower:
 
     def _advance(self, store: Store, attempt: Attempt) -> dict[str, Any] | None:
         """Store what is new of one attempt; return the note on its end if it has ended."""
-        # In this order: a job writes its last row, then its end, and then lets its lock go.
-        alive = attempt.alive()
-        end = attempt.end()
-        size = attempt.size()
+        # In this order: a job writes its last row, then its end, and then frees its lock.
+        alive, end, size = attempt.alive(), attempt.end(), attempt.size()
         if attempt.name not in self._runs:
             self._runs[attempt.name] = writer.create(store, attempt)
         stored = self._runs[attempt.name]
-        self._supersede(store, attempt)
+        # Mark the older attempts of the same key and seed with the newest one's name.
+        *older, newest = sorted(n for n, a in self._attempts.items() if a.group == attempt.group)
+        for run in filter(None, map(self._runs.get, older)):
+            if run.superseded != newest:
+                store.client.set_tag(run.run_id, Tag.SUPERSEDED, newest)
+                run.superseded = newest
         if not stored.described:
             writer.describe(store, attempt, stored)
-        while writer.log_rows(store, attempt, stored):
+        # No further than it was at the start: a job that logs fast must not hold up the others.
+        while stored.offset < size and writer.log_rows(store, attempt, stored):
             attempt.note(_CURSOR, {"run_id": stored.run_id, "offset": stored.offset})
         while attempt.problems:
             say(attempt.problems.pop(0))
         if end is None and alive:
             return None
-        status = writer.close(store, attempt, stored, end)
+        status = writer.close(store, attempt, stored, end, self.draw)
         return {"store": self._digest, "run_id": stored.run_id, "status": status, "size": size}
-
-    def _supersede(self, store: Store, newest: Attempt) -> None:
-        """Mark the older attempts of the same key and seed with the newest one's name."""
-        groups = defaultdict(list)
-        for attempt in self._attempts.values():
-            groups[attempt.group].append(attempt.name)
-        names = sorted(groups[newest.group])
-        for name in names[:-1]:
-            older = self._runs.get(name)
-            if older is not None and older.superseded != names[-1]:
-                store.client.set_tag(older.run_id, SUPERSEDED_TAG, names[-1])
-                older.superseded = names[-1]
-
-    @contextmanager
-    def _refusal(self, attempt: Attempt) -> Iterator[None]:
-        """Let an attempt that the store refuses not stop the others; it is tried at next start."""
-        try:
-            yield
-        except Exception as error:
-            if not _is_refusal(error) and not isinstance(error, (KeyError, ValueError, TypeError)):
-                raise
-            self._refused.add(attempt.name)
-            say(f"{attempt.path}: not stored: {_first_line(error)}")
-
-
-def follow(
-    root: Path | str,
-    uri: str | None = None,
-    until_pid: int | None = None,
-    interval: float = 2.0,
-    stamp: str | None = None,
-) -> None:
-    """Store what jobs write under `root` every `interval` seconds, as the only writer.
-
-    Goes on until the process `until_pid` is gone, and then makes a last pass. While another
-    follower works here, one with `until_pid` waits for its turn and one without leaves. Troubles
-    with the store are told, never raised.
-    """
-    root = Path(root).resolve()
-    watched = None if until_pid is None else Watched(until_pid)
-    if watched is not None and threading.current_thread() is threading.main_thread():
-        # Ctrl-C ends the workflow; the follower sees that, and stores what is left.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    follower = Follower(root, tracking_uri(root, uri), _papers(root, stamp))
-    with only_one(root, watched, interval) as mine:
-        if not mine:
-            return
-        while watched is None or watched.lives():
-            follower.sweep()
-            time.sleep(interval)
-        # Jobs end with the workflow, though not in the same instant.
-        deadline = time.monotonic() + _LAST_SECONDS
-        follower.sweep()
-        while follower.pending() and not follower.failing and time.monotonic() < deadline:
-            time.sleep(min(interval, 0.2))
-            follower.sweep()
-        _say_left(follower)
-
-
-def finish(
-    root: Path | str, uri: str | None = None, patience: float = 20.0, stamp: str | None = None
-) -> None:
-    """Store all that there is, in one pass, and return; never raises because of the store.
-
-    While a follower works here, this waits up to `patience` seconds for it to store what ended.
-    """
-    root = Path(root).resolve()
-    follower = Follower(root, tracking_uri(root, uri), _papers(root, stamp))
-    deadline = time.monotonic() + patience
-    while True:
-        with try_lock(root) as mine:
-            if mine:
-                follower.sweep()
-                break
-        if not follower.pending(ended_only=True) or time.monotonic() > deadline:
-            break
-        time.sleep(0.2)
-    _say_left(follower)
-
-
-def _papers(root: Path, stamp: str | None) -> dict[str, Any]:
-    """Return what the plan of this stamp says of each paper; nothing without a stamp."""
-    return {} if stamp is None else dict(read_listing(root, stamp)["papers"])
-
-
-def _say_left(follower: Follower) -> None:
-    if left := len(follower.pending(ended_only=True)):
-        say(f"{left} runs are not stored yet; the next start of the workflow stores them")
 
 
 def _is_refusal(error: Exception) -> bool:

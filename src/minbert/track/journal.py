@@ -1,28 +1,31 @@
-"""The files by which a training job tells how it goes. Imports the standard library only.
+"""The files by which a job reports a run, and how they are read. Imports the standard library only.
 
-A job's folder is `ROOT/tracking/ATTEMPT/`:
+A job's folder, an attempt at a run, is `ROOT/tracking/ATTEMPT/`:
 
 - `run.json`: what the run is (see `Journal.start`);
-- `lock`: held with `flock` while the process lives, so that a SIGKILL shows;
-- `history.jsonl`: one JSON object a line for each measured value;
-- `end.json`: how it ended. A folder without it whose lock is free was killed.
+- `lock`: held while the process lives, so that a SIGKILL shows;
+- `history.jsonl`: one JSON object per line for each measured value;
+- `end.json`: how the run ended. A folder without it whose lock is free was killed.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
-from time import monotonic
-from time import time as unix_time
 from typing import Any, Literal
 
-from minbert.common.files import naming, write_json
+from minbert.base.errors import UserError, naming
+from minbert.base.files import read_json, write_json
+from minbert.base.locks import is_held, take
+from minbert.spec.protocol import Measured
 
 TRACKING = "tracking"
 _NEEDED = ("experiment", "key", "seed", "name")
@@ -31,15 +34,14 @@ _STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 
 class Journal:
-    """One attempt at one run. Make it with `Journal.start`, close it with `end`."""
+    """Writes one attempt at one run. Make it with `Journal.start`, close it with `end`."""
 
     def __init__(self, folder: Path, lock: int) -> None:
-        """Write into `folder`; `lock` is the open file descriptor that holds its lock."""
         self.folder = folder
         self._lock = lock
         self._path = folder / "history.jsonl"
         self._history = self._path.open("ab", buffering=1 << 16)
-        self._flushed = monotonic()
+        self._flushed = time.monotonic()
 
     @classmethod
     def start(cls, root: Path | str, run: Mapping[str, Any]) -> Journal:
@@ -49,106 +51,172 @@ class Journal:
         to strings), `datasets` (a list of `name`, `split`, `digest`, `source`, `rows`) and
         `started` (unix seconds). Raises `ValueError` if one of the first four is missing.
         """
-        missing = [name for name in _NEEDED if name not in run]
-        if missing:
+        if missing := [name for name in _NEEDED if name not in run]:
             raise ValueError(f"a run needs {', '.join(_NEEDED)}; missing: {', '.join(missing)}")
-        described = {"params": {}, "tags": {}, "datasets": [], "started": unix_time(), **run}
-        described["host"] = os.uname().nodename
-        described["pid"] = os.getpid()
+        described = {"params": {}, "tags": {}, "datasets": [], "started": time.time(), **run}
+        described |= {"host": os.uname().nodename, "pid": os.getpid()}
         parent = Path(root) / TRACKING
         which = f"{run['key']}-s{run['seed']}"
         name = f"{_stamp(parent, which)}-{which}-{os.getpid()}"
-        # The folder gets its name only when the lock is held and run.json is there: whoever sees
-        # it can tell a job that has just begun from one that was killed.
+        # The folder gets its name once the lock is held and run.json is there, so that a job that
+        # has just begun is never taken for one that was killed.
         draft = parent / f".{name}.part"
         draft.mkdir(parents=True)
         try:
             lock = os.open(draft / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            take(lock, draft / "lock")
             write_json(draft / "run.json", described)
-        except OSError:
+        except (OSError, UserError):
             shutil.rmtree(draft)
             raise
         folder = parent / name
         draft.rename(folder)
         return cls(folder, lock)
 
-    def log(
-        self,
-        step: int,
-        epoch: int,
-        split: str,
-        task: str,
-        metric: str,
-        value: float,
-        time: float,
-    ) -> None:
-        """Add one value; it reaches the file within about a second of further calls.
+    def log(self, measured: Measured) -> None:
+        """Add one value (NaN and infinities as strings); later calls flush it within a second.
 
-        `step` counts optimiser steps; `time` is the value's own, in unix seconds. NaN and
-        infinities are kept (as strings: JSON has no numbers for them). Raises `ValueError` after
-        `end`, and `OSError` naming the file on a full disk.
+        Raises `ValueError` after `end`, and `OSError` naming the file on a full disk.
         """
-        row = {
-            "step": int(step),
-            "epoch": int(epoch),
-            "split": split,
-            "task": task,
-            "metric": metric,
-            "value": _json_safe(float(value)),
-            "time": float(time),
-        }
+        fields = measured._asdict()
+        if not math.isfinite(measured.value):
+            fields["value"] = str(measured.value)
         with naming(self._path):
-            self._history.write(json.dumps(row).encode() + b"\n")
-        # Dev scores come a few an epoch: they are shown at once.
-        if split == "dev" or monotonic() - self._flushed > _FLUSH_SECONDS:
+            self._history.write(json.dumps(fields).encode() + b"\n")
+        # Dev scores are few: they are shown at once.
+        if measured.split == "dev" or time.monotonic() - self._flushed > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what was logged to the file, where the follower sees it."""
+        """Write what was logged to the file, where the follower sees it."""
         with naming(self._path):
             self._history.flush()
-        self._flushed = monotonic()
+        self._flushed = time.monotonic()
 
     def end(
         self,
         status: Literal["FINISHED", "FAILED"],
         error: str | None = None,
-        artifacts: Iterable[Path] | Mapping[str, Path] = (),
+        artifacts: Mapping[str, Path] | None = None,
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Say how the run ended and let its lock go.
+        """Report how the run ended and free its lock.
 
-        `artifacts` are files to attach, {name in the run: path}, or a list of those that keep their
-        names; they must stay where they are until the follower has taken them. `params` and `tags`
-        are what was not known at the start, such as seconds.
-        Raises `OSError` on a full disk: to the follower the job then looks killed.
+        `artifacts` are files to attach, {name in the run: path}, which must stay in place until
+        the follower has taken them. `params` and `tags` are what was not known at the start. Raises
+        `OSError` on a full disk: to the follower the job then looks killed.
         """
-        if not isinstance(artifacts, Mapping):
-            artifacts = {path.name: path for path in artifacts}
+        files = artifacts or {}
         try:
             with naming(self._path):
                 self._history.close()
-            write_json(
-                self.folder / "end.json",
-                {
-                    "status": status,
-                    "error": error,
-                    "ended": unix_time(),
-                    "artifacts": {name: str(p.absolute()) for name, p in artifacts.items()},
-                    "params": dict(params or {}),
-                    "tags": dict(tags or {}),
-                },
-            )
+            end = {
+                "status": status,
+                "error": error,
+                "ended": time.time(),
+                "artifacts": {name: str(path.absolute()) for name, path in files.items()},
+                "params": dict(params or {}),
+                "tags": dict(tags or {}),
+            }
+            write_json(self.folder / "end.json", end)
         finally:
             os.close(self._lock)
+
+
+@dataclass
+class Attempt:
+    """Reads one attempt. `problems` are the lines of its history that could not be read."""
+
+    path: Path
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name = self.path.name  # sorts by start, and is the run's tag in MLflow
+        self.history = self.path / "history.jsonl"  # missing until the job has opened it
+
+    @cached_property
+    def run(self) -> dict[str, Any]:
+        """What the run is, as its job wrote it."""
+        return dict(read_json(self.path / "run.json"))
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Key and seed: of the attempts that share both, the newest counts."""
+        return str(self.run["key"]), str(self.run["seed"])
+
+    def alive(self) -> bool:
+        """Whether the job still holds its lock."""
+        return is_held(self.path / "lock")
+
+    def end(self) -> dict[str, Any] | None:
+        """How the job ended, or None if it has not said; `artifacts` is {name: path}."""
+        path = self.path / "end.json"
+        return dict(read_json(path)) if path.exists() else None
+
+    def size(self) -> int:
+        """Bytes of history so far."""
+        return self.history.stat().st_size if self.history.exists() else 0
+
+    def changed(self) -> float:
+        """When the history last grew, in unix seconds."""
+        return (self.history if self.history.exists() else self.path).stat().st_mtime
+
+    def rows(self, offset: int = 0, limit: int | None = None) -> tuple[list[Measured], int]:
+        """Return up to `limit` values from byte `offset` on, and the offset after them.
+
+        An incomplete last line is left for the next call; a complete line that cannot be read is
+        skipped and noted in `problems`.
+        """
+        found: list[Measured] = []
+        if not self.history.exists():
+            return found, offset
+        with self.history.open("rb") as handle:
+            handle.seek(offset)
+            while len(found) != limit and (line := handle.readline()).endswith(b"\n"):
+                try:
+                    row = Measured(**json.loads(line))
+                    found.append(row._replace(value=float(row.value)))
+                except (ValueError, TypeError) as error:
+                    self.problems.append(f"{self.history}, byte {offset}: not a value ({error})")
+                offset += len(line)
+        return found, offset
+
+    def best_score(self, rule: str) -> tuple[float, int] | None:
+        """Return the highest overall dev score by `rule` and its epoch (of equals the first)."""
+        wanted = ("dev", "overall", rule)
+        scores = [
+            (row.value, row.epoch)
+            for row in self.rows()[0]
+            if (row.split, row.task, row.metric) == wanted and math.isfinite(row.value)
+        ]
+        return max(scores, key=lambda score: score[0], default=None)
+
+    def recall(self, name: str) -> dict[str, Any]:
+        """Return the note `name` that the follower left here, or an empty one."""
+        try:
+            return dict(read_json(self.path / name))
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def note(self, name: str, value: Mapping[str, Any]) -> None:
+        """Leave a note for the next follower; losing it costs time and nothing else."""
+        write_json(self.path / name, value)
+
+
+def attempts(root: Path) -> list[Attempt]:
+    """Return the attempts under `root`, oldest first. Names that begin with a dot are drafts."""
+    folder = root / TRACKING
+    if not folder.is_dir():
+        return []
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    return [Attempt(folder / name) for name in names if (folder / name / "run.json").exists()]
 
 
 def _stamp(parent: Path, which: str) -> str:
     """Return the time as a word, later than that of every earlier attempt at the same run.
 
-    Attempts are told apart by it, the last one counts, and a clock may be set back.
+    It orders the attempts, of which the last counts, even if the clock is set back.
     """
     now = datetime.now(UTC)
     earlier = [path.name.partition("-")[0] for path in parent.glob(f"[!.]*-{which}-*")]
@@ -156,7 +224,3 @@ def _stamp(parent: Path, which: str) -> str:
         latest = datetime.strptime(max(earlier), _STAMP).replace(tzinfo=UTC)
         now = max(now, latest + timedelta(microseconds=1))
     return now.strftime(_STAMP)
-
-
-def _json_safe(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)

@@ -1,48 +1,104 @@
-"""The MLflow store: made once, and its experiments."""
+"""The MLflow store: where it is, how MLflow should run, how it is made, and our names in it.
+
+mlflow is imported only when a store is opened.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import logging
+import os
+import re
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from minbert.common.files import whole
-from minbert.track.describe import describe
-from minbert.track.location import (
-    apply_environment,
-    is_remote,
-    network_disk,
-    shown,
-    sqlite_path,
-    tracking_uri,
-)
+from minbert.base.files import whole
+from minbert.base.locks import FOREVER, take
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment, Run
     from mlflow.tracking import MlflowClient
 
-ATTEMPT_TAG = "minbert.attempt"
+_VIEW = "minbert"
+VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
+GRID = "grid"
+"""The kind, and the stage, of the run that has a paper's tables, figures and best model."""
+
+
+class Tag:
+    """The tags of a run that more than one module knows."""
+
+    ATTEMPT = "minbert.attempt"
+    KEY = "minbert.key"
+    SEED = "minbert.seed"
+    STAGE = "minbert.stage"
+    RULE = "minbert.select"
+    SCORE = "minbert.score"
+    SUPERSEDED = "minbert.superseded"
+    WEIGHTS = "minbert.weights"
+    KIND = "minbert.kind"
+    BEST = "minbert.best"
+    BEST_SEED = "minbert.best_seed"
+    NOTE = "mlflow.note.content"
+
+
+_SQLITE = "sqlite:///"
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs"}
+_ENVIRONMENT = {
+    # With MLflow's own settings a call to a dead server hangs for minutes.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "3",
+    # Nothing leaves the machine.
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    # Weights are safetensors: nothing here ever needs a pickle.
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    # The server needs no job runner: 2 processes instead of 15.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+}
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment, with our settings for MLflow where the user set none."""
+    return {**_ENVIRONMENT, **os.environ}
+
+
+def tracking_uri(root: Path, uri: str | None = None) -> str:
+    """Return `uri`, else `MLFLOW_TRACKING_URI`, else sqlite under `root`; a path is absolute."""
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}{root / 'mlflow.db'}"
+    path = sqlite_path(uri)
+    return uri if path is None else f"{_SQLITE}{path}"
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """Return the file of a sqlite URI, absolute, or None for another kind of store."""
+    return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
+
+
+def is_remote(uri: str) -> bool:
+    """Whether `uri` is a server, which itself decides where artifacts are."""
+    return uri.startswith(("http://", "https://", "databricks", "uc:"))
+
+
+def table_url(server: str, experiment_id: str) -> str:
+    """Return the address that opens an experiment's table with our columns."""
+    query = f"viewStateShareKey={_VIEW}&workflowType=machine_learning"
+    return f"{server}/#/experiments/{experiment_id}/runs?{query}"
+
+
+def shown(text: str) -> str:
+    """Return `text` with the passwords of the URIs in it struck out."""
+    return re.sub(r"(?<=://)[^/@\s]+@", "***@", text)
 
 
 def say(message: str) -> None:
-    """Print one line about tracking to standard error, or nothing if its disk is full."""
+    """Print one line about tracking to standard error; nothing if its disk is full."""
     with suppress(OSError):
         print(f"tracking: {shown(message)}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold `flock` on `path` for the block, waiting for it if need be."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass
@@ -52,13 +108,16 @@ class Store:
     root: Path
     uri: str
     client: MlflowClient
-    papers: Mapping[str, Any] = field(default_factory=dict)
     _experiments: dict[str, str] = field(default_factory=dict)
 
     def experiment(self, name: str) -> str:
-        """Return the id of experiment `name`, made, described and given its view if need be."""
+        """Return the id of experiment `name`, which is made, or restored, if need be."""
         if name not in self._experiments:
-            self._experiments[name] = self._prepare(name)
+            found = self.client.get_experiment_by_name(name) or self._create(name)
+            if found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+                say(f"experiment '{name}' was deleted in MLflow; restored, as it has new runs")
+            self._experiments[name] = str(found.experiment_id)
         return self._experiments[name]
 
     def runs(self, experiment_id: str) -> Iterator[Run]:
@@ -71,8 +130,7 @@ class Store:
                 [experiment_id], run_view_type=ViewType.ALL, max_results=1000, page_token=token
             )
             yield from page
-            token = page.token
-            if not token:
+            if not (token := page.token):
                 return
 
     def _create(self, name: str) -> Experiment:
@@ -80,43 +138,23 @@ class Store:
 
         folder = None if is_remote(self.uri) else str(self.root / "mlartifacts" / name)
         try:
-            made = self.client.create_experiment(name, artifact_location=folder)
+            self.client.create_experiment(name, artifact_location=folder)
         except MlflowException as error:
-            # Another user of the store made it since we looked.
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # By another user, since we looked.
                 raise
-            found = self.client.get_experiment_by_name(name)
-            assert found is not None
-            return found
-        return self.client.get_experiment(made)
-
-    def _prepare(self, name: str) -> str:
-        found = self.client.get_experiment_by_name(name) or self._create(name)
-        if found.lifecycle_stage == "deleted":
-            self.client.restore_experiment(found.experiment_id)
-            say(f"experiment '{name}' had been deleted in the store and is back: it has new runs")
-        experiment_id = str(found.experiment_id)
-        describe(self.client, found, self.papers.get(name), self.root)
-        return experiment_id
-
-    def describe_again(self, name: str) -> None:
-        """Bring an experiment's description up to what the store holds of it now."""
-        found = self.client.get_experiment(self.experiment(name))
-        describe(self.client, found, self.papers.get(name), self.root)
+        found = self.client.get_experiment_by_name(name)
+        assert found is not None
+        return found
 
 
-def open_store(
-    root: Path | str, uri: str | None = None, papers: Mapping[str, Any] | None = None
-) -> Store:
-    """Open the store of results `root` (see `location.tracking_uri`); make it if it is sqlite.
+def open_store(root: Path | str, uri: str | None = None) -> Store:
+    """Open the store of results `root` (see `tracking_uri`); make it if it is sqlite.
 
-    `papers` are the plan's facts on each, for their descriptions.
-
-    Raises MLflow's exceptions when the store cannot be opened. A server is not contacted here.
+    Raises MLflow's exceptions if that fails. A server is not contacted here.
     """
     root = Path(root).resolve()
     uri = tracking_uri(root, uri)
-    apply_environment()
+    os.environ.update(environment())
     from mlflow.tracking import MlflowClient
 
     for name in ("mlflow", "alembic"):
@@ -124,27 +162,39 @@ def open_store(
     path = sqlite_path(uri)
     if path is not None and not path.exists():
         _create(path, root / "mlartifacts")
-    return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri), papers or {})
+    return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri))
 
 
 def _create(path: Path, artifacts: Path) -> None:
     """Make a sqlite store under a lock and a temporary name: two first users at once break it."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    with locked(path.with_name(f".{path.name}.lock")):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    with lock.open("a", encoding="utf-8") as handle:
+        take(handle, lock, FOREVER)
         if path.exists():
             return
-        network = network_disk(path.parent.resolve())
-        if network:
+        if network := network_disk(path.parent.resolve()):
             say(
                 f"{path} is on a network disk, where sqlite is slow and may break; set "
                 "MLFLOW_TRACKING_URI to a server, or to sqlite:////LOCAL/DISK/mlflow.db"
             )
         with whole(path) as temporary:
-            SqlAlchemyStore(f"sqlite:///{temporary}", str(artifacts))._dispose_engine()
-            connection = sqlite3.connect(temporary)
-            try:
-                if not network:  # The write-ahead log needs shared memory, which NFS has not.
+            SqlAlchemyStore(f"{_SQLITE}{temporary}", str(artifacts))._dispose_engine()
+            with closing(sqlite3.connect(temporary)) as connection:
+                if not network:  # The write-ahead log needs shared memory, which NFS lacks.
                     connection.execute("PRAGMA journal_mode=WAL")
-            finally:
-                connection.close()
+
+
+def network_disk(path: Path, mounts: str | None = None) -> bool:
+    """Whether `path` is on a network file system, by the text of `/proc/mounts`."""
+    if mounts is None:
+        listing = Path("/proc/mounts")
+        mounts = listing.read_text(encoding="utf-8") if listing.exists() else ""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        point, name = line.split()[1:3]
+        if path.is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, name
+    return kind in _NETWORK

@@ -1,9 +1,7 @@
-"""MLflow's UI on the store of a results folder, started as it should be. No mlflow in here.
+"""MLflow's UI on the store of a results folder. No mlflow in here.
 
 One worker and no job runner: 2 processes and half a gigabyte instead of 15 and three.
 """
-
-from __future__ import annotations
 
 import http.client
 import json
@@ -15,20 +13,15 @@ import sys
 import threading
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from minbert.common.errors import UserError
-from minbert.track.location import (
-    environment,
-    is_remote,
-    shown,
-    sqlite_path,
-    table_url,
-    tracking_uri,
-)
+from minbert.base.errors import UserError
+from minbert.track import store
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_ANY = {"0.0.0.0", "::"}
 _PORTS_TRIED = 50
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
@@ -39,41 +32,43 @@ def serve(
 ) -> None:
     """Serve the store of `root` until Ctrl-C, and print the address of each paper's table.
 
-    A port that is taken is replaced by the next free one. When the store is a server already
-    (`MLFLOW_TRACKING_URI`), prints its addresses and returns. Raises `UserError` if there is no
-    store yet, no free port, or the server does not start.
+    If `port` is taken, the next free one is used. If the store is itself a server, this prints its
+    addresses and returns. Raises `UserError` if there is no store yet, no free port, or the server
+    does not start.
     """
     root = Path(root).resolve()
-    uri = tracking_uri(root, uri)
-    if is_remote(uri):
-        _print_tables(uri.rstrip("/"), shown(uri).rstrip("/"))
+    uri = store.tracking_uri(root, uri)
+    if store.is_remote(uri):
+        _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
         return
-    path = sqlite_path(uri)
-    if path is not None and not path.exists():
+    if (path := store.sqlite_path(uri)) is not None and not path.exists():
         raise UserError(
             f"no MLflow store at {path}: nothing has been trained under {root} yet; run the "
             "pipeline first (`make demo`, or `snakemake --cores 2 all`), or name its results folder"
         )
-    free = free_port(host, port)
-    if free != port:
+    if (free := free_port(host, port)) != port:
         print(f"port {port} is taken; using {free}", flush=True)
     print("starting MLflow, which takes about 10 seconds", flush=True)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     server = subprocess.Popen(
-        command(root, uri, host, free), env=environment(), start_new_session=True
+        command(root, uri, host, free), env=store.environment(), start_new_session=True
     )
     try:
         # A server on all interfaces is asked on this one.
-        local = f"http://{_bracketed('127.0.0.1' if host in {'0.0.0.0', '::'} else host)}:{free}"
+        local = f"http://{_bracketed('127.0.0.1' if host in _ANY else host)}:{free}"
         _wait(server, local)
         _print_tables(local, f"http://{_bracketed(_public_name(host))}:{free}")
         print("Ctrl-C stops it", flush=True)
         server.wait()
     except KeyboardInterrupt:
         pass
-    finally:
-        _stop(server)
+    finally:  # The server and its workers are a process group of their own.
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(server.pid, sign)
+                server.wait(_STOP_SECONDS)
+                break
 
 
 def command(root: Path, uri: str, host: str, port: int) -> list[str]:
@@ -94,14 +89,13 @@ def free_port(host: str, port: int) -> int:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in range(port, port + _PORTS_TRIED):
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # As the server does: a port that another one left a moment ago counts as free.
+            # As for the server: a port that was left a moment ago counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, candidate))
+                return candidate
             except OSError as error:
                 last = error
-                continue
-            return candidate
     raise UserError(
         f"no free port on '{host}' from {port} to {port + _PORTS_TRIED - 1} ({last}); "
         "choose another with --port, or check the host's name"
@@ -134,32 +128,19 @@ def _print_tables(address: str, public: str) -> None:
         with urllib.request.urlopen(request, timeout=10) as reply:
             found: list[dict[str, Any]] = json.load(reply).get("experiments", [])
     except (OSError, ValueError, http.client.HTTPException):
-        # A server that wants a log-in: the browser can still ask for it.
+        # A server that requires a login: the browser can still ask for it.
         print(f"MLflow: {public}/#/experiments", flush=True)
         return
-    ours = [e for e in found if any(t["key"].endswith(".minbert") for t in e.get("tags", []))]
+    ours = [e for e in found if any(t["key"] == store.VIEW_TAG for t in e.get("tags", []))]
     for experiment in sorted(ours, key=lambda e: str(e["name"])):
-        table = table_url(public, experiment["experiment_id"])
+        table = store.table_url(public, experiment["experiment_id"])
         print(f"{experiment['name']}: {table}", flush=True)
     if not ours:
         print(f"MLflow: {public}/#/experiments (no run is stored yet)", flush=True)
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    """End the server and its workers: they are a process group of their own."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(server.pid, sign)
-        except ProcessLookupError:
-            break
-        try:
-            server.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
-
-
 def _public_name(host: str) -> str:
-    return socket.gethostname() if host in {"0.0.0.0", "::"} else host
+    return socket.gethostname() if host in _ANY else host
 
 
 def _bracketed(host: str) -> str:

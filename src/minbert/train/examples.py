@@ -1,7 +1,5 @@
 """A task's examples as tokens on the device, and the packed batches made of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +11,10 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from minbert.common.parquet import read_file
-from minbert.grid.tasks import TASKS
+from minbert.data.parquet import read_file
 from minbert.model.packed import Packed
+from minbert.spec.protocol import SPLITS
+from minbert.spec.task import TASKS
 
 Pairing = Literal["siamese", "cross"] | None
 """How a pair is encoded; None for single sentences."""
@@ -23,7 +22,7 @@ Pairing = Literal["siamese", "cross"] | None
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """Ids of the tokens that frame a sequence."""
+    """Ids of the tokens around a sequence's sentences."""
 
     cls: int
     sep: int
@@ -38,7 +37,7 @@ def special_tokens(tokenizer: Path) -> SpecialTokens:
 
 
 class Sequences:
-    """Token sequences laid end to end on the device; `pack` makes batches of any rows of them."""
+    """Token sequences `rows` end to end; the last `seconds` tokens of each are of type 1."""
 
     def __init__(self, rows: list[np.ndarray], seconds: list[int], device: torch.device) -> None:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
@@ -61,7 +60,6 @@ class Sequences:
         ends = np.cumsum(lengths)
         offsets = np.repeat(self.starts[rows] - (ends - lengths), lengths)
         index = torch.from_numpy(offsets + np.arange(ends[-1])).to(self.device)
-        # Not `Packed.build`, whose checks would make the host wait for an accelerator.
         return Packed(
             self.flat[index],
             self.types[index],
@@ -70,13 +68,31 @@ class Sequences:
         )
 
 
-class Examples:
-    """One task's examples of one split: ids, labels [N] (NaN where none), and their sequences.
+class Labelled:
+    """One task's examples of one split: ids, and labels [N], float32, NaN if not public.
+
+    For siamese pairs sequences 0..N-1 are the first sentences and N..2N-1 the second ones.
+    """
+
+    def __init__(self, table: pa.Table, siamese: bool, device: torch.device) -> None:
+        self.siamese = siamese
+        self.ids: list[str] = table.column("id").to_pylist()
+        label = table.column("label").to_numpy(zero_copy_only=False).astype(np.float32)
+        self.labels = torch.from_numpy(label.copy()).to(device)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def sequence_rows(self, rows: Tensor) -> Tensor:
+        """Return the sequences of example `rows`: the same rows, or both sides' if siamese."""
+        return torch.cat([rows, rows + len(self)]) if self.siamese else rows
+
+
+class Examples(Labelled):
+    """Labelled examples with the tokens of their sequences.
 
     A single sentence is `[CLS] a [SEP]`, a cross-encoded pair `[CLS] a [SEP] b [SEP]` with token
-    types 0 and 1 (Devlin et al., 2019, section 3.2). For siamese pairs sequences 0..N-1 are the
-    first sentences and N..2N-1 the second ones. Longer ones lose tokens at the end, a pair's
-    longer sentence first.
+    types 0 and 1 (Devlin et al., 2019, section 3.2).
     """
 
     def __init__(
@@ -88,11 +104,8 @@ class Examples:
         max_length: int,
         device: torch.device,
     ) -> None:
+        super().__init__(table, pairing == "siamese", device)
         self.task = task
-        self.siamese = pairing == "siamese"
-        self.ids: list[str] = table.column("id").to_pylist()
-        label = table.column("label").to_numpy(zero_copy_only=False).astype(np.float32)
-        self.labels = torch.from_numpy(label.copy()).to(device)
         first = _lists(table.column("tokens1"))
         second = _lists(table.column("tokens2")) if TASKS[task].pair else []
         if pairing == "cross":
@@ -103,17 +116,21 @@ class Examples:
         rows, seconds = [row for row, _ in framed], [n for _, n in framed]
         self.sequences = Sequences(rows, seconds, device)
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def sequence_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Return the sequences of example rows: themselves, or for siamese both sides' rows."""
-        return np.concatenate([rows, rows + len(self)]) if self.siamese else rows
+    def lengths(self, rows: Tensor) -> np.ndarray:
+        """Return the number of tokens in each sequence of example `rows` (int64, CPU)."""
+        return self.sequences.lengths[self.sequence_rows(rows).numpy()]
 
     def batch(self, rows: Tensor) -> tuple[Packed, Tensor]:
         """Return the packed batch and the labels [B] of example `rows` (int64 [B], CPU)."""
-        packed = self.sequences.pack(self.sequence_rows(rows.numpy()))
+        packed = self.sequences.pack(self.sequence_rows(rows).numpy())
         return packed, self.labels[rows.to(self.labels.device)]
+
+
+def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.Table]:
+    """Return the rows of train, dev and test of a `tokens.parquet`, which may be none."""
+    table = read_file(tokens, columns)
+    of = table.column("split")
+    return {split: table.filter(pc.equal(of, split)) for split in SPLITS}
 
 
 def read_examples(
@@ -124,28 +141,25 @@ def read_examples(
     max_length: int,
     device: torch.device,
 ) -> dict[str, Examples]:
-    """Read a `tokens.parquet` into {split: Examples} for the splits it has."""
-    table = read_file(tokens)
-    splits = {}
-    for split in ("train", "dev", "test"):
-        part = table.filter(pc.equal(table.column("split"), split))
-        splits[split] = Examples(part, task, pairing, special, max_length, device)
-    return splits
+    """Read a `tokens.parquet` into {split: Examples} for train, dev and test."""
+    return {
+        split: Examples(table, task, pairing, special, max_length, device)
+        for split, table in read_splits(tokens).items()
+    }
 
 
 def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:
     array = column.combine_chunks()
-    offsets = array.offsets.to_numpy()
     values = array.values.to_numpy()
-    return [values[a:b] for a, b in pairwise(offsets)]
+    return [values[a:b] for a, b in pairwise(array.offsets.to_numpy())]
 
 
 def frame(
     a: np.ndarray, b: np.ndarray, special: SpecialTokens, max_length: int
 ) -> tuple[np.ndarray, int]:
-    """Return the sequence of one sentence or a pair (`b` empty: one), and how much is `b`'s part.
+    """Return the sequence of a sentence, or of a pair (`b` not empty), and the length of b's part.
 
-    At most `max_length` tokens: the longer sentence is cut first, then both alike.
+    It has at most `max_length` tokens: the longer sentence is cut first, then both alike.
     """
     if not len(b):
         return np.concatenate([[special.cls], a[: max_length - 2], [special.sep]]), 0

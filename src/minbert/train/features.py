@@ -1,26 +1,44 @@
-"""A frozen encoder's features: every distinct sequence of a task encoded once, then kept."""
+"""A frozen encoder's features, kept: every distinct sequence of a task is encoded once."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import torch
 
-from minbert.grid.architecture import read_architecture
-from minbert.grid.parts import load_part
-from minbert.grid.spec import Dropout
+from minbert.engine.device import choose_device
 from minbert.model.packed import Packed
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import load_weights, save_weights
-from minbert.train.examples import read_examples, special_tokens
+from minbert.model.weights import WEIGHTS, load_weights, save_weights
+from minbert.spec.architecture import read_architecture
+from minbert.spec.parts import load_part
+from minbert.spec.stage import Dropout
+from minbert.train.examples import Pairing, read_examples, special_tokens
 from minbert.train.inference import pool_all
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+
+def make(job: Job) -> None:
+    torch.set_num_threads(job.threads)
+    cache_features(
+        job.spec["task"],
+        job.spec["pooling"],
+        job.spec["pairing"],
+        job.spec["max_length"],
+        job.need("weights").parent,
+        job.need("tokens"),
+        job.out / "features.safetensors",
+        choose_device(job.device),
+    )
 
 
 def cache_features(
     task: str,
     pooling: str,
-    pairing: Literal["siamese", "cross"] | None,
+    pairing: Pairing,
     max_length: int,
     backbone: Path,
     tokens: Path,
@@ -29,14 +47,14 @@ def cache_features(
 ) -> None:
     """Write the pooled embeddings of `task`'s sequences, float32, as safetensors {split: [S, H]}.
 
-    S is the number of sequences: that of examples, or twice that for siamese pairs (first
-    sentences, then second ones). The encoder runs without dropout, in evaluation mode.
+    S is the number of sequences: as many as examples, or twice as many for siamese pairs (first
+    sentences, then second ones). The encoder runs without dropout.
     """
     architecture = read_architecture(backbone / "config.json")
-    length = min(max_length, architecture.positions)
     encoder = SharedEncoder(architecture, [task], architecture.layers, Dropout())
-    encoder.load_backbone(load_weights(backbone / "model.safetensors"))
-    encoder.to(device).eval()
+    encoder.load_backbone(load_weights(backbone / WEIGHTS))
+    encoder.eval().to(device)
+    length = min(max_length, architecture.positions)
     pool = load_part("pooling", pooling)()
 
     def pooled(batch: Packed) -> torch.Tensor:
@@ -45,7 +63,6 @@ def cache_features(
 
     special = special_tokens(backbone / "tokenizer.json")
     splits = read_examples(tokens, task, pairing, special, length, device)
-    found = {
-        split: pool_all(pooled, examples) for split, examples in splits.items() if len(examples)
-    }
-    save_weights(out, found)
+    save_weights(
+        out, {name: pool_all(pooled, split) for name, split in splits.items() if len(split)}
+    )

@@ -1,43 +1,44 @@
 """AdapterFusion tuning: attention over frozen adapters, and heads (Pfeiffer et al., 2021)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from torch import Tensor
 from torch.nn import Module
 
-from minbert.grid.architecture import Architecture
-from minbert.grid.spec import StageSpec
 from minbert.model.adapter import sublayers
-from minbert.model.fusion import Fusion, adapter_width, add_fusion, load_adapters
+from minbert.model.fusion import Fusion, adapter_width, add_fusion, fused_widths, load_adapters
+from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
+from minbert.spec.stage import StageSpec
 from minbert.train.adapters import AdapterTuned
 from minbert.train.learner import Sources
 
 
 class FusionTuned(AdapterTuned):
-    """A fusion of the adapters of earlier stages, with new heads.
+    """A fusion of the frozen adapters of earlier stages, with new heads; all of it is saved."""
 
-    Backbone and adapters are frozen; the backbone's dropout stays on in training. The saved file
-    holds adapters, fusion and heads, so that it scores the same wherever it is loaded.
-    """
+    @staticmethod
+    def insert(
+        encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]
+    ) -> SharedEncoder:
+        add_fusion(encoder, fused_widths(state))
+        return encoder
 
-    def _prepare(self, spec: StageSpec, sources: Sources, architecture: Architecture) -> None:
+    def _start(self, spec: StageSpec, sources: Sources) -> None:
+        encoder, arch = self.module.encoder, self.architecture
         states = [load_weights(path) for path in sources.adapters]
         widths = [
-            adapter_width(state, architecture.hidden, architecture.layers, path)
+            adapter_width(state, arch.hidden, arch.layers, path)
             for state, path in zip(states, sources.adapters, strict=True)
         ]
-        add_fusion(self.module.encoder, widths)
-        load_adapters(self.module.encoder, states)
+        add_fusion(encoder, widths)
+        load_adapters(encoder, states)
 
     def details(self, task: str) -> dict[str, float]:
         """Return the mean attention over the adapters on dev, by `fusion_attention/LAYER/PLACE/N`.
 
-        LAYER counts from 1, PLACE is `attention` or `feed_forward`, N the adapter's place in
-        `fuse` from 0. The mean is over the tokens that the sublayer sees of the distinct
-        sequences of dev; over N it sums to 1.
+        LAYER counts from 1, PLACE is `attention` or `feed_forward`, N counts the adapters in `fuse`
+        from 0. The mean is over the tokens of dev's distinct sequences; it sums to 1 over N.
         """
         sums: dict[str, Tensor] = {}
 

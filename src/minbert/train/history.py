@@ -1,19 +1,21 @@
-"""The history of a run: every measured value with its step, epoch and time."""
-
-from __future__ import annotations
+"""What a run measures: its history, training losses, and scores on train."""
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.common.files import whole
+from minbert.base.errors import UserError
+from minbert.base.files import whole
+from minbert.evaluate.scoring import overall, score_task
+from minbert.spec.protocol import RULES, Measured
+from minbert.spec.task import TASKS
 
 SCHEMA = pa.schema(
     [
@@ -27,45 +29,56 @@ SCHEMA = pa.schema(
     ]
 )
 
-Listener = Callable[[int, int, str, str, str, float, float], None]
+Listener = Callable[[Measured], None]
 
 
 class History:
-    """Rows of (step, epoch, split, task, metric, value, unix time), told to `listener` too.
+    """All measured values of a run, in order.
 
-    A metric with a slash is a detail for figures, of which there are many; it is not told.
+    They are passed on to `listener`, but for details for figures (metrics with a slash).
     """
 
     def __init__(self, listener: Listener | None = None) -> None:
-        self.rows: list[tuple[int, int, str, str, str, float, float]] = []
+        self.rows: list[Measured] = []
         self.listener = listener
 
     def log(self, step: int, epoch: int, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now, after step `step` (from 1) of `epoch` (from 1)."""
-        row = (step, epoch, split, task, metric, float(value), round(time.time(), 3))
-        self.replay([row])
+        now = round(time.time(), 3)
+        self.replay([Measured(step, epoch, split, task, metric, float(value), now)])
 
-    def replay(self, rows: Sequence[tuple[int, int, str, str, str, float, float]]) -> None:
-        """Take in rows, those of an interrupted run too, and tell them to the listener."""
+    def replay(self, rows: Iterable[Measured]) -> None:
+        """Add rows, those of an interrupted run too, and pass them on to the listener."""
         for row in rows:
             self.rows.append(row)
-            if self.listener and "/" not in row[4]:
-                self.listener(*row)
+            if self.listener and "/" not in row.metric:
+                self.listener(row)
+
+    def log_overall(self, step: int, epoch: int, split: str, scores: dict[str, float]) -> None:
+        """Add the overall scores of both rules, if `scores` has all of their tasks."""
+        for rule in RULES:
+            value = overall(scores, rule)
+            if value is not None:
+                self.log(step, epoch, split, "overall", rule, value)
+
+    def state(self) -> dict[str, Any]:
+        return {"rows": self.rows}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over rows; the listener gets them again."""
+        self.replay(Measured(*row) for row in state["rows"])
 
     def write(self, path: Path) -> None:
-        """Write `history.parquet`."""
-        rows = [dict(zip(SCHEMA.names, row, strict=True)) for row in self.rows]
-        table = pa.Table.from_pylist(rows, schema=SCHEMA)
+        table = pa.Table.from_pylist([row._asdict() for row in self.rows], schema=SCHEMA)
         with whole(path) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True)
 
 
 class LossMeter:
-    """Training losses, gathered on the device and read in groups so that no step waits for them.
+    """Training losses, collected on the device and read in groups so that steps need not wait.
 
-    Each window of `window` steps becomes one row a task and one for the multitask loss (the
-    weighted sum over a step's batches), its mean. A loss that is not finite raises `UserError`
-    with the step, the task and the ids of its batch.
+    Each `window` steps become one row per task, the mean loss, and one for the multitask loss (the
+    weighted sum over a step's batches). Raises `UserError` if a loss is not finite.
     """
 
     def __init__(
@@ -84,11 +97,10 @@ class LossMeter:
         self.latest = math.nan
 
     def add(self, step: int, task: str, rows: Tensor, weight: float, loss: Tensor) -> None:
-        """Note the detached scalar `loss` of one batch of `task` at `step`."""
         self.waiting.append((step, task, rows, weight, loss.detach()))
 
     def after_step(self, step: int, epoch: int, last: bool = False) -> None:
-        """Read what waits every `read_every` steps; log at the end of each window or epoch."""
+        """Read losses every `read_every` steps; log at the end of each window and epoch."""
         if step % self.read_every == 0 or step % self.window == 0 or last:
             self.flush()
         if step % self.window == 0 or last:
@@ -97,7 +109,6 @@ class LossMeter:
             self.sums = {}
 
     def flush(self) -> None:
-        """Read the losses that wait on the device."""
         if not self.waiting:
             return
         values = torch.stack([loss for *_, loss in self.waiting]).tolist()
@@ -114,3 +125,50 @@ class LossMeter:
         self.sums.setdefault("overall", []).extend(totals.values())
         self.latest = next(reversed(totals.values()))
         self.waiting = []
+
+    def state(self) -> dict[str, Any]:
+        self.flush()
+        return {"sums": self.sums, "latest": self.latest}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.sums, self.latest = state["sums"], state["latest"]
+
+
+class TrainScores:
+    """Scores on train, from the predictions that each epoch's batches got while they trained.
+
+    So dropout is on, weights change over the epoch, and an example drawn twice counts twice.
+    Predictions stay on the device until the epoch's end, so that no step waits for them.
+    """
+
+    def __init__(self, history: History, labels: Callable[[str], Tensor]) -> None:
+        self.history = history
+        self.labels = labels
+        self.rows: dict[str, list[Tensor]] = {}
+        self.predictions: dict[str, list[Tensor]] = {}
+
+    def add(self, task: str, rows: Tensor, prediction: Tensor) -> None:
+        self.rows.setdefault(task, []).append(rows)
+        self.predictions.setdefault(task, []).append(prediction)
+
+    def end_epoch(self, step: int, epoch: int) -> None:
+        scores = {}
+        # In a fixed order, which does not depend on the first batches.
+        for task in (task for task in TASKS if task in self.rows):
+            label = self.labels(task).cpu()[torch.cat(self.rows[task])]
+            prediction = torch.cat(self.predictions[task]).cpu()
+            scores[task] = score_task(task, prediction.numpy(), label.numpy())
+            self.history.log(step, epoch, "train", task, TASKS[task].metric, scores[task])
+        self.history.log_overall(step, epoch, "train", scores)
+        self.rows, self.predictions = {}, {}
+
+    def state(self) -> dict[str, Any]:
+        rows = {f"rows.{task}": torch.cat(of) for task, of in self.rows.items()}
+        return rows | {
+            f"predictions.{task}": torch.cat(of) for task, of in self.predictions.items()
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        for name, tensor in state.items():
+            kind, task = name.split(".")
+            (self.rows if kind == "rows" else self.predictions)[task] = [tensor]

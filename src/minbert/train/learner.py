@@ -1,23 +1,24 @@
-"""What the loop trains: the common face of fine-tuned and frozen-encoder models."""
+"""What the loop trains: a model with its examples, however much of it is frozen."""
 
-from __future__ import annotations
-
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from minbert.grid.spec import StageSpec
-from minbert.train.distributed import ALONE, Alone
+from minbert.model.sharing import SharedEncoder
+from minbert.spec.stage import StageSpec
+from minbert.train.examples import Labelled
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The files that a stage trains on; tasks map to `tokens.parquet` or cached features.
+    """The files that a stage is trained on; tasks map to `tokens.parquet` or cached features.
 
     `start` and `adapters` are weights of earlier stages: the one it starts from, those it fuses.
     """
@@ -29,57 +30,69 @@ class Sources:
     adapters: tuple[Path, ...] = ()
 
 
-class Learner(Protocol):
-    """A model with its data: batches go in as row numbers, outputs [B, classes] come out."""
+class Learner(ABC):
+    """A model with its data: takes batches as row numbers, returns outputs [B, classes].
+
+    `examples` are by task and split (train, dev, test); `tokens_seen` counts training batches'.
+    """
 
     module: Module
-    tokens_seen: int
+    examples: Mapping[str, Mapping[str, Labelled]]
+    tokens_seen = 0
 
+    @abstractmethod
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None: ...
 
-    def size(self, task: str, split: str) -> int:
-        """The number of examples of `task` in `split`."""
-        ...
+    @staticmethod
+    def insert(
+        encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]
+    ) -> SharedEncoder:
+        """Add to the pretrained `encoder` what the stage inserts; `state` is what it saved."""
+        return encoder
 
-    def ids(self, task: str, split: str) -> list[str]:
-        """Their ids, in row order."""
-        ...
+    @staticmethod
+    def trained(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what is saved of the tensors of a whole model: all but a frozen backbone's."""
+        return dict(state)
 
-    def labels(self, task: str, split: str) -> Tensor:
-        """Their labels [N], float32, NaN where none is public."""
-        ...
-
+    @abstractmethod
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the head's output [B, classes] and labels [B] of training `rows` (CPU int64)."""
-        ...
 
+    @abstractmethod
+    def outputs(self, task: str, split: str) -> Tensor:
+        """Return the head's output [N, classes] of a whole split, without gradients."""
+
+    @abstractmethod
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
-        ...
 
-    def outputs(self, task: str, split: str, peers: Alone = ALONE) -> Tensor:
-        """Return the head's output [N, classes] of a whole split, without gradients.
+    @abstractmethod
+    def shared_parameters(self) -> list[Parameter]:
+        """Return the trained parameters that more than one task uses (never a head's)."""
 
-        `peers` may share the work; all of them have to ask.
-        """
-        ...
+    @abstractmethod
+    def own_parameters(self, task: str) -> list[Parameter]:
+        """Return the trained parameters that only `task` uses, including its head."""
 
     def details(self, task: str) -> dict[str, float]:
         """Return what figures show of a trained task on dev besides its scores, by metric."""
-        ...
-
-    def shared_parameters(self) -> list[Parameter]:
-        """Parameters that more than one task uses."""
-        ...
-
-    def own_parameters(self, task: str) -> list[Parameter]:
-        """Parameters that `task` alone uses, its head among them."""
-        ...
+        return {}
 
     def weights(self) -> dict[str, Tensor]:
-        """All tensors but a frozen backbone's by name, as they are saved."""
-        ...
+        """Return the tensors that are saved, by the whole model's names."""
+        return self.trained(self.module.state_dict())
 
     def restore(self, weights: dict[str, Tensor]) -> None:
-        """Put tensors that `weights` gave back into the model."""
-        ...
+        """Put tensors that `weights` returned back into the model; a frozen rest stays."""
+        frozen = self.module.state_dict().keys() - self.weights().keys()
+        missing, unexpected = self.module.load_state_dict(weights, strict=False)
+        if unexpected or set(missing) != frozen:
+            raise ValueError(f"not this model's weights: {[*unexpected, *missing][:3]}")
+
+    def state(self) -> dict[str, Any]:
+        return {**self.weights(), "tokens_seen": self.tokens_seen}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.tokens_seen = state.pop("tokens_seen")
+        self.restore(state)

@@ -1,47 +1,40 @@
-"""The training loop: epochs of steps, dev scores after each, the best epoch kept."""
-
-from __future__ import annotations
+"""The training loop: epochs of steps, dev scores after each, the best epoch's weights kept."""
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from minbert.common.errors import UserError
-from minbert.common.progress import Progress
-from minbert.grid.parts import load_part
-from minbert.grid.spec import StageSpec
-from minbert.grid.tasks import TASKS
+from minbert.base.errors import UserError
+from minbert.base.progress import Progress
+from minbert.engine.checkpoints import Best, Checkpoints, Generators, Part
+from minbert.engine.device import give_back, is_out_of_memory
+from minbert.evaluate.scoring import score_task, selection_score
 from minbert.model.encoder import embeddings
-from minbert.scoring import overall, score_task, selection_score
-from minbert.train.best import Best
-from minbert.train.distributed import ALONE, Alone
-from minbert.train.fit import TrainScores
-from minbert.train.history import History, LossMeter
+from minbert.model.weights import load_weights, save_weights
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
+from minbert.train.history import History, LossMeter, TrainScores
+from minbert.train.inference import autocast
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
-from minbert.train.memory import PART, give_back, is_out_of_memory, too_large
 from minbert.train.optimiser import AdamW
-from minbert.train.resume import Checkpoints
+from minbert.train.room import in_parts, too_large
 from minbert.train.samplers import EpochSampler, Step
-from minbert.train.step import Gradients
-from minbert.train.surgery.gradients import Surgery
-from minbert.train.surgery.record import cosine_rows, layer_groups
+from minbert.train.step import Gradients, Passes, Trained
+from minbert.train.surgery.gradients import Surgery, cosine_rows, layer_groups
 
 POINTS = 400
-"""Training-loss rows a run aims at, so that a long run's history stays light."""
+"""Training-loss rows that a run aims at, so that a long run's history stays small."""
 
 
 @dataclass
 class Outcome:
-    """How a finished loop went."""
-
     best_epoch: int
     best_score: float
     last_score: float
@@ -53,10 +46,9 @@ class Outcome:
 
 @dataclass
 class Position:
-    """How far a run has come: `epoch` (from 1) and `done`, the steps of it that are done.
+    """How far a run has come: `done` steps of `epoch` (from 1), `step` in all.
 
-    `seconds` are those of the whole run, `training` those without evaluation, both up to the
-    last time the clock was read.
+    `seconds` are those of the whole run with its interrupted parts, `training` those of its steps.
     """
 
     epoch: int = 1
@@ -65,236 +57,244 @@ class Position:
     best_epoch: int = 0
     best_score: float = float("-inf")
     score: float = float("nan")
-    seconds: float = 0.0
     training: float = 0.0
+    seconds: float = 0.0
+    _read: float = field(default_factory=time.perf_counter)
+
+    def state(self) -> dict[str, Any]:
+        self.read_clock()
+        return {name: value for name, value in vars(self).items() if name != "_read"}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over all fields; the clock runs on."""
+        self.read_clock()
+        vars(self).update(state | {"seconds": state["seconds"] + self.seconds})
+
+    def read_clock(self) -> None:
+        """Add to `seconds` those since the last call."""
+        now = time.perf_counter()
+        self.seconds, self._read = self.seconds + now - self._read, now
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run computes, keeps and reports; activations may take `room` bytes."""
+
+    device: torch.device
+    precision: str
+    progress: Progress
+    best: Best
+    checkpoints: Checkpoints | None = None
+    room: float = float("inf")
 
 
 class Loop:
     """Trains a learner as its spec says.
 
-    Random numbers come from the seed alone: the samplers and the surgery have generators of their
-    own; initial heads and dropout draw from torch's default one, which the caller has seeded.
+    The sampler and the surgery have generators of their own; new heads and dropout draw from
+    torch's default one, which the caller has seeded.
     """
 
     def __init__(
-        self,
-        spec: StageSpec,
-        learner: Learner,
-        seed: int,
-        device: torch.device,
-        precision: str,
-        history: History,
-        progress: Progress,
-        best: Best,
-        checkpoints: Checkpoints | None = None,
-        room: float = float("inf"),
-        peers: Alone = ALONE,
+        self, spec: StageSpec, learner: Learner, seed: int, settings: Settings, history: History
     ) -> None:
-        self.peers = peers
         self.spec = spec
         self.learner = learner
-        self.device = device
+        self.settings = settings
         self.history = history
-        self.progress = progress
-        self.checkpoints = checkpoints
         self.position = Position()
-        self.best = best
         self.dev, self.best_dev = dict[str, Tensor](), dict[str, Tensor]()
         self.losses: dict[str, Loss] = {
             name: load_part("loss", task.loss)() for name, task in spec.tasks.items()
         }
-        sizes = {task: learner.size(task, "train") for task in spec.trained_tasks}
-        for task, size in sizes.items():
-            if size == 0:
-                raise UserError(f"task '{task}' has no training examples")
-        for task in spec.trained_tasks:
-            if learner.size(task, "dev") == 0:
-                raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
-            if spec.tasks[task].start_at_prior:
-                labels = learner.labels(task, "train")
-                constant = self.losses[task].constant(labels, TASKS[task].classes)
-                learner.module.get_submodule(f"heads.{task}").start_at(constant)  # type: ignore[operator]
+        self._check_sizes()
+        self._start_heads()
+        device = settings.device
+        self.autocast = partial(autocast, device, settings.precision)
+        sizes = {task: len(learner.examples[task]["train"]) for task in spec.trained_tasks}
         self.sampler: EpochSampler = load_part("sampler", spec.sampler.name)(
             spec, sizes, torch.Generator().manual_seed(seed * 2 + 1)
         )
-        self.autocast: Callable[[], AbstractContextManager[object]] = (
-            partial(torch.autocast, device.type, torch.bfloat16)
-            if precision == "bf16"
-            else nullcontext
-        )
-        self.gradients = Gradients(
-            spec,
-            learner,
-            self.losses,
-            self.autocast,
-            torch.Generator().manual_seed(seed * 2 + 2),
-            seed,
-            room,
-            peers,
-        )
+        self.passes = Passes(spec, learner, self.losses, self.autocast, seed, settings.room)
+        draws = torch.Generator().manual_seed(seed * 2 + 2)
+        self.gradients = Gradients(spec, self.passes, draws)
         self.layer_groups = layer_groups(learner.module, self.gradients.shared)
-        used = {id(p): p for p in self.gradients.shared}
-        used |= {id(p): p for own in self.gradients.own.values() for p in own}
-        total = self.sampler.steps * spec.epochs
+        self.total = self.sampler.steps * spec.epochs
         chosen = spec.optimiser.schedule
-        schedule = load_part("schedule", chosen.name)(total, chosen.warmup)
+        schedule = load_part("schedule", chosen.name)(self.total, chosen.warmup)
         # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
         deferred = embeddings(learner.module) if device.type == "cpu" else ()
-        self.optimiser = AdamW(used.values(), spec.optimiser, schedule, deferred)
-        self.total = total
-        self.fit = TrainScores(history, lambda task: learner.labels(task, "train"))
+        self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, deferred)
+        self.scores = TrainScores(history, lambda task: learner.examples[task]["train"].labels)
         self.meter = LossMeter(
             history,
-            lambda task, rows: [learner.ids(task, "train")[row] for row in rows.tolist()],
-            window=max(1, min(self.sampler.steps, total // POINTS)),
+            lambda task, rows: [learner.examples[task]["train"].ids[n] for n in rows.tolist()],
+            window=max(1, min(self.sampler.steps, self.total // POINTS)),
             read_every=1 if device.type == "cpu" else 50,
         )
 
-    def run(self) -> Outcome:
-        """Train every epoch; keep the weights of the epoch with the best dev score.
+    def _check_sizes(self) -> None:
+        for task in self.spec.trained_tasks:
+            if not len(self.learner.examples[task]["train"]):
+                raise UserError(f"task '{task}' has no training examples")
+            if not len(self.learner.examples[task]["dev"]):
+                raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
 
-        With checkpoints, a run that was interrupted goes on where it stopped.
-        """
-        at = self.position
-        self.epoch_start = self.sampler.generator.get_state()
-        if self.checkpoints and (told := self.checkpoints.restore(self)):
-            self.progress.say(told)
-        self.sampler.generator.set_state(self.epoch_start)
-        self._began = time.perf_counter() - at.seconds
-        self.progress.start(self.total, at.step)
+    def _start_heads(self) -> None:
+        for task in self.spec.trained_tasks:
+            if self.spec.tasks[task].start_at_prior:
+                labels = self.learner.examples[task]["train"].labels
+                constant = self.losses[task].constant(labels, TASKS[task].classes)
+                head: Any = self.learner.module.get_submodule(f"heads.{task}")
+                head.start_at(constant)
+
+    def parts(self) -> Mapping[str, Part]:
+        own = {"surgery": self.gradients.generator}
+        if self.passes.penalty is not None:
+            own["penalty"] = self.passes.penalty.generator
+        return {
+            "model": self.learner,
+            "optimiser": self.optimiser,
+            "scores": self.scores,
+            "meter": self.meter,
+            "history": self.history,
+            "position": self.position,
+            "sampler": self.sampler,
+            "generators": Generators(self.settings.device, own),
+        }
+
+    def run(self) -> Outcome:
+        """Train every epoch, from a checkpoint if there is one; keep the best epoch's weights."""
+        at, say, checkpoints = self.position, self.settings.progress, self.settings.checkpoints
+        if checkpoints:
+            refused = checkpoints.resume(self.parts(), self.settings.device.type)
+            if refused:
+                say.say(f"starting from scratch: {refused}")
+            elif at.step:
+                say.say(f"resuming after step {at.step} of {self.total}")
+        say.start(self.total, at.step)
         while at.epoch <= self.spec.epochs:
             self._epoch()
             self.optimiser.settle()
             self.optimiser.zero_grad()
             give_back()
-            self.fit.end_epoch(at.step, at.epoch)
-            at.score = self._evaluate(at.step, at.epoch)
+            self.scores.end_epoch(at.step, at.epoch)
+            at.score = self._evaluate()
             if at.score > at.best_score:
                 at.best_epoch, at.best_score = at.epoch, at.score
                 self.best_dev = self.dev
-                if self.peers.first:
-                    self.best.keep(at.epoch, self.learner.weights())
+                write = partial(save_weights, state=self.learner.weights())
+                self.settings.best.keep(at.epoch, write)
             at.epoch, at.done = at.epoch + 1, 0
-            self.epoch_start = self.sampler.generator.get_state()
-            if self.checkpoints and at.epoch <= self.spec.epochs:
-                self.checkpoints.save(self)
-        self.progress.close()
-        self.read_clock()
-        speed = self.peers.total(self.learner.tokens_seen) / max(at.training, 1e-9)
+            if checkpoints and at.epoch <= self.spec.epochs:
+                checkpoints.save(at.step)
+        say.close()
+        at.read_clock()
+        speed = self.learner.tokens_seen / max(at.training, 1e-9)
         return Outcome(
             at.best_epoch, at.best_score, at.score, at.step, at.seconds, at.training, speed
         )
 
-    def read_clock(self) -> None:
-        """Note how long the run has taken, its interrupted parts together."""
-        self.position.seconds = time.perf_counter() - self._began
-
     def _epoch(self) -> None:
-        """Train the steps of the epoch that are not done yet."""
         at = self.position
         self.learner.module.train()
         last = at.step - at.done + self.sampler.steps
         clock = time.perf_counter()
-        for batch in islice(self.sampler.epoch(), at.done, None):
+        for batch in self.sampler.rest(at.done):
             at.step, at.done = at.step + 1, at.done + 1
             surgery = self.train_step(batch)
             self.meter.after_step(at.step, at.epoch, last=at.step == last)
-            if surgery is not None and (at.step % self.meter.window == 0):
+            if surgery is not None and at.step % self.meter.window == 0:
                 tasks = [task for task, _ in batch]
                 for row in cosine_rows(tasks, surgery, self.layer_groups):
                     self.history.log(at.step, at.epoch, "train", *row)
-            self.progress.update(at.epoch, self.meter.latest)
+            self.settings.progress.update(at.epoch, self.meter.latest)
             at.training += time.perf_counter() - clock
             clock = time.perf_counter()
-            if self.checkpoints and at.step != last:
-                self.checkpoints.after_step(self)
+            if self.settings.checkpoints and at.step != last:
+                self.settings.checkpoints.after_step(at.step)
 
     def train_step(self, batch: Step) -> Surgery | None:
-        """Make one optimiser step of one batch a task; return what surgery did, if any.
+        """Make one optimiser step; return what surgery did, if any.
 
-        Where memory runs out the step is made again once, in parts, in half of the room.
+        If memory runs out, the step is tried once more, in parts, with half of the room.
         """
-        surgery = None
-        for again in (False, True):
-            self.optimiser.zero_grad()
-            try:
-                surgery = self.gradients(batch, self._note)
-                break
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if again or self.gradients.meeting:
-                    place = f"step {self.position.step}"
-                    raise UserError(too_large(batch, place, self.gradients.room, error)) from error
-            # Outside of the handler, whose traceback holds on to the activations.
-            self._make_room(batch)
+        found = self._gradients(batch)
+        if found is None:
+            # Not in the handler of the error, whose traceback holds on to the activations.
+            self.passes.halve_room(batch)
+            give_back(self.settings.device)
+            self.settings.progress.say(
+                f"out of memory at step {self.position.step}: trying again in "
+                f"{in_parts(self.passes.room)}"
+            )
+            found = self._gradients(batch, again=True)
+            assert found is not None
+        trained, surgery = found
+        for task, rows, weight, loss, prediction in trained:
+            self.meter.add(self.position.step, task, rows, weight, loss)
+            self.scores.add(task, rows, prediction)
         self.optimiser.step()
         return surgery
 
-    def _note(
-        self, task: str, rows: Tensor, weight: float, loss: Tensor, prediction: Tensor
-    ) -> None:
-        self.meter.add(self.position.step, task, rows, weight, loss)
-        self.fit.add(task, rows, prediction)
+    def _gradients(
+        self, batch: Step, again: bool = False
+    ) -> tuple[list[Trained], Surgery | None] | None:
+        """Return None if memory ran out; raise `UserError` if it did `again`."""
+        self.optimiser.zero_grad()
+        try:
+            return self.gradients(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if again:
+                step, room = self.position.step, self.passes.room
+                raise UserError(too_large(batch, step, room, error)) from error
+        return None
 
-    def _make_room(self, batch: Step) -> None:
-        """Halve the room, from what the largest batch of the step takes if that is less."""
-        slices = [(task, rows[self.peers.place(len(rows))]) for task, rows in batch]
-        most = max(self.learner.activations(task, rows).sum() for task, rows in slices)
-        self.gradients.halve_room(most)
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-        self.progress.say(
-            f"out of memory at step {self.position.step}: once more, in parts of "
-            f"{PART * self.gradients.room / 2**20:.0f} MiB of activations"
-        )
-
-    def _evaluate(self, step: int, epoch: int) -> float:
-        """Score the trained tasks on dev; those carried along are scored once, by `predictions`."""
+    def _evaluate(self) -> float:
+        """Score the trained tasks on dev and log it; return the score that epochs compete by."""
+        at = self.position
         self.learner.module.eval()
         scores: dict[str, float] = {}
         self.dev = {task: self._outputs(task, "dev") for task in self.spec.trained_tasks}
         for task, output in self.dev.items():
-            labels = self.learner.labels(task, "dev")
+            labels = self.learner.examples[task]["dev"].labels
             prediction = self.losses[task].prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())
             loss = self.losses[task].loss(output, labels).item()
-            self.history.log(step, epoch, "dev", task, "loss", loss)
-            self.history.log(step, epoch, "dev", task, TASKS[task].metric, scores[task])
-        for rule in ("normalised", "plain"):
-            value = overall(scores, rule)
-            if value is not None:
-                self.history.log(step, epoch, "dev", "overall", rule, value)
+            self.history.log(at.step, at.epoch, "dev", task, "loss", loss)
+            self.history.log(at.step, at.epoch, "dev", task, TASKS[task].metric, scores[task])
+        self.history.log_overall(at.step, at.epoch, "dev", scores)
         chosen = selection_score(scores, self.spec.select)
-        self.progress.epoch(epoch, self.spec.epochs, scores, chosen)
+        self.settings.progress.epoch(at.epoch, self.spec.epochs, scores, chosen)
         return chosen
 
     def _outputs(self, task: str, split: str) -> Tensor:
         with self.autocast():
-            return self.learner.outputs(task, split, self.peers).float()
+            return self.learner.outputs(task, split).float()
 
     def predictions(self, split: str) -> dict[str, dict[str, Any]]:
         """Return {task: {ids, prediction [N], scores [N, n], label [N]}} of one split.
 
-        The model holds the best epoch's weights; what it said of dev then is not asked again.
+        Call `restore` first; dev outputs of the best epoch are kept and not computed again.
         """
         self.learner.module.eval()
         known = self.best_dev if split == "dev" else {}
         found = {}
         for task in self.spec.ordered_tasks:
-            if self.learner.size(task, split) == 0:
+            examples = self.learner.examples[task][split]
+            if not len(examples):
                 continue
             output = known[task] if task in known else self._outputs(task, split)
             found[task] = {
-                "ids": self.learner.ids(task, split),
+                "ids": examples.ids,
                 "prediction": self.losses[task].prediction(output).cpu().numpy(),
                 "scores": self.losses[task].scores(output).cpu().numpy(),
-                "label": self.learner.labels(task, split).cpu().numpy(),
+                "label": examples.labels.cpu().numpy(),
             }
         return found
 
     def restore(self) -> None:
-        """Put the best epoch's weights back into the model."""
         give_back()
-        self.peers.wait()
-        self.learner.restore(self.best.load(self.position.best_epoch))
+        self.learner.restore(load_weights(self.settings.best.path))

@@ -1,10 +1,8 @@
-"""AdamW (Loshchilov and Hutter, 2019), with the rows of embeddings brought up to date when used.
+"""AdamW (Loshchilov and Hutter, 2019) that updates rows of embeddings only when they are used.
 
 Not `torch.optim`'s: importing that costs a job more than a second, and it would write every row
-of a vocabulary at every step, though a batch looks up a few hundred.
+of a vocabulary at every step, although a batch looks up only a few hundred.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
@@ -13,16 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn import Embedding, Parameter
 
-from minbert.grid.spec import Optimiser
+from minbert.spec.stage import Optimiser
 from minbert.train.schedules import Schedule
 
 
 class AdamW:
     """AdamW on `parameters`, at the rates of `schedule`.
 
-    A parameter without a gradient is neither moved nor decayed, and its own count of steps stays.
-    Of `embeddings` that stand among the parameters the rows are updated as `DeferredRows` does;
-    call `settle` before weights are read for anything but training.
+    A parameter without a gradient is neither moved nor decayed, and its own step count stays. The
+    `embeddings` among the parameters are updated by `DeferredRows`: call `settle` before weights
+    are used for anything but training.
     """
 
     def __init__(
@@ -44,13 +42,11 @@ class AdamW:
         self._moments: dict[int, tuple[Tensor, Tensor]] = {}
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every parameter that has a gradient."""
         chosen = self.chosen
         factor, beta1 = self.schedule(self.steps)
         lr, beta1 = chosen.lr * factor, chosen.betas[0] if beta1 is None else beta1
@@ -93,27 +89,20 @@ class AdamW:
         self._moments[number] = (torch.zeros_like(parameter), torch.zeros_like(parameter))
 
     def settle(self) -> None:
-        """Bring every embedding's rows up to date."""
         for rows in self.rows.values():
             rows.settle()
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that is needed to go on: tensors by name."""
         state = {"steps": torch.tensor(self.steps)}
         for number, count in self._counts.items():
-            first, second = self._moments[number]
-            state |= {
-                f"{number}.count": count,
-                f"{number}.first": first,
-                f"{number}.second": second,
-            }
+            state[f"{number}.count"] = count
+            state[f"{number}.first"], state[f"{number}.second"] = self._moments[number]
         for number, parameter in enumerate(self.parameters):
             if rows := self.rows.get(id(parameter)):
                 state |= {f"{number}.rows.{name}": t for name, t in rows.state().items()}
         return state
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Put what `state` gave back into a fresh optimiser."""
         self.steps = int(state["steps"])
         for number, parameter in enumerate(self.parameters):
             if f"{number}.count" in state:
@@ -122,20 +111,17 @@ class AdamW:
                 for name, moment in zip(("first", "second"), self._moments[number], strict=True):
                     moment.copy_(state[f"{number}.{name}"])
             if rows := self.rows.get(id(parameter)):
-                start = f"{number}.rows."
-                rows.load(
-                    {n.removeprefix(start): t for n, t in state.items() if n.startswith(start)}
-                )
+                rows.load({name: state[f"{number}.rows.{name}"] for name in rows.state()})
 
 
 WINDOW = 512
-"""Steps after which a moment that got no gradient counts as gone: 0.95 ** 512 is 4e-12."""
+"""Steps after which a moment without new gradients counts as zero: 0.95 ** 512 is 4e-12."""
 
 
 class DeferredRows:
-    """AdamW on an embedding whose gradient is sparse: a row moves when it is looked up again.
+    """AdamW on an embedding with sparse gradients: a row is updated when it is looked up again.
 
-    A row without a gradient still moves in AdamW, by its fading first moment. With m and v the
+    In AdamW a row without a gradient still moves, by its decaying first moment. With m and v the
     row's moments at its last update s, steps s+1..t move it by
 
         sum_j  lr_j / (1 - b1^j) * (b1^(j-s) m) / (sqrt(b2^(j-s) v / (1 - b2^j)) + eps)
@@ -145,8 +131,8 @@ class DeferredRows:
 
         A m / (sqrt(v) + eps B / A)
 
-    up to terms in the square of eps u_j / sqrt(v), times the spread of the u_j; so a row is brought
-    up to date in one go, just before a forward pass reads it. The moments take powers of betas.
+    up to terms in the square of eps u_j / sqrt(v), times the spread of the u_j. So one update makes
+    up for all missed steps, just before a forward pass reads the row.
     """
 
     def __init__(self, embedding: Embedding, chosen: Optimiser) -> None:
@@ -158,25 +144,19 @@ class DeferredRows:
         self.weight_decay = chosen.weight_decay
         self.first = torch.zeros_like(self.weight)
         self.second = torch.zeros_like(self.weight)
+        # The last step that each row has been updated for, [V]; 0 for initial weights.
         self.updated = torch.zeros(len(self.weight), dtype=torch.int64)
-        """The step after which each row is up to date, [V]; 0 for the initial weights."""
         self.time = 0
-        # By the step s that a row was last updated at: of the steps since, the product of beta 1,
-        # and A and B. `_kept` is the product of (1 - lr * weight_decay) from the start to s; the
-        # terms of A and B are divided by that of their step.
-        self._fade = np.ones(1)
-        self._a = np.zeros(1)
-        self._b = np.zeros(1)
-        self._kept = np.ones(1)
+        # By the step s of a row's last update: the product of beta 1 over the steps since, and A
+        # and B. `_kept` is the product of (1 - lr * weight_decay) from the start to s; the terms of
+        # A and B are divided by that of their step.
+        self._fade, self._kept = np.ones(1), np.ones(1)
+        self._a, self._b = np.zeros(1), np.zeros(1)
 
     def step(self, gradient: Tensor, lr: float, beta1: float) -> None:
-        """Update the rows of the sparse `gradient` [V, H].
-
-        Those that were looked up here are up to date; those that another process looked up not.
-        """
+        """Update the rows of the sparse `gradient` [V, H], which the forward pass looked up."""
         gradient = gradient.coalesce()
         rows, values = gradient.indices()[0], gradient.values()
-        self._bring(rows)
         self.time += 1
         correction1, correction2 = 1 - beta1**self.time, 1 - self.beta2**self.time
         kept = 1 - lr * self.weight_decay
@@ -190,7 +170,7 @@ class DeferredRows:
         self._extend(lr / correction1, beta1, correction2, kept)
 
     def _extend(self, rate: float, beta1: float, correction2: float, kept: float) -> None:
-        """Take this step into the sums of all earlier s, and begin those of this one."""
+        """Add this step to the sums of all earlier s, and start those of this one."""
         start = max(0, self.time - WINDOW)
         recent = slice(start, self.time)
         self._kept = np.append(self._kept, self._kept[-1] * kept)
@@ -201,8 +181,7 @@ class DeferredRows:
         self._a[recent] += added * np.sqrt(squared)
         self._b[recent] += added * squared
         self._fade = np.append(self._fade, 1.0)
-        self._a = np.append(self._a, 0.0)
-        self._b = np.append(self._b, 0.0)
+        self._a, self._b = np.append(self._a, 0.0), np.append(self._b, 0.0)
 
     @torch.no_grad()
     def _before_lookup(self, tokens: Tensor) -> None:
@@ -211,14 +190,13 @@ class DeferredRows:
 
     @torch.no_grad()
     def settle(self) -> None:
-        """Bring all rows up to date."""
         behind = self.updated < self.time
         if not self.weight_decay:
             behind &= self.updated > 0
         self._bring(behind.nonzero()[:, 0])
 
     def _bring(self, rows: Tensor) -> None:
-        """Make up for the steps that `rows` [n], each named once, have missed."""
+        """Make up for the steps that `rows` [n], all different, have missed."""
         updated = self.updated[rows]
         late = updated < self.time
         rows, since = rows[late], updated[late].numpy()
@@ -230,7 +208,7 @@ class DeferredRows:
 
         a, b = self._a[since], self._b[since]
         first, second = self.first[rows], self.second[rows]
-        # A rate of 0 has moved nothing: A = B = 0.
+        # With a rate of 0 nothing has moved: A = B = 0.
         floor = self.eps * np.divide(b, a, out=np.ones_like(a), where=a > 0)
         divisor = second.sqrt().add_(column(floor))
         moved = (first * column(a * self._kept[-1])).div_(divisor)
@@ -243,17 +221,11 @@ class DeferredRows:
         self.updated[rows] = self.time
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that is needed to go on: tensors by name."""
+        rows = {"first": self.first, "second": self.second, "updated": self.updated}
         sums = np.stack([self._fade, self._a, self._b, self._kept])
-        return {
-            "first": self.first,
-            "second": self.second,
-            "updated": self.updated,
-            "sums": torch.from_numpy(sums),
-        }
+        return rows | {"sums": torch.from_numpy(sums)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Put what `state` gave back."""
         self.first.copy_(state["first"])
         self.second.copy_(state["second"])
         self.updated.copy_(state["updated"])

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,36 +14,38 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from minbert.common.files import whole, write_json
-from minbert.common.progress import Progress
-from minbert.data.corpus import pretraining_text
-from minbert.grid.pretraining import Pretraining
-from minbert.grid.spec import Dropout, Optimiser
-from minbert.model.mimetic import mimetic
-from minbert.model.mlm import MaskedLanguageModel
+from minbert.base.files import whole, write_json
+from minbert.base.progress import Progress
+from minbert.data.corpus.pretraining import pretraining_text
+from minbert.engine.device import choose_device
+from minbert.model.mlm import MaskedLanguageModel, mimetic
 from minbert.model.weights import save_weights
-from minbert.train.device import choose_device
-from minbert.train.examples import Sequences, SpecialTokens, frame
+from minbert.spec.pretraining import Pretraining
+from minbert.spec.stage import Dropout, Optimiser
+from minbert.train.examples import Sequences, frame, special_tokens
 from minbert.train.optimiser import AdamW
 from minbert.train.schedules.linear import linear
 
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
 ITEMS = 24_000
-"""Texts drawn for pretraining; later passes see them again with other masks."""
+"""Texts drawn for pretraining; later passes see them again, masked differently."""
 
 PAIRS_ALONE = 0.7
-"""The share of steps on next sentences alone. Words to guess, from the first step on, undo the
-matching of words that attention starts with; once it is of use, it stays."""
+"""The share of steps, at the start, on next sentences only: guessing words from the first step on
+would undo the matching of words that attention starts with."""
 
 MASKED = 0.15
-"""The share of tokens that are predicted (Devlin et al., 2019, section 3.1)."""
+"""The share of tokens that are predicted."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Pretraining text as sequences: `texts` as written, then `swapped`, pairs of strangers.
+    """Pretraining text as sequences: first `texts` rows as written, then mismatched pairs.
 
-    `pairs` [P] are the rows of the pairs; row `strangers[i]` is pair i's first sentence with a
-    second one from elsewhere. `words` is the size of the vocabulary, `mask` the mask's id.
+    `pairs` [P] are the rows of pairs; row `strangers[i]` has the second sentence of another pair.
+    `words` is the size of the vocabulary, `mask` the mask's id.
     """
 
     sequences: Sequences
@@ -53,15 +56,20 @@ class Text:
     mask: int
 
 
+def make(job: Job) -> None:
+    settings = Pretraining.model_validate(job.spec["pretraining"])
+    tokenizer = job.need("tokenizer")
+    pretrain(settings, job.spec["seed"], tokenizer, job.out, job.device, job.threads)
+
+
 def pretrain(
     settings: Pretraining, seed: int, tokenizer: Path, out: Path, device: str, threads: int
 ) -> None:
     """Pretrain on the corpus's unlabelled text; write a backbone folder to `out`.
 
-    Masked language modelling and next-sentence prediction, as BERT has them (Devlin et al., 2019,
-    section 3.1): half of the pairs get a second sentence from elsewhere, which the pooler is to
-    tell. Attention starts as `mimetic` draws it, and pairs come before words. Dropout is left
-    out: the model is small and sees most texts few times.
+    Masked language modelling and next-sentence prediction (Devlin et al., 2019, section 3.1): half
+    of the pairs get a second sentence from elsewhere. Attention starts as `mimetic` draws it. There
+    is no dropout: the model is small and sees most texts only a few times.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
@@ -116,7 +124,7 @@ def _loss(
 def _batches(
     text: Text, settings: Pretraining, generator: torch.Generator
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """Yield each step's rows [B], and for each 1 if it is as written, 0 if not, NaN if no pair."""
+    """Yield each step's rows [B], and for each 1 if as written, 0 if mismatched, NaN if no pair."""
     stranger = dict(zip(text.pairs.tolist(), text.strangers.tolist(), strict=True))
     waiting: list[int] = []
     for _ in range(settings.steps):
@@ -125,21 +133,18 @@ def _batches(
         rows, waiting = waiting[: settings.batch], waiting[settings.batch :]
         keep = (torch.rand(len(rows), generator=generator) < 0.5).tolist()
         found = [row if k else stranger.get(row, row) for row, k in zip(rows, keep, strict=True)]
-        follows = [
-            float("nan") if row not in stranger else float(k)
-            for row, k in zip(rows, keep, strict=True)
-        ]
-        yield np.array(found), torch.tensor(follows)
+        follows = [k if row in stranger else np.nan for row, k in zip(rows, keep, strict=True)]
+        yield np.array(found), torch.tensor(follows, dtype=torch.float32)
 
 
 def mask_tokens(
     tokens: Tensor, words: int, mask: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return the tokens with some hidden, and the places [M] to predict.
+    """Return `tokens`, int64 [T], with some of them masked, and the places [M] to predict.
 
-    15 % of the tokens that are not special (ids above `mask`, the last special one) are chosen;
-    of these 80 % become the mask, 10 % a random word, 10 % stay (Devlin et al., 2019, section
-    3.1). At least one is chosen. `tokens` is int64 [T]; `words` is the size of the vocabulary.
+    15 % of the tokens that are not special (ids above `mask`, the last special one) are chosen, at
+    least one; of these 80 % become the mask, 10 % a random word of the vocabulary's `words`, and
+    10 % stay (Devlin et al., 2019, section 3.1).
     """
     draws = torch.rand(2, len(tokens), generator=generator).to(tokens.device)
     draws[0, tokens <= mask] = 2.0
@@ -155,7 +160,7 @@ def mask_tokens(
 
 def _read(tokenizer: Path, seed: int, device: torch.device) -> Text:
     loaded = Tokenizer.from_file(str(tokenizer))
-    special = SpecialTokens(loaded.token_to_id("[CLS]"), loaded.token_to_id("[SEP]"))
+    special = special_tokens(tokenizer)
     items = pretraining_text(seed, ITEMS)
     firsts = [item if isinstance(item, str) else item[0] for item in items]
     seconds = ["" if isinstance(item, str) else item[1] for item in items]
@@ -179,7 +184,7 @@ def _read(tokenizer: Path, seed: int, device: torch.device) -> Text:
 def _strangers(seconds: list[str]) -> tuple[list[int], list[int]]:
     """Return the items that are pairs, and for each another one that ends in the same character.
 
-    A question follows a question and a statement a statement, so that the form does not tell.
+    So a question replaces a question and a statement a statement, and the form gives nothing away.
     """
     alike: dict[str, list[int]] = {}
     for item, second in enumerate(seconds):

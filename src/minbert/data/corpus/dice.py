@@ -1,10 +1,8 @@
-"""Random choices that come out the same on any machine and Python version.
+"""Random choices that are the same on any machine and Python version.
 
-Only `random.Random.random` is guaranteed never to change for a given seed, so every choice here
-is made of it, of whole-number steps and of sums, and of nothing that a C library may round.
+Python guarantees for a seed only that `random.Random.random` never changes, so all choices are
+built on it, with no operation that a C library may round differently.
 """
-
-from __future__ import annotations
 
 import random
 from collections.abc import Sequence
@@ -27,24 +25,24 @@ class Dice:
         """Return a whole number in [0, n), all equally likely."""
         return int(self._random() * n)
 
-    def uniform(self, low: float, high: float) -> float:
-        """Return a number in [low, high)."""
-        return low + (high - low) * self._random()
+    def uniform(self) -> float:
+        """Return a number in [0, 1)."""
+        return self._random()
 
     def pick(self, items: Sequence[T]) -> T:
         """Return one of `items`, all equally likely."""
         return items[self.below(len(items))]
 
     def common(self, items: Sequence[T]) -> T:
-        """Return one of `items`, the earlier the likelier: language has common and rare words.
+        """Return one of `items`, earlier ones more often, as language has common and rare words.
 
-        The k first of n items share a chance of (k / n) ** (1 / 3), nearly Zipf's law.
+        The first k of n items share a probability of (k / n) ** (1 / 3), close to Zipf's law.
         """
         u = self._random()
         return items[int(u * u * u * len(items))]
 
     def weighted(self, weights: Sequence[tuple[T, float]]) -> T:
-        """Return one of the first members of `weights`, as likely as the second says."""
+        """Return an item of the (item, weight) pairs, with a probability proportional to weight."""
         rest = self._random() * sum(weight for _, weight in weights)
         for item, weight in weights:
             rest -= weight
@@ -53,5 +51,5 @@ class Dice:
         return weights[-1][0]
 
     def gauss(self, deviation: float) -> float:
-        """Return nearly normal noise of mean 0: a sum of 12 uniform numbers has variance 1."""
+        """Return nearly normal noise of mean 0; a sum of 12 uniform numbers has variance 1."""
         return deviation * (sum(self._random() for _ in range(12)) - 6.0)

@@ -1,13 +1,14 @@
-"""Who does what to whom, where and how: the meaning that sentences of all tasks put into words."""
+"""Events (who does what to whom, where and how) and the sentences that describe them.
 
-from __future__ import annotations
+One event can be phrased in many ways: by synonyms, in active or passive voice, in another order.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.verbs import ACTIONS
 from minbert.data.corpus.words import (
+    ACTIONS,
     MANNERS,
     NUMBERS,
     PEOPLE,
@@ -17,15 +18,18 @@ from minbert.data.corpus.words import (
     THINGS,
     TIMES,
     TOWNS,
+    VERBS,
     Concept,
+    article,
+    plural,
 )
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event. `patient` is who or what the action is done to; `count` says how many of them.
+    """One event. `patient` is who or what the action is done to, `count` how many of them.
 
-    A place is a concept whose group is its preposition; so is a time. `None` leaves a slot out.
+    The group of a place or a time is its preposition. An empty slot is None.
     """
 
     agent: Concept
@@ -41,42 +45,42 @@ class Event:
 
     @property
     def personal(self) -> bool:
-        """Whether the action is done to a person, so that the two could change roles."""
+        """Whether the action is done to a person, so that the two people could swap roles."""
         return self.action.group == "person"
 
 
-_PLACES: tuple[Concept, ...] = tuple(PLACES)
-_TOWNS = tuple(Concept((town,), "in") for town in TOWNS)
-_OF_KIND = {
-    kind: tuple(thing for thing in THINGS if thing.group == kind)
-    for kind in dict.fromkeys(thing.group for thing in THINGS)
-}
-_ACTIONS_OF = {
-    kind: tuple(action for action in ACTIONS if action.group == kind)
-    for kind in dict.fromkeys(action.group for action in ACTIONS)
-}
+def _by_group(concepts: list[Concept]) -> dict[str, list[Concept]]:
+    groups: dict[str, list[Concept]] = {}
+    for concept in concepts:
+        groups.setdefault(concept.group, []).append(concept)
+    return groups
 
 
-def other(dice: Dice, items: Sequence[Concept], than: Concept | None) -> Concept:
-    """Return one of `items` that is not `than`."""
-    while (item := dice.common(items)) == than:
+_TOWNS = [Concept((town,), "in") for town in TOWNS]
+_ACTIONS = _by_group(ACTIONS)
+_PATIENTS = _by_group(THINGS) | {"person": PEOPLE}
+
+
+def other(dice: Dice, items: Sequence[Concept], *than: Concept | None) -> Concept:
+    """Return one of `items` that is none of `than`."""
+    while (item := dice.common(items)) in than:
         pass
     return item
 
 
 def draw_place(dice: Dice) -> Concept:
     """Return a place or, one time in ten, a town."""
-    return dice.pick(_TOWNS) if dice.chance(0.1) else dice.common(_PLACES)
+    return dice.pick(_TOWNS) if dice.chance(0.1) else dice.common(PLACES)
 
 
-def draw_patient(dice: Dice, action: Concept, than: Concept | None = None) -> Concept:
-    """Return someone or something that `action` can be done to, and that is not `than`."""
-    return other(dice, PEOPLE if action.group == "person" else _OF_KIND[action.group], than)
+def draw_patient(dice: Dice, action: Concept, *than: Concept) -> Concept:
+    """Return someone or something, none of `than`, that `action` can be done to."""
+    return other(dice, _PATIENTS[action.group], *than)
 
 
 def draw_action(dice: Dice, kind: str, than: Concept | None = None) -> Concept:
-    """Return an action that can be done to things of `kind`, other than `than`."""
-    return other(dice, _ACTIONS_OF[kind], than)
+    """Return an action other than `than` that can be done to things of `kind`."""
+    return other(dice, _ACTIONS[kind], than)
 
 
 def draw_trait(dice: Dice, kind: str, than: Concept | None = None) -> Concept:
@@ -87,19 +91,20 @@ def draw_trait(dice: Dice, kind: str, than: Concept | None = None) -> Concept:
 def draw_event(
     dice: Dice, personal: bool | None = None, several: bool | None = None, detail: float = 1.0
 ) -> Event:
-    """Draw an event; `detail` multiplies how often it has traits, place, time and manner.
+    """Draw an event; `detail` scales how often it has traits, a place, a time and a manner.
 
-    `personal` asks for an action done to a person (or not), `several` for a count above one.
+    `personal` asks for an action done to a person (or not), `several` for a count above one;
+    None leaves either to chance.
     """
     personal = dice.chance(0.3) if personal is None else personal
-    kind = "person" if personal else dice.pick([k for k in _ACTIONS_OF if k != "person"])
+    kind = "person" if personal else dice.pick([k for k in _ACTIONS if k != "person"])
     action = draw_action(dice, kind)
     agent = dice.common(PEOPLE)
     several = dice.chance(0.25) if several is None else several
     return Event(
         agent=agent,
         action=action,
-        patient=draw_patient(dice, action, than=agent),
+        patient=draw_patient(dice, action, agent),
         agent_trait=draw_trait(dice, "person") if dice.chance(0.35 * detail) else None,
         patient_trait=draw_trait(dice, kind) if dice.chance(0.35 * detail) else None,
         count=2 + dice.below(len(NUMBERS)) if several else 1,
@@ -111,7 +116,7 @@ def draw_event(
 
 
 def swapped(event: Event) -> Event:
-    """Return `event` with the two people in each other's role (and each with its own trait)."""
+    """Return `event` with its two people, and their traits, in swapped roles."""
     return replace(
         event,
         agent=event.patient,
@@ -119,3 +124,126 @@ def swapped(event: Event) -> Event:
         agent_trait=event.patient_trait,
         patient_trait=event.agent_trait,
     )
+
+
+def word(dice: Dice, concept: Concept) -> str:
+    """Return the usual word of `concept` or a synonym."""
+    return concept.words[0] if dice.chance(0.65) else dice.pick(concept.words)
+
+
+def noun_phrase(
+    dice: Dice, noun: Concept, trait: Concept | None, count: int = 1, definite: bool = False
+) -> str:
+    """Return `a big dog`, `the hound` or `three small dogs`."""
+    name = word(dice, noun)
+    if count > 1:
+        name = plural(name)
+    if trait is not None:
+        name = f"{word(dice, trait)} {name}"
+    if count > 1:
+        return f"{NUMBERS[count - 2]} {name}"
+    return f"the {name}" if definite else f"{article(name)} {name}"
+
+
+def choose_words(
+    dice: Dice, event: Event, definite: bool = False
+) -> tuple[dict[str, str], list[str]]:
+    """Return the synonyms chosen for `event`, as templates name them, and its place and time."""
+    tail = [f"{c.group} {word(dice, c)}" for c in (event.place, event.time) if c is not None]
+    if dice.chance(0.5):
+        tail.reverse()
+    who = noun_phrase(dice, event.agent, event.agent_trait, definite=definite)
+    what = noun_phrase(dice, event.patient, event.patient_trait, event.count, definite)
+    verb = VERBS[word(dice, event.action)]
+    how = "" if event.manner is None else word(dice, event.manner)
+    words = {**asdict(verb), "who": who, "what": what, "how": how}
+    words["not"] = "not" if event.negated else ""
+    words["did"] = f"did not {how} {verb.base}" if event.negated else f"{how} {verb.past}"
+    words["is"], words["was"] = ("are", "were") if event.count > 1 else ("is", "was")
+    return words, tail
+
+
+def join(*parts: str | None) -> str:
+    """Join the parts that are not empty by spaces."""
+    return " ".join(part for part in parts if part)
+
+
+def _fill(template: str, words: dict[str, str]) -> str:
+    return join(*template.format_map(words).split())
+
+
+def _around(dice: Dice, clause: str, tail: list[str], fronting: float) -> str:
+    """Add place and time to `clause`; one may come first, with the probability `fronting`."""
+    if tail and dice.chance(fronting):
+        return join(tail[0], ",", clause, *tail[1:])
+    return join(clause, *tail)
+
+
+_STATEMENTS = (
+    ("{who} is {not} {how} {ing} {what}", 3),
+    ("{what} {is} {not} being {how} {participle} by {who}", 2),
+    ("there is {who} {not} {ing} {what} {how}", 1),
+    ("{who} {did} {what}", 1.5),
+    ("{what} {was} {not} {how} {participle} by {who}", 1),
+)
+
+
+def statement(dice: Dice, event: Event) -> str:
+    """Return a sentence that says that `event` is happening or happened."""
+    words, tail = choose_words(dice, event)
+    clause = _fill(dice.weighted(_STATEMENTS), words)
+    return f"{_around(dice, clause, tail, 0.25)} ."
+
+
+def plot(dice: Dice, event: Event) -> str:
+    """Return `event` as the plot of a film: `a chef who steals two boats near the river`."""
+    words, tail = choose_words(dice, event)
+    return join(_fill("{who} who {how} {third} {what}", words), *tail)
+
+
+_QUESTIONS = {
+    "why": (
+        "why did {who} {not} {how} {base} {what}",
+        "what is the reason that {who} {did} {what}",
+        "why {was} {what} {not} {how} {participle} by {who}",
+        "how come {who} {did} {what}",
+    ),
+    "how": (
+        "how can {who} {not} {how} {base} {what}",
+        "what is the best way for {who} {not} to {how} {base} {what}",
+        "how can {what} {not} be {how} {participle} by {who}",
+        "in what way might {who} {not} {how} {base} {what}",
+    ),
+    "whether": (
+        "did {who} {not} {how} {base} {what}",
+        "is it true that {who} {did} {what}",
+        "{was} {what} {not} {how} {participle} by {who}",
+        "has {who} {not} really {how} {participle} {what}",
+    ),
+    "should": (
+        "should {who} {not} {how} {base} {what}",
+        "is it a good idea for {who} {not} to {how} {base} {what}",
+        "should {what} {not} be {how} {participle} by {who}",
+        "ought {who} {not} to {how} {base} {what}",
+    ),
+    "when": (
+        "when did {who} {not} {how} {base} {what}",
+        "at what time {was} {what} {not} {how} {participle} by {who}",
+        "does anyone know when {who} {did} {what}",
+        "on which day did {who} {not} {how} {base} {what}",
+    ),
+    "cost": (
+        "how much does it cost if {who} does {not} {how} {base} {what}",
+        "what is the price when {what} {is} {not} {how} {participle} by {who}",
+        "how expensive is it for {who} {not} to {how} {base} {what}",
+        "what does {who} pay to {not} {how} {base} {what}",
+    ),
+}
+QUESTIONS = tuple(_QUESTIONS)
+
+
+def question(dice: Dice, event: Event, kind: str) -> str:
+    """Return a question of `kind` (one of `QUESTIONS`) about `event`."""
+    words, tail = choose_words(dice, event, definite=dice.chance(0.5))
+    clause = _fill(dice.pick(_QUESTIONS[kind]), words)
+    return f"{_around(dice, clause, tail, 0.2)} ?"

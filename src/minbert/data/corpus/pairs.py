@@ -1,11 +1,10 @@
-"""Pairs of sentences: questions that ask the same or not, statements more or less alike."""
-
-from __future__ import annotations
+"""Pairs of sentences: questions that ask the same or not, statements more or less similar."""
 
 from dataclasses import replace
 
 from minbert.data.corpus.dice import Dice
 from minbert.data.corpus.events import (
+    QUESTIONS,
     Event,
     draw_action,
     draw_event,
@@ -13,49 +12,38 @@ from minbert.data.corpus.events import (
     draw_place,
     draw_trait,
     other,
+    question,
+    statement,
     swapped,
 )
-from minbert.data.corpus.phrasing import QUESTIONS, question, statement
 from minbert.data.corpus.words import NUMBERS, PEOPLE, Concept
 
 PARAPHRASE_RATE = 0.37
 
-# How a question that asks something else differs from the first: half of them by little, so that
-# shared words alone do not tell.
+# How a question that asks something else differs from the first. Half of them differ by little, so
+# that shared words are not enough to tell.
 _DIFFERENCES = (
     ("event", 0.3), ("words", 0.2), ("word", 0.16), ("swap", 0.08), ("count", 0.06),
     ("negation", 0.11), ("question", 0.09),
 )  # fmt: skip
 
-# What each slot of a statement adds to the similarity, and what is left of it for a relative.
+# The weight of each slot in the similarity, and the share of it that a relative gets.
 _WEIGHTS = {"action": 3.0, "patient": 3.0, "agent": 2.5, "place": 1.0, "traits": 1.0, "count": 0.5}
 _RELATIVE = 0.4
 _NEGATION = 1.5
 
 
 def _changed_count(dice: Dice, count: int) -> int:
-    numbers = [n for n in range(1, len(NUMBERS) + 2) if n != count]
-    return dice.pick(numbers)
+    return dice.pick([n for n in range(1, len(NUMBERS) + 2) if n != count])
 
 
 def _change(dice: Dice, event: Event, slot: str) -> Event:
-    """Return `event` with another concept in `slot`; its frame stays as it is."""
+    """Return `event` with another concept in `slot`: agent, action or patient."""
     if slot == "agent":
-        agent = other(dice, PEOPLE, event.agent)
-        while agent == event.patient:
-            agent = other(dice, PEOPLE, event.agent)
-        return replace(event, agent=agent)
+        return replace(event, agent=other(dice, PEOPLE, event.agent, event.patient))
     if slot == "action":
         return replace(event, action=draw_action(dice, event.action.group, event.action))
-    if slot == "patient":
-        patient = draw_patient(dice, event.action, event.patient)
-        while patient == event.agent:
-            patient = draw_patient(dice, event.action, event.patient)
-        return replace(event, patient=patient)
-    place = draw_place(dice)
-    while place == event.place:
-        place = draw_place(dice)
-    return replace(event, place=place)
+    return replace(event, patient=draw_patient(dice, event.action, event.patient, event.agent))
 
 
 def _different(dice: Dice, event: Event, kind: str, difference: str) -> tuple[Event, str]:
@@ -81,8 +69,8 @@ def _different(dice: Dice, event: Event, kind: str, difference: str) -> tuple[Ev
 def paraphrase_pair(dice: Dice) -> tuple[str, str, int]:
     """Return two questions, and 1 if they ask the same in other words, else 0.
 
-    What a pair could differ in is drawn before it is decided whether it does, so that neither
-    question alone tells the answer.
+    The possible difference is drawn before whether the pair differs, so that neither question
+    alone gives the answer away.
     """
     difference = dice.weighted(_DIFFERENCES)
     several = True if difference == "count" else False if difference == "swap" else None
@@ -111,15 +99,15 @@ def _alike(a: Concept | None, b: Concept | None) -> float:
 
 
 def similarity(a: Event, b: Event) -> float:
-    """Return how alike two events are, 0 to 5: the weighted share of slots that agree.
+    """Return the similarity of two events, 0 to 5: the weighted share of slots that agree.
 
-    A relative in a slot counts in part, the same two people in changed roles in part as well,
-    and denying what the other says takes away `_NEGATION`.
+    Related concepts count in part, as do the same two people in swapped roles. If only one event
+    is negated, `_NEGATION` is subtracted.
     """
     agent, patient = _alike(a.agent, b.agent), _alike(a.patient, b.patient)
     if a.agent == b.patient and a.patient == b.agent:
         agent = patient = 0.6
-    # The verbs of one kind of thing are no relatives: to sell a boat is not much like to tow one.
+    # Verbs of one group are not related in meaning: selling a boat is not much like towing one.
     shares = {
         "action": float(a.action == b.action),
         "patient": patient,
@@ -131,7 +119,7 @@ def similarity(a: Event, b: Event) -> float:
     present = {slot: share for slot, share in shares.items() if share is not None}
     total = sum(_WEIGHTS[slot] for slot in present)
     score = 5 * sum(_WEIGHTS[slot] * share for slot, share in present.items()) / total
-    # Two unlike events agree by chance in what says little (one agent, no trait): that is not 0.
+    # Unrelated events may agree by chance in minor slots (count, traits); they still score 0.
     if not (agent or patient or a.action == b.action):
         score = 0.0
     return max(0.0, score - _NEGATION * (a.negated != b.negated))
@@ -144,7 +132,7 @@ def _traits(a: Event, b: Event) -> float | None:
 
 
 def _drift(dice: Dice, event: Event, amount: float) -> Event:
-    """Return `event` with each slot changed, dropped or added with a chance of `amount`."""
+    """Return `event` with each slot changed, dropped or added with probability `amount`."""
     for slot in ("agent", "action", "patient"):
         if dice.chance(amount):
             event = _change(dice, event, slot)
@@ -164,7 +152,7 @@ def _drift(dice: Dice, event: Event, amount: float) -> Event:
 
 
 def similar_pair(dice: Dice) -> tuple[str, str, float]:
-    """Return two statements and how alike they are, from 0 to 5, without noise."""
+    """Return two statements and their similarity, 0 to 5, without noise."""
     first = draw_event(dice)
     manner = dice.weighted([("drift", 0.8), ("swap", 0.06), ("event", 0.14)])
     if manner == "event":

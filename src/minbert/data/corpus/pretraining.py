@@ -1,16 +1,12 @@
-"""Unlabelled text to pretrain on: the same language as the tasks', in running discourse.
+"""Unlabelled text for pretraining, in the language of the tasks.
 
-Consecutive sentences belong together: an event is told again in other words; who has described a
-film goes on to say how they liked it. A model that fills in a masked word from the sentence
-before, or tells the next sentence from a stray one (Devlin et al., 2019, section 3.1), compares
-two sentences and weighs up opinions.
+Two sentences in a row belong together: they describe the same event in different words, or a film
+and how the writer liked it. So masked words and next sentences (Devlin et al., 2019, section 3.1)
+teach a model to compare sentences and weigh opinions.
 """
 
-from __future__ import annotations
-
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import draw_event
-from minbert.data.corpus.phrasing import QUESTIONS, question, statement
+from minbert.data.corpus.events import QUESTIONS, draw_event, question, statement
 from minbert.data.corpus.sentiment import Style, graded, opinion, sentence
 
 Item = str | tuple[str, str]
@@ -21,7 +17,7 @@ PLAINER = Style(detail=0.5, twist=0.5)
 
 
 def _retold(dice: Dice) -> Item:
-    """Return an event told, or asked about, twice."""
+    """Return two statements of, or two questions about, the same event."""
     event = draw_event(dice, detail=0.8)
     kind = dice.pick(QUESTIONS) if dice.chance(0.5) else None
 
@@ -35,7 +31,7 @@ def _retold(dice: Dice) -> Item:
 
 
 def _reaction(dice: Dice) -> Item:
-    """Return an opinion and how much its writer liked what it is about."""
+    """Return an opinion of a film and how much the writer liked it."""
     target = dice.below(5)
     text = sentence(dice, graded(dice, target).text)
     return text, f"{dice.pick(REVIEWERS)} {REACTIONS[target]} it ."
@@ -53,12 +49,7 @@ def _opinion(dice: Dice) -> Item:
 
 
 def pretraining_text(seed: int, n: int) -> list[Item]:
-    """Return `n` unlabelled items for masked language modelling: sentences, and related pairs.
-
-    A pair is two sentences that follow each other: the same event told twice, or an opinion and a
-    second one, or a reaction, of its writer. The stream is none of those that the tasks' examples
-    are drawn from.
-    """
+    """Return `n` unlabelled items: single sentences, and pairs that belong together."""
     dice = Dice(seed, "pretraining")
     kinds = [(_retold, 6.0), (_reaction, 2.5), (_opinions, 0.5), (_opinion, 1.0)]
     return [dice.weighted(kinds)(dice) for _ in range(n)]

@@ -1,31 +1,29 @@
-"""The small world that all tasks speak of: people, things, places, times, traits, manners.
+"""The vocabulary that all tasks share: people, things, places, times, traits, manners, verbs.
 
 A concept is one meaning with its synonyms, the usual word first. Concepts of one group are
-related (a nurse and a dentist); every word belongs to one concept only, so that which words mean
-the same can be learnt from the text.
+related (a nurse and a dentist). Every noun belongs to one concept only, so that a model can learn
+from the text which words mean the same.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Concept:
-    """One meaning: its words, synonyms of each other, and the group of its relatives."""
+    """One meaning: its words, which are synonyms, and the group of related meanings."""
 
     words: tuple[str, ...]
     group: str
 
 
 def concepts(text: str) -> list[Concept]:
-    """Read lines of `group: word/synonym, word, ...`; the order is kept."""
-    found = []
-    for line in text.strip().splitlines():
-        group, _, entries = line.partition(": ")
-        for entry in entries.split(", "):
-            found.append(Concept(tuple(w.strip() for w in entry.split("/")), group.strip()))
-    return found
+    """Read lines of `group: word/synonym, word, ...`, in order."""
+    lines = (line.strip().partition(": ") for line in text.strip().splitlines())
+    return [
+        Concept(tuple(entry.split("/")), group)
+        for group, _, entries in lines
+        for entry in entries.split(", ")
+    ]
 
 
 PEOPLE = concepts("""
@@ -67,7 +65,7 @@ THINGS = concepts("""
     animal: camel, elephant, otter
 """)
 
-# "in X" and the like; the preposition goes with the place, whatever word is used for it.
+# The group of a place is its preposition, whichever synonym is used.
 PLACES = concepts("""
     in the: kitchen, garden, forest/woods, village/hamlet, library, hospital/clinic, city, castle
     in the: park, cellar/basement, museum, church/chapel, attic/loft, workshop/studio, valley
@@ -112,7 +110,7 @@ MANNERS = concepts("""
 
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve")
 
-# Invented names of towns; rare ones are split by the WordPiece vocabulary, as real names are.
+# Invented names; the WordPiece vocabulary splits the rare ones, as it does real names.
 TOWNS = tuple(
     first + last
     for last in ("mora", "rick", "wick", "holm", "vik", "mere", "sted", "garde")
@@ -123,24 +121,83 @@ _PLURALS = {
     "child": "children", "man": "men", "gentleman": "gentlemen", "woman": "women",
     "fisherman": "fishermen", "hangman": "hangmen", "postman": "postmen", "thief": "thieves",
     "loaf": "loaves", "knife": "knives", "shelf": "shelves", "wolf": "wolves", "scarf": "scarves",
-    "goose": "geese", "potato": "potatoes", "midwife": "midwives",
-    "monarch": "monarchs",
+    "goose": "geese", "potato": "potatoes", "midwife": "midwives", "monarch": "monarchs",
 }  # fmt: skip
 
 
 def plural(noun: str) -> str:
     """Return the plural of `noun`."""
-    if noun in _PLURALS:
-        return _PLURALS[noun]
-    if noun.endswith(("s", "x", "ch", "sh")):
-        return noun + "es"
-    if noun.endswith("y") and noun[-2] not in "aeiou":
-        return noun[:-1] + "ies"
-    return noun + "s"
+    return _PLURALS.get(noun) or _with_s(noun)
+
+
+def _with_s(word: str) -> str:
+    if word.endswith(("s", "x", "ch", "sh")):
+        return word + "es"
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + "s"
 
 
 def article(word: str) -> str:
-    """Return `a` or `an`, whichever stands before `word`."""
+    """Return the article of `word`, `a` or `an`."""
     sounds_like_you = ("uni", "use")
     vowel = word[0] in "aeiou" and not word.startswith(sounds_like_you)
     return "an" if vowel or word.startswith("hon") else "a"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """The forms of a verb: eat, eats, ate, eaten, eating."""
+
+    base: str
+    third: str
+    past: str
+    participle: str
+    ing: str
+
+
+# The group of an action is the kind of thing that it can be done to.
+ACTIONS: list[Concept] = concepts("""
+    person: help/assist, follow/trail, teach/instruct, greet/welcome, visit, thank, praise/commend
+    person: scold/reprimand, invite, hug/embrace, call/phone, blame/accuse, marry/wed, warn/caution
+    person: ignore/disregard, forgive/pardon, trick/deceive, hire/employ, trust, rescue/save
+    person: interview, kick, betray, obey, challenge/defy
+    food: eat/devour, cook/prepare, serve, taste/sample, slice/chop, burn/scorch, share, order
+    food: freeze, smell, bake
+    vehicle: repair/fix, sell, buy/purchase, steal, rent/lease, inspect/examine, wreck/demolish
+    vehicle: drive, design, tow/haul, push/shove
+    document: read/peruse, write, copy/duplicate, hide/conceal, sign, send/dispatch, print
+    document: tear/rip, translate, deliver, publish
+    tool: use, find/discover, lose/misplace, borrow, drop, grab/seize, sharpen
+    furniture: build/construct, move/shift, paint, break/smash, clean/scrub, carry, polish
+    clothing: wear, wash/rinse, fold, knit, mend/sew, throw/toss, donate
+    animal: feed, chase/pursue, ride, brush/groom, catch/capture, watch/observe, tame
+    animal: frighten/scare, photograph, stroke, adopt
+""")
+
+_IRREGULAR = {
+    "teach": "taught taught", "eat": "ate eaten", "freeze": "froze frozen",
+    "sell": "sold sold", "buy": "bought bought", "steal": "stole stolen",
+    "drive": "drove driven", "read": "read read", "write": "wrote written",
+    "hide": "hid hidden", "send": "sent sent", "tear": "tore torn", "find": "found found",
+    "lose": "lost lost", "build": "built built", "break": "broke broken", "wear": "wore worn",
+    "throw": "threw thrown", "feed": "fed fed", "ride": "rode ridden", "catch": "caught caught",
+    "sew": "sewed sewn", "forgive": "forgave forgiven",
+}  # fmt: skip
+# Short verbs that double their last letter: hug, hugged, hugging.
+_DOUBLING = ("hug", "wed", "scrub", "chop", "rip", "drop", "grab", "knit")
+
+
+def verb(base: str) -> Verb:
+    """Return the forms of the verb with the infinitive `base`."""
+    stem = base + base[-1] if base in _DOUBLING else base
+    past, ing = f"{stem}ed", f"{stem}ing"
+    if base.endswith("e"):
+        past, ing = f"{base}d", f"{base[:-1]}ing"
+    elif base.endswith("y") and base[-2] not in "aeiou":
+        past = f"{base[:-1]}ied"
+    past, participle = _IRREGULAR.get(base, f"{past} {past}").split()
+    return Verb(base, _with_s(base), past, participle, ing)
+
+
+VERBS: dict[str, Verb] = {word: verb(word) for action in ACTIONS for word in action.words}

@@ -1,23 +1,20 @@
 """The cosine of two sentence embeddings as a task's head (Reimers and Gurevych, 2019)."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from minbert.grid.task_spec import Head
 from minbert.model.dropout import Dropout
+from minbert.spec.task import Head
 
 
 class CosineHead(nn.Module):
-    """Cosine of u and v, each sent through the same `depth` linear layers `width` wide.
+    """Cosine of u and v after the same `depth` linear layers, `width` wide.
 
     Maps features [u, v], [B, in_features], to cosines [B, 1]. Each layer has dropout before it
-    and ReLU after it (minbert-downstream, section 3.3.2); with a depth of 0 there is none, and
-    nothing to train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4). The cosine of
-    a vector of zeros is 0.
+    and ReLU after it (minbert-downstream, section 3.3.2); with a depth of 0 there is nothing to
+    train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4).
     """
 
     def __init__(self, in_features: int, out_features: int, head: Head) -> None:
@@ -27,7 +24,7 @@ class CosineHead(nn.Module):
         self.dropout = Dropout(head.dropout)
 
     def start_at(self, output: Tensor) -> None:
-        """Do nothing: a cosine has no bias that could be set."""
+        """Do nothing: a cosine has no bias."""
 
     def _side(self, embedding: Tensor) -> Tensor:
         for linear in self.linears:

@@ -1,15 +1,13 @@
 """A multilayer perceptron as a task's head."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from minbert.grid.task_spec import Head
 from minbert.model.dropout import Dropout
+from minbert.spec.task import Head
 
 
 class MLPHead(nn.Module):
@@ -34,4 +32,4 @@ class MLPHead(nn.Module):
         *inside, last = self.linears
         for linear in inside:
             embedding = linear(self.dropout(embedding)).relu()
-        return cast(Tensor, last(self.dropout(embedding)))
+        return last(self.dropout(embedding))

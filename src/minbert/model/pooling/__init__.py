@@ -1,6 +1,4 @@
-"""From the tokens' hidden states to one embedding a row."""
-
-from __future__ import annotations
+"""From the tokens' hidden states to one embedding per row."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,10 +9,9 @@ from minbert.model.packed import Packed
 
 
 class Pooling(Protocol):
-    """A way to one embedding a row; `first_only` says that it reads first tokens alone."""
+    """Makes one embedding per row; with `first_only` it reads only the rows' first tokens."""
 
     first_only: bool
 
     def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
         """Return [B, H] from the tokens' `hidden` [T, H] and the encoder's `pooler`."""
-        ...

@@ -1,6 +1,4 @@
-"""The `cls` embedding: the pooler's output on the first token (Devlin et al., 2019)."""
-
-from __future__ import annotations
+"""The `cls` pooling: the pooler's output on the first token (Devlin et al., 2019)."""
 
 from collections.abc import Callable
 
@@ -10,12 +8,11 @@ from minbert.model.packed import Packed
 
 
 class ClsPooling:
-    """`pooler` of each row's first token."""
+    """`pooler` of each row's first token; `hidden` may be that of the first tokens, [B, H]."""
 
     first_only = True
 
     def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [B, H] from `hidden` [T, H], or [B, H]: that of the first tokens."""
         if len(hidden) != batch.rows:
             hidden = hidden.index_select(0, batch.first)
         return pooler(hidden)

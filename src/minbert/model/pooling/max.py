@@ -1,6 +1,4 @@
-"""The `max` embedding: the largest value over a row's real tokens (Kim, 2014, section 2)."""
-
-from __future__ import annotations
+"""The `max` pooling: the largest value over a row's real tokens (Kim, 2014, section 2)."""
 
 from collections.abc import Callable
 
@@ -16,7 +14,6 @@ class MaxPooling:
     first_only = False
 
     def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [B, H] from `hidden` [T, H]."""
         lowest = hidden.new_full((batch.rows, hidden.shape[1]), torch.finfo(hidden.dtype).min)
         rows = batch.row_of[:, None].expand_as(hidden)
         return lowest.scatter_reduce(0, rows, hidden, "amax", include_self=False)

@@ -1,6 +1,4 @@
-"""The `mean` embedding: the mean over a row's real tokens (Reimers and Gurevych, 2019)."""
-
-from __future__ import annotations
+"""The `mean` pooling: the mean over a row's real tokens (Reimers and Gurevych, 2019)."""
 
 from collections.abc import Callable
 
@@ -15,6 +13,5 @@ class MeanPooling:
     first_only = False
 
     def __call__(self, hidden: Tensor, batch: Packed, pooler: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return [B, H] from `hidden` [T, H]."""
         sums = hidden.new_zeros(batch.rows, hidden.shape[1]).index_add(0, batch.row_of, hidden)
         return sums / batch.lengths[:, None]

@@ -1,7 +1,5 @@
 """Symmetrised Kullback-Leibler divergence (Jiang et al., 2020, section 3.1)."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from minbert.train.losses import Loss

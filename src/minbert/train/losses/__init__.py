@@ -1,7 +1,5 @@
 """Losses: each turns a head's output into a loss, scores and a prediction."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import torch
@@ -11,7 +9,7 @@ HIGHEST = 5.0
 """The highest label of a task whose label is a number: STS, scored from 0 to 5."""
 
 EDGE = 1e-3
-"""How near a coin's probability comes to 0 and 1, where its logarithm would be infinite."""
+"""How close a probability may come to 0 and 1, where its logarithm would be infinite."""
 
 
 class Loss(Protocol):
@@ -22,27 +20,22 @@ class Loss(Protocol):
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
         """Return the scalar mean over the batch."""
-        ...
 
     def constant(self, label: Tensor, classes: int) -> Tensor:
-        """Return [classes]: the output that, given for all of `label` [N], has the least loss."""
-        ...
+        """Return the output [classes] that, given for all of `label` [N], has the smallest loss."""
 
     def scores(self, output: Tensor) -> Tensor:
         """Return [B, n]: class probabilities, the probability of 1, or the value itself."""
-        ...
 
     def prediction(self, output: Tensor) -> Tensor:
         """Return [B], float: the class, 0 or 1, or the value."""
-        ...
 
     def log_probabilities(self, output: Tensor) -> Tensor:
-        """Return [B, n]: logarithms of the distribution over n outcomes that is predicted.
+        """Return [B, n]: logarithms of the predicted distribution over n outcomes.
 
-        A value between two bounds stands for a coin: the share of the way from low to high is
-        the probability of heads.
+        A value between two bounds counts as a coin: its place between them, from 0 to 1, is the
+        probability of heads.
         """
-        ...
 
 
 def coin(probability: Tensor) -> Tensor:

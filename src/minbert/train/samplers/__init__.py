@@ -1,39 +1,74 @@
 """Samplers: which rows of which tasks make up each step of an epoch."""
 
-from __future__ import annotations
-
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from minbert.grid.spec import StageSpec
+from minbert.spec.epochs import EPOCHS
+from minbert.spec.stage import StageSpec
 
 Step = list[tuple[str, Tensor]]
 """One optimiser step: (task, row numbers int64 [B]) for each batch in it."""
 
 
-class EpochSampler(Protocol):
-    """Draws the steps of one epoch after another from the generator it was given."""
+class EpochSampler(ABC):
+    """Draws the steps of one epoch after another from `generator`.
 
-    steps: int
-    """Steps an epoch."""
-
-    generator: torch.Generator
-    """What it draws from; an epoch follows from the generator's state at its start."""
+    `sizes` has the number of training examples of each trained task; `steps` and `examples` are
+    those of one epoch (`minbert.spec.epochs`). An epoch follows from the generator's state at its
+    start, so a run can resume in the middle of one.
+    """
 
     def __init__(
         self, spec: StageSpec, sizes: Mapping[str, int], generator: torch.Generator
-    ) -> None: ...
+    ) -> None:
+        self.spec = spec
+        self.sizes = {task: sizes[task] for task in spec.trained_tasks}
+        self.batch = {task: spec.tasks[task].batch_size for task in spec.trained_tasks}
+        self.steps, self.examples = EPOCHS[spec.sampler.name](spec, self.sizes)
+        self.generator = generator
+        self._start = generator.get_state()
+
+    @abstractmethod
+    def epoch(self) -> Iterator[Step]:
+        """Yield the next epoch's `steps` steps, drawn afresh; the last may be smaller."""
+
+    def rest(self, done: int) -> Iterator[Step]:
+        """Yield the steps of an epoch from step `done` on, counted from 0."""
+        if done:
+            self.generator.set_state(self._start)
+        else:
+            self._start = self.generator.get_state()
+        return islice(self.epoch(), done, None)
+
+    def draw(self, task: str) -> tuple[Tensor, ...]:
+        """Return an epoch's batches of `task`, int64 [B] each, in random order."""
+        rows = draw(self.sizes[task], self.examples[task], self.generator)
+        return rows.split(self.batch[task])
+
+    def state(self) -> dict[str, Any]:
+        return {"start": self._start, "now": self.generator.get_state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._start = state["start"]
+        self.generator.set_state(state["now"])
+
+
+class OneOfEach(EpochSampler):
+    """Every step holds one batch of each trained task."""
 
     def epoch(self) -> Iterator[Step]:
-        """Yield the next epoch's `steps` steps; every epoch is drawn anew."""
-        ...
+        batches = {task: self.draw(task) for task in self.batch}
+        for step in range(self.steps):
+            yield [(task, rows[step]) for task, rows in batches.items()]
 
 
 def draw(size: int, count: int, generator: torch.Generator) -> Tensor:
-    """Return `count` row numbers below `size`: whole fresh permutations, then a part of one.
+    """Return `count` row numbers below `size`: whole permutations, then part of another one.
 
     No row comes twice before every row has come once (sampling without replacement).
     """

@@ -1,20 +1,17 @@
 """Learning-rate schedules over a stage's optimiser steps, as functions of the step's number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
 
 class Setting(NamedTuple):
-    """What one step is made with: a factor of the base rate; beta 1, unless it is the stage's."""
+    """One step's factor of the base rate, and its beta 1 if that is not the stage's."""
 
     factor: float
     beta1: float | None = None
 
 
-Schedule = Callable[[int], Setting]
-"""From a step, counted from 0, to its setting."""
+Schedule = Callable[[int], Setting]  # from a step, counted from 0
 
 
 def with_warmup(steps: int, warmup: float, decay: Callable[[float], float]) -> Schedule:

@@ -1,13 +1,13 @@
-"""Gradients by task, their Gramian, and the one gradient that surgery makes of them."""
+"""Gradients by task: their Gramian, the gradient that surgery makes, the cosines recorded."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Module, Parameter
 
 Gradients = Sequence[Tensor | None]
 
@@ -22,14 +22,13 @@ class Surgery(NamedTuple):
 def inner_products(gradients: Sequence[Gradients]) -> Tensor:
     """Return [P, n, n], float32: the inner products of n gradients, parameter by parameter.
 
-    Their sum over the P parameters is the Gramian. A parameter that a task does not use (None)
-    counts as zero in that task's inner products.
+    Their sum over the P parameters is the Gramian. A gradient that is None counts as zero.
     """
     n = len(gradients)
     present = (g.device for row in gradients for g in row if g is not None)
     zero = torch.zeros((), device=next(present, torch.device("cpu")))
     terms: dict[tuple[int, int], list[Tensor]] = {(i, j): [] for i in range(n) for j in range(i, n)}
-    # Parameter by parameter, so that all products are made while its gradients are in the cache.
+    # Parameter by parameter, so that its gradients are in the cache for all of their products.
     for of_parameter in zip(*gradients, strict=True):
         for (i, j), products in terms.items():
             a, b = of_parameter[i], of_parameter[j]
@@ -41,7 +40,7 @@ def inner_products(gradients: Sequence[Gradients]) -> Tensor:
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
-    """Return the inner product of two dense gradients, or of two by rows of an embedding."""
+    """Return the inner product of two dense gradients, or of two sparse ones of an embedding."""
     if not a.is_sparse:
         return torch.dot(a.flatten().float(), b.flatten().float())
     a, b = a.coalesce(), b.coalesce()
@@ -56,8 +55,7 @@ def combine(
 ) -> None:
     """Set each parameter's gradient to the sum over tasks of weight times gradient.
 
-    The tasks' dense gradients are used up. A parameter that no task uses keeps `grad = None`:
-    AdamW must neither move nor decay it.
+    Dense gradients are overwritten. A parameter that no task uses gets None: AdamW skips it.
     """
     for parameter, *parts in zip(parameters, *gradients, strict=True):
         total: Tensor | None = None
@@ -75,7 +73,6 @@ def combine(
 
 
 def _scaled(gradient: Tensor, weight: Tensor) -> Tensor:
-    """Return a gradient by rows times a number, its rows named once."""
     gradient = gradient.coalesce()
     values = gradient.values() * weight
     return torch.sparse_coo_tensor(
@@ -87,3 +84,64 @@ def cosines(gramian: Tensor) -> Tensor:
     """Return the cosines [n, n] between the gradients whose Gramian is given."""
     norms = gramian.diagonal().clamp(min=torch.finfo(gramian.dtype).tiny).sqrt()
     return gramian / norms[:, None] / norms[None, :]
+
+
+GROUPS = 4  # of an encoder's layers, if it has that many
+_LAYER = re.compile(r"\.layers\.(\d+)\.")
+
+
+def cosine_rows(
+    tasks: Sequence[str], surgery: Surgery, groups: Sequence[str]
+) -> Iterator[tuple[str, str, float]]:
+    """Yield (task or pair, metric, value) of a step of `tasks`.
+
+    `gradient_cosine`: between two tasks' gradients, before surgery; `gradient_cosine/GROUP`: the
+    same for a group of layers that all tasks use, where `groups` [P] has each shared parameter's.
+    `sum_cosine` and `update_cosine`: between a task's gradient and the step's, before and after
+    surgery.
+    """
+    products, weights = surgery
+    whole = products.sum(0)
+    yield from _pairs(tasks, whole, "gradient_cosine")
+    for metric, step in (("sum_cosine", torch.ones_like(weights)), ("update_cosine", weights)):
+        for task, value in zip(tasks, _with_step(whole, step).tolist(), strict=True):
+            yield task, metric, value
+    for group in dict.fromkeys(groups):
+        of_group = products[[place for place, name in enumerate(groups) if name == group]].sum(0)
+        if bool((of_group.diagonal() > 0).all()):
+            yield from _pairs(tasks, of_group, f"gradient_cosine/{group}")
+
+
+def _pairs(tasks: Sequence[str], gramian: Tensor, metric: str) -> Iterator[tuple[str, str, float]]:
+    found = cosines(gramian).tolist()
+    for (i, first), (j, second) in combinations(enumerate(tasks), 2):
+        yield f"{first}-{second}", metric, found[i][j]
+
+
+def _with_step(gramian: Tensor, weights: Tensor) -> Tensor:
+    """Return the cosines [n] of n gradients J with the step w J, whose squared norm is w G w."""
+    weights = weights.to(gramian.dtype)
+    tiny = torch.finfo(gramian.dtype).tiny
+    norms = gramian.diagonal().clamp(min=tiny).sqrt()
+    return gramian @ weights / norms / (weights @ gramian @ weights).clamp(min=tiny).sqrt()
+
+
+def layer_groups(module: Module, shared: Sequence[Parameter]) -> list[str]:
+    """Return each `shared` parameter's group: `embeddings`, `layers_1-3` etc., `pooler`, `other`.
+
+    Layers that are not shared count, too, so that all models have groups of the same names.
+    """
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    found = [int(match[1]) for name in names.values() if (match := _LAYER.search(name))]
+    layers = max(found, default=0) + 1
+    return [_group(names[id(parameter)], layers) for parameter in shared]
+
+
+def _group(name: str, layers: int) -> str:
+    match = _LAYER.search(name)
+    if match is None:
+        return next((part for part in ("embeddings", "pooler") if f".{part}." in name), "other")
+    size = -(-layers // GROUPS)
+    first = int(match[1]) // size * size + 1
+    last = min(first + size - 1, layers)
+    return f"layer_{first}" if first == last else f"layers_{first}-{last}"

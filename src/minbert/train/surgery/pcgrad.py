@@ -1,7 +1,5 @@
 """PCGrad: project conflicting gradients (Yu et al., 2020, algorithm 1)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -14,7 +12,7 @@ def pcgrad(gramian: Tensor, generator: torch.Generator) -> Tensor:
     the projected gradients. In the coordinates W of the original gradients, g_i = W_i J, every
     inner product is W_i G_j, so only `gramian` [n, n] is needed.
 
-    The orders come from `generator` (CPU). Nothing is read back from `gramian`'s device.
+    The orders come from `generator` (CPU). Nothing waits for `gramian`'s device.
     """
     n = gramian.shape[0]
     weights = torch.eye(n, dtype=gramian.dtype, device=gramian.device)

@@ -1,0 +1,59 @@
+"""What a run ran on: versions, commit, device. Recorded beside results; part of no key."""
+
+import platform
+import resource
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from minbert.base.process import lines_of
+
+DEPENDENCIES = ("torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy")
+"""The packages that decide a run's numbers."""
+
+STATUS = Path("/proc/self/status")
+
+
+def commit(folder: Path | None = None) -> str:
+    """Return the short git commit of `folder`, with `+` if files differ from it, or `unknown`."""
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=10", "--dirty=+"]
+    return next(iter(lines_of(*command, timeout=10, folder=folder)), "unknown")
+
+
+def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
+    """Return versions, commit, device, threads and precision of this process."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in ("minbert", *DEPENDENCIES)},
+        "commit": commit(),
+        "device": device,
+        "threads": threads,
+        "precision": precision,
+    }
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return {package: installed version}, or `absent` for a package that is not installed.
+
+    Builds of one version count as the same: a machine's devices decide which build it has.
+    """
+    return {name: _version(name).partition("+")[0] for name in packages}
+
+
+def peak_memory() -> int:
+    """Return the most main memory that this process has held, in bytes."""
+    if STATUS.exists():  # On Linux `getrusage` would also count the parent process.
+        (line,) = (t for t in STATUS.read_text().splitlines() if t.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,62 @@
+"""The exception that a user is meant to read, and what is said of files that cannot be written."""
+
+import difflib
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
+
+
+class UserError(Exception):
+    """An error that the user can fix: the message says what was found and what to do.
+
+    The command line prints it without a traceback and exits with status 2.
+    """
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return `" Did you mean 'x'?"` for the closest of `choices`, or an empty string."""
+    match = difflib.get_close_matches(str(word), [str(c) for c in choices], n=1, cutoff=0.5)
+    return f" Did you mean '{match[0]}'?" if match else ""
+
+
+def printable(text: str) -> str:
+    """Return `text` with control characters as escapes, so that it cannot steer a terminal.
+
+    Messages quote what was found, which may be anything.
+    """
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Add the name of the file to an `OSError` of the block that has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
+
+
+def unwritable(error: OSError) -> str | None:
+    """Return why a file could not be written or read, and what to do; None for other errors."""
+    path = Path(error.filename or "")
+    if error.errno in _CLOSED and path.is_file() and not os.access(path, os.R_OK):
+        return f"cannot read {path}: {error.strerror}; make it readable"
+    what = f"cannot write {error.filename or 'a file'}: {error.strerror}"
+    if error.errno in FULL:
+        return (
+            f"{what}; make room (`minbert gc` lists what is no longer needed) and run the same "
+            "command again: finished results are kept"
+        )
+    if error.errno in _CLOSED:
+        return f"{what}; make its folder writable, or choose another (`results` in config.yaml)"
+    return None

@@ -1,0 +1,53 @@
+"""Files that appear under their name only when they are complete."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import FULL
+
+
+@contextmanager
+def whole(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; flush and rename it to `path` if the block succeeds.
+
+    After an error it is deleted. A full disk raises `OSError` with the file's name, even if a
+    library reports it by an error of its own.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        with temporary.open("rb") as handle:
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    except Exception as error:
+        number = getattr(error, "errno", None)
+        if found := re.search(r"\(os error (\d+)\)", str(error)):  # an error of a Rust library
+            number = number or int(found[1])
+        if number in FULL:
+            raise OSError(number, os.strerror(number), str(path)) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write `text` (UTF-8) to `path`, completely or not at all."""
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Write `value` as indented JSON with sorted keys, completely or not at all."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path | str) -> Any:
+    """Read the JSON file at `path`."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))

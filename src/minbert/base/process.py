@@ -1,0 +1,99 @@
+"""How a job behaves on its machine: it ends with its parent and runs in any home and locale."""
+
+import atexit
+import codecs
+import ctypes
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOAD = Path("/proc/loadavg")
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Ask the kernel (Linux) to end this process when its parent ends, however that happens."""
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit("the parent process ended before this job began")
+
+
+def settle_in() -> None:
+    """Make this process work without a home folder and in any locale.
+
+    If home cannot be written, libraries keep their caches in a temporary folder. Text is printed as
+    UTF-8 if the locale's encoding is ASCII; another encoding prints what it lacks as escapes.
+    """
+    if not os.access(Path("~").expanduser(), os.W_OK | os.X_OK):
+        folder = tempfile.mkdtemp(prefix="minbert-home-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            os.environ.setdefault(name, folder)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            ascii_only = codecs.lookup(stream.encoding).name == "ascii"
+            encoding = "utf-8" if ascii_only else stream.encoding
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
+def others_running() -> int:
+    """Return how many threads of other processes are running; 0 if the system does not say."""
+    if not LOAD.exists():
+        return 0
+    found = []
+    for _ in range(3):  # The least of three looks: this process's parent may still run.
+        running, _, _ = LOAD.read_text().split()[3].partition("/")
+        found.append(int(running) - 1)
+        time.sleep(0.05)
+    return max(0, min(found))
+
+
+def birth(pid: int) -> str:
+    """Return when process `pid` started, '' if it has ended, or 'unknown'."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        return "unknown"
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return "unknown"
+    fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """Set an environment variable for the block."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def lines_of(*command: str, timeout: float = 60, folder: Path | None = None) -> list[str]:
+    """Return the lines that a command prints; none if it fails, hangs or is not installed."""
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.splitlines()

@@ -1,0 +1,80 @@
+"""Progress of long work: a bar on a terminal, lines in a log; times in words."""
+
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+LINE_EVERY = 30.0  # seconds between plain lines
+
+
+class Progress:
+    """Steps done of all, with the loss, the rate and the time left; nothing if `silent`."""
+
+    def __init__(self, title: str, silent: bool = False) -> None:
+        self.title = title
+        self.silent = silent
+        self.bar: Any = None
+        self.total = self.done = self.before = 0
+        self.started = self.reported = time.monotonic()
+
+    def start(self, total: int, done: int = 0) -> None:
+        """Begin work of `total` steps, of which an earlier run has done `done`."""
+        self.total, self.done, self.before = total, done, done
+        self.started = self.reported = time.monotonic()
+        if sys.stderr.isatty() and not self.silent:
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step")
+
+    def update(self, epoch: int, loss: float) -> None:
+        """Count one more step, done in `epoch` (from 1); `loss` is the latest one known."""
+        self.done += 1
+        if self.bar is not None:
+            self.bar.update()
+            self.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
+        elif time.monotonic() - self.reported > LINE_EVERY:
+            self.reported = time.monotonic()
+            rate = (self.reported - self.started) / (self.done - self.before)
+            left = rate * (self.total - self.done)
+            self.say(
+                f"step {self.done}/{self.total}, epoch {epoch}, loss {loss:.4f}, {left:.0f} s left"
+            )
+
+    def epoch(self, epoch: int, epochs: int, scores: dict[str, float], chosen: float) -> None:
+        """Report the dev scores after an epoch."""
+        figures = ", ".join(f"{task} {score:.3f}" for task, score in scores.items())
+        self.say(f"epoch {epoch}/{epochs} dev: {figures}; selection {chosen:.4f}")
+
+    def say(self, line: str) -> None:
+        """Print one line above the bar; a full disk under the log does not stop the work."""
+        if self.silent:
+            return
+        line = f"[{self.title}] {line}"
+        with suppress(OSError):
+            if self.bar is not None:
+                self.bar.write(line, file=sys.stderr)
+            else:
+                print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """End the bar."""
+        if self.bar is not None:
+            self.bar.close()
+
+
+def clock(seconds: float) -> str:
+    """Return a time in one unit, for tables."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in its two largest units, for sentences."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,204 @@
+"""`minbert adopt`: a refactoring changes keys and no result; carry the results to the new keys.
+
+Whoever runs it declares that the code which differs computes the same. What is checked is all
+else: settings, files and versions must be the same, and no existing file is overwritten.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError, nearest
+from minbert.base.files import read_json, write_json
+from minbert.commands.gc import check_no_workflow, shown_size
+from minbert.plan.describe import title, write
+from minbert.plan.pending import Described, Earlier, difference, pending
+from minbert.plan.plan import Plan
+from minbert.store.code import differs
+from minbert.store.kinds import KINDS
+from minbert.store.node import Node
+
+CARRIED = {kind.name for kind in KINDS.values() if not kind.shown} - {"fetch"}
+"""The kinds that are carried over; scores, tables and figures name keys, and take seconds."""
+
+LISTED = 4  # modules that are named for each result
+RECORD = "adopted.json"
+"""Beside a carried result: a list of how it came there, the oldest first."""
+
+
+@dataclass(frozen=True)
+class Carry:
+    """A finished result, `source`, that is to be carried to `target`; `modules` differ."""
+
+    node: Node
+    old: Described
+    seed: int | None
+    source: Path
+    target: Path
+    modules: list[str]
+
+
+def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], list[str]]:
+    """Return what can be carried over, needs first, and in words what cannot and why.
+
+    With `modules`, only results whose code, and that of all they were made from, differs in no
+    others.
+    """
+    earlier = Earlier(plan)
+    alike: dict[str, list[Described]] = {}
+    for at, described in earlier.described.items():
+        if at not in plan.nodes and described["kind"] in CARRIED:
+            alike.setdefault(earlier.meaning(described), []).append(described)
+    carried: dict[Path, Carry] = {}
+    refused: dict[Path, str] = {}
+    for node in plan.nodes.values():
+        seeds = plan.config.seeds if KINDS[node.kind].seeded else (None,)
+        new = node.describe()
+        candidates = [
+            (old, earlier.changed_modules(old, new)) for old in alike.get(earlier.meaning(new), ())
+        ]
+        for old, differing in sorted(candidates, key=lambda each: len(each[1])):
+            for seed, source in earlier.finished(old).items():
+                target = node.folder(plan.root, seed) if seed in seeds else source
+                if target == source or target in carried or node.done(plan.root, seed):
+                    continue
+                undeclared = sorted(differing - set(modules or differing))
+                if fault := _fault(earlier, node, old, seed, target, undeclared):
+                    refused[target] = f"{title(plan, node, seed)}: {fault}"
+                else:
+                    carried[target] = Carry(node, old, seed, source, target, sorted(differing))
+    for node, seed in pending(plan):
+        target = node.folder(plan.root, seed)
+        old_stage = earlier.latest(node) if node.kind == "train" else None
+        if old_stage and target not in carried and (other := difference(old_stage, node).spec):
+            said = f"{'; '.join(other)}: another experiment, which must be trained"
+            refused.setdefault(target, f"{title(plan, node, seed)}: {said}")
+    return list(carried.values()), [refused[at] for at in refused if at not in carried]
+
+
+def _fault(
+    earlier: Earlier,
+    node: Node,
+    old: Described,
+    seed: int | None,
+    target: Path,
+    undeclared: Sequence[str],
+) -> str | None:
+    """Return why the result of `old` cannot be carried over to `node`, if it cannot."""
+    if undeclared:
+        return f"its code differs in {', '.join(undeclared)} too"
+    if target.is_dir() and any(target.iterdir()):
+        return f"{target} is not empty, and nothing is overwritten; delete it first"
+    if other := sorted(earlier.made_otherwise(old, node.describe())):
+        return f"what it was made from came out differently when made again: {', '.join(other)}"
+    wanted = node.spec.get("dependencies", {})
+    return _other_version(earlier, old, seed, wanted) if wanted else None
+
+
+def _other_version(
+    earlier: Earlier, old: Described, seed: int | None, wanted: Mapping[str, str]
+) -> str | None:
+    """Return which version an earlier run, or one that it starts from, was made with instead."""
+    record = earlier.finished(old).get(seed)
+    packages = read_json(record / "run.json")["environment"]["packages"] if record else {}
+    for name, version in wanted.items():
+        found = packages.get(name, "an unknown version").partition("+")[0]
+        if found != version:
+            return f"made with {name} {found}, where `dependencies` asks for {version}"
+    for need in old["needs"].values():
+        if KINDS[need["kind"]].seeded:
+            start = earlier.described[need["kind"], need["key"]]
+            of_seed = seed if need["seed"] is None else need["seed"]
+            if other := _other_version(earlier, start, of_seed, wanted):
+                return other
+    return None
+
+
+def carry(plan: Plan, found: Sequence[Carry], reason: str) -> None:
+    """Link results under their new keys, each folder whole or not at all, with its record.
+
+    Raises `UserError` while a workflow runs.
+    """
+    check_no_workflow(plan)
+    write(plan)
+    for each in found:
+        temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
+        temporary.mkdir(parents=True)
+        try:
+            history: list[Any] = []
+            for path in each.source.iterdir():
+                if path.name == RECORD:
+                    history = read_json(path)
+                    continue
+                try:  # Files here are replaced, never edited.
+                    os.link(path, temporary / path.name)
+                except OSError:  # across disks
+                    shutil.copy2(path, temporary / path.name)
+            write_json(temporary / RECORD, [*history, _record(each, reason)])
+            if each.target.exists():
+                each.target.rmdir()  # empty: a job that failed left it
+            temporary.rename(each.target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _record(each: Carry, reason: str) -> dict[str, Any]:
+    now = each.node.code
+    return {
+        "kind": each.node.kind,
+        "seed": each.seed,
+        "from": each.old["key"],
+        "to": each.node.key,
+        "code": {
+            name: [each.old["code"].get(name), now.get(name)]
+            for name in differs(each.old["code"], now)
+        },
+        "modules": each.modules,
+        "needs": {
+            name: [each.old["needs"][name]["key"], need.node.key]
+            for name, need in each.node.needs.items()
+            if each.old["needs"][name]["key"] != need.node.key
+        },
+        "reason": reason,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def report(plan: Plan, modules: Sequence[str], reason: str | None, *, apply: bool) -> Iterator[str]:
+    """Yield a line per result that can be carried over, or cannot; carry them over if `apply`."""
+    found, refused = adoptable(plan, modules)
+    known = {m for each in adoptable(plan)[0] for m in each.modules} if modules else set()
+    for module in modules:
+        if module not in known:
+            raise UserError(
+                f"no result can be carried over for a change of '{module}'; what differs: "
+                f"{', '.join(sorted(known)) or 'nothing'}.{nearest(module, known)}"
+            )
+    if apply and found and not (reason or "").strip():
+        raise UserError(
+            "say by --reason why the change of code changes no result: it is kept beside each"
+        )
+    for each in found:
+        old, new = (path.relative_to(plan.root / "store") for path in (each.source, each.target))
+        name = title(plan, each.node, each.seed)
+        differ = ", ".join(each.modules[:LISTED])
+        if (more := len(each.modules) - LISTED) > 0:
+            differ += f" and {more} more"
+        size = shown_size(sum(path.stat().st_size for path in each.source.iterdir()))
+        yield f"{size:>9}  {old} -> {new}  {name} ({differ})"
+    for line in refused:
+        yield f"not carried over: {line}"
+    if not found:
+        yield f"nothing under {plan.root}/store can be carried over to a new key"
+    elif apply:
+        carry(plan, found, str(reason))
+        yield f"{len(found)} results carried over; {RECORD} beside each says so"
+    else:
+        yield (
+            f"{len(found)} results can be carried over. If the modules compute the same as before: "
+            "minbert adopt --apply --reason TEXT"
+        )

@@ -1,0 +1,174 @@
+"""`minbert plan`: what is done, what would run and why, and for how long, before anything runs."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from minbert.base.progress import clock
+from minbert.plan.cost import GPU_RATE, Cost, Costs
+from minbert.plan.demand import stage_memory
+from minbert.plan.describe import title, write
+from minbert.plan.parameters import parameters
+from minbert.plan.pending import Earlier, Pending, other_jobs, other_versions, pending, reason
+from minbert.plan.plan import Plan
+from minbert.spec.config import load_config
+from minbert.spec.resolve import Stage, StageRef
+from minbert.spec.yaml import from_words, load_yaml, update
+from minbert.store.node import Node
+
+TOTALS = (
+    *("paper", "variants", "stages", "distinct", "jobs", "to run"),
+    *("GPU-hours", "measured", "estimated"),
+)
+OTHERS = ("kind", "what", "key", "why")
+HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a seed", "why")
+
+
+def show_plan(plan: Plan) -> str:
+    """Return the plan in words; write what jobs read, so that a step can be run by hand."""
+    write(plan)
+    return plan_text(plan)
+
+
+def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
+    """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
+    values: dict[str, Any] = {}
+    for path in files:
+        values = update(values, load_yaml(path))
+    where = ", ".join(str(path) for path in files)
+    return Plan.of(load_config(values, from_words(words), where=where), base)
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a table for each paper, the other jobs that would run, and the totals."""
+    costs, jobs, earlier = Costs(plan), pending(plan), Earlier(plan)
+    blocks = []
+    for grid in plan.grids:
+        rows = []
+        for variant in grid.variants.values():
+            rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
+            if variant.best_of:
+                of = f"trains nothing: the best of {', '.join(variant.best_of)}"
+                rows.append((variant.name, "-", "-", "-", "-", "-", "-", of))
+        blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
+    if others := list(other_jobs(plan, jobs, earlier)):
+        blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
+    return "\n\n".join([*blocks, _totals(plan, costs, jobs)])
+
+
+def _row(
+    plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier, stage: Stage
+) -> tuple[str, ...]:
+    node = plan.nodes["train", plan.train(stage.ref).key]
+    seeds = plan.config.seeds
+    missing = [seed for seed in seeds if (node, seed) in jobs]
+    state = f"{len(seeds) - len(missing)} of {len(seeds)} seeds" if missing else "done"
+    owner = plan.owners[node.key]
+    why = ""
+    if owner != stage.ref:
+        why = f"the same stage as {owner.variant}/{owner.stage}: trained once"
+    elif missing:
+        why = next((jobs[node, seed] for seed in missing if jobs[node, seed]), "")
+        if len(missing) < len(seeds):
+            why = why or f"seeds {', '.join(map(str, missing))} have not run"
+        why = why or reason(earlier, node) or "has never run"
+    count = parameters(plan, plan.variant(stage.ref))
+    shown = "unknown" if count is None else f"{count:,}"
+    room = f"{stage_memory(plan, node, costs).total / 1e9:.1f} GB"
+    names = (stage.ref.variant, stage.ref.stage, node.key)
+    cost = costs.of(node)
+    time = clock(cost.seconds) + ("" if cost.measured else " est.")
+    return (*names, state, shown, room, time, why)
+
+
+def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
+    table: list[tuple[str, tuple[int, ...], float, tuple[float, float]]] = []
+    for grid in plan.grids:
+        own = {k for k, ref in plan.owners.items() if ref.paper == grid.paper}
+        waiting = [node for node, _ in jobs if node.kind == "train" and node.key in own]
+        stages = sum(len(variant.stages) for variant in grid.variants.values())
+        of_seeds = len(own) * len(plan.config.seeds)
+        numbers = (len(grid.variants), stages, len(own), of_seeds, len(waiting))
+        hours = sum(costs.gpu_hours(node) for node in waiting)
+        table.append((grid.paper, numbers, hours, _seconds([costs.of(n) for n in waiting])))
+    columns = zip(*(numbers for _, numbers, _, _ in table), strict=True)
+    totals = tuple(sum(column) for column in columns)
+    hours = sum(row[2] for row in table)
+    times = sum(row[3][0] for row in table), sum(row[3][1] for row in table)
+    table.append(("all", totals, hours, times))
+    cells = [(name, *map(str, n), f"{h:.2g}", *map(clock, s)) for name, n, h, s in table]
+    shared = len(plan.stages) - len(plan.owners)
+    lines = [
+        _aligned([TOTALS, *cells]),
+        "",
+        f"{totals[0]} variants, {totals[1]} stages, {totals[2]} distinct ({shared} shared), "
+        f"{len(plan.config.seeds)} seeds: {totals[3]} training jobs, {totals[4]} to run",
+        f"GPU-hours: of the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
+        "Measured: of the jobs to run, one at a time, as long as finished runs of the same shape.",
+    ]
+    if times[1]:
+        lines.append(f"Estimated: if there is no such run, {costs.basis}.")
+    return "\n".join([*lines, *_bound(plan, costs, jobs), *other_versions(plan), *_sharing(plan)])
+
+
+def _bound(plan: Plan, costs: Costs, jobs: Pending) -> Iterator[str]:
+    """Yield how long the trainings to run take at least, on however many machines."""
+    seconds = {job: costs.of(job[0]).seconds for job in jobs if job[0].kind == "train"}
+    if not seconds:
+        return
+    ends: dict[tuple[Node, int | None], tuple[float, tuple[str, ...]]] = {}
+
+    def end(node: Node, seed: int | None) -> tuple[float, tuple[str, ...]]:
+        """Return when a training ends at the earliest, and the chain of those before it."""
+        job = plan.node(node.kind, node.key), seed
+        if job not in seconds:
+            return 0.0, ()
+        if job not in ends:
+            before = [
+                end(need.node, need.seed_for(seed))
+                for need in node.needs.values()
+                if need.node.kind == "train"
+            ]
+            latest, chain = max(before, default=(0.0, ()))
+            ends[job] = latest + seconds[job], (*chain, title(plan, job[0]))
+        return ends[job]
+
+    longest, chain = max(end(*job) for job in seconds)
+    yield (
+        f"On n devices: at least {clock(sum(seconds.values()))} / n, and never less than the "
+        f"longest chain of trainings, {clock(longest)} ({' > '.join(chain)})."
+    )
+
+
+def _seconds(costs: Sequence[Cost]) -> tuple[float, float]:
+    """Return the seconds that are measured, and those that are estimated."""
+    return (
+        sum(cost.seconds for cost in costs if cost.measured),
+        sum(cost.seconds for cost in costs if not cost.measured),
+    )
+
+
+def _sharing(plan: Plan) -> Iterator[str]:
+    """Yield which stages are trained once for several variants."""
+    same: dict[str, list[StageRef]] = {}
+    after: dict[str, set[str]] = {}
+    for ref, stage in plan.stages.items():
+        same.setdefault(plan.train(ref).key, []).append(ref)
+        for before in (*([stage.start] if stage.start else []), *stage.fused):
+            if before.variant != ref.variant:
+                after.setdefault(plan.train(before).key, set()).add(ref.variant)
+    saved = len(plan.stages) - len(plan.owners)
+    groups = [f"{r[0]} = {', '.join(map(str, r[1:]))}" for r in same.values() if len(r) > 1]
+    if groups:
+        yield f"Trained once, {saved} stages saved: {'; '.join(groups)}."
+    starts = [f"{plan.owners[key]} ({', '.join(sorted(users))})" for key, users in after.items()]
+    if starts:
+        yield f"Trained once, and used by later stages of others: {'; '.join(starts)}."
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])

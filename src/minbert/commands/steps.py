@@ -1,0 +1,155 @@
+"""The rules' steps: `minbert KIND KEY` makes one node, by the function `make` of its maker.
+
+What decides a result is in the maker, whose code is in the key. Here is only what surrounds it:
+checks, locks, devices, signals, and the journal for MLflow.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from minbert.base.environment import versions
+from minbert.base.errors import UserError
+from minbert.base.files import read_json
+from minbert.base.locks import only_one, patience
+from minbert.devices.lease import device_for, no_gpu
+from minbert.store.code import differs, files_digest
+from minbert.store.job import Job
+from minbert.store.kinds import KINDS
+from minbert.store.node import description_path, finished, key_of, node_code
+
+if TYPE_CHECKING:
+    from minbert.engine.checkpoints import Checkpoints
+
+GRACE = 8
+"""Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
+
+
+def run_step(
+    root: Path, kind: str, key: str, seed: int | None, threads: int, memory: int | None = None
+) -> None:
+    """Make one node; SIGTERM ends the step as an error does, so that what it holds is closed.
+
+    `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
+    """
+    signal.signal(signal.SIGTERM, _stop)
+    run_job(load_job(root, kind, key, seed, threads, memory))
+
+
+def load_job(
+    root: Path, kind: str, key: str, seed: int | None, threads: int, memory: int | None = None
+) -> Job:
+    """Read the description of a node; refuse one that is not its key's, or other code or versions.
+
+    Raises `UserError`.
+    """
+    path = description_path(root, kind, key)
+    if not path.exists():
+        raise UserError(
+            f"no {kind} with key {key} is planned under {root} ({path} is missing); "
+            "`snakemake -n all` writes what is planned, `minbert plan` lists the keys"
+        )
+    described = read_json(path)
+    if (found := key_of(described)) != key:
+        raise UserError(
+            f"{path}: was changed after it was planned (what it says now has the key {found}): "
+            "run snakemake again"
+        )
+    if KINDS[kind].seeded and seed is None:
+        raise UserError(f"a {kind} job needs --seed")
+    planned = described["code"]
+    if described.get("files") != files_digest(planned) and (
+        changed := differs(planned, node_code(kind, described["maker"], described["parts"]))
+    ):
+        raise UserError(
+            f"the code of {kind} {key} has changed since it was planned "
+            f"({', '.join(changed)}): run snakemake again"
+        )
+    wanted = described["spec"].get("dependencies", {})
+    if wanted != (here := versions(wanted)):
+        raise UserError(
+            f"{kind} {key} was planned for {_listed(wanted)}, and this job runs with "
+            f"{_listed(here)}: run snakemake in the environment of its jobs, or take "
+            "`dependencies` out of config.yaml"
+        )
+    return Job(root, described, seed, threads, memory)
+
+
+def _listed(packages: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in packages.items())
+
+
+def run_job(job: Job) -> None:
+    """Make the job's node, on the device that it asks for if it computes anything."""
+    if job.described["kind"] == "train":
+        _train(job)
+    elif "device" in job.extra:
+        with _lease(job) as device:
+            _make(replace(job, device=device))
+    else:
+        with no_gpu():
+            _make(job)
+
+
+def _make(job: Job, **more: Any) -> Any:
+    return import_module(job.described["maker"]).make(job, **more)
+
+
+def _lease(job: Job) -> AbstractContextManager[str]:
+    """Wait for the device that the job computes on, and hold it for the block."""
+    say = partial(print, file=sys.stderr, flush=True)
+    return device_for(job.extra["device"], job.memory, say)
+
+
+def _train(job: Job) -> None:
+    """Train one stage with one seed, alone in its work folder, unless another job just has."""
+    work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
+    with only_one(work, f"training of {job.title}", patience()) as waited:
+        if waited and finished("train", job.spec, job.out):
+            print("the process that was waited for has finished it", file=sys.stderr)
+            return
+        with _lease(job) as device:
+            _train_on(replace(job, device=device), work)
+
+
+def _train_on(job: Job, work: Path) -> None:
+    """Train; what is measured is written down for MLflow as it comes."""
+    from minbert.engine.checkpoints import Checkpoints
+    from minbert.track.journal import Journal
+    from minbert.track.runs import describe_run, outcome
+
+    identity = f"{job.described['key']} seed {job.seed}"
+    checkpoints = Checkpoints(work, identity, job.extra["checkpoint_seconds"])
+    _save_before_stopping(checkpoints)
+    journal = Journal.start(job.root, describe_run(job))
+    try:
+        record = _make(job, listener=journal.log, checkpoints=checkpoints)
+    except BaseException as error:
+        with suppress(OSError):  # On a full disk, that is the error to report.
+            journal.end("FAILED", f"{type(error).__name__}: {error}")
+        raise
+    journal.end("FINISHED", **outcome(job, record))
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(f"stopped by signal {number}")
+
+
+def _save_before_stopping(checkpoints: Checkpoints) -> None:
+    """Let SIGTERM save the state after the current step; end in any case within seconds."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        checkpoints.stop = number
+        signal.signal(signal.SIGALRM, lambda *_: _stop(number, frame))
+        signal.alarm(GRACE)
+
+    signal.signal(signal.SIGTERM, ask)

@@ -1,0 +1,157 @@
+"""The data sets of the built-in corpus: generated English with something to learn in every task.
+
+All tasks share one vocabulary and grammar (`minbert.data.corpus`), so what a model learns in one
+helps in the others. The same seed gives the same text on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from minbert.base.errors import UserError, nearest
+from minbert.data.corpus.dice import Dice
+from minbert.data.corpus.pairs import paraphrase_pair, similar_pair
+from minbert.data.corpus.sentiment import Style, clause, graded, neutral, opinion, sentence
+from minbert.data.examples import Example
+from minbert.data.report import make_dataset
+from minbert.spec.protocol import SPLITS
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+DEFAULT_SIZES: dict[str, dict[str, int]] = {
+    "sst": {"train": 3000, "dev": 600, "test": 600},
+    "para": {"train": 4500, "dev": 800, "test": 800},
+    "sts": {"train": 1800, "dev": 500, "test": 500},
+    "cfimdb": {"train": 800, "dev": 200, "test": 200},
+    "lmrd": {"train": 1000, "dev": 200, "test": 200},
+}
+
+# Label noise, so that no model scores 1.0: the share of wrong labels; for sts a deviation.
+NOISE = {"sst": 0.09, "para": 0.05, "sts": 0.3, "cfimdb": 0.03, "lmrd": 0.08}
+# Shares before noise, which moves some to a neighbour and leaves about 12 / 25 / 18 / 27 / 18 %.
+_SST_CLASSES = [(0, 0.118), (1, 0.257), (2, 0.172), (3, 0.273), (4, 0.18)]
+
+# Words of a review.
+SHORTEST, LONGEST = 80, 300
+# Fewer turns than in single sentences: a long review is hard enough.
+REVIEW = Style(detail=0.7, twist=0.4)
+BARE = Style(detail=0.0, twist=0.4)
+# A verdict sums up the review and counts as much as this many sentences.
+VERDICT = 3.0
+VERDICTS = ("overall ,", "in the end ,", "all in all ,", "to sum up ,", "in short ,")
+
+Drawn = tuple[str, str | None, float]
+"""One or two sentences and a label."""
+
+
+def _neighbour(dice: Dice, label: int, classes: tuple[int, ...]) -> int:
+    """Return the class before or after `label` in `classes`."""
+    at = classes.index(label)
+    return dice.pick([classes[i] for i in (at - 1, at + 1) if 0 <= i < len(classes)])
+
+
+def _sst(dice: Dice) -> Drawn:
+    label = dice.weighted(_SST_CLASSES)
+    text = sentence(dice, graded(dice, label).text)
+    if dice.chance(NOISE["sst"]):
+        label = _neighbour(dice, label, (0, 1, 2, 3, 4))
+    return text, None, float(label)
+
+
+def _para(dice: Dice) -> Drawn:
+    first, second, label = paraphrase_pair(dice)
+    return first, second, float(label ^ dice.chance(NOISE["para"]))
+
+
+def _sts(dice: Dice) -> Drawn:
+    first, second, score = similar_pair(dice)
+    return first, second, round(min(5.0, max(0.0, score + dice.gauss(NOISE["sts"]))), 2)
+
+
+def _rating(mean: float) -> int:
+    """Return the rating, 1 to 10, of a mean sentiment; 5 and 6 are neither good nor bad."""
+    steps = (-1.05, -0.75, -0.45, -0.15, 0.0, 0.15, 0.45, 0.75, 1.05)
+    return 1 + sum(mean > step for step in steps)
+
+
+def _draft(dice: Dice, tone: float, words: int) -> tuple[str, float]:
+    """Return a review of about `words` words, a share `tone` of it good, and its mean sentiment."""
+    sentences: list[str] = []
+    total, weight, length = 0.0, 0.0, 0
+    while length < words:
+        if dice.chance(0.2):
+            text, value = neutral(dice)
+        else:
+            text, value = opinion(dice, 1 if dice.chance(tone) else -1, REVIEW)
+            weight += 1
+        total += value
+        sentences.append(sentence(dice, text))
+        length += len(sentences[-1].split())
+    if dice.chance(0.7):
+        text, value = clause(dice, 1 if dice.chance(tone) else -1, BARE)
+        total += VERDICT * value
+        weight += VERDICT
+        verdict = sentence(dice, f"{dice.pick(VERDICTS)} {text}")
+        sentences.insert(0 if dice.chance(0.15) else len(sentences), verdict)
+    return " ".join(sentences), total / max(weight, 1.0)
+
+
+def _review(dice: Dice, groups: tuple[tuple[int, ...], ...]) -> tuple[str, int]:
+    """Return a review of 80 to 300 words and its rating; `groups` are equally likely classes."""
+    wanted = dice.pick(groups)
+    tone = 0.1 + 0.8 * (sum(wanted) / len(wanted) - 1) / 9
+    while True:
+        text, mean = _draft(dice, tone, 90 + int(dice.uniform() * dice.uniform() * 180))
+        rating = _rating(mean)
+        if rating in wanted and SHORTEST <= len(text.split()) <= LONGEST:
+            return text, rating
+
+
+def _cfimdb(dice: Dice) -> Drawn:
+    text, rating = _review(dice, ((1, 2, 3, 4), (7, 8, 9, 10)))
+    return text, None, float((rating > 5) ^ dice.chance(NOISE["cfimdb"]))
+
+
+def _lmrd(dice: Dice) -> Drawn:
+    text, rating = _review(dice, ((1, 2), (3, 4), (7, 8), (9, 10)))
+    label = (rating - 1) // 2
+    if dice.chance(NOISE["lmrd"]):
+        label = _neighbour(dice, label, (0, 1, 3, 4))
+    return text, None, float(label)
+
+
+_MAKERS = {"sst": _sst, "para": _para, "sts": _sts, "cfimdb": _cfimdb, "lmrd": _lmrd}
+
+
+def make(job: Job) -> None:
+    """Generate the data set of the job's task."""
+    task = job.spec["task"]
+    sizes = job.spec["sizes"] or DEFAULT_SIZES[task]
+    make_dataset(job, generate(task, job.spec["seed"], sizes), [])
+
+
+def generate(task: str, seed: int, sizes: Mapping[str, int]) -> list[Example]:
+    """Return the examples of `task`; `sizes` gives their number by split.
+
+    Test examples have labels too. No text occurs twice in a task. Test and dev are drawn first, so
+    they do not depend on the size of train. Raises `UserError` for an unknown task.
+    """
+    if task not in _MAKERS:
+        raise UserError(
+            f"the built-in corpus has no task '{task}'; it has: {', '.join(_MAKERS)}."
+            f"{nearest(task, _MAKERS)}"
+        )
+    seen: set[tuple[str, ...]] = set()
+    examples: dict[str, list[Example]] = {}
+    for split in ("test", "dev", "train"):
+        dice = Dice(seed, task, split)
+        found = examples[split] = []
+        while len(found) < sizes.get(split, 0):
+            drawn = _MAKERS[task](dice)
+            text = tuple(sorted(s.lower() for s in drawn[:2] if s is not None))
+            if text not in seen:
+                seen.add(text)
+                found.append(Example(f"{task}-{split}-{len(found):05d}", split, *drawn))
+    return [example for split in SPLITS for example in examples[split]]

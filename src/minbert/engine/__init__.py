@@ -1,0 +1,1 @@
+"""How fast and how safely a run computes: device, memory, checkpoints. Outside every digest."""

@@ -1,0 +1,218 @@
+"""Checkpoints: a run's state and its best weights on disk, whole or refused, so it can resume."""
+
+import shutil
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from minbert.base.files import read_json, whole, write_json
+
+RECORD = "state.json"
+
+
+class Part(Protocol):
+    """A part of a run that must survive an interruption."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what the part needs to go on, by name: tensors, and values that JSON can hold."""
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over what `state` returned; tensors are on the CPU, tuples have become lists."""
+
+
+class Best:
+    """Keeps the weights of a run's best epoch in a file of `folder`, named after the epoch.
+
+    The file that a saved state names stays until a state that names another one is complete.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.epoch = 0  # the best so far; 0 before there is one
+        self._crc32 = 0
+        self._saved = 0
+
+    @property
+    def path(self) -> Path:
+        return self._path(self.epoch)
+
+    def keep(self, epoch: int, write: Callable[[Path], object]) -> None:
+        """Let `write` make the file for `epoch`, the best one so far."""
+        write(self._path(epoch))
+        self.epoch, self._crc32 = epoch, file_checksum(self._path(epoch))
+        self._remove_except(epoch, self._saved)
+
+    def state(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "crc32": self._crc32}
+
+    def saved(self) -> None:
+        """Note that a complete state names the file; remove all others."""
+        self._saved = self.epoch
+        self._remove_except(self.epoch)
+
+    def resume(self, epoch: int, crc32: int) -> str:
+        """Take over the file that a saved state names; return what is wrong with it, or ""."""
+        path = self._path(epoch)
+        if epoch and not path.exists():
+            return f"{path} is missing"
+        if epoch and file_checksum(path) != crc32:
+            return f"{path} is damaged: its checksum is not the one in the state"
+        self.epoch, self._crc32, self._saved = epoch, crc32, epoch
+        return ""
+
+    def copy(self, to: Path) -> None:
+        with whole(to) as temporary:
+            shutil.copyfile(self.path, temporary)
+
+    def clear(self) -> None:
+        self._remove_except()
+
+    def _path(self, epoch: int) -> Path:
+        return self.folder / f"best-{epoch}.safetensors"
+
+    def _remove_except(self, *epochs: int) -> None:
+        kept = {self._path(epoch) for epoch in epochs}
+        for path in self.folder.glob("best-*.safetensors"):
+            if path not in kept:
+                path.unlink()
+
+
+class Checkpoints:
+    """Saves the parts of a run in `folder` every `every` seconds and when it is asked to stop.
+
+    A state is a safetensors file and a JSON record beside it, which holds the file's checksum and
+    is written last. `identity` says whose state it is: another run's state is refused.
+    """
+
+    def __init__(self, folder: Path, identity: str, every: float) -> None:
+        self.folder = folder
+        self.identity = identity
+        self.every = every
+        self.best = Best(folder)
+        self.stop: int | None = None  # the signal that asked the run to stop
+        self._parts: Mapping[str, Part] = {}
+        self._device = ""
+        self._last = time.monotonic()
+
+    def resume(self, parts: Mapping[str, Part], device: str) -> str:
+        """Restore a saved state into `parts`, which later calls save.
+
+        Returns "" if there is no state or it was restored, else why it was refused.
+        """
+        self._parts, self._device = parts, device
+        found = self._read()
+        if isinstance(found, str):
+            return found
+        path, record = found
+        if record["device"] != device:
+            # On a CPU the state of embeddings is of another kind than elsewhere.
+            return f"{path} was saved on {record['device']}, not {device}"
+        if wrong := self.best.resume(**record["best"]):
+            return wrong
+        # One after the other: together they would be almost a second state in memory.
+        for name, part in parts.items():
+            part.load(read_tensors(path, name) | record["facts"][name])
+        return ""
+
+    def after_step(self, step: int) -> None:
+        """Save if it is time; save and raise `SystemExit` if the run was asked to stop."""
+        if self.stop:
+            self.save(step)
+            raise SystemExit(f"stopped by signal {self.stop}; the next run resumes from here")
+        if time.monotonic() - self._last > self.every:
+            self.save(step)
+
+    def save(self, step: int) -> None:
+        """Write the state after `step`; the one before is removed when this one is complete."""
+        tensors: dict[str, Tensor] = {}
+        facts: dict[str, dict[str, Any]] = {}
+        for name, part in self._parts.items():
+            state = part.state()
+            facts[name] = {key: v for key, v in state.items() if not isinstance(v, Tensor)}
+            for key in state.keys() - facts[name].keys():
+                tensors[f"{name}.{key}"] = state[key].detach().cpu().contiguous()
+        path = self.folder / f"state-{step}.safetensors"
+        with whole(path) as temporary:
+            save_file(tensors, temporary)
+            checksum = file_checksum(temporary)
+        record = {"identity": self.identity, "tensors": path.name, "crc32": checksum}
+        record |= {"device": self._device, "best": self.best.state(), "facts": facts}
+        write_json(self.folder / RECORD, record)
+        for old in self.folder.glob("state-*.safetensors"):
+            if old != path:
+                old.unlink()
+        self.best.saved()
+        self._last = time.monotonic()
+
+    def clear(self) -> None:
+        (self.folder / RECORD).unlink(missing_ok=True)
+        for path in self.folder.glob("state-*.safetensors"):
+            path.unlink()
+        self.best.clear()
+
+    def _read(self) -> tuple[Path, dict[str, Any]] | str:
+        """Return (tensors' file, record), or why there is nothing to resume; "" if no state."""
+        path = self.folder / RECORD
+        if not path.exists():
+            return ""
+        try:
+            record = read_json(path)
+            if record["identity"] != self.identity:
+                return f"{path} is from another run or from other code"
+            if record["facts"].keys() != self._parts.keys():
+                return f"{path} holds other parts than this run has"
+            tensors = self.folder / record["tensors"]
+            if file_checksum(tensors) != record["crc32"]:
+                return f"{tensors} is damaged: its checksum is not the one in {path}"
+            return tensors, record
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"{path} cannot be read ({type(error).__name__}: {error})"
+
+
+class Generators:
+    """Random generators as a part of a run: torch's default ones, and those in `own` by name."""
+
+    def __init__(self, device: torch.device, own: Mapping[str, torch.Generator]) -> None:
+        self.device = device
+        self.own = own
+
+    def state(self) -> dict[str, Any]:
+        states = {f"own.{name}": own.get_state() for name, own in self.own.items()}
+        if self.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self.device)
+        return states | {"torch": torch.get_rng_state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        torch.set_rng_state(state["torch"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"], self.device)
+        for name, own in self.own.items():
+            own.set_state(state[f"own.{name}"])
+
+
+def read_tensors(path: Path, part: str) -> dict[str, Any]:
+    """Read the tensors of a state that are named `part.NAME`, by NAME, on the CPU.
+
+    All tensors of one call share a mapping of the file, which is freed with them.
+    """
+    start = f"{part}."
+    with safe_open(path, "pt") as file:
+        names = file.keys()
+        found = [name for name in names if name.startswith(start)]
+        return {name.removeprefix(start): file.get_tensor(name) for name in found}
+
+
+def file_checksum(path: Path) -> int:
+    """Return the CRC-32 of a file's bytes."""
+    value = 0
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 22):
+            value = zlib.crc32(block, value)
+    return value

@@ -1,1 +1,0 @@
-"""Experiments as data: typed specs, inheritance, stages, keys, plans. Knows no torch."""

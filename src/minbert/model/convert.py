@@ -1,0 +1,139 @@
+"""From a Hugging Face BERT folder to a backbone folder of ours."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from minbert.base.errors import UserError
+from minbert.base.files import write_json
+from minbert.data.wordpiece import read_tokenizer, save_tokenizer
+from minbert.model.encoder import whole_encoder
+from minbert.model.weights import WEIGHTS, load_weights, save_weights
+from minbert.spec.architecture import Architecture, from_hugging_face
+from minbert.spec.stage import Dropout
+
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.ckpt")
+_EMBEDDINGS = {
+    "embeddings.word.weight": "embeddings.word_embeddings.weight",
+    "embeddings.position.weight": "embeddings.position_embeddings.weight",
+    "embeddings.token_type.weight": "embeddings.token_type_embeddings.weight",
+    "embeddings.norm": "embeddings.LayerNorm",
+    "pooler.dense": "pooler.dense",
+}
+_LAYER = {
+    "attention.output": "attention.output.dense",
+    "attention.norm": "attention.output.LayerNorm",
+    "feed_forward.inner": "intermediate.dense",
+    "feed_forward.output": "output.dense",
+    "feed_forward.norm": "output.LayerNorm",
+}
+_OLD_NAMES = {"gamma": "weight", "beta": "bias"}  # TensorFlow's, of a norm
+
+
+def convert_hugging_face(folder: Path, out: Path) -> Architecture:
+    """Convert the Hugging Face BERT `folder` to a backbone folder `out`; return its architecture.
+
+    Reads `config.json`, `model.safetensors`, and `tokenizer.json` or `vocab.txt`; writes
+    `model.safetensors` (float32, names of `whole_encoder`), `config.json` and `tokenizer.json`.
+    Raises `UserError`, naming file and tensor, if something is missing, unfit, or a pickle.
+    """
+    arch = from_hugging_face(_read_config(folder / "config.json"), folder / "config.json")
+    tokenizer = read_tokenizer(folder, arch.vocab_size)
+    state = _convert(_read_weights(folder), arch, folder / WEIGHTS)
+    out.mkdir(parents=True, exist_ok=True)
+    save_weights(out / WEIGHTS, state)
+    write_json(out / "config.json", arch.model_dump())
+    save_tokenizer(tokenizer, out / "tokenizer.json")
+    return arch
+
+
+def _read_config(path: Path) -> Mapping[str, object]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise UserError(f"{path}: expected a JSON object, found {type(config).__name__}")
+    return config
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    path = folder / WEIGHTS
+    if path.is_file():
+        return load_weights(path)
+    for name in _PICKLES:
+        if (folder / name).is_file():
+            raise UserError(
+                f"{folder / name}: weights in a pickle, which can run code when read, are "
+                f"refused. Use a revision of the model that has {WEIGHTS}, or convert it where "
+                "you trust it: transformers' from_pretrained, then "
+                "save_pretrained(..., safe_serialization=True)"
+            )
+    raise UserError(
+        f"{path}: no such file; the folder has "
+        f"{', '.join(sorted(p.name for p in folder.iterdir())) or 'nothing'}"
+    )
+
+
+def _sources(name: str) -> list[str]:
+    """Return the Hugging Face tensors whose rows, stacked, are our tensor `name`."""
+    if name in _EMBEDDINGS:
+        return [_EMBEDDINGS[name]]
+    part, _, kind = name.rpartition(".")
+    if part in _EMBEDDINGS:
+        return [f"{_EMBEDDINGS[part]}.{kind}"]
+    _, number, inside = part.split(".", 2)
+    projections = [f"attention.self.{p}" for p in ("query", "key", "value")]
+    inner = projections if inside == "attention.qkv" else [_LAYER[inside]]
+    return [f"encoder.layer.{number}.{i}.{kind}" for i in inner]
+
+
+def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> dict[str, Tensor]:
+    found = _plain_names(tensors)
+    with torch.device("meta"):
+        expected = whole_encoder(arch, Dropout()).state_dict()
+    if "pooler.dense.weight" not in found and "pooler.dense.bias" not in found:
+        raise UserError(
+            f"{path}: has no pooler (pooler.dense.weight), which 'pooling: cls' needs; choose "
+            "weights that have one"
+        )
+    state = {}
+    for name, shape in ((n, tuple(t.shape)) for n, t in expected.items()):
+        sources = _sources(name)
+        pieces = [_take(found, s, (shape[0] // len(sources), *shape[1:]), path) for s in sources]
+        state[name] = torch.cat(pieces).to(torch.float32)
+    if found:
+        raise UserError(
+            f"{path}: unexpected tensor '{min(found)}' of shape {list(found[min(found)].shape)}; "
+            f"config.json says BERT with {arch.layers} layers. Does it belong to the weights?"
+        )
+    return state
+
+
+def _plain_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Keep the encoder's tensors, under today's names: no heads, no constant `position_ids`."""
+    prefix = "bert." if any(name.startswith("bert.") for name in tensors) else ""
+    found = {}
+    for name, tensor in tensors.items():
+        plain = name.removeprefix(prefix)
+        if not name.startswith(prefix) or plain.endswith("position_ids"):
+            continue
+        if plain.partition(".")[0] in ("embeddings", "encoder", "pooler"):
+            stem, _, last = plain.rpartition(".")
+            found[f"{stem}.{_OLD_NAMES.get(last, last)}"] = tensor
+    return found
+
+
+def _take(found: dict[str, Tensor], name: str, shape: tuple[int, ...], path: Path) -> Tensor:
+    if name not in found:
+        expected = f"expected of shape {list(shape)} by config.json"
+        raise UserError(f"{path}: has no tensor '{name}', {expected}")
+    if (has := tuple(found[name].shape)) != shape:
+        expected = f"expected {list(shape)} by config.json"
+        raise UserError(f"{path}: tensor '{name}' has shape {list(has)}, {expected}")
+    return found.pop(name)

@@ -1,0 +1,251 @@
+"""What training jobs cost, before they run: from earlier runs, or from counted operations."""
+
+import statistics
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minbert.base.files import read_json
+from minbert.data.builtin import DEFAULT_SIZES
+from minbert.devices.cards import visible_cards
+from minbert.plan.experiment import Experiment
+from minbert.spec.architecture import BERT_BASE, Architecture, encoder_parameters
+from minbert.spec.epochs import EPOCHS
+from minbert.spec.stage import StageSpec
+from minbert.store.node import Node, digest
+
+TOKENS = {"sst": 25, "para": 30, "sts": 28, "cfimdb": 224, "lmrd": 300}
+"""Mean tokens of an example, special ones included, in the real data sets."""
+
+HEAD = 2e4
+"""Operations on an example whose features are cached: nothing beside any encoder."""
+
+
+class Rows(NamedTuple):
+    """Examples of each split."""
+
+    train: int
+    dev: int
+    test: int
+
+
+def operations(spec: StageSpec, arch: Architecture, rows: Mapping[str, Rows]) -> float:
+    """Count multiplications and additions of a whole job, by weight and token.
+
+    Per weight and token, forward takes 2, backward 2 for the activations and 2 for the weights
+    unless they are frozen. Only layers, pooler and what is inserted into them count: embeddings
+    are looked up, heads are small. Trained tasks are scored on dev after each epoch; all tasks are
+    scored on dev and test at the end.
+    """
+    drawn = _drawn(spec, rows)
+    if spec.trainable == "heads":
+        return HEAD * spec.epochs * sum(drawn.values())
+    parts = encoder_parameters(arch)
+    backbone = parts.layer * arch.layers + parts.pooler
+    total = 0.0
+    for task, how in spec.tasks.items():
+        convolved = how.convolution.kernel * arch.hidden**2 if how.convolution else 0
+        inserted = _inserted(spec, arch) + convolved
+        weights = backbone + inserted
+        cost = 2.0 * weights * (rows[task].dev + rows[task].test)
+        if how.trained:
+            trained = weights if spec.trainable == "all" else inserted
+            step = 4.0 * weights + 2.0 * trained
+            if spec.smart is not None:
+                # A second pass on the perturbed input; an ascent needs no gradient of weights.
+                step = 2 * step + 4.0 * weights * spec.smart.ascents
+            cost += spec.epochs * (step * drawn[task] + 2.0 * weights * rows[task].dev)
+        total += min(TOKENS[task], spec.max_length) * cost
+    return total
+
+
+def batches(spec: StageSpec, rows: Mapping[str, Rows]) -> float:
+    """Count the batches that a whole job goes forward and backward through; none for heads alone.
+
+    What a head launches is nothing beside an encoder.
+    """
+    if spec.trainable == "heads":
+        return 0.0
+    drawn = _drawn(spec, rows)
+    return spec.epochs * sum(n / spec.tasks[task].batch_size for task, n in drawn.items())
+
+
+def _drawn(spec: StageSpec, rows: Mapping[str, Rows]) -> dict[str, int]:
+    """Return how many examples of each trained task an epoch draws."""
+    sizes = {task: rows[task].train for task in spec.trained_tasks}
+    return EPOCHS[spec.sampler.name](spec, sizes).examples
+
+
+def _inserted(spec: StageSpec, arch: Architecture) -> int:
+    """Count the weights that a token meets in the sublayers, beside the backbone's.
+
+    A fusion maps the query once, keys and values once an adapter; the adapters themselves are a
+    few per cent of that.
+    """
+    hidden, places = arch.hidden, 2 * arch.layers
+    if spec.adapter:
+        return places * 2 * hidden * spec.adapter.width
+    if spec.fuse:
+        return places * (1 + 2 * len(spec.fuse)) * hidden**2
+    return 0
+
+
+SIZES = {
+    "sst": Rows(8544, 1101, 2210),
+    "para": Rows(141506, 20215, 40431),
+    "sts": Rows(6040, 863, 1725),
+    "cfimdb": Rows(1707, 245, 488),
+    "lmrd": Rows(22500, 2500, 25000),
+}
+"""Examples of train, dev and test in the real data sets, until their tables are made."""
+
+GPU_RATE = 1e14
+"""Operations a second that a data-centre GPU is assumed to do, in bf16."""
+
+CPU_RATE = 5e10
+"""Operations a second that one CPU thread is assumed to do, if nothing was measured."""
+
+BATCH_SECONDS = 0.015
+"""Seconds that the host of a GPU is assumed to need for one batch's forward and backward: small
+batches wait for it, however fast the GPU."""
+
+NO_TIME = (
+    *("optimiser", "dropout", "select", "start", "reduction"),
+    *("weight", "start_at_prior", "head_from"),
+)
+"""Settings of a stage and of its tasks that hardly change how long a job takes."""
+
+
+class Cost(NamedTuple):
+    """Seconds of one job; `measured` says whether runs of the same shape took that long."""
+
+    seconds: float
+    measured: bool
+
+
+class Costs:
+    """Costs of an experiment's training jobs; `gpu` says whether on GPUs, None: as found here."""
+
+    def __init__(self, experiment: Experiment, gpu: bool | None = None) -> None:
+        self.experiment = experiment
+        self._gpu = gpu
+
+    def of(self, node: Node) -> Cost:
+        """Return the cost of one seed of a training node.
+
+        Measured: the median of the node's own runs, else of all finished runs of the same shape,
+        on the device that the configuration names.
+        """
+        seconds = self._own(node) or self._shaped.get(self._shape(node.describe()), [])
+        if seconds:
+            return Cost(statistics.median(seconds), True)
+        waiting = BATCH_SECONDS * batches(*self._stage(node)) if self._on_gpu else 0.0
+        return Cost(max(waiting, self.operations(node) / self._rate[0]), False)
+
+    def gpu_hours(self, node: Node) -> float:
+        """Return the hours that one seed would take at `GPU_RATE`, by counted operations."""
+        return self.operations(node) / GPU_RATE / 3600
+
+    @property
+    def basis(self) -> str:
+        """What estimated times rest on, in words."""
+        rate, measured = self._rate
+        source = "as in finished runs" if measured else "an assumption"
+        return f"by counted operations at {rate:.1e} a second ({source})"
+
+    def operations(self, node: Node) -> float:
+        """Count multiplications and additions of one seed of a training node."""
+        shapes = self.experiment.sources.architecture or BERT_BASE
+        spec, rows = self._stage(node)
+        return operations(spec, shapes, rows)
+
+    def _stage(self, node: Node) -> tuple[StageSpec, dict[str, Rows]]:
+        spec = StageSpec.model_validate(node.spec["stage"])
+        return spec, {task: self.rows(task) for task in spec.tasks}
+
+    def rows(self, task: str) -> Rows:
+        """Return the examples of each split of a task."""
+        folder = self.experiment.sources.data(task).folder(self.experiment.root)
+        if (report := folder / "report.json").exists():
+            rows = read_json(report)["rows"]
+            return Rows(rows.get("train", 0), rows.get("dev", 0), rows.get("test", 0))
+        config = self.experiment.config
+        if config.data != "builtin":
+            return SIZES[task]
+        chosen = (config.corpus.sizes or {}).get(task)
+        sizes = chosen.model_dump() if chosen else DEFAULT_SIZES[task]
+        return Rows(sizes["train"], sizes["dev"], sizes["test"])
+
+    @cached_property
+    def _rate(self) -> tuple[float, bool]:
+        trained = (self.experiment.train(ref) for ref in self.experiment.owners.values())
+        rates = [
+            self.operations(node) / seconds
+            for node in trained
+            if node.spec["stage"]["trainable"] != "heads"
+            for seconds in self._own(node)
+        ]
+        if rates:
+            return statistics.median(rates), True
+        return (GPU_RATE if self._on_gpu else CPU_RATE), False
+
+    @cached_property
+    def _on_gpu(self) -> bool:
+        if self._gpu is not None:
+            return self._gpu
+        wish = self.experiment.config.device
+        return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
+
+    def _own(self, node: Node) -> list[float]:
+        return self._seconds(self.experiment.root / "store" / "train" / node.key)
+
+    def _seconds(self, folder: Path) -> list[float]:
+        records = [read_json(path) for path in sorted(folder.glob("seed*/run.json"))]
+        return [
+            record["outcome"]["seconds"]
+            for record in records
+            if (record.get("environment", {}).get("device", "cpu") != "cpu") == self._on_gpu
+        ]
+
+    @cached_property
+    def _shaped(self) -> dict[str, list[float]]:
+        """Seconds of all finished runs under the results root, by shape."""
+        found: dict[str, list[float]] = {}
+        store = self.experiment.root / "store"
+        for path in sorted((store / "spec").glob("train-*.json")):
+            described = read_json(path)
+            if seconds := self._seconds(store / "train" / described["key"]):
+                found.setdefault(self._shape(described), []).extend(seconds)
+        return found
+
+    def _shape(self, described: Mapping[str, Any]) -> str:
+        """Return a hash of what decides a job's time: its spec but for `NO_TIME`, its files' sizes.
+
+        Sizes are those of the example tables and of the backbone; until one is made, its key
+        stands for it.
+        """
+        stage = {k: v for k, v in described["spec"]["stage"].items() if k not in NO_TIME}
+        stage["tasks"] = {
+            name: {k: v for k, v in task.items() if k not in NO_TIME}
+            for name, task in stage["tasks"].items()
+        }
+        sizes = {
+            name: self._size(need["key"], name.startswith("tokens."))
+            for name, need in described["needs"].items()
+            if name.startswith("tokens.") or name == "backbone.config.json"
+        }
+        return digest([stage, sizes])
+
+    def _size(self, key: str, tokens: bool) -> Any:
+        """Return the rows behind a token table, or the shapes of a backbone."""
+        store = self.experiment.root / "store"
+        if not tokens:
+            path = store / "backbone" / key / "config.json"
+            return read_json(path) if path.exists() else key
+        described = store / "spec" / f"tokens-{key}.json"
+        if not described.exists():
+            return key
+        data = read_json(described)["needs"]["examples"]["key"]
+        report = store / "data" / data / "report.json"
+        return read_json(report)["rows"] if report.exists() else data

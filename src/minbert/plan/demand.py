@@ -1,0 +1,168 @@
+"""What a job asks a machine or a cluster for: memory, time and threads; more after a failure."""
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from minbert.plan.cost import TOKENS, Costs, Rows
+from minbert.plan.parameters import Counts, counts
+from minbert.plan.plan import Plan
+from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, encoder_parameters
+from minbert.spec.stage import StageSpec
+from minbert.store.kinds import KINDS
+from minbert.store.node import Node
+
+WRAPPED = 700
+"""MB that a job on a cluster takes besides its step: two Snakemakes start it."""
+
+ON_GPU = 3000
+"""MB of main memory that CUDA's libraries add to a process with a GPU."""
+
+PLAIN = 1500
+"""MB of a step that trains nothing: a data set's table, a figure."""
+
+LEAST = 20
+"""Minutes added to a training for slow starts and slow disks."""
+
+SPARE = 4
+"""A job may take this many times its estimated time."""
+
+TOKENS_AT_ONCE = 65536
+"""Tokens in one batch of a frozen encoder on a GPU; more than on a CPU."""
+
+
+class Demand:
+    """Demands of a plan's jobs. `gpu`: whether training jobs get a GPU each; None: as seen here."""
+
+    def __init__(self, plan: Plan, gpu: bool | None) -> None:
+        self.plan = plan
+        self.gpu = gpu
+
+    @cached_property
+    def _costs(self) -> Costs:
+        return Costs(self.plan, self.gpu or None)
+
+    def mem_mb(self, kind: str, key: str, attempt: int) -> int:
+        """Return the MB of main memory that a job asks for; twice as many at each attempt."""
+        step = self.device_mb(kind, key)
+        asked = step + (ON_GPU if self.gpu else 0) if step else PLAIN
+        return (WRAPPED + asked) * 2 ** (attempt - 1)
+
+    def minutes(self, kind: str, key: str, attempt: int) -> int:
+        """Return the minutes that it asks for; twice as many at each attempt.
+
+        A training that runs out of them resumes from its last state.
+        """
+        asked = KINDS[kind].minutes
+        if kind == "train":
+            seconds = self._costs.of(self.plan.node(kind, key)).seconds
+            asked = LEAST + math.ceil(SPARE * seconds / 60)
+        return asked * 2 ** (attempt - 1)
+
+    def device_mb(self, kind: str, key: str) -> int:
+        """Return the MB that a job needs where it computes; 0 if it computes nothing."""
+        if kind == "train":
+            held = stage_memory(self.plan, self.plan.node(kind, key), self._costs).total
+            return math.ceil(held / 1e6)
+        arch = self.plan.sources.architecture or BERT_BASE
+        parts = encoder_parameters(arch)
+        encoder = NUMBER * (parts.embeddings + arch.layers * parts.layer + parts.pooler)
+        layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
+        held = {
+            "features": PROCESS + encoder + int(TOKENS_AT_ONCE * layer),
+            # Weights, gradients and two moments of a small one; twice the file of a large one.
+            "backbone": PROCESS + 4 * encoder,
+        }.get(kind, 0)
+        return math.ceil(held / 1e6)
+
+    def gpus(self, kind: str, key: str) -> int:
+        """Return the GPUs that a job asks for: one if it computes, else none."""
+        return int(bool(self.gpu) and "device" in self.plan.node(kind, key).extra)
+
+
+LARGER = 2.0
+"""A step's largest batches have about this many times the mean tokens."""
+
+PROCESS = 10**9
+"""Bytes of a process before it computes: libraries, and on a GPU its context."""
+
+
+class Memory(NamedTuple):
+    """Bytes by what they are for."""
+
+    weights: int
+    gradients: int
+    moments: int
+    activations: int
+    features: int
+
+    @property
+    def total(self) -> int:
+        """All of it, with the process itself."""
+        return PROCESS + sum(self)
+
+
+def stage_memory(plan: Plan, node: Node, costs: Costs) -> Memory:
+    """Estimate what a training job holds on its device."""
+    stage = plan.stages[plan.owners[node.key]]
+    counted = counts(plan, stage) or counts(plan, stage, base_shapes=True)
+    assert counted is not None
+    shapes = plan.sources.architecture or BERT_BASE
+    return memory(stage.spec, shapes, counted, {t: costs.rows(t) for t in stage.spec.tasks})
+
+
+def memory(
+    spec: StageSpec, arch: Architecture, counted: Counts, rows: Mapping[str, Rows]
+) -> Memory:
+    """Estimate what one job of a stage holds at most on its device.
+
+    Weights are there once, gradients and AdamW's two moments for the parameters that are trained,
+    activations for one batch at a time; surgery keeps each task's gradients, SMART a second pass.
+    With a frozen encoder there are features instead of an encoder. A head that cannot be counted
+    counts as none.
+    """
+    heads = counted["heads"] or 0
+    trained = counted["trainable"] or counted["encoder"]
+    if spec.trainable == "heads":
+        held = sum(sum(rows[task]) * _sequences(spec, task) for task in spec.tasks)
+        return Memory(
+            heads * NUMBER, heads * NUMBER, 2 * heads * NUMBER, 0, held * arch.hidden * NUMBER
+        )
+    gradients = trained * (1 + len(spec.trained_tasks) if spec.surgery else 1)
+    batches = [_activations(spec, arch, task) for task in spec.trained_tasks]
+    return Memory(
+        (counted["encoder"] + heads) * NUMBER,
+        gradients * NUMBER,
+        2 * trained * NUMBER,
+        max(batches) * (2 if spec.smart else 1),
+        0,
+    )
+
+
+def _activations(spec: StageSpec, arch: Architecture, task: str) -> int:
+    sequences = _sequences(spec, task)
+    longest = min(spec.max_length, arch.positions)
+    tokens = min(LARGER * TOKENS[task] / sequences, longest)
+    return int(spec.tasks[task].batch_size * sequences * arch.activation_bytes(tokens))
+
+
+def _sequences(spec: StageSpec, task: str) -> int:
+    """Return the number of sequences per example: two if its sentences are encoded separately."""
+    return 2 if spec.tasks[task].pairing == "siamese" else 1
+
+
+MOST_THREADS = 4
+"""More threads do not make a step of a few hundred tokens faster."""
+
+
+def job_threads(plan: Plan, cores: int | None) -> int:
+    """Return the CPU threads of each job that trains on `cores`: as configured, or shared out.
+
+    Jobs side by side on one thread each finish sooner than one after the other on several
+    (docs/speed.md), so a job gets more than one only if there are fewer jobs than cores.
+    """
+    if plan.config.threads != "auto":
+        return plan.config.threads
+    waiting = sum(not node.done(plan.root, seed) for node, seed in plan.runs())
+    return max(1, min(MOST_THREADS, (cores or 1) // max(1, waiting)))

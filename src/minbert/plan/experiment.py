@@ -1,0 +1,308 @@
+"""What a configuration asks for: its data and backbone, its grids, every stage's training job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from minbert.base.environment import versions
+from minbert.base.errors import UserError, nearest
+from minbert.base.files import read_json
+from minbert.data.course import course_files, in_folder
+from minbert.data.identity import DigestCache
+from minbert.data.lmrd import LMRD_PIN
+from minbert.spec.architecture import FILES, KNOWN, Architecture, from_hugging_face, shared_depth
+from minbert.spec.config import Config
+from minbert.spec.parts import PARTS, part_module
+from minbert.spec.protocol import LMRD_URL
+from minbert.spec.published import Published, read_published
+from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS, task_facts
+from minbert.spec.yaml import explain
+from minbert.store.node import Need, Node
+
+PUBLISHED = Path("workflow/published.csv")
+VOCABULARY = "minbert.data.vocabulary"
+PRETRAINING_ITEMS = 24_000
+"""Texts that the built-in vocabulary is learnt from."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A configuration with the grids that it names. `base` is the folder of the Snakefile."""
+
+    config: Config
+    base: Path
+    grids: tuple[Grid, ...]
+    published: tuple[Published, ...]
+    sources: Sources
+
+    @classmethod
+    def read(cls, config: Config, base: Path) -> Self:
+        """Read the grids, and look at the files of the data and the backbone."""
+        grids = tuple(resolve(config, base))
+        published = tuple(read_published(base / PUBLISHED))
+        return cls(config, base, grids, published, Sources(config, Path(config.results)))
+
+    @property
+    def root(self) -> Path:
+        """The results root."""
+        return Path(self.config.results)
+
+    @cached_property
+    def variants(self) -> dict[tuple[str, str], Variant]:
+        """Every variant by paper and name."""
+        return {(g.paper, name): v for g in self.grids for name, v in g.variants.items()}
+
+    @cached_property
+    def stages(self) -> dict[StageRef, Stage]:
+        """Every stage of every variant, in the order of the grids."""
+        return {stage.ref: stage for v in self.variants.values() for stage in v.stages}
+
+    def variant(self, ref: StageRef) -> Variant:
+        """Return the variant that a stage belongs to."""
+        return self.variants[ref.paper, ref.variant]
+
+    def scored(self, variant: Variant) -> dict[str, Stage]:
+        """Return, for each task of a variant, the last of its stages that has the task."""
+        found = {task: variant.stage_for(task) for task in TASKS}
+        return {task: stage for task, stage in found.items() if stage is not None}
+
+    @cached_property
+    def _trainings(self) -> dict[StageRef, Node]:
+        return {}
+
+    def train(self, ref: StageRef) -> Node:
+        """Return the training job of a stage."""
+        if ref not in self._trainings:
+            self._trainings[ref] = self._training(self.stages[ref])
+        return self._trainings[ref]
+
+    @cached_property
+    def owners(self) -> dict[str, StageRef]:
+        """The first stage, in the order of the grids, that each training key belongs to."""
+        found: dict[str, StageRef] = {}
+        for ref in self.stages:
+            found.setdefault(self.train(ref).key, ref)
+        return found
+
+    def _training(self, stage: Stage) -> Node:
+        spec, sources = stage.spec, self.sources
+        needs = {
+            f"tokens.{task}": Need(sources.tokens(task), "tokens.parquet")
+            for task in spec.ordered_tasks
+        }
+        for name in ("config.json", "tokenizer.json", "model.safetensors"):
+            needs[f"backbone.{name}"] = Need(sources.backbone, name)
+        if spec.trainable == "heads":
+            if stage.start is not None:
+                raise UserError(
+                    f"{stage.ref}: 'trainable: heads' starts from the backbone, whose features "
+                    f"are cached; found start: {stage.start}"
+                )
+            for task in spec.ordered_tasks:
+                needs[f"features.{task}"] = Need(
+                    sources.features(task, spec), "features.safetensors"
+                )
+        if stage.start is not None:
+            needs["start"] = Need(self.train(stage.start), "model.safetensors")
+        for number, ref in enumerate(stage.fused):
+            needs[f"adapter.{number}"] = Need(self.train(ref), "model.safetensors")
+        asked: dict[str, Any] = {
+            "stage": self._resolved(stage),
+            "tasks": {task: task_facts(task) for task in spec.tasks},
+            "derived": spec.derived(),
+        }
+        if self.config.dependencies:
+            asked["dependencies"] = versions(self.config.dependencies)
+        compute = {
+            name: getattr(self.config, name)
+            for name in ("device", "precision", "checkpoint_seconds")
+        }
+        parts = tuple(spec.parts().values())
+        return Node("train", asked, "minbert.train.run", parts, needs, compute)
+
+    def _resolved(self, stage: Stage) -> dict[str, Any]:
+        """Return a stage's spec, the same however the same stage was written."""
+        resolved = stage.spec.model_dump(mode="json")
+        # Which stages these are is in the keys of the needs; what they are called is not.
+        resolved["start"] = "backbone" if stage.start is None else "stage"
+        if stage.fused:
+            resolved["fuse"] = [f"adapter.{number}" for number in range(len(stage.fused))]
+        if self.sources.architecture is not None:
+            layers = self.sources.architecture.layers
+            depth = shared_depth(stage.spec.shared_layers, layers)  # all, 12 and 1.0 are the same
+            resolved["shared_layers"] = {None: "none", layers: "all"}.get(depth, depth)
+        return resolved
+
+
+class Sources:
+    """Makes the nodes of data sets and backbone that a configuration names, each once."""
+
+    def __init__(self, config: Config, root: Path) -> None:
+        self.config = config
+        self.cache = DigestCache(root / "store" / "digests.json")
+        self._data: dict[str, Node] = {}
+        self._tokens: dict[str, Node] = {}
+        self.backbone, self.architecture = self._backbone()
+
+    def data(self, task: str) -> Node:
+        """Return the node of `task`'s example table."""
+        if task not in self._data:
+            self._data[task] = self._make_data(task)
+        return self._data[task]
+
+    def tokens(self, task: str) -> Node:
+        """Return the node of `task`'s tokens."""
+        if task not in self._tokens:
+            needs = {
+                "examples": Need(self.data(task), "examples.parquet"),
+                "tokenizer": Need(self.backbone, "tokenizer.json"),
+            }
+            extra = {"task": task}
+            self._tokens[task] = Node("tokens", {}, "minbert.data.tokenise", (), needs, extra)
+        return self._tokens[task]
+
+    def features(self, task: str, spec: StageSpec) -> Node:
+        """Return the node of `task`'s frozen features, as `spec` pools and pairs them."""
+        chosen = spec.tasks[task]
+        how = {
+            "task": task,
+            "pooling": chosen.pooling,
+            "pairing": chosen.pairing,
+            "max_length": spec.max_length,
+            "derived": PARTS["pooling"][chosen.pooling],
+        }
+        needs = {
+            "tokens": Need(self.tokens(task), "tokens.parquet"),
+            "weights": Need(self.backbone, "model.safetensors"),
+            "config": Need(self.backbone, "config.json"),
+            "tokenizer": Need(self.backbone, "tokenizer.json"),
+        }
+        parts = (part_module("pooling", chosen.pooling),)
+        extra = {"device": self.config.device}
+        return Node("features", how, "minbert.train.features", parts, needs, extra)
+
+    def _make_data(self, task: str) -> Node:
+        if self.config.data != "builtin":
+            return self._lmrd() if task == "lmrd" else self._course(task)
+        sizes = (self.config.corpus.sizes or {}).get(task)
+        spec = {
+            "source": "builtin",
+            "task": task,
+            "facts": task_facts(task),
+            "seed": self.config.corpus.seed,
+            "sizes": sizes.model_dump() if sizes else None,
+        }
+        return Node("data", spec, "minbert.data.builtin")
+
+    def _course(self, task: str) -> Node:
+        maker = "minbert.data.course"
+        shown = {"source": "course", "task": task, "facts": task_facts(task)}
+        source = self.config.course
+        if _is_url(source):
+            fetches = {
+                split: _fetch(f"{source.rstrip('/')}/{name}", pin)
+                for split, (name, pin) in course_files(task).items()
+            }
+            spec = {split: node.spec["checksum"] for split, node in fetches.items()}
+            needs = {s: Need(n, n.spec["name"]) for s, n in fetches.items()}
+            return Node("data", {**shown, "files": spec}, maker, needs=needs)
+        paths = in_folder(task, Path(source))
+        found = {s: f"git:{self.cache.digest(p, 'git')}" for s, p in paths.items()}
+        extra = {"paths": {split: str(path.absolute()) for split, path in paths.items()}}
+        return Node("data", {**shown, "files": found}, maker, extra=extra)
+
+    def _lmrd(self) -> Node:
+        maker = "minbert.data.lmrd"
+        source = self.config.lmrd
+        spec = {"source": "lmrd", "task": "lmrd", "facts": task_facts("lmrd"), "files": LMRD_PIN}
+        if _is_url(source):
+            if source != LMRD_URL:
+                raise UserError(
+                    f"lmrd is {source!r}: only {LMRD_URL} has a known checksum. "
+                    "Download the file yourself and give its path."
+                )
+            fetch = _fetch(source, LMRD_PIN)
+            need = Need(fetch, fetch.spec["name"])
+            return Node("data", spec, maker, needs={"archive": need})
+        path = Path(source).absolute()
+        if path.is_dir():
+            spec["files"] = f"tree:{self.cache.tree(path)}"
+        elif path.is_file():
+            spec["files"] = f"md5:{self.cache.digest(path, 'md5')}"
+        else:
+            raise UserError(f"lmrd is {source!r}, and there is no such file or folder")
+        return Node("data", spec, maker, extra={"path": str(path)})
+
+    def _backbone(self) -> tuple[Node, Architecture | None]:
+        name = self.config.backbone
+        if name == "builtin":
+            return self._builtin_backbone()
+        folder = Path(name)
+        if folder.is_dir():
+            files = [folder / f for f in FILES if (folder / f).is_file()]
+            if not (folder / "config.json").is_file():
+                raise UserError(f"backbone folder {folder} has no config.json")
+            spec: dict[str, Any] = {"files": {p.name: self.cache.digest(p) for p in files}}
+            extra = {"folder": str(folder.absolute())}
+            shapes = _shapes(folder / "config.json")
+            return Node("backbone", spec, "minbert.train.backbone", extra=extra), shapes
+        if name.startswith((".", "/", "~")) or name.count("/") > 1:
+            raise UserError(
+                f"backbone {name!r}: no such folder. Give a folder with a Hugging Face model, "
+                "a hub name, or 'builtin'."
+            )
+        revision = self.config.revision or ""
+        if len(revision) != 40 or not all(c in "0123456789abcdef" for c in revision):
+            raise UserError(
+                f"backbone {name!r} is a hub name: pin it by `revision`, a commit of 40 hex "
+                f"digits (found {self.config.revision!r}), or give a folder.{nearest(name, KNOWN)}"
+            )
+        spec = {"hub": name, "revision": revision}
+        return Node("backbone", spec, "minbert.train.backbone"), KNOWN.get(name)
+
+    def _builtin_backbone(self) -> tuple[Node, Architecture]:
+        wish = self.config.pretraining
+        seed = self.config.corpus.seed
+        words = {"seed": seed, "size": wish.vocabulary, "items": PRETRAINING_ITEMS}
+        needs = {"tokenizer": Need(Node("vocabulary", words, VOCABULARY), "tokenizer.json")}
+        spec = {"seed": seed, "pretraining": wish.model_dump()}
+        extra = {"device": self.config.device}
+        node = Node("backbone", spec, "minbert.train.pretrain", (), needs, extra)
+        return node, wish.architecture(wish.vocabulary)
+
+
+def _shapes(path: Path) -> Architecture:
+    """Read the shapes in a Hugging Face `config.json`; `UserError` names what is wrong in it."""
+    try:
+        config = read_json(path)
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise UserError(f"{path}: expected a JSON object, found {type(config).__name__}")
+    try:
+        shapes = from_hugging_face(config, path)
+    except ValidationError as error:
+        raise UserError(explain(error, str(path), Architecture)) from None
+    if shapes.hidden % shapes.heads:
+        raise UserError(
+            f"{path}: hidden_size {shapes.hidden} is no multiple of num_attention_heads "
+            f"{shapes.heads}"
+        )
+    return shapes
+
+
+def _is_url(source: str) -> bool:
+    return source.startswith(("http://", "https://", "file://"))
+
+
+def _fetch(url: str, checksum: str) -> Node:
+    name = url.rpartition("/")[2]
+    spec = {"name": name, "checksum": checksum}
+    return Node("fetch", spec, "minbert.data.fetch", extra={"url": url})

@@ -1,0 +1,161 @@
+"""The nodes of figures: what each is made from, by what its kind reads."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError
+from minbert.plan.experiment import Experiment
+from minbert.plan.parameters import counts, parameters
+from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
+from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
+from minbert.spec.resolve import Grid, Stage, Variant
+from minbert.spec.yaml import load_yaml, validated
+from minbert.store.node import Need, Node
+
+FIGURES = Path("workflow/figures.yaml")
+"""The figures over all papers; a folder without this file has none."""
+
+
+def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node:
+    """Return the node of a paper's figure; without named variants it shows all that it can."""
+    reads = FIGURE_KINDS[spec.kind]
+    variants = _variants(exp, grid, name, spec, reads)
+    needs = {"/".join(words): need for words, need in _run_needs(exp, variants, reads)}
+    needs |= _score_needs({grid.paper: scores}, reads)
+    if "examples" in reads.papers:
+        tasks = dict.fromkeys(task for v in variants for task in _tasks(exp, v, reads))
+        for task in tasks:
+            needs[f"examples/{task}"] = Need(exp.sources.data(task), "examples.parquet")
+    labels = {"variants": {variant.name: variant.label for variant in variants}}
+    facts = _facts(exp, [grid], variants, reads)
+    return _node(exp, grid.paper, name, spec, needs, facts, labels)
+
+
+def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
+    """Return the nodes of the figures over all papers, by name; `scores` are by paper."""
+    path = exp.base / FIGURES
+    if not path.exists():
+        return {}
+    found = {}
+    for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
+        reads = FIGURE_KINDS[spec.kind]
+        if reads.runs or "examples" in reads.papers:
+            raise UserError(
+                f"{path}: figure '{name}': kind '{spec.kind}' shows the runs of one paper; put it "
+                "into that paper's grid"
+            )
+        facts = _facts(exp, exp.grids, [], reads)
+        found[name] = _node(exp, ALL, name, spec, _score_needs(scores, reads), facts, {})
+    return found
+
+
+def _node(
+    exp: Experiment,
+    paper: str,
+    name: str,
+    spec: Drawing,
+    needs: Mapping[str, Need],
+    facts: Mapping[str, Any],
+    labels: Mapping[str, Any],
+) -> Node:
+    shown = {
+        "kind": spec.kind,
+        "paper": paper,
+        "name": name,
+        "backbone": exp.config.backbone,
+        "data": exp.config.data,
+        "seeds": len(exp.config.seeds),
+        "facts": facts,
+        "draw": {"title": spec.title, "caption": spec.caption, **labels, **spec.options},
+    }
+    parts = (part_module("figure", spec.kind),)
+    return Node("figure", shown, "minbert.figures.make", parts, needs)
+
+
+def _variants(
+    exp: Experiment, grid: Grid, name: str, spec: Figure, reads: FigureKind
+) -> list[Variant]:
+    """Return the variants that a figure shows, and refuse those that have nothing for it."""
+    able = []
+    for variant in grid.variants.values():
+        if not reads.runs or (variant.stages and (not reads.tasks or _tasks(exp, variant, reads))):
+            able.append(variant)
+    if not spec.variants:
+        return able
+    for named in spec.variants:
+        if grid.variants[named] not in able:
+            raise UserError(
+                f"{grid.path}: figure '{name}': variant '{named}' is not scored on "
+                f"{' or '.join(reads.tasks)}, which is what kind '{spec.kind}' shows; leave it out"
+            )
+    return [grid.variants[named] for named in spec.variants]
+
+
+def _tasks(exp: Experiment, variant: Variant, reads: FigureKind) -> list[str]:
+    """Return the tasks of a variant that a figure reads."""
+    return [task for task in exp.scored(variant) if task in reads.tasks or not reads.tasks]
+
+
+Words = tuple[str, ...]
+
+
+def _run_needs(
+    exp: Experiment, variants: Iterable[Variant], reads: FigureKind
+) -> Iterator[tuple[Words, Need]]:
+    """Yield the words of a need's name (no word has a slash) and the need."""
+    for variant in variants:
+        for kind in reads.runs:
+            for words, stage, file in _files(exp, variant, kind, reads):
+                for seed in exp.config.seeds:
+                    need = Need(exp.train(stage.ref), file, seed)
+                    yield (kind, variant.name, *words, str(seed)), need
+
+
+def _files(
+    exp: Experiment, variant: Variant, kind: str, reads: FigureKind
+) -> Iterator[tuple[Words, Stage, str]]:
+    if kind == "histories":
+        yield (), variant.stages[-1], "history.parquet"
+    elif kind == "predictions":
+        for task in _tasks(exp, variant, reads):
+            yield (task,), exp.scored(variant)[task], "predictions.parquet"
+    else:
+        for stage in variant.stages:
+            yield (stage.ref.stage,), stage, "history.parquet"
+
+
+def _score_needs(scores: Mapping[str, Node], reads: FigureKind) -> dict[str, Need]:
+    if "scores" not in reads.papers:
+        return {}
+    return {f"scores/{paper}": Need(node, "scores.parquet") for paper, node in scores.items()}
+
+
+def _facts(
+    exp: Experiment, grids: Iterable[Grid], variants: Iterable[Variant], reads: FigureKind
+) -> dict[str, Any]:
+    """Return the facts that a kind reads, as JSON-able data."""
+    rules = {grid.paper: grid.overall for grid in grids}
+    shapes = exp.sources.architecture
+    make = {
+        "rules": lambda: rules,
+        "published": lambda: [asdict(row) for row in exp.published if row.paper in rules],
+        "architecture": lambda: shapes and shapes.model_dump(),
+        "parameters": lambda: {
+            v.name: {"here": parameters(exp, v), "bert_base": parameters(exp, v, True)}
+            for v in variants
+        },
+        "stages": lambda: {v.name: [_stage(exp, stage) for stage in v.stages] for v in variants},
+    }
+    return {name: make[name]() for name in reads.facts}
+
+
+def _stage(exp: Experiment, stage: Stage) -> dict[str, Any]:
+    return {
+        "name": stage.ref.stage,
+        "spec": stage.spec.model_dump(mode="json"),
+        "start": str(stage.start) if stage.start else None,
+        "fused": [str(ref) for ref in stage.fused],
+        "parameters": counts(exp, stage),
+    }

@@ -1,0 +1,258 @@
+"""The nodes of what people look at, but figures: scores, tables, index, claims, report."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from minbert.plan.experiment import Experiment
+from minbert.plan.figures import paper_figure
+from minbert.plan.parameters import parameters
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.published import Claim, Published
+from minbert.spec.resolve import Grid, StageRef, Variant
+from minbert.spec.task import task_facts
+from minbert.store.node import Need, Node
+
+PAGE = Path(__file__).parents[1] / "report"
+TEMPLATES = ("page.html.j2", "style.css")
+UNSHOWN = (
+    *("results", "device", "precision", "threads", "checkpoint_seconds"),
+    *("keep_weights", "tracking", "course", "lmrd"),
+)
+"""Settings that change no result, so that they change no report either."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The nodes of a paper's scores, table and figures."""
+
+    scores: Node
+    table: Node
+    figures: Mapping[str, Node]
+
+
+def paper_outputs(exp: Experiment, grid: Grid) -> Outputs:
+    """Return the nodes that show what a paper's runs came to."""
+    scores = _scores(exp, grid)
+    needs = {"scores": Need(scores, "scores.parquet")}
+    table = Node("table", _table(exp, grid), "minbert.evaluate.table", needs=needs)
+    figures = {
+        name: paper_figure(exp, grid, scores, name, spec) for name, spec in grid.figures.items()
+    }
+    return Outputs(scores, table, figures)
+
+
+def _scores(exp: Experiment, grid: Grid) -> Node:
+    runs: list[dict[str, Any]] = []
+    needs: dict[str, Need] = {}
+    for variant in grid.variants.values():
+        for seed in exp.config.seeds:
+            entry = {"paper": grid.paper, "variant": variant.name, "seed": seed}
+            entry["tested"] = variant.test
+            if variant.best_of:
+                choice = {"best_of": variant.best_of, "by": variant.best_by}
+                runs.append(entry | choice | {"key": "", "rule": grid.overall})
+                continue
+            trained = {t: exp.train(s.ref) for t, s in exp.scored(variant).items()}
+            entry["key"] = exp.train(variant.stages[-1].ref).key
+            runs.append(entry | {"tasks": {task: node.key for task, node in trained.items()}})
+            for node in trained.values():
+                for file in ("predictions", "history"):
+                    needs[f"{file}.{node.key}.{seed}"] = Need(node, f"{file}.parquet", seed)
+    tasks = sorted({task for run in runs for task in run.get("tasks", {})})
+    spec = {"runs": runs, "tasks": {task: task_facts(task) for task in tasks}}
+    return Node("scores", spec, "minbert.evaluate.score", needs=needs)
+
+
+def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
+    """Return the spec of a paper's table: its published rows in order, then what else it has."""
+    rows = []
+    published = [row for row in exp.published if row.paper == grid.paper]
+    for row in published:
+        if row.variant in grid.variants:
+            rows.append(_row(exp, grid, grid.variants[row.variant], row))
+    named = {row.variant for row in published}
+    rows += [_row(exp, grid, v, None) for name, v in grid.variants.items() if name not in named]
+    return {
+        "paper": grid.paper,
+        "title": grid.title,
+        "caption": grid.description,
+        "rule": grid.overall,
+        "seeds": list(exp.config.seeds),
+        "backbone": exp.config.backbone,
+        "data": exp.config.data,
+        "rows": rows,
+        "footnotes": _ratio_notes(exp, grid),
+    }
+
+
+def _row(exp: Experiment, grid: Grid, variant: Variant, row: Published | None) -> dict[str, Any]:
+    return {
+        "row": row.row if row else variant.label,
+        "variant": variant.name,
+        "table": row.table if row else None,
+        "choice": {
+            exp.train(stage.ref).key: name
+            for name in variant.best_of
+            for stage in grid.variants[name].stages
+        },
+        "split": row.split if row else "dev",
+        "published": row.figures if row else {},
+        "note": "; ".join(n for n in (row.note if row else "", variant.note or "") if n),
+        "other_task": (row.other_task or None) if row else None,
+        "parameters": parameters(exp, variant),
+        "parameters_bert_base": parameters(exp, variant, base_shapes=True),
+    }
+
+
+def _ratio_notes(exp: Experiment, grid: Grid) -> list[str]:
+    notes = []
+    for pair in grid.parameter_ratios:
+        one, other = (grid.variants[name] for name in pair)
+        shares = []
+        for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
+            counts = [parameters(exp, v, base_shapes) for v in (one, other)]
+            if counts[0] and counts[1]:
+                shares.append(f"{counts[0] / counts[1]:.1%} at {where}")
+        notes.append(f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}.")
+    return notes
+
+
+def index_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node:
+    """Return the node of the index of all published rows."""
+    needs = {f"table.{paper}": Need(made.table, "table.csv") for paper, made in outputs.items()}
+    rows = [asdict(row) for row in exp.published]
+    return Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
+
+
+def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
+    """Return the node of all papers' claims; None if the grids make none."""
+    lines = [line for grid in exp.grids for line in _claims(exp, grid)]
+    if not lines:
+        return None
+    needs: dict[str, Need] = {}
+    for grid in exp.grids:
+        if not grid.claims:
+            continue
+        needs[f"scores.{grid.paper}"] = Need(outputs[grid.paper].scores, "scores.parquet")
+        for name in {name for claim in grid.claims for name in claim.variants}:
+            for variant in (name, *grid.variants[name].best_of):
+                for stage in exp.scored(grid.variants[variant]).values():
+                    node = exp.train(stage.ref)
+                    for seed in exp.config.seeds:
+                        at = f"predictions.{node.key}.{seed}"
+                        needs[at] = Need(node, "predictions.parquet", seed)
+    titles = {grid.paper: grid.title for grid in exp.grids if grid.claims}
+    spec = {
+        "claims": lines,
+        "titles": titles,
+        "seeds": len(exp.config.seeds),
+        "backbone": exp.config.backbone,
+        "data": exp.config.data,
+    }
+    ordered = dict(sorted(needs.items()))
+    return Node("claims", spec, "minbert.evaluate.claims", needs=ordered)
+
+
+def _claims(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
+    """Yield each claim of a paper, one line a task, with the difference that was published."""
+    for claim in grid.claims:
+        for task in claim.tasks:
+            yield {
+                "paper": grid.paper,
+                "section": claim.section,
+                "text": claim.text,
+                "variant": claim.variant,
+                "others": claim.others,
+                "score": claim.score,
+                "task": grid.overall if task == "overall" else task,
+                "direction": claim.direction,
+                "margin": claim.margin,
+                "published": _published_difference(exp, grid, claim, task),
+            }
+
+
+def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) -> float | None:
+    """Return the published difference; with several others, the one most against the claim."""
+    ours = _published(exp, grid, claim.variant, task)
+    found = [_published(exp, grid, name, task) for name in claim.others]
+    theirs = [figure for figure in (claim.score, *found) if figure is not None]
+    if ours is None or not theirs:
+        return None
+    differences = [round(ours - figure, 6) for figure in theirs]
+    if claim.direction == "same":
+        return max(differences, key=abs)
+    return min(differences) if claim.direction in ("higher", "not lower") else max(differences)
+
+
+def _published(exp: Experiment, grid: Grid, variant: str, task: str) -> float | None:
+    """Return the figure that the paper gives of a variant on dev; None if it gives none."""
+    rows = [
+        r for r in exp.published if (r.paper, r.variant, r.split) == (grid.paper, variant, "dev")
+    ]
+    for row in rows:
+        if task in ("overall", grid.overall):
+            figure = row.figures["overall"]
+        elif task in OVERALL_TASKS:
+            figure = row.figures[task]
+        else:
+            figure = row.figures["other"] if row.other_task in ("", task) else None
+        if figure is not None:
+            return figure
+    return None
+
+
+def report_node(
+    exp: Experiment,
+    outputs: Mapping[str, Outputs],
+    index: Node,
+    claims: Node | None,
+    figures: Mapping[str, Node],
+) -> Node:
+    """Return the node of the report; `figures` are by the names that they are published under.
+
+    Needs are named by what they are: `table/PAPER`, `scores/PAPER`, `figure/NAME`, `run/KEY/SEED`,
+    `data/TASK`, `index` and `claims`. What tables and figures are called is in their own specs.
+    """
+    needs = {"index": Need(index, "index.csv")}
+    if claims:
+        needs["claims"] = Need(claims, "claims.csv")
+    for paper, made in outputs.items():
+        needs[f"table/{paper}"] = Need(made.table, "table.csv")
+        needs[f"scores/{paper}"] = Need(made.scores, "scores.parquet")
+    for name, node in figures.items():
+        needs[f"figure/{name}"] = Need(node, "figure.png")
+    for ref in exp.owners.values():
+        node = exp.train(ref)
+        for seed in exp.config.seeds:
+            needs[f"run/{node.key}/{seed}"] = Need(node, "run.json", seed)
+    tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
+    needs |= {f"data/{task}": Need(exp.sources.data(task), "report.json") for task in tasks}
+    config = exp.config.model_dump(mode="json", exclude_defaults=True, exclude=set(UNSHOWN))
+    spec = {
+        "backbone": exp.config.backbone,
+        "data": exp.config.data,
+        "seeds": list(exp.config.seeds),
+        "config": config,
+        "stages": [_stage(exp, ref) for ref in exp.stages],
+        "templates": {name: _digest(name) for name in TEMPLATES},
+    }
+    return Node("report", spec, "minbert.report.make", needs=needs)
+
+
+def _stage(exp: Experiment, ref: StageRef) -> dict[str, Any]:
+    return {
+        "paper": ref.paper,
+        "variant": ref.variant,
+        "stage": ref.stage,
+        "label": exp.variant(ref).label,
+        "tasks": list(exp.stages[ref].spec.trained_tasks),
+        "key": exp.train(ref).key,
+    }
+
+
+def _digest(name: str) -> str:
+    """Return the hash of a template, which no syntax tree holds."""
+    return hashlib.sha256((PAGE / name).read_bytes()).hexdigest()

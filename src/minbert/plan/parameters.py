@@ -1,0 +1,122 @@
+"""Parameters counted from shapes alone, so that a plan or a table needs neither torch nor weights.
+
+The layout is BERT's (Devlin et al., 2019, section 3), with the pooler, without the pretraining
+heads; `bert-base-uncased` has 109,482,240.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypedDict
+
+from minbert.plan.experiment import Experiment
+from minbert.spec.architecture import (
+    BERT_BASE,
+    Architecture,
+    encoder_parameters,
+    linear,
+    shared_depth,
+)
+from minbert.spec.resolve import Stage, Variant
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS, TaskSpec
+
+
+class Counts(TypedDict):
+    """Parameters of a stage's model. `total` is `encoder` + `heads`, all copies counted, adapters
+    with the encoder and convolutions with the heads; `trainable` is those that the stage's trained
+    tasks may change. None: there is a head whose parameters are not known here."""
+
+    total: int | None
+    trainable: int | None
+    encoder: int
+    heads: int | None
+
+
+def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()) -> Counts:
+    """Count the parameters of the model that `spec` trains on a backbone of the given shapes.
+
+    With all layers shared there is one encoder. With k < L shared, the embeddings and k layers are
+    there once, the layers above and the pooler once per task. With `none`, everything is there once
+    a task. `fused_widths` are those of the adapters that a fusion fuses. Raises `UserError` if
+    k > L.
+    """
+    depth = shared_depth(spec.shared_layers, arch.layers)
+    parts = encoder_parameters(arch)
+    whole = parts.embeddings + arch.layers * parts.layer + parts.pooler
+    if depth is None:
+        shared = 0
+    elif depth == arch.layers:
+        shared = whole
+    else:
+        shared = parts.embeddings + depth * parts.layer
+    own = whole - shared
+    tasks = spec.ordered_tasks
+    heads = {name: _head(name, spec.tasks[name], arch.hidden) for name in tasks}
+    inserted, tuned = _inserted(spec, arch, fused_widths)
+    encoder = shared + own * len(heads) + inserted
+    if spec.trainable == "all":
+        tuned = shared + own * len(spec.trained_tasks)
+    known = {name: number for name, number in heads.items() if number is not None}
+    if len(known) < len(heads):
+        return {"total": None, "trainable": None, "encoder": encoder, "heads": None}
+    total_heads = sum(known.values())
+    return {
+        "total": encoder + total_heads,
+        "trainable": tuned + sum(known[name] for name in spec.trained_tasks),
+        "encoder": encoder,
+        "heads": total_heads,
+    }
+
+
+def _inserted(spec: StageSpec, arch: Architecture, fused: Sequence[int]) -> tuple[int, int]:
+    """Count what is inserted into the two sublayers of each layer, and how much is trained."""
+    hidden, places = arch.hidden, 2 * arch.layers
+    if spec.adapter:
+        adapters = places * _bottleneck(hidden, spec.adapter.width)
+        return adapters, adapters
+    if spec.fuse:
+        fusion = places * (2 * linear(hidden, hidden) + hidden * hidden)
+        return fusion + places * sum(_bottleneck(hidden, width) for width in fused), fusion
+    return 0, 0
+
+
+def _bottleneck(hidden: int, width: int) -> int:
+    return linear(hidden, width) + linear(width, hidden)
+
+
+def _head(name: str, task: TaskSpec, hidden: int) -> int | None:
+    """Count a task's head and convolution; None for a head that is not known here."""
+    if task.head.name == "mlp":
+        inside = [task.head.width] * (task.head.depth - 1)
+        sizes = [hidden * len(task.features or ("u",)), *inside, TASKS[name].classes]
+    elif task.head.name == "cosine":
+        sizes = [hidden, *[task.head.width] * task.head.depth]
+    else:
+        return None
+    convolution = task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
+    return convolution + sum(linear(a, b) for a, b in pairwise(sizes))
+
+
+def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> Counts | None:
+    """Return the parameters of a stage's model by part; None: shapes not known yet.
+
+    `base_shapes` counts at BERT-base, whatever the backbone.
+    """
+    shapes = BERT_BASE if base_shapes else experiment.sources.architecture
+    if shapes is None:
+        return None
+    adapters = [experiment.stages[ref].spec.adapter for ref in stage.fused]
+    return count(stage.spec, shapes, [adapter.width for adapter in adapters if adapter])
+
+
+def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = False) -> int | None:
+    """Return the parameters of the models that a variant is scored with, counted from shapes.
+
+    None: shapes not known yet, a head that cannot be counted, or a variant that is the best of
+    others.
+    """
+    stages = {id(stage): stage for stage in experiment.scored(variant).values()}
+    counted = [counts(experiment, stage, base_shapes) for stage in stages.values()]
+    totals = [found and found["total"] for found in counted]
+    known = [total for total in totals if total is not None]
+    return sum(known) if known and len(known) == len(totals) else None

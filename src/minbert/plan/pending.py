@@ -1,0 +1,264 @@
+"""What would run, and why: missing files, and what differs from the nodes planned before."""
+
+from __future__ import annotations
+
+import filecmp
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from minbert.base.environment import DEPENDENCIES, versions
+from minbert.base.files import read_json
+from minbert.plan.describe import looks, title
+from minbert.plan.plan import Plan
+from minbert.spec.stage import StageSpec
+from minbert.store.code import differs
+from minbert.store.kinds import KINDS
+from minbert.store.node import Node, digest, finished
+
+Pending = dict[tuple[Node, int | None], str]
+
+
+def pending(plan: Plan) -> Pending:
+    """Return {(node, seed): why} of all jobs that would run, trainings first.
+
+    A job whose files only finished jobs need does not run. One whose weights were deleted runs
+    again if a job needs them, which is the `why`; otherwise that is "".
+    """
+    found: Pending = {}
+    waiting: list[tuple[Node, int | None, str]] = [
+        *((node, seed, "") for node, seed in plan.runs() if not node.done(plan.root, seed)),
+        *((node, None, "") for node in plan.shown if not node.done(plan.root)),
+    ]
+    while waiting:
+        node, seed, why = waiting.pop(0)
+        if (node, seed) in found:
+            continue
+        found[node, seed] = why
+        for need in node.needs.values():
+            its_seed = need.seed_for(seed)
+            if not need.path(plan.root, its_seed).exists():
+                again = need.node.done(plan.root, its_seed)
+                why = f"{need.file} was deleted and is needed again" if again else ""
+                waiting.append((plan.node(need.node.kind, need.node.key), its_seed, why))
+    return found
+
+
+def reason(earlier: Earlier, node: Node) -> str:
+    """Return why a node is not done, as what differs from the latest finished one, or ""."""
+    old = earlier.latest(node)
+    return str(difference(old, node)) if old else ""
+
+
+def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[str, ...]]:
+    """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
+    kinds = [node.kind for node in plan.nodes.values()]
+    for node in sorted(
+        {n for n, _ in jobs if n.kind != "train"}, key=lambda n: kinds.index(n.kind)
+    ):
+        why = jobs[node, None] or reason(earlier, node) or "has never run"
+        yield node.kind, title(plan, node), node.key, why
+    if not plan.mark.exists():
+        yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
+
+
+def other_versions(plan: Plan) -> Iterator[str]:
+    """Yield a line for each version, other than the one here, that finished runs were made with."""
+    here = versions(DEPENDENCIES)
+    found: Counter[tuple[str, str]] = Counter()
+    for node, seed in plan.runs():
+        record = node.folder(plan.root, seed) / "run.json"
+        if not record.exists():
+            continue
+        packages = read_json(record).get("environment", {}).get("packages", {})
+        for name, version in packages.items():
+            plain = version.partition("+")[0]
+            if name in here and plain != here[name]:
+                found[name, plain] += 1
+    for (name, version), runs in sorted(found.items()):
+        yield (
+            f"{runs} finished runs were made with {name} {version}; here it is {here[name]}. They "
+            f"stay, unless `dependencies: [{name}]` in config.yaml makes them again."
+        )
+
+
+Described = dict[str, Any]
+
+
+class Difference(NamedTuple):
+    """What differs between a node and an earlier one, in words."""
+
+    spec: list[str]
+    code: list[str]
+    needs: list[str]
+
+    def __str__(self) -> str:
+        return "; ".join([*self.spec, *self.code, *self.needs])
+
+
+class Earlier:
+    """The descriptions of all nodes that were ever planned, those of `plan` among them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._meanings: dict[tuple[str, str], str] = {}
+
+    @cached_property
+    def described(self) -> dict[tuple[str, str], Described]:
+        """Every description by kind and key."""
+        paths = sorted((self.plan.root / "store" / "spec").glob("*.json"))
+        found = {(d["kind"], d["key"]): d for d in map(read_json, paths)}
+        return found | {at: node.describe() for at, node in self.plan.nodes.items()}
+
+    def finished(self, described: Described) -> dict[int | None, Path]:
+        """Return {seed: folder} of a node's finished results; a kind without seeds has None."""
+        folder = self.plan.root / "store" / described["kind"] / described["key"]
+        folders: dict[int | None, Path] = {None: folder}
+        if KINDS[described["kind"]].seeded:
+            parts = folder.glob("seed*")
+            folders = {int(p.name[4:]): p for p in parts if p.name[4:].isdecimal()}
+        return {
+            seed: path
+            for seed, path in sorted(folders.items(), key=lambda item: item[0] or 0)
+            if finished(described["kind"], described["spec"], path)
+        }
+
+    def latest(self, node: Node) -> Described | None:
+        """Return the description of the latest finished node that was what `node` is now.
+
+        A training job is matched by paper, variant and stage, cached features by their settings,
+        everything else by its title.
+        """
+        candidates = []
+        role = self._role(node.describe() | looks(self.plan, node))
+        for (kind, key), described in self.described.items():
+            if kind != node.kind or (kind, key) in self.plan.nodes:
+                continue
+            if self._role(described) == role and (runs := self.finished(described)):
+                newest = max(path.stat().st_mtime for path in runs.values())
+                candidates.append((newest, key, described))
+        return max(candidates, key=lambda each: each[:2])[2] if candidates else None
+
+    @staticmethod
+    def _role(described: Described) -> Any:
+        if described["kind"] == "features":
+            return _settings(described)
+        return described.get("owner") or described.get("title")
+
+    def meaning(self, described: Described) -> str:
+        """Return a hash of what a node is, apart from the code that makes it.
+
+        Settings that a spec did not have yet count as their defaults. Downloads do not count: the
+        specs of what needs them hold their checksums.
+        """
+        at = described["kind"], described["key"]
+        if at not in self._meanings:
+            needs = {
+                name: [self._meaning_of(need), need["file"], need["seed"]]
+                for name, need in described["needs"].items()
+                if need["kind"] != "fetch"
+            }
+            self._meanings[at] = digest([described["kind"], _settings(described), needs])
+        return self._meanings[at]
+
+    def _meaning_of(self, need: Described) -> str:
+        at = need["kind"], need["key"]
+        return self.meaning(self.described[at]) if at in self.described else f"unknown {at}"
+
+    def changed_modules(self, old: Described, new: Described) -> set[str]:
+        """Return the modules that differ between two nodes and, name by name, all they need.
+
+        Whatever code made a file, only its bytes are needed: those of a need whose new file is
+        there, and equal to the old one, do not count.
+        """
+        found = set(differs(old["code"], new["code"]))
+        for _, was, need in self._new_needs(old, new):
+            if not self._equal(was, need):
+                pair = [self.described[each["kind"], each["key"]] for each in (was, need)]
+                found |= self.changed_modules(*pair)
+        return found
+
+    def made_otherwise(self, old: Described, new: Described) -> set[str]:
+        """Return the needed files, at any depth, that were made again and have other bytes now."""
+        found = set()
+        for name, was, need in self._new_needs(old, new):
+            equal = self._equal(was, need)
+            if equal is False:
+                found.add(name)
+            if equal is None:
+                pair = [self.described[each["kind"], each["key"]] for each in (was, need)]
+                found |= self.made_otherwise(*pair)
+        return found
+
+    @staticmethod
+    def _new_needs(old: Described, new: Described) -> Iterator[tuple[str, Described, Described]]:
+        """Yield (name, old need, new need) where the two are of different keys."""
+        for name, need in new["needs"].items():
+            was = old["needs"].get(name)
+            if was and was["key"] != need["key"] and need["kind"] != "fetch":
+                yield name, was, need
+
+    def _equal(self, one: Described, other: Described) -> bool | None:
+        """Whether the files of two needs have the same bytes; None unless both are there.
+
+        None, too, for what depends on a seed.
+        """
+        store = self.plan.root / "store"
+        old, new = (store / each["kind"] / each["key"] / each["file"] for each in (one, other))
+        if KINDS[one["kind"]].seeded or not (old.exists() and new.exists()):
+            return None
+        return filecmp.cmp(old, new, shallow=False)
+
+
+def difference(old: Described, new: Node) -> Difference:
+    """Return what makes the key of `new` another than that of `old`."""
+    was = {name: need["key"] for name, need in old["needs"].items()}
+    now = {name: need.node.key for name, need in new.needs.items()}
+    return Difference(
+        _changes(old["spec"], new.spec),
+        [
+            f"code of {name} changed ({_short(old['code'], name)} -> {_short(new.code, name)})"
+            for name in differs(old["code"], new.code)
+        ],
+        [
+            f"{name} is another ({_short(was, name)} -> {_short(now, name)})"
+            for name in sorted({*was, *now})
+            if was.get(name) != now.get(name)
+        ],
+    )
+
+
+def _short(values: Mapping[str, str], name: str) -> str:
+    return str(values.get(name, "none"))[:6]
+
+
+def _changes(old: Any, new: Any, path: str = "") -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            line
+            for name in sorted({*old, *new})
+            for line in _changes(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+        ]
+    # A tuple that was written as JSON comes back as a list.
+    as_written = list(new) if isinstance(new, tuple) else new
+    return [] if old == as_written else [f"{path.removeprefix('stage.')}: {old} -> {as_written}"]
+
+
+def _settings(described: Described) -> Any:
+    """Return a node's settings: its spec with defaults filled in, and without what follows from it.
+
+    Versions that are asked for are left out too.
+    """
+    left_out = {"dependencies", "derived"}
+    spec = {name: value for name, value in described["spec"].items() if name not in left_out}
+    if described["kind"] == "train":
+        try:
+            stage = StageSpec.model_validate(spec["stage"])
+        except ValidationError:
+            return spec  # of a package that knew other settings
+        spec["stage"] = stage.model_dump(mode="json")
+    return spec

@@ -1,0 +1,168 @@
+"""The plan: every node that a configuration asks for, and where its files are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError
+from minbert.plan.experiment import Experiment
+from minbert.plan.figures import all_figures
+from minbert.plan.outputs import Outputs, claims_node, index_node, paper_outputs, report_node
+from minbert.spec.config import Config, load_config
+from minbert.spec.grid import ALL
+from minbert.store.code import SHOWN_OUTSIDE, code_modules
+from minbert.store.node import Node, digest, lasting, published_path
+
+PUBLISHER = "minbert.publish.publish"
+
+
+@dataclass(frozen=True)
+class Plan(Experiment):
+    """An experiment with the nodes of all that is made of it.
+
+    `outputs` are those of each paper, `all_figures` the figures over all papers by name.
+    """
+
+    outputs: Mapping[str, Outputs]
+    index: Node
+    all_figures: Mapping[str, Node]
+    claims: Node | None
+    report: Node
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
+        """Return the plan of a config file or of a merged mapping."""
+        return cls.of(load_config(config, where=where), base)
+
+    @classmethod
+    def of(cls, config: Config, base: Path) -> Plan:
+        """Return the plan of a configuration."""
+        read = Experiment.read(config, base)
+        outputs = {grid.paper: paper_outputs(read, grid) for grid in read.grids}
+        index = index_node(read, outputs)
+        drawn = all_figures(read, {paper: made.scores for paper, made in outputs.items()})
+        claims = claims_node(read, outputs)
+        figures = figure_names(outputs, drawn)
+        report = report_node(read, outputs, index, claims, figures)
+        whole = {field.name: getattr(read, field.name) for field in fields(read)}
+        return cls(**whole, outputs=outputs, index=index, all_figures=drawn, claims=claims,
+                   report=report)  # fmt: skip
+
+    @cached_property
+    def nodes(self) -> dict[tuple[str, str], Node]:
+        """Every node by kind and key, what it needs before it."""
+        found: dict[tuple[str, str], Node] = {}
+        _collect((self.train(ref) for ref in self.stages), found)
+        _collect(self.shown, found)
+        return found
+
+    @property
+    def shown(self) -> Iterator[Node]:
+        """The nodes of what people look at."""
+        for made in self.outputs.values():
+            yield from (made.scores, made.table, *made.figures.values())
+        yield self.index
+        yield from self.all_figures.values()
+        if self.claims:
+            yield self.claims
+        yield self.report
+
+    def node(self, kind: str, key: str) -> Node:
+        """Return the node of this kind and key; one that the plan does not have: `UserError`."""
+        try:
+            return self.nodes[kind, key]
+        except KeyError:
+            raise UserError(
+                f"the configuration asks for no {kind} with key {key}; `minbert plan` lists "
+                "what it asks for"
+            ) from None
+
+    def inputs(self, kind: str, key: str, seed: int | None = None) -> dict[str, str]:
+        """Return {name: path} of the files that a node is made from, and of those beside them.
+
+        A job that was killed may have left some of its files. So whoever needs one of them asks
+        Snakemake for all that last, under further names (NAME:FILE).
+        """
+        found = {}
+        for name, need in self.node(kind, key).needs.items():
+            path = need.path(self.root, seed)
+            found[name] = str(path)
+            for file in lasting(need.node.kind, need.node.spec):
+                found[f"{name}:{file}"] = str(path.with_name(file))
+        chosen = {path: name for name, path in reversed(found.items())}
+        return {name: path for name, path in found.items() if chosen[path] == name}
+
+    def runs(self) -> Iterator[tuple[Node, int]]:
+        """Yield every distinct training job: its node and seed."""
+        for key in self.owners:
+            for seed in self.config.seeds:
+                yield self.nodes["train", key], seed
+
+    @property
+    def figures(self) -> dict[str, Node]:
+        """The node of each figure by the name that it is published under, without its ending."""
+        return figure_names(self.outputs, self.all_figures)
+
+    @cached_property
+    def products(self) -> dict[str, Path]:
+        """Where each published file comes from: {path under the root: keyed path}."""
+        found: dict[str, Path] = {}
+
+        def publish(node: Node, stem: str | None = None) -> None:
+            for file in node.outputs:
+                name = f"{stem}{Path(file).suffix}" if stem else f"tables/{file}"
+                found[name] = node.folder(self.root) / file
+
+        for paper, made in self.outputs.items():
+            publish(made.table, f"tables/{paper}")
+        for name, figure in self.figures.items():
+            publish(figure, name)
+        publish(self.index)
+        if self.claims:
+            publish(self.claims)
+        publish(self.report, "report")
+        return found
+
+    @cached_property
+    def scores(self) -> list[Path]:
+        """The keyed score tables, one per paper."""
+        return [made.scores.folder(self.root) / "scores.parquet" for made in self.outputs.values()]
+
+    @cached_property
+    def stamp(self) -> str:
+        """A hash of all that is published, and of the code that publishes it."""
+        products = {name: str(path) for name, path in self.products.items()}
+        code = code_modules([PUBLISHER], SHOWN_OUTSIDE)
+        return digest([products, [str(path) for path in self.scores], code])
+
+    @property
+    def listing(self) -> Path:
+        """The file that lists what is published under the stamp."""
+        return published_path(self.root, self.stamp)
+
+    @property
+    def mark(self) -> Path:
+        """The file that exists only while the plain names hold this plan's products."""
+        return self.listing.with_suffix(".done")
+
+
+def figure_names(outputs: Mapping[str, Outputs], over_all: Mapping[str, Node]) -> dict[str, Node]:
+    """Return the nodes of all figures by the names that they are published under."""
+    folders = {paper: made.figures for paper, made in outputs.items()} | {ALL: over_all}
+    return {
+        f"figures/{folder}/{name}": node
+        for folder, figures in folders.items()
+        for name, node in figures.items()
+    }
+
+
+def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
+    """Add nodes to `found`, after all that they need."""
+    for node in nodes:
+        if (node.kind, node.key) not in found:
+            _collect((need.node for need in node.needs.values()), found)
+            found[node.kind, node.key] = node

@@ -1,0 +1,1 @@
+"""Results under their plain names."""

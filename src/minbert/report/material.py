@@ -1,0 +1,52 @@
+"""What a report is made from: the files and specs of its job's needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minbert.base.files import read_json
+from minbert.evaluate.text import read_csv
+from minbert.store.node import description_path
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+
+@dataclass(frozen=True)
+class Material:
+    """The material of a report. Files of data, runs and figures may be missing after failures.
+
+    Needs are named by what they are: `table/PAPER`, `run/KEY/SEED` and so on.
+    """
+
+    job: Job
+
+    def file(self, name: str) -> Path | None:
+        """Return the file of a need; None if it is missing."""
+        path = self.job.need(name)
+        return path if path.is_file() else None
+
+    def names(self, prefix: str) -> list[str]:
+        """Return what follows `PREFIX/` in the names of the needs, in their order."""
+        needs = self.job.described["needs"]
+        return [n.removeprefix(f"{prefix}/") for n in needs if n.startswith(f"{prefix}/")]
+
+    def spec(self, name: str) -> dict[str, Any]:
+        """Return the spec of the node that a need comes from."""
+        need = self.job.described["needs"][name]
+        spec: dict[str, Any] = read_json(description_path(self.job.root, need["kind"], need["key"]))
+        return spec["spec"]
+
+    def lines(self, name: str) -> list[dict[str, str]]:
+        """Return the lines of a need's csv file."""
+        return read_csv(self.job.need(name))
+
+    @cached_property
+    def papers(self) -> list[str]:
+        """The papers, in the order of the grids."""
+        stages = [stage["paper"] for stage in self.job.spec["stages"]]
+        needs = self.job.described["needs"]
+        return [paper for paper in dict.fromkeys(stages) if f"table/{paper}" in needs]

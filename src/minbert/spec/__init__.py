@@ -1,0 +1,1 @@
+"""What an experiment says: tasks, parts, stages, configuration, grids. Knows no torch."""

@@ -1,0 +1,403 @@
+"""Grid files: their shape, and a paper's variants with inheritance and expansion undone.
+
+The result is one mapping per stage, checked for its keys and names; `resolve` gives it types.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, Field, field_validator
+
+from minbert.base.errors import UserError, nearest
+from minbert.spec.parts import FIGURE_KINDS
+from minbert.spec.protocol import Rule
+from minbert.spec.published import Claim
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS, Part, Spec
+from minbert.spec.yaml import load_yaml, merge, nested, validated
+
+CHOICE = ("train", "also_score")
+"""Keys of a variant or stage: the tasks that it trains, and those that it carries."""
+
+STRUCTURE = ("extends", "expand", "stages", *CHOICE)
+"""Keys of a variant that say how it is put together."""
+
+ALL = "all"
+"""The folder of the figures over all papers, which is therefore not the name of a paper."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Looks(Spec):
+    """How a variant is shown and whether it is scored on test; it changes no stage's key.
+
+    `row` is its row in the paper's table, `label` its name in figures. These are inherited from
+    templates, not from variants. A variant with `best_of` trains nothing: it is the variant of
+    those with the best dev score, overall or, with `best_by: task`, for each task separately.
+    """
+
+    label: str | None = None
+    row: str | None = None
+    note: str = ""
+    test: bool = False
+    best_of: tuple[str, ...] = ()
+    best_by: Literal["overall", "task"] = "overall"
+
+
+class Drawing(Spec):
+    """A figure: its kind, and how it looks."""
+
+    kind: Annotated[str, Part("figure")]
+    title: str
+    caption: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class Figure(Drawing):
+    """A paper's figure; without `variants` it shows all of the paper that it can."""
+
+    variants: tuple[str, ...] = ()
+
+
+class FiguresFile(Spec):
+    """workflow/figures.yaml: the figures over all papers."""
+
+    figures: dict[str, Drawing] = Field(default_factory=dict)
+
+
+class GridFile(Spec):
+    """The top level of a grid file. `overall` is the paper's rule for its overall score.
+
+    Further files of a paper may leave out its title, rule and description. The table's notes
+    compare the parameter counts of each pair of variants in `parameter_ratios`.
+    """
+
+    paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    title: str = ""
+    overall: Rule = "normalised"
+    description: str = ""
+    templates: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    figures: dict[str, Figure] = Field(default_factory=dict)
+    parameter_ratios: tuple[tuple[str, str], ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @field_validator("paper")
+    @classmethod
+    def _own_folder(cls, name: str) -> str:
+        if name == ALL:
+            raise ValueError(f"a paper cannot be called '{ALL}', the folder of common figures")
+        return name
+
+
+@dataclass(frozen=True)
+class RawVariant:
+    """A variant with nothing left to inherit; `stages` are (name, keys of a `StageSpec`)."""
+
+    path: Path
+    looks: Looks
+    stages: tuple[tuple[str, dict[str, Any]], ...]
+
+
+@dataclass
+class RawGrid:
+    """One paper's grid files; each claim comes with its file and number."""
+
+    head: GridFile
+    path: Path
+    variants: dict[str, RawVariant] = field(default_factory=dict)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    claims: list[tuple[str, Claim]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A template or variant as written; `settings` are what its expansion sets."""
+
+    where: str
+    path: Path
+    template: bool
+    values: dict[str, Any]
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+def load_grids(paths: Iterable[Path]) -> list[RawGrid]:
+    """Read grid files; those of one paper become one grid. Errors name file, variant and key."""
+    files = [(path, validated(GridFile, load_yaml(path), str(path))) for path in paths]
+    papers = dict.fromkeys(file.paper for _, file in files)
+    return [_load_paper(p, [entry for entry in files if entry[1].paper == p]) for p in papers]
+
+
+def _load_paper(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
+    grid = _head(paper, files)
+    bodies: dict[str, _Body] = {}
+    for path, file in files:
+        for name, body in _bodies(file, path):
+            if bodies.setdefault(name, body) is not body:
+                raise UserError(
+                    f"{body.where}: the name '{name}' is taken by {bodies[name].where}; "
+                    "rename one of the two"
+                )
+        for name, figure in file.figures.items():
+            _check_name(name, f"{path}: figure '{name}'")
+            if name in grid.figures:
+                raise UserError(f"{path}: figure '{name}' is in {grid.path} too; rename one")
+            grid.figures[name] = figure
+        grid.claims += [(f"{path}: claim {n}", claim) for n, claim in enumerate(file.claims, 1)]
+    done: dict[str, dict[str, Any]] = {}
+    for name, body in bodies.items():
+        values = _flatten(name, bodies, done)
+        if not body.template:
+            grid.variants[name] = _variant(body, values)
+    if not grid.variants:
+        raise UserError(
+            f"{grid.path}: paper '{paper}' has no variant, so there is nothing to train; add "
+            "one under 'variants', or take the file out of `grids`"
+        )
+    for name, figure in grid.figures.items():
+        _check_figure(figure, grid.variants, f"{grid.path}: figure '{name}'")
+    return grid
+
+
+def _head(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
+    """Return the grid of the file that gives the paper's title and rule; others may omit them."""
+    path, head = next((entry for entry in files if entry[1].title), files[0])
+    for key in ("title", "overall"):
+        if key not in head.model_fields_set:
+            raise UserError(f"{path}: the key '{key}' is missing; no file of '{paper}' gives it")
+    for other, file in files:
+        for key in ("title", "overall", "description"):
+            if key in file.model_fields_set and getattr(file, key) != getattr(head, key):
+                raise UserError(
+                    f"{other}: paper '{paper}' has another '{key}' in {path}: "
+                    f"{getattr(head, key)!r}; leave it out here, or name another paper"
+                )
+    return RawGrid(head, path)
+
+
+def _bodies(file: GridFile, path: Path) -> Iterator[tuple[str, _Body]]:
+    for name, values in file.templates.items():
+        body = _Body(f"{path}: template '{name}'", path, True, values)
+        if "expand" in values:
+            raise UserError(f"{body.where}: 'expand' belongs to variants, not to templates")
+        _check_keys(body)
+        yield name, body
+    for pattern, values in file.variants.items():
+        where = f"{path}: variant '{pattern}'"
+        _check_keys(_Body(where, path, False, values))
+        for name, own, settings in _expansions(pattern, values, where):
+            body = _Body(f"{path}: variant '{name}'", path, False, own, settings)
+            _check_name(name, body.where)
+            yield name, body
+
+
+def _check_name(name: str, where: str) -> None:
+    if name == "backbone" or not _NAME.fullmatch(name):
+        raise UserError(
+            f"{where}: a name has letters, digits, '.', '_' and '-', begins with a letter or "
+            "digit, and is not 'backbone'"
+        )
+
+
+def _check_keys(body: _Body) -> None:
+    own = (*Looks.model_fields, *STRUCTURE)
+    known = [*own, *StageSpec.model_fields]
+    problems: list[str] = []
+    for key, value in body.values.items():
+        if key in StageSpec.model_fields:
+            problems += unknown_keys({key: value})
+        elif key not in own:
+            problems.append(f"unknown key '{key}'.{nearest(key, known)} Known: {', '.join(known)}")
+    stages = body.values.get("stages")
+    if stages is not None and not isinstance(stages, list):
+        problems.append("'stages' is a list of stages, each with a name")
+    for number, stage in enumerate(stages if isinstance(stages, list) else [], 1):
+        if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
+            problems.append(f"stage {number}: expected a mapping with a 'name', found {stage!r}")
+            continue
+        _check_name(stage["name"], f"{body.where}, stage '{stage['name']}'")
+        rest = {key: value for key, value in stage.items() if key not in ("name", *CHOICE)}
+        problems += unknown_keys(rest, f"stages.{stage['name']}.")
+    if problems:
+        raise UserError("\n".join(f"{body.where}: {problem}" for problem in problems))
+
+
+def unknown_keys(values: Any, path: str = "", annotation: Any = StageSpec) -> Iterator[str]:
+    """Yield a message for each key of nested `values` that `annotation`, a model, lacks."""
+    if not isinstance(values, Mapping):
+        return
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        inner = {name: f.annotation for name, f in annotation.model_fields.items()}
+    elif get_origin(annotation) is dict:
+        inner = dict.fromkeys([*TASKS, "*"], get_args(annotation)[1])
+    else:
+        return
+    for key, value in values.items():
+        if key in inner:
+            yield from unknown_keys(value, f"{path}{key}.", inner[key])
+        else:
+            yield f"unknown key '{path}{key}'.{nearest(key, inner)} Known here: {', '.join(inner)}"
+
+
+def _expansions(
+    pattern: str, values: dict[str, Any], where: str
+) -> Iterator[tuple[str, dict[str, Any], tuple[tuple[str, Any], ...]]]:
+    """Yield (name, own keys, settings) for each combination of the values of `expand`."""
+    own = {key: value for key, value in values.items() if key != "expand"}
+    axes = values.get("expand") or {}
+    if not isinstance(axes, Mapping):
+        raise UserError(f"{where}: 'expand' is a mapping of keys to values, found {axes!r}")
+    words = [path.rpartition(".")[2] for path in axes]
+    found = re.findall(r"\{(.*?)\}", pattern)
+    if sorted(words) != sorted(set(found)):
+        wanted = ", ".join(f"{{{word}}}" for word in words) or "no placeholder"
+        raise UserError(
+            f"{where}: the name must hold {wanted}, one for the last word of each key of 'expand' "
+            f"(all different), found {', '.join(found) or 'none'}"
+        )
+    options: list[list[tuple[str, Any]]] = []
+    for path, choices in axes.items():
+        if not isinstance(choices, list | Mapping) or not choices:
+            raise UserError(
+                f"{where}: 'expand.{path}' is {choices!r}; expected a list of values, or a "
+                "mapping of words for the name to values"
+            )
+        if path.partition(".")[0] not in {"stages", *CHOICE}:
+            for problem in unknown_keys(nested(path, {})):
+                raise UserError(f"{where}: 'expand': {problem}")
+        mapped = choices.items() if isinstance(choices, Mapping) else None
+        options.append(list(mapped or ((_word(choice), choice) for choice in choices)))
+    for combination in itertools.product(*options):
+        chosen = dict(zip(words, (word for word, _ in combination), strict=True))
+        looks = {k: _fill(v, chosen) for k, v in own.items() if k in Looks.model_fields}
+        settings = zip(axes, (value for _, value in combination), strict=True)
+        yield _fill(pattern, chosen), own | looks, tuple(settings)
+
+
+def _fill(value: Any, spelt: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for word, text in spelt.items():
+            value = value.replace(f"{{{word}}}", text)
+    return value
+
+
+def _word(value: Any) -> str:
+    """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        mantissa, _, exponent = f"{value:e}".partition("e")
+        small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+        return small if abs(value) < 1e-3 and value else f"{value:g}"
+    if isinstance(value, list):
+        return "-".join(_word(each) for each in value)
+    return str(value)
+
+
+def _with_setting(values: dict[str, Any], path: str, value: Any, where: str) -> dict[str, Any]:
+    """Return `values` with the key at a dotted path set; `stages.NAME.KEY` reaches one stage."""
+    first, _, rest = path.partition(".")
+    if first != "stages":
+        return merge(values, nested(path, value))
+    name, _, key = rest.partition(".")
+    stages = values.get("stages", [])
+    if name not in (stage["name"] for stage in stages):
+        raise UserError(f"{where}: 'expand.{path}': there is no stage '{name}'")
+    for problem in unknown_keys(nested(key, {})):
+        raise UserError(f"{where}: 'expand.{path}': {problem}")
+    changed = [merge(s, nested(key, value)) if s["name"] == name else s for s in stages]
+    return {**values, "stages": changed}
+
+
+def _variant(body: _Body, values: dict[str, Any]) -> RawVariant:
+    looks = {key: values.pop(key) for key in Looks.model_fields if key in values}
+    shown = validated(Looks, looks, body.where)
+    if shown.best_of and values:
+        raise UserError(
+            f"{body.where}: 'best_of' trains nothing, so '{next(iter(values))}' does not apply"
+        )
+    return RawVariant(body.path, shown, () if shown.best_of else _stages(values, body.where))
+
+
+def _check_figure(figure: Figure, variants: Mapping[str, RawVariant], where: str) -> None:
+    for name in figure.variants:
+        if name not in variants:
+            raise UserError(f"{where}: unknown variant '{name}'.{nearest(name, variants)}")
+        if variants[name].looks.best_of and FIGURE_KINDS[figure.kind].runs:
+            raise UserError(
+                f"{where}: variant '{name}' is the best of others and trains nothing that could "
+                "be shown; name one of those"
+            )
+
+
+def _flatten(
+    name: str, bodies: Mapping[str, _Body], done: dict[str, dict[str, Any]], *below: str
+) -> dict[str, Any]:
+    """Return the values of a body with all that it extends; `below` is what extends it."""
+    body = bodies[name]
+    if name in below:
+        cycle = " -> ".join([*below[below.index(name) :], name])
+        raise UserError(f"{body.where}: 'extends' goes round in a circle: {cycle}")
+    if name not in done:
+        parents = body.values.get("extends") or []
+        parents = [parents] if isinstance(parents, str) else parents
+        if not isinstance(parents, list):
+            raise UserError(f"{body.where}: 'extends' is a name or a list of names: {parents!r}")
+        values: dict[str, Any] = {}
+        for parent in parents:
+            if parent not in bodies:
+                raise UserError(
+                    f"{body.where}: extends unknown '{parent}'.{nearest(str(parent), bodies)} "
+                    f"Known: {', '.join(other for other in bodies if other != name)}"
+                )
+            inherited = _flatten(parent, bodies, done, *below, name)
+            looks = () if bodies[parent].template else Looks.model_fields
+            values = merge(values, {k: v for k, v in inherited.items() if k not in looks})
+        values = merge(values, {k: v for k, v in body.values.items() if k != "extends"})
+        for path, value in body.settings:
+            values = _with_setting(values, path, value, body.where)
+        done[name] = values
+    return dict(done[name])
+
+
+def _stages(values: dict[str, Any], where: str) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Return each stage's name and keys, for which the variant's own keys are defaults."""
+    listed: Sequence[dict[str, Any]] = values.pop("stages", None) or [{"name": "main"}]
+    result: dict[str, dict[str, Any]] = {}
+    for stage in listed:
+        name = stage["name"]
+        if name in result:
+            raise UserError(f"{where}: two stages are called '{name}'; rename one")
+        keys = merge(values, {key: value for key, value in stage.items() if key != "name"})
+        chosen = {key: keys.pop(key) for key in CHOICE if key in keys}
+        if isinstance(tasks := keys.get("tasks"), dict):
+            tasks = {task: spec for task, spec in tasks.items() if task != "*"}
+            keys["tasks"] = _chosen(tasks, chosen, f"{where}, stage '{name}'")
+        result[name] = keys
+    return tuple(result.items())
+
+
+def _chosen(tasks: dict[str, Any], chosen: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the tasks that `train` names (default: all) and those that `also_score` carries."""
+    if not chosen:
+        return tasks
+    named = {key: [value] if isinstance(value, str) else value for key, value in chosen.items()}
+    for key, names in named.items():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UserError(f"{where}: '{key}' is a task or a list of tasks, found {names!r}")
+        for name in names:
+            if name not in tasks:
+                raise UserError(
+                    f"{where}: '{key}' names '{name}', which is not among its 'tasks': "
+                    f"{', '.join(tasks)}.{nearest(name, tasks)}"
+                )
+    carried = named.get("also_score", [])
+    trained = named.get("train") or [task for task in tasks if task not in carried]
+    if both := [task for task in carried if task in trained]:
+        raise UserError(f"{where}: task '{both[0]}' is in 'train' and in 'also_score'")
+    kept = {task: merge(tasks[task] or {}, {"trained": True}) for task in trained}
+    return kept | {task: merge(tasks[task] or {}, {"trained": False}) for task in carried}

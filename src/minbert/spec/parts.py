@@ -1,0 +1,121 @@
+"""The named parts that a spec can choose, and the module that each one is in.
+
+A spec names a part (`loss: mse`), and training imports its module only then. So a stage's code
+digest covers the parts that it uses and no others, and a new part is one file and one line here.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from minbert.base.errors import UserError, nearest
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A kind of figure: its `module` in `minbert.figures`, with a class `Spec`, and what it reads.
+
+    It is drawn again when any of that changes; `Spec.plot` receives it as an `Inputs`
+    (`minbert.figures.inputs`). A kind without `runs` can also be a figure over all papers.
+
+    `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of a variant's
+    last stage), `stage_histories` (of all its stages), `predictions` (the predictions.parquet that
+    each task is scored by).
+    `papers`: `scores` (scores.parquet), `examples` (the examples.parquet of each task).
+    `facts`: counted `parameters`, `stages` (resolved specs), the backbone's `architecture`, the
+    papers' `published` figures, and `rules` for the overall score.
+    `tasks`: those whose predictions and examples it reads (default: all that its variants have).
+    """
+
+    module: str
+    runs: tuple[Literal["histories", "stage_histories", "predictions"], ...] = ()
+    papers: tuple[Literal["scores", "examples"], ...] = ()
+    facts: tuple[Literal["parameters", "stages", "architecture", "published", "rules"], ...] = ()
+    tasks: tuple[str, ...] = ()
+
+
+FIGURE_KINDS: dict[str, FigureKind] = {
+    "loss-curves": FigureKind("loss_curves", runs=("histories",)),
+    "ranking": FigureKind("ranking", papers=("scores",), facts=("rules",)),
+    "published-reproduced": FigureKind(
+        "published", papers=("scores",), facts=("published", "rules")
+    ),
+    "dev-test": FigureKind("dev_test", papers=("scores",), facts=("rules",)),
+    "confusion-matrix": FigureKind("confusion", runs=("predictions",), tasks=("sst",)),
+    "calibration": FigureKind("calibration", runs=("predictions",), tasks=("para",)),
+    "sts-scatter": FigureKind("sts_scatter", runs=("predictions",), tasks=("sts",)),
+    "worst-examples": FigureKind("worst", runs=("predictions",), papers=("examples",)),
+    "leakage": FigureKind("leakage", runs=("predictions",), papers=("examples",)),
+    "gradient-cosines": FigureKind("gradient_cosines", runs=("histories",)),
+    "architectures": FigureKind("architectures", facts=("architecture", "stages")),
+    "dev-curves": FigureKind("dev_curves", runs=("histories",), facts=("rules",)),
+    "score-parameters": FigureKind("pareto", papers=("scores",), facts=("parameters", "rules")),
+    "stability": FigureKind("stability", runs=("histories",), facts=("rules",)),
+    "epoch-tables": FigureKind("epoch_tables", runs=("stage_histories",)),
+    "transfer": FigureKind("transfer", papers=("scores",), facts=("stages",)),
+    "fusion-attention": FigureKind(
+        "fusion_attention", runs=("stage_histories",), facts=("stages",)
+    ),
+    "run-curves": FigureKind("run_curves", runs=("histories",), facts=("stages", "rules")),
+    "run-pairs": FigureKind("run_pairs", runs=("histories",), facts=("stages", "rules")),
+    "ladder": FigureKind("ladder", papers=("scores",), facts=("published", "rules")),
+}
+
+PARTS: dict[str, dict[str, str]] = {
+    "loss": {
+        "cross_entropy": "minbert.train.losses.cross_entropy:CrossEntropy",
+        "binary_cross_entropy": "minbert.train.losses.binary_cross_entropy:BinaryCrossEntropy",
+        "cosine_embedding": "minbert.train.losses.cosine_embedding:CosineEmbedding",
+        "mse": "minbert.train.losses.mse:MeanSquaredError",
+        "cosine_mse": "minbert.train.losses.cosine_mse:CosineSquaredError",
+    },
+    "sampler": {
+        "unified": "minbert.train.samplers.unified:Unified",
+        "recycled": "minbert.train.samplers.recycled:Recycled",
+        "sequential": "minbert.train.samplers.sequential:Sequential",
+    },
+    "surgery": {"pcgrad": "minbert.train.surgery.pcgrad:pcgrad"},
+    "penalty": {"smart": "minbert.train.penalties.smart:SmartPenalty"},
+    "divergence": {
+        "symmetric_kl": "minbert.train.divergences.symmetric_kl:symmetric_kl",
+        "squared_error": "minbert.train.divergences.squared_error:squared_error",
+    },
+    "schedule": {
+        "constant": "minbert.train.schedules.constant:constant",
+        "linear": "minbert.train.schedules.linear:linear",
+        "cosine": "minbert.train.schedules.cosine:cosine",
+        "onecycle": "minbert.train.schedules.onecycle:onecycle",
+    },
+    "pooling": {
+        "cls": "minbert.model.pooling.cls:ClsPooling",
+        "mean": "minbert.model.pooling.mean:MeanPooling",
+        "max": "minbert.model.pooling.max:MaxPooling",
+    },
+    "token_layer": {"convolution": "minbert.model.convolution:TokenConvolution"},
+    "head": {
+        "mlp": "minbert.model.heads.mlp:MLPHead",
+        "cosine": "minbert.model.heads.cosine:CosineHead",
+    },
+    "trainable": {
+        "all": "minbert.train.finetune:Finetuned",
+        "heads": "minbert.train.cached:Cached",
+        "adapters": "minbert.train.adapters:AdapterTuned",
+        "fusion": "minbert.train.fusion:FusionTuned",
+    },
+    "figure": {name: f"minbert.figures.{kind.module}:Spec" for name, kind in FIGURE_KINDS.items()},
+}
+
+
+def part_module(kind: str, name: str) -> str:
+    """Return the dotted module of part `name` of `kind`; an unknown name raises `UserError`."""
+    choices = PARTS[kind]
+    if name not in choices:
+        raise UserError(
+            f"unknown {kind} '{name}'; known: {', '.join(sorted(choices))}.{nearest(name, choices)}"
+        )
+    return choices[name].partition(":")[0]
+
+
+def load_part(kind: str, name: str) -> Any:
+    """Import part `name` of `kind` and return its class or function."""
+    return getattr(import_module(part_module(kind, name)), PARTS[kind][name].partition(":")[2])

@@ -1,0 +1,125 @@
+"""What the papers report: claims, in grid files, and their tables, in workflow/published.csv.
+
+Neither decides what is trained. A claim is judged from the predictions of what it compares.
+"""
+
+import csv
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from minbert.base.errors import UserError, nearest
+from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.spec.task import TASKS, NonNegative, Spec
+
+MAJORITY = "majority"
+"""The system that always predicts the most frequent label; on STS its r is 0."""
+
+Direction = Literal["higher", "lower", "same", "not higher", "not lower"]
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+class Claim(Spec):
+    """One claim: `variant` scores higher (or as `direction` says) than `against`, on each `task`.
+
+    `text` is the claim in our words, `section` where the paper makes it. `against` is a variant,
+    several (all of them), `majority`, or a score that the paper gives. Scores that differ by at
+    most `margin` count as the same, except for the directions `higher` and `lower`.
+    """
+
+    text: Name
+    section: Name
+    variant: Name
+    against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2)]
+    task: Name | Annotated[tuple[Name, ...], Field(min_length=1)] = "overall"
+    direction: Direction = "higher"
+    margin: NonNegative = 0.01
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks, one line of the table each."""
+        return (self.task,) if isinstance(self.task, str) else self.task
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The variants that `variant` is compared with; none for a score or the majority."""
+        if isinstance(self.against, float) or self.against == MAJORITY:
+            return ()
+        return (self.against,) if isinstance(self.against, str) else self.against
+
+    @property
+    def score(self) -> float | None:
+        """The score that `variant` is compared with, if it is one."""
+        return self.against if isinstance(self.against, float) else None
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """All variants that are compared."""
+        return (self.variant, *self.others)
+
+
+def check_claim(claim: Claim, scored: Mapping[str, Collection[str]], where: str) -> None:
+    """Refuse unknown variants and tasks, and tasks that a variant is not `scored` on."""
+    for name in claim.variants:
+        if name not in scored:
+            raise UserError(
+                f"{where}: unknown variant '{name}'.{nearest(name, [*scored, MAJORITY])}"
+            )
+    if claim.variant in claim.others:
+        raise UserError(f"{where}: compares '{claim.variant}' with itself")
+    overall = ("overall", *RULES)
+    known = [*TASKS, *overall]
+    for task in claim.tasks:
+        if task not in known:
+            raise UserError(
+                f"{where}: unknown task '{task}'.{nearest(task, known)} Known: {', '.join(known)}"
+            )
+        for name in claim.variants:
+            for each in OVERALL_TASKS if task in overall else (task,):
+                if each not in scored[name]:
+                    raise UserError(
+                        f"{where}: '{task}' needs the task '{each}', which variant '{name}' does "
+                        "not have; name another task or variant"
+                    )
+
+
+FIGURES = ("sst", "para", "sts", "other", "overall")
+WORDS = ("paper", "table", "row", "variant", "split", "other_task", "note")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One row of a paper's table; figures that the paper does not give are None.
+
+    `other_task` is the task of the figure `other`, if the variant has several.
+    """
+
+    paper: str
+    table: str
+    row: str
+    variant: str
+    split: str
+    other_task: str
+    note: str
+    figures: dict[str, float | None]
+
+
+def read_published(path: Path) -> list[Published]:
+    """Read the published figures; raise `UserError` with the line for a wrong column or number."""
+    rows = []
+    with path.open(encoding="utf-8", newline="") as handle:
+        reader = csv.DictReader(handle)
+        if set(reader.fieldnames or ()) != {*WORDS, *FIGURES}:
+            found, expected = list(reader.fieldnames or ()), [*WORDS, *FIGURES]
+            raise UserError(f"{path}: its columns are {found}; expected {expected}")
+        for row in reader:
+            try:
+                figures = {name: float(row[name]) if row[name] else None for name in FIGURES}
+            except ValueError as error:
+                raise UserError(f"{path}, line {reader.line_num}: {error}") from None
+            rows.append(Published(**{name: row[name] for name in WORDS}, figures=figures))
+    return rows

@@ -1,0 +1,292 @@
+"""From grid files and a configuration to typed stages, each with the stages it starts from."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from minbert.base.errors import UserError, nearest
+from minbert.spec.config import Config
+from minbert.spec.grid import Figure, RawGrid, RawVariant, load_grids, unknown_keys
+from minbert.spec.protocol import Rule
+from minbert.spec.published import Claim, check_claim
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS, TaskSpec
+from minbert.spec.yaml import merge, validated
+
+BACKBONE = "backbone"
+"""What `start` says for the pretrained weights."""
+
+
+@dataclass(frozen=True, order=True)
+class StageRef:
+    """The name of a stage."""
+
+    paper: str
+    variant: str
+    stage: str
+
+    def __str__(self) -> str:
+        return f"{self.variant}/{self.stage}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage, the one that it starts from (None: the backbone), and those that it fuses."""
+
+    ref: StageRef
+    spec: StageSpec
+    start: StageRef | None = None
+    fused: tuple[StageRef, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row of a paper's grid; see `Looks`. If it is the best of others, it has no stages."""
+
+    paper: str
+    name: str
+    label: str
+    row: str
+    note: str
+    test: bool
+    stages: tuple[Stage, ...]
+    best_of: tuple[str, ...] = ()
+    best_by: Literal["overall", "task"] = "overall"
+
+    def stage_for(self, task: str) -> Stage | None:
+        """Return the stage that `task` is scored by, the last that has it; None if none has."""
+        return next((s for s in reversed(self.stages) if task in s.spec.tasks), None)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A paper's variants, figures and claims; `path` is its (first) grid file."""
+
+    paper: str
+    title: str
+    overall: Rule
+    description: str
+    variants: dict[str, Variant]
+    figures: dict[str, Figure]
+    parameter_ratios: tuple[tuple[str, str], ...]
+    claims: tuple[Claim, ...]
+    path: Path
+
+
+def resolve(config: Config, base: Path) -> list[Grid]:
+    """Return the grids that `config` names, relative to the folder `base`.
+
+    A bare name such as `hybrid-bert` means `workflow/grids/hybrid-bert.yaml`. Every stage's keys
+    are merged over `config.defaults`; `config.scale` and then `config.override` follow. Raises
+    `UserError` naming file, variant, stage and key.
+    """
+    problems = [*unknown_keys(config.defaults, "defaults.")]
+    problems += unknown_keys(config.override, "override.")
+    if problems:
+        raise UserError("\n".join(f"config: {problem}" for problem in problems))
+    paths = (
+        base / (name if name.endswith((".yaml", ".yml")) else f"workflow/grids/{name}.yaml")
+        for name in config.grids
+    )
+    return [_grid(raw, config) for raw in load_grids(paths)]
+
+
+def _grid(raw: RawGrid, config: Config) -> Grid:
+    typed = {name: _variant(name, raw, config) for name in raw.variants}
+    variants = {name: _linked(v, typed, raw.variants[name]) for name, v in typed.items()}
+    stages = {stage.ref: stage for variant in variants.values() for stage in variant.stages}
+    for ref, stage in stages.items():
+        _check_stage(stage, stages, _where(raw.variants[ref.variant], ref))
+    for name, variant in variants.items():
+        _check_choice(variant, variants, f"{raw.variants[name].path}: variant '{name}'")
+    head = raw.head
+    for name in itertools.chain(*head.parameter_ratios):
+        if name not in variants:
+            raise UserError(
+                f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
+            )
+    stages_of = {
+        name: [s for one in (name, *v.best_of) for s in variants[one].stages]
+        for name, v in variants.items()
+    }
+    scored = {name: {t for s in found for t in s.spec.tasks} for name, found in stages_of.items()}
+    for where, claim in raw.claims:
+        check_claim(claim, scored, where)
+    return Grid(
+        paper=head.paper,
+        title=head.title,
+        overall=head.overall,
+        description=head.description,
+        variants=variants,
+        figures=raw.figures,
+        parameter_ratios=head.parameter_ratios,
+        claims=tuple(claim for _, claim in raw.claims),
+        path=raw.path,
+    )
+
+
+def _where(raw: RawVariant, ref: StageRef) -> str:
+    return f"{raw.path}: variant '{ref.variant}', stage '{ref.stage}'"
+
+
+def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
+    """Return a variant with typed stages; what they start from is not found yet."""
+    raw, head = grid.variants[name], grid.head
+    stages = []
+    for stage, values in raw.stages:
+        ref = StageRef(head.paper, name, stage)
+        where = _where(raw, ref)
+        known = {"select": head.overall, **_merged(config.defaults, values, values)}
+        stages.append(Stage(ref, _adjusted(validated(StageSpec, known, where), config, where)))
+    looks = raw.looks.model_dump()
+    looks |= {"label": looks["label"] or name, "row": looks["row"] or name}
+    return Variant(paper=head.paper, name=name, stages=tuple(stages), **looks)
+
+
+def _merged(
+    base: Mapping[str, Any], over: Mapping[str, Any], stage: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return `over` merged into `base`, with only those tasks that `stage` has."""
+    values = merge(base, over)
+    if isinstance(tasks := values.get("tasks"), Mapping):
+        known = stage.get("tasks") or {}
+        values["tasks"] = {name: value for name, value in tasks.items() if name in known}
+    return values
+
+
+def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
+    """Return `spec` scaled, then overridden, then validated again."""
+    values: dict[str, Any] = spec.model_dump()
+    factors = config.scale.heads if spec.trainable == "heads" else config.scale
+    lr = values["optimiser"]["lr"] * factors.learning_rate
+    # Twelve digits, so that 3 x 1e-5 is the same stage as 3e-5.
+    values["optimiser"] |= {"lr": float(f"{lr:.12g}")}
+    values["epochs"] = max(1, int(values["epochs"] * factors.epochs + 0.5))
+    if examples := values["sampler"]["examples"]:
+        values["sampler"] |= {"examples": max(1, int(examples * config.scale.examples + 0.5))}
+    changed = _merged(values, config.override, values)
+    return validated(StageSpec, changed, f"{where}, after scale and override of the config")
+
+
+def _linked(variant: Variant, variants: Mapping[str, Variant], raw: RawVariant) -> Variant:
+    """Return `variant` with the stages found that `start` and `fuse` name."""
+    linked: list[Stage] = []
+    for stage in variant.stages:
+        where, spec = _where(raw, stage.ref), stage.spec
+        start = None
+        if spec.start != BACKBONE:
+            start = _find("start", spec.start, stage, variants, where)
+        fused = tuple(_find("fuse", name, stage, variants, where) for name in spec.fuse or ())
+        linked.append(replace(stage, start=start, fused=fused))
+    return replace(variant, stages=tuple(linked))
+
+
+def _find(
+    key: str, said: str, stage: Stage, variants: Mapping[str, Variant], where: str
+) -> StageRef:
+    """Return the stage that `key` of `stage` means: an own one, `VARIANT` or `VARIANT/STAGE`."""
+    own = {s.ref.stage: s.ref for s in variants[stage.ref.variant].stages}
+    earlier = list(own)[: list(own).index(stage.ref.stage)]
+    first, slash, rest = said.partition("/")
+    name = rest if slash and first == stage.ref.variant else said
+    if name in earlier:
+        return own[name]
+    if name == stage.ref.variant or name in own:
+        raise UserError(
+            f"{where}: '{key}: {said}' is this stage or a later one of the same variant; "
+            f"a stage starts from '{BACKBONE}', an earlier stage, or another variant"
+        )
+    if first not in variants:
+        known = [BACKBONE, *earlier, *variants]
+        raise UserError(
+            f"{where}: '{key}' is unknown: '{said}'.{nearest(first, known)} "
+            f"Known: {', '.join(known)}, or VARIANT/STAGE"
+        )
+    refs = {s.ref.stage: s.ref for s in variants[first].stages}
+    if not refs:
+        raise UserError(
+            f"{where}: '{key}: {said}': variant '{first}' is the best of others: it has no stage"
+        )
+    if slash and rest not in refs:
+        raise UserError(
+            f"{where}: '{key}: {said}': variant '{first}' has no stage '{rest}'."
+            f"{nearest(rest, refs)} Known: {', '.join(refs)}"
+        )
+    return refs[rest] if slash else list(refs.values())[-1]
+
+
+def _check_stage(stage: Stage, stages: Mapping[StageRef, Stage], where: str) -> None:
+    """Refuse a stage that comes after itself, or starts from or fuses what does not fit."""
+    waiting: list[tuple[StageRef, ...]] = [(stage.ref,)]
+    while waiting:
+        chain = waiting.pop()
+        at = stages[chain[-1]]
+        for before in (*([at.start] if at.start else []), *at.fused):
+            if before in chain:
+                circle = " -> ".join(str(ref) for ref in (*chain[chain.index(before) :], before))
+                raise UserError(f"{where}: 'start' goes round in a circle: {circle}")
+            waiting.append((*chain, before))
+    if stage.start:
+        _check_start(stage, stages[stage.start], where)
+    for ref in stage.fused:
+        if stages[ref].spec.trainable != "adapters":
+            raise UserError(
+                f"{where}: 'fuse' names '{ref}', which trains no adapters "
+                f"('trainable: {stages[ref].spec.trainable}')"
+            )
+
+
+def _check_start(stage: Stage, earlier: Stage, where: str) -> None:
+    """Refuse a start whose weights do not cover what this stage needs."""
+    if earlier.spec.trainable in {"adapters", "fusion"}:
+        raise UserError(
+            f"{where}: starts from '{earlier.ref}', which trains {earlier.spec.trainable} and "
+            "leaves no encoder of its own; start from a stage with 'trainable: all', or 'fuse' it"
+        )
+    for name, task in stage.spec.tasks.items():
+        if task.head_from is None:
+            continue
+        if task.head_from not in earlier.spec.tasks:
+            raise UserError(
+                f"{where}: 'head_from: {task.head_from}': '{earlier.ref}' has no such task; it "
+                f"has {', '.join(earlier.spec.ordered_tasks)}"
+            )
+        if _head(name, task) != _head(task.head_from, earlier.spec.tasks[task.head_from]):
+            raise UserError(
+                f"{where}: 'head_from: {task.head_from}': that head has another shape in "
+                f"'{earlier.ref}'; give both tasks the same head, features and number of classes"
+            )
+    theirs, ours = earlier.spec.shared_layers, stage.spec.shared_layers
+    if theirs == "all":
+        return
+    if theirs != ours:
+        raise UserError(
+            f"{where}: 'shared_layers: {ours}' cannot start from '{earlier.ref}', which has "
+            f"'shared_layers: {theirs}'; give both the same value, or 'all' to the earlier one"
+        )
+    missing = [task for task in stage.spec.ordered_tasks if task not in earlier.spec.tasks]
+    if missing:
+        raise UserError(
+            f"{where}: starts from '{earlier.ref}', where each task has layers of its own, but "
+            f"task '{missing[0]}' has none there; start from a stage that has it"
+        )
+
+
+def _head(name: str, task: TaskSpec) -> tuple[object, ...]:
+    """Return what determines the shapes of a task's head."""
+    head = task.head
+    return head.name, head.depth, head.width, len(task.features or ("u",)), TASKS[name].classes
+
+
+def _check_choice(variant: Variant, variants: Mapping[str, Variant], where: str) -> None:
+    """Refuse candidates that do not exist, or are themselves the best of others."""
+    for name in variant.best_of:
+        if name not in variants:
+            raise UserError(f"{where}: 'best_of' names unknown '{name}'.{nearest(name, variants)}")
+        if variants[name].best_of:
+            raise UserError(
+                f"{where}: 'best_of' names '{name}', which is itself the best of others; name "
+                f"those: {', '.join(variants[name].best_of)}"
+            )

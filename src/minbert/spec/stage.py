@@ -1,0 +1,236 @@
+"""Typed specs of what a stage trains. Whatever can change a result is a field here.
+
+A stage is the unit of training: where the weights come from, which tasks, what is trainable,
+heads, losses, sampler, optimiser, epochs. Labels, notes and devices are not here: they affect
+only looks and speed, and change no key.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StrictInt, field_validator, model_validator
+
+from minbert.spec.parts import PARTS, part_module
+from minbert.spec.protocol import Rule
+from minbert.spec.task import (
+    TASKS,
+    Count,
+    NonNegative,
+    Part,
+    Positive,
+    Probability,
+    Spec,
+    TaskSpec,
+    mistakes,
+)
+
+
+class Sampler(Spec):
+    """Which batches an epoch has.
+
+    `unified`: each step has one batch of each task; an epoch has `examples` of each task (default:
+    as many as the smallest task has). `recycled`: the same steps, but an epoch is one pass over
+    the largest task, or `examples` of it drawn afresh, and smaller tasks are repeated.
+    `sequential`: one pass over each task in `order`, one batch per step; `examples` caps each pass.
+    """
+
+    name: Annotated[str, Part("sampler")] = "unified"
+    examples: Count | None = None
+    order: tuple[str, ...] | None = None
+
+
+class Schedule(Spec):
+    """The learning rate over a stage's steps; it rises from 0 during the share `warmup` of them."""
+
+    name: Annotated[str, Part("schedule")] = "constant"
+    warmup: Probability = 0.0
+
+
+class Optimiser(Spec):
+    """AdamW (Loshchilov and Hutter, 2019), on every trainable parameter."""
+
+    lr: Positive = 1e-5
+    betas: tuple[Probability, Probability] = (0.9, 0.999)
+    eps: Positive = 1e-6
+    weight_decay: NonNegative = 0.0
+    schedule: Schedule = Schedule()
+
+
+class Dropout(Spec):
+    """Dropout in the encoder: on the embeddings, the sublayers' outputs, the attention weights."""
+
+    embedding: Probability = 0.1
+    sublayer: Probability = 0.1
+    attention: Probability = 0.1
+
+
+class Smart(Spec):
+    """SMART's smoothness penalty (Jiang et al., 2020, section 3.1), `weight` times in the loss.
+
+    The embeddings are moved by normal noise of deviation `noise`, then `ascents` times by `step`
+    along the gradient (divided by its largest entry) of the divergence from the clean output; each
+    entry stays within `radius` of its start. The divergence is the symmetrised KL for classifiers,
+    and the one that `regression` names for tasks whose label is a number.
+    """
+
+    weight: NonNegative
+    noise: Positive = 1e-5
+    step: Positive = 1e-3
+    radius: Positive = 1e-5
+    ascents: Count = 1
+    regression: Annotated[str, Part("divergence")] = "squared_error"
+
+
+class Adapter(Spec):
+    """Bottlenecks, `width` wide, two per layer (Houlsby et al., 2019, section 2.1)."""
+
+    width: Count = 64
+
+
+class StageSpec(Spec):
+    """One training job: the identity of its result, with the seed.
+
+    `start` is `backbone`, an earlier stage of the same variant, or `VARIANT` / `VARIANT/STAGE`
+    of any variant. `trainable`: `all`, `heads` (the encoder is frozen), `adapters` (bottlenecks
+    in the frozen encoder, and heads) or `fusion` (of the adapters of the stages that `fuse`
+    names, and heads). `shared_layers`: `all` (one encoder), `none` (an encoder for each task,
+    embeddings apart too), a whole number k (embeddings and the first k layers shared), or a
+    fraction of the backbone's layers. `reduction`: a step's loss is the weighted `sum` of its
+    tasks' losses, or that divided by the number of tasks (`mean`).
+    """
+
+    start: str = "backbone"
+    tasks: dict[str, TaskSpec] = Field(min_length=1)
+    trainable: Annotated[str, Part("trainable")] = "all"
+    adapter: Adapter | None = None
+    fuse: tuple[str, ...] | None = None
+    shared_layers: StrictInt | float | Literal["all", "none"] = "all"
+    dropout: Dropout = Dropout()
+    sampler: Sampler = Sampler()
+    reduction: Literal["sum", "mean"] = "sum"
+    surgery: Annotated[str, Part("surgery")] | None = None
+    smart: Smart | None = None
+    optimiser: Optimiser = Optimiser()
+    epochs: Count = 10
+    max_length: Annotated[StrictInt, Field(ge=8, le=512)] = 512
+    select: Rule = "normalised"
+
+    @field_validator("smart")
+    @classmethod
+    def _smart_if_any(cls, smart: Smart | None) -> Smart | None:
+        """A weight of 0 is no penalty: the same stage as one without."""
+        return smart if smart and smart.weight else None
+
+    @field_validator("shared_layers")
+    @classmethod
+    def _sharing_possible(cls, value: Any) -> Any:
+        if isinstance(value, float) and not 0 < value <= 1:
+            raise ValueError(f"a fraction of layers lies in (0, 1], found {value}")
+        if isinstance(value, int) and value < 0:
+            raise ValueError(f"a number of shared layers is 0 or more, found {value}")
+        return value
+
+    @property
+    def trained_tasks(self) -> tuple[str, ...]:
+        """The tasks that this stage trains, in the order of the registry."""
+        return tuple(t for t in self.ordered_tasks if self.tasks[t].trained)
+
+    @property
+    def ordered_tasks(self) -> tuple[str, ...]:
+        """All tasks of this stage in the order of the registry, however the YAML listed them."""
+        return tuple(t for t in TASKS if t in self.tasks)
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        for mistake in self._mistakes():
+            raise ValueError(mistake)
+        return self
+
+    def _mistakes(self) -> Iterator[str]:
+        """Yield what cannot be trained."""
+        trained = self.trained_tasks
+        for name, task in self.tasks.items():
+            yield from (f"task '{name}' {mistake}" for mistake in mistakes(name, task))
+            if task.head_from is not None and self.start == "backbone":
+                yield f"task '{name}': 'head_from: {task.head_from}' needs a stage to start from"
+        if not trained:
+            yield "no task has 'trained: true': the stage would train nothing"
+        if self.surgery:
+            yield from (f"surgery '{self.surgery}' {what}" for what in self._against_surgery())
+        yield from self._frozen_mistakes()
+        order = self.sampler.order
+        if order is not None and self.sampler.name != "sequential":
+            yield "'sampler.order' belongs to the sequential sampler"
+        if order is not None and sorted(order) != sorted(trained):
+            yield f"'sampler.order' {list(order)} must name each trained task once: {list(trained)}"
+
+    def _against_surgery(self) -> Iterator[str]:
+        if len(self.trained_tasks) < 2:
+            yield "needs two or more trained tasks"
+        if self.shared_layers == "none":
+            yield (
+                "with 'shared_layers: none': no parameter is shared, so there is no gradient to "
+                "operate on; drop one of the two"
+            )
+        if self.trainable == "heads":
+            yield "with a frozen encoder: no trained parameter is shared"
+        if self.sampler.name == "sequential":
+            yield "with the sequential sampler, which has one task per step"
+
+    def _frozen_mistakes(self) -> Iterator[str]:
+        how = self.trainable
+        if how in {"heads", "adapters", "fusion"} and self.shared_layers != "all":
+            yield f"'shared_layers' with 'trainable: {how}': a frozen encoder is one"
+        if how in {"adapters", "fusion"} and self.start != "backbone":
+            yield f"'trainable: {how}' starts from the backbone, found '{self.start}'"
+        if how == "heads" and self.smart:
+            yield "'smart' with 'trainable: heads': its noise is for the encoder"
+        for name, task in self.tasks.items():
+            if how == "heads" and task.convolution:
+                yield (
+                    f"task '{name}': 'convolution' with 'trainable: heads': a frozen encoder's "
+                    "features are cached pooled, without their tokens"
+                )
+        if (how == "adapters") != (self.adapter is not None):
+            yield "'adapter' (its width) and 'trainable: adapters' go together"
+        if (how == "fusion") != (self.fuse is not None):
+            yield "'fuse' (stages with adapters) and 'trainable: fusion' go together"
+        if self.fuse is not None and len(set(self.fuse)) < max(2, len(self.fuse)):
+            yield f"'fuse' names two or more different stages, found {list(self.fuse)}"
+
+    def parts(self) -> dict[str, str]:
+        """Return the modules of the parts this stage uses, as {`kind:name`: module}."""
+        return {f"{kind}:{name}": part_module(kind, name) for kind, name in self._parts()}
+
+    def _parts(self) -> list[tuple[str, str]]:
+        """Return (kind, name) of each part this stage uses, sorted."""
+        chosen = {("trainable", self.trainable), ("sampler", self.sampler.name)}
+        chosen.add(("schedule", self.optimiser.schedule.name))
+        if self.surgery:
+            chosen.add(("surgery", self.surgery))
+        for name, task in self.tasks.items():
+            chosen |= {("pooling", task.pooling), ("head", task.head.name), ("loss", task.loss)}
+            if task.convolution:
+                chosen.add(("token_layer", "convolution"))
+            if self.smart and task.trained:
+                chosen |= {("penalty", "smart"), ("divergence", divergence(self.smart, name))}
+        return sorted(chosen)
+
+    def derived(self) -> dict[str, Any]:
+        """Return, as JSON-able data, what training takes from code here and not from a field.
+
+        This module and those of tasks and parts are outside the code digest, so a key must hold
+        what they decide: the order of tasks, and which class or function each part is.
+        """
+        trained = self.trained_tasks
+        return {
+            "tasks": list(self.ordered_tasks),
+            "trained": list(trained),
+            "divergences": {t: divergence(self.smart, t) for t in trained if self.smart},
+            "parts": {f"{kind}:{name}": PARTS[kind][name] for kind, name in self._parts()},
+        }
+
+
+def divergence(smart: Smart, task: str) -> str:
+    """Return the name of the divergence that `smart` uses for `task`."""
+    return smart.regression if TASKS[task].kind == "regression" else "symmetric_kl"

@@ -1,0 +1,1 @@
+"""What is made, by its key: nodes, code digests, jobs."""

@@ -1,0 +1,158 @@
+"""The digest of the code that a result depends on: syntax trees, closed over imports.
+
+Comments, docstrings and formatting change no digest; neither does a module that is not imported.
+Modules are read as source and never imported, so that a plan does not pay for torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import minbert
+from minbert.base.errors import UserError
+
+PACKAGE = "minbert"
+SHOWN_OUTSIDE = (
+    *(f"minbert.base.{name}" for name in ("environment", "errors", "locks", "process", "progress")),
+    *("minbert.spec.parts", "minbert.spec.stage"),
+)
+"""What the digest of a table, figure or page leaves out: `base` changes no result, and the list of
+parts only names modules, of which those that a node uses are among its parts."""
+
+OUTSIDE = (*SHOWN_OUTSIDE, "minbert.spec.task", "minbert.engine")
+"""What other digests leave out besides: tasks and stages, as the key holds their values and what
+follows from them (`StageSpec.derived`), and how fast and how safely a run computes."""
+
+
+def code_modules(roots: Iterable[str], outside: Sequence[str] = ()) -> dict[str, str]:
+    """Return {module: digest} of `roots` and all that they import from the package, sorted.
+
+    Modules `outside`, or below such a package, are left out. Imports count anywhere in a module
+    except under `if TYPE_CHECKING`; a package's `__init__` counts if something below it does.
+    Raises `UserError` for a root that is no module of the package, or a module that does not parse
+    (naming file and line).
+    """
+    found: dict[str, str] = {}
+    waiting = list(roots)
+    for root in waiting:
+        if _source(root) is None:
+            raise UserError(f"'{root}' is no module of {PACKAGE}: no source file has that name")
+    while waiting:
+        name = waiting.pop()
+        path = _source(name)
+        if name in found or path is None or _is_outside(name, outside):
+            continue
+        found[name], imported = _parse(path, *_age(path))
+        waiting += [name.rpartition(".")[0], *imported]
+    return dict(sorted(found.items()))
+
+
+def files_digest(modules: Iterable[str]) -> str:
+    """Return one digest of the source files of `modules`, which takes much less time than trees."""
+    found = hashlib.sha256()
+    for name in sorted(modules):
+        path = _source(name)
+        found.update(f"{name} {_bytes(path, *_age(path)) if path else 'none'}\n".encode())
+    return found.hexdigest()
+
+
+def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the modules that were changed, added or removed between two closures, sorted."""
+    return sorted(n for n in {*planned, *now} if planned.get(n) != now.get(n))
+
+
+def _is_outside(name: str, outside: Sequence[str]) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in outside)
+
+
+def _source(name: str) -> Path | None:
+    """Return the source file of a dotted module name, if it is one of the package."""
+    first, *rest = name.split(".")
+    if first != PACKAGE:
+        return None
+    for folder in minbert.__path__:  # As text: a plan asks for some hundred thousand.
+        at = os.path.join(folder, *rest)
+        for path in (f"{at}/__init__.py", f"{at}.py"):
+            if os.path.isfile(path):
+                return Path(path)
+    return None
+
+
+def _age(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+@cache
+def _bytes(path: Path, mtime_ns: int, size: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _parse(path: Path, mtime_ns: int, size: int) -> tuple[str, tuple[str, ...]]:
+    """Return a source file's digest and imports; its time and size make an edit visible."""
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        place = f"{path}, line {line}" if line else str(path)
+        raise UserError(f"{place}: does not parse: {getattr(error, 'msg', error)}") from None
+    home = next(folder for folder in minbert.__path__ if path.is_relative_to(folder))
+    package = [PACKAGE, *path.relative_to(home).parent.parts]
+    digest = hashlib.sha256("\0".join(_words(tree)).encode()).hexdigest()
+    return digest, tuple(_imports(tree, package))
+
+
+def _imports(node: ast.AST, package: list[str]) -> Iterator[str]:
+    """Yield each module imported at or below `node`, and `MODULE.NAME` of what is taken from it."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in {
+        getattr(node.test, "attr", None),
+        getattr(node.test, "id", None),
+    }:
+        for other in node.orelse:
+            yield from _imports(other, package)
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        above = package[: len(package) - node.level + 1] if node.level else []
+        module = ".".join([*above, *([node.module] if node.module else [])])
+        yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child, package)
+
+
+def _words(value: object) -> Iterator[str]:
+    """Yield the words of a syntax tree without docstrings and the package's version number.
+
+    Unlike `ast.dump` it leaves out empty fields, of which newer Pythons have more: an upgrade of
+    Python would otherwise make every result stale.
+    """
+    if isinstance(value, ast.AST):
+        yield f"({type(value).__name__}"
+        for name, child in ast.iter_fields(value):
+            if child is not None and child != [] and name not in {"kind", "type_comment"}:
+                yield name
+                yield from _words(child)
+        yield ")"
+    elif isinstance(value, list):
+        yield "["
+        for child in value:
+            if not (isinstance(child, ast.stmt) and _is_inert(child)):
+                yield from _words(child)
+        yield "]"
+    else:
+        yield repr(value)
+
+
+def _is_inert(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return isinstance(statement.value.value, str)
+    if isinstance(statement, ast.Assign):
+        return all(getattr(target, "id", None) == "__version__" for target in statement.targets)
+    return False

@@ -1,0 +1,76 @@
+"""The kinds of job: what each leaves, and what is said of it on the command line."""
+
+from dataclasses import dataclass
+
+from minbert.store.job import SEEDED
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job.
+
+    `outputs` are the files that a node leaves in its folder; a `fetch` leaves the file it names.
+    `computes`: it runs on a GPU if there is one. `shown`: it is read by people, takes seconds, and
+    is made again rather than carried over by `minbert adopt`. `minutes` is the time limit on a
+    cluster.
+    """
+
+    name: str
+    help: str
+    outputs: tuple[str, ...] = ()
+    computes: bool = False
+    shown: bool = False
+    minutes: int = 10
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the result depends on a seed and is in `KEY/seedN/`."""
+        return self.name in SEEDED
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("fetch", "download a raw file and verify it"),
+        Kind(
+            "data",
+            "make a data set's example table",
+            ("examples.parquet", "rejected.csv", "report.json"),
+            minutes=60,
+        ),
+        Kind("vocabulary", "train the built-in backbone's vocabulary", ("tokenizer.json",)),
+        Kind(
+            "backbone",
+            "make a backbone: pretrain, convert or download it",
+            ("model.safetensors", "config.json", "tokenizer.json"),
+            computes=True,
+            minutes=240,
+        ),
+        Kind("tokens", "turn sentences into word pieces", ("tokens.parquet",), minutes=60),
+        Kind(
+            "features",
+            "cache a frozen encoder's features",
+            ("features.safetensors",),
+            computes=True,
+            minutes=120,
+        ),
+        Kind(
+            "train",
+            "train one stage with one seed",
+            ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
+            computes=True,
+        ),
+        Kind("scores", "score all runs of a paper", ("scores.parquet",), shown=True),
+        Kind("table", "make a paper's table", ("table.csv", "table.md", "table.tex"), shown=True),
+        Kind("index", "list every published row", ("index.csv", "index.md"), shown=True),
+        Kind(
+            "claims",
+            "judge what the papers claim",
+            ("claims.csv", "claims.md", "claims.tex"),
+            shown=True,
+        ),
+        Kind("figure", "draw a figure", ("figure.pdf", "figure.png"), shown=True),
+        Kind("report", "write the report", ("report.html",), shown=True),
+    )
+}
+"""Every kind by name, in the order in which they depend on each other."""

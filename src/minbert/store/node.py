@@ -1,0 +1,162 @@
+"""Nodes: everything the pipeline makes, named by a hash of what it is made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError
+from minbert.base.files import read_json
+from minbert.store.code import OUTSIDE, SHOWN_OUTSIDE, code_modules
+from minbert.store.job import node_folder
+from minbert.store.kinds import KINDS
+
+
+def canonical(value: Any) -> str:
+    """Return `value` as JSON that is the same however its keys were ordered."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest(value: Any) -> str:
+    """Return the first 16 hex digits of the SHA-256 of `canonical(value)`."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """One file of another node, by default of the same seed as the node that needs it."""
+
+    node: Node
+    file: str
+    seed: int | None = None
+
+    def path(self, root: Path, seed: int | None) -> Path:
+        """Return where the file lies under the results root."""
+        return self.node.folder(root, self.seed_for(seed)) / self.file
+
+    def seed_for(self, seed: int | None) -> int | None:
+        """Return the seed of the needed node, for one of `seed` that needs it."""
+        if not KINDS[self.node.kind].seeded:
+            return None
+        return seed if self.seed is None else self.seed
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One thing to make. `spec` decides the result; `extra` (labels, paths, devices) does not.
+
+    `maker` is the module whose function `make(job)` makes it, `parts` are modules that it loads by
+    name. The key covers their code and all that they import, except for downloads, whose spec
+    holds a checksum.
+    """
+
+    kind: str
+    spec: Mapping[str, Any]
+    maker: str
+    parts: tuple[str, ...] = ()
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """The digest of each module that makes it."""
+        return node_code(self.kind, self.maker, self.parts)
+
+    @cached_property
+    def key(self) -> str:
+        """The node's identity."""
+        return key_of(self._described)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the files it leaves."""
+        return outputs(self.kind, self.spec)
+
+    def folder(self, root: Path, seed: int | None = None) -> Path:
+        """Return the folder of its files under the results root."""
+        return node_folder(root, self.kind, self.key, seed)
+
+    def done(self, root: Path, seed: int | None = None) -> bool:
+        """Whether its lasting files are there."""
+        return finished(self.kind, self.spec, self.folder(root, seed))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a job reads before it starts, as JSON-able data."""
+        return {"key": self.key, **self._described}
+
+    @property
+    def _described(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "spec": self.spec,
+            "code": self.code,
+            "maker": self.maker,
+            "parts": self.parts,
+            "needs": {
+                name: {"kind": n.node.kind, "key": n.node.key, "file": n.file, "seed": n.seed}
+                for name, n in self.needs.items()
+            },
+            "extra": self.extra,
+        }
+
+
+def key_of(described: Mapping[str, Any]) -> str:
+    """Return 16 hex digits of a hash of a description's kind, spec, code and needs.
+
+    Where a download comes from is in no key: the spec holds its checksum.
+    """
+    needs = {
+        name: [need["key"], need["file"], need["seed"]]
+        for name, need in described["needs"].items()
+        if need["kind"] != "fetch"
+    }
+    return digest([described["kind"], described["spec"], described["code"], needs])
+
+
+def node_code(kind: str, maker: str, parts: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each module that makes a node of this kind, by name."""
+    if kind == "fetch":
+        return {}
+    roots = (maker, *parts, "minbert.store.job")
+    return code_modules(roots, SHOWN_OUTSIDE if KINDS[kind].shown else OUTSIDE)
+
+
+def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the files that a node of this kind and spec leaves."""
+    return (spec["name"],) if kind == "fetch" else KINDS[kind].outputs
+
+
+def lasting(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return those of its files that are kept: a training's weights may be deleted."""
+    return tuple(f for f in outputs(kind, spec) if (kind, f) != ("train", "model.safetensors"))
+
+
+def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:
+    """Whether `folder` holds the lasting files of such a node."""
+    return all((folder / name).exists() for name in lasting(kind, spec))
+
+
+def published_path(root: Path, stamp: str) -> Path:
+    """Return the file that lists what is published under `stamp` (`Plan.write`)."""
+    return root / "store" / "published" / f"{stamp}.json"
+
+
+def read_listing(root: Path, stamp: str) -> dict[str, Any]:
+    """Return the list of what is published under `stamp`; `UserError` if it was never planned."""
+    path = published_path(root, stamp)
+    if not path.exists():
+        raise UserError(
+            f"nothing was planned under {root} with the stamp '{stamp}' ({path} is missing); "
+            "`snakemake -n all` plans, and the files beside it bear the stamps"
+        )
+    return dict(read_json(path))
+
+
+def description_path(root: Path, kind: str, key: str) -> Path:
+    """Return where a node's description lies under the results root."""
+    return root / "store" / "spec" / f"{kind}-{key}.json"

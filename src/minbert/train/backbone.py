@@ -1,0 +1,39 @@
+"""A backbone from a Hugging Face folder, or from the hub at a pinned commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minbert.base.errors import UserError
+from minbert.model.convert import convert_hugging_face
+from minbert.spec.architecture import FILES
+
+if TYPE_CHECKING:
+    from minbert.store.job import Job
+
+
+def make(job: Job) -> None:
+    hub = job.spec.get("hub")
+    folder = download(hub, job.spec["revision"]) if hub else Path(job.extra["folder"])
+    convert_hugging_face(folder, job.out)
+
+
+def download(name: str, revision: str) -> Path:
+    """Return a folder with the backbone's files at `revision` (40 hex digits), from hub or cache.
+
+    Only safetensors weights are downloaded, never pickles. Raises `UserError` naming two ways
+    without the hub if it cannot be reached or does not have the files.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(FILES)))
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"backbone '{name}' at {revision[:12]} could not be downloaded from the hub "
+            f"({reason}). Two ways without it: download {', '.join(FILES[:3])} elsewhere and set "
+            "`backbone` to their folder; or set `backbone: builtin`, which needs no network."
+        ) from None

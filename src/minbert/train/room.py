@@ -1,0 +1,71 @@
+"""How much memory a batch's activations may take, and how larger batches are divided."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from minbert.engine.device import free_device_memory, machine_memory
+from minbert.spec.architecture import NUMBER
+
+SHARE = 0.4
+"""Share of a job's part of the memory that activations may take."""
+
+OF_STATE = 0.26
+"""On a CPU they may take this share of the model's state: so a job peaks below 1.3 times that."""
+
+PART = 0.45
+"""Share of that room for each part of a larger batch, which also holds earlier parts' gradients."""
+
+SMALL = 5 * 2**28
+"""Bytes of state and activations together that a job on a CPU may take, however small its model."""
+
+
+def state_bytes(module: Module) -> int:
+    """Return the bytes of a model's weights, and of gradients and moments of the trained ones."""
+    return sum(NUMBER * p.numel() * (4 if p.requires_grad else 1) for p in module.parameters())
+
+
+def budget(device: torch.device, threads: int, state: int) -> float:
+    """Return the bytes that activations may take.
+
+    On a CPU the machine's memory is divided among as many jobs as its cores have room for, and a
+    model gets at most a share of the bytes of its `state`. It is the same at every call on a
+    machine, because how batches are divided decides the last bits of a result. On a GPU it is four
+    fifths of what is free when the job begins.
+    """
+    if device.type == "cuda":
+        return 2 * SHARE * free_device_memory(device)
+    jobs = max(1, (os.cpu_count() or 1) // threads)
+    return min(SHARE * machine_memory() / jobs, max(OF_STATE * state, SMALL - state))
+
+
+def divide(sizes: np.ndarray, most: float) -> Iterator[slice]:
+    """Divide items of `sizes` (bytes) that take more than `most` together.
+
+    Each slice has one item, or takes at most `PART` of `most`: two parts of 16 sentences cost
+    BERT-base 11 % more time, so a batch that fits stays whole.
+    """
+    most *= 1 if sizes.sum() <= most else PART
+    start, total = 0, 0.0
+    for place, size in enumerate(sizes):
+        if place > start and total + size > most:
+            yield slice(start, place)
+            start, total = place, 0.0
+        total += size
+    yield slice(start, len(sizes))
+
+
+def in_parts(room: float) -> str:
+    return f"parts of {PART * room / 2**20:.0f} MiB of activations"
+
+
+def too_large(batch: Sequence[tuple[str, Tensor]], step: int, room: float, error: object) -> str:
+    sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
+    return (
+        f"out of memory at step {step} ({sizes}), also in {in_parts(room)}. Lower 'batch_size' or "
+        f"'max_length', run fewer jobs at once, or use a smaller backbone. {error}"
+    )

@@ -1,0 +1,1 @@
+"""Pages of the documentation that are made from the code; tests hold them to it."""

@@ -1,0 +1,52 @@
+"""docs/img: pictures of the documentation, the demo's figures made small.
+
+`make pictures` writes them (`cd tests && python -m pages.pictures`), after the demo has run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minbert.base.errors import UserError
+from minbert.base.files import whole
+from minbert.report.pictures import shrunk
+
+ROOT = Path(__file__).parents[2]
+WIDEST, COLOURS, BYTES = 1200, 64, 150_000
+"""Pixels across, colours and bytes that a picture has at most."""
+
+PICTURES = {
+    "all/published-reproduced": "published-reproduced",
+    "hybrid-bert/architectures": "architectures",
+    "hybrid-bert/multitask-loss": "multitask-loss",
+    "adapter-fusion/transfer": "transfer",
+    "minbert-downstream/ranking": "ranking",
+    "minibert-unleashed/ladder": "ladder",
+}
+"""Figures and their names in the documentation. None shows text of data."""
+
+
+def make_pictures(root: Path, folder: Path) -> None:
+    """Write the pictures of the results folder `root` to `folder`.
+
+    Raises `UserError` if a figure is missing or a picture is too large.
+    """
+    for figure, name in PICTURES.items():
+        path = root / "figures" / f"{figure}.png"
+        if not path.is_file():
+            raise UserError(f"{path}: there is no such figure; `make demo` draws it")
+        packed, _ = shrunk(path, WIDEST, COLOURS)
+        if len(packed) > BYTES:
+            raise UserError(
+                f"{path}: {len(packed)} bytes as a picture, more than {BYTES}; take another "
+                "figure, or fewer colours"
+            )
+        with whole(folder / f"{name}.png") as temporary:
+            temporary.write_bytes(packed)
+
+
+if __name__ == "__main__":
+    try:
+        make_pictures(ROOT / "results" / "demo", ROOT / "docs" / "img")
+    except UserError as error:
+        raise SystemExit(f"pictures: {error}") from None

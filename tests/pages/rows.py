@@ -1,0 +1,123 @@
+"""docs/rows.md: what each row of the default grids trains, resolved from the grid files.
+
+`cd tests && python -m pages.rows` writes the page; a test holds it to the grids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from minbert.base.files import write_text
+from minbert.spec.config import load_config
+from minbert.spec.published import FIGURES, Published, read_published
+from minbert.spec.resolve import Grid, Stage, Variant, resolve
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TaskSpec
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "rows.md"
+
+INTRODUCTION = """# Every row
+
+What each variant of the grids in `config.yaml` trains, with nothing left to inherit. Made from the
+grid files by `cd tests && python -m pages.rows`; `minbert plan` shows the same for a configuration,
+with keys. Settings that a stage does not name have these values:
+"""
+
+
+def rows_page(base: Path) -> str:
+    """Return the page for the grids that `base`/config.yaml names, as markdown."""
+    config = load_config(base / "config.yaml")
+    published = read_published(base / "workflow" / "published.csv")
+    lines = [INTRODUCTION, *_yaml(_defaults())]
+    for grid in resolve(config, base):
+        lines += [f"\n## {grid.paper}\n", f"{grid.title}. Overall: {grid.overall}."]
+        for variant in grid.variants.values():
+            reported = [
+                row for row in published if row.paper == grid.paper and row.variant == variant.name
+            ]
+            lines += _variant(grid, variant, reported)
+    return "\n".join(lines) + "\n"
+
+
+def _defaults() -> dict[str, Any]:
+    stage = StageSpec.model_construct(tasks={})
+    task = {n: f.default for n, f in TaskSpec.model_fields.items() if not f.is_required()}
+    values = stage.model_dump(mode="json", warnings=False)
+    values["tasks"] = {
+        "*": TaskSpec.model_construct(**task).model_dump(mode="json", warnings=False)
+    }
+    values["tasks"]["*"].pop("loss", None)
+    values.pop("select")
+    return values
+
+
+def _variant(grid: Grid, variant: Variant, reported: list[Published]) -> Iterator[str]:
+    yield f"\n### {grid.paper} / {variant.name}\n"
+    for row in reported:
+        figures = [
+            f"{name} {row.figures[name]}" for name in FIGURES if row.figures[name] is not None
+        ]
+        where = "In the text" if row.table == "text" else f"Table {row.table}"
+        yield f"{where}, {row.row}, {row.split}: {', '.join(figures)}.\n"
+    if variant.note:
+        yield f"{variant.note}\n"
+    if variant.best_of:
+        how = "for each task" if variant.best_by == "task" else "by the overall score"
+        yield f"The best on dev, {how}, of: {', '.join(variant.best_of)}.\n"
+    for stage in variant.stages:
+        if len(variant.stages) > 1:
+            yield f"Stage `{stage.ref.stage}`:\n"
+        yield from _yaml(_stage(stage))
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    """Return a stage's settings, without those that are as `_defaults` says."""
+    values = _differing(stage.spec)
+    if stage.start is not None:
+        values["start"] = str(stage.start)
+    if stage.fused:
+        values["fuse"] = [str(ref) for ref in stage.fused]
+    return values
+
+
+def _differing(spec: BaseModel) -> dict[str, Any]:
+    """Return the fields of `spec` that are not at their default, and those that have none."""
+    found: dict[str, Any] = {}
+    for name, field in type(spec).model_fields.items():
+        value = getattr(spec, name)
+        if name == "select" or (not field.is_required() and value == field.default):
+            continue
+        if isinstance(value, BaseModel):
+            found[name] = _differing(value)
+        elif isinstance(value, dict):
+            found[name] = {key: _differing(inner) for key, inner in value.items()}
+        else:
+            found[name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _yaml(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a block of YAML: a line a setting, and a line a task."""
+    yield "```yaml"
+    for key, value in values.items():
+        if key == "tasks":
+            yield "tasks:"
+            yield from (f"  {_flow(task)}: {_flow(inner)}" for task, inner in value.items())
+        else:
+            yield f"{key}: {_flow(value)}"
+    yield "```"
+
+
+def _flow(value: Any) -> str:
+    text = yaml.safe_dump(value, sort_keys=False, default_flow_style=True, width=10**9)
+    return text.strip().removesuffix("...").strip()
+
+
+if __name__ == "__main__":
+    write_text(PAGE, rows_page(ROOT))

@@ -1,0 +1,46 @@
+"""What a key must hold of code that no digest covers: the order of tasks, parts, divergences."""
+
+import json
+
+import pytest
+
+from minbert.spec import stage as stages
+from minbert.spec.parts import PARTS
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
+
+SPEC = {
+    "tasks": {
+        "sts": {"loss": "mse", "pairing": "cross"},
+        "sst": {"loss": "cross_entropy"},
+        "cfimdb": {"loss": "cross_entropy", "trained": False},
+    },
+    "smart": {"weight": 1.0},
+}
+
+
+def spec() -> StageSpec:
+    return StageSpec.model_validate(SPEC)
+
+
+def test_what_training_takes_from_a_spec_by_code() -> None:
+    found = spec().derived()
+    assert found["tasks"] == ["sst", "sts", "cfimdb"]
+    assert found["trained"] == ["sst", "sts"]
+    assert found["divergences"] == {"sst": "symmetric_kl", "sts": "squared_error"}
+    assert found["parts"]["loss:mse"] == "minbert.train.losses.mse:MeanSquaredError"
+    assert set(found["parts"]) == set(spec().parts())
+    assert json.loads(json.dumps(found)) == found
+    assert StageSpec.model_validate({**SPEC, "smart": None}).derived()["divergences"] == {}
+
+
+def test_an_edit_of_these_modules_shows_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = spec().derived()
+    monkeypatch.setattr(stages, "TASKS", dict(reversed(TASKS.items())))
+    assert spec().derived() != before, "the order of tasks"
+    monkeypatch.undo()
+    monkeypatch.setattr(stages, "divergence", lambda smart, task: "squared_error")
+    assert spec().derived() != before, "the divergence of a task"
+    monkeypatch.undo()
+    monkeypatch.setitem(PARTS["loss"], "mse", "minbert.train.losses.mse:Other")
+    assert spec().derived() != before, "another class of the same module"
