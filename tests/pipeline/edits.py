@@ -129,7 +129,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "which seed's file is read": (
         code("store/job.py", 'need["key"], seed)', 'need["key"], 0)'),
-        {"data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
+        {"vocabulary", "data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "the order of adapters": (
         code("train/run.py", "key=lambda named: int(named[0])", "key=lambda named: -int(named[0])"),

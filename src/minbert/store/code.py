@@ -1,14 +1,14 @@
 """The digest of the code that a result depends on: syntax trees, closed over imports.
 
 Comments, docstrings and formatting change no digest; neither does a module that is not imported.
-Modules are read as source and never imported, so that a plan does not pay for torch.
+Modules are read as source and never imported, so that a plan does not pay for torch; and read once
+in a process, so that all of a plan is of one moment.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -37,27 +37,14 @@ def code_modules(roots: Iterable[str], outside: Sequence[str] = ()) -> dict[str,
     Raises `UserError` for a root that is no module of the package, or a module that does not parse
     (naming file and line).
     """
-    found: dict[str, str] = {}
-    waiting = list(roots)
-    for root in waiting:
-        if _source(root) is None:
-            raise UserError(f"'{root}' is no module of {PACKAGE}: no source file has that name")
-    while waiting:
-        name = waiting.pop()
-        path = _source(name)
-        if name in found or path is None or _is_outside(name, outside):
-            continue
-        found[name], imported = _parse(path, *_age(path))
-        waiting += [name.rpartition(".")[0], *imported]
-    return dict(sorted(found.items()))
+    return dict(_closure(tuple(roots), tuple(outside), tuple(minbert.__path__)))
 
 
 def files_digest(modules: Iterable[str]) -> str:
     """Return one digest of the source files of `modules`, which takes much less time than trees."""
-    found = hashlib.sha256()
+    sources, found = _sources(tuple(minbert.__path__)), hashlib.sha256()
     for name in sorted(modules):
-        path = _source(name)
-        found.update(f"{name} {_bytes(path, *_age(path)) if path else 'none'}\n".encode())
+        found.update(f"{name} {_bytes(sources[name]) if name in sources else 'none'}\n".encode())
     return found.hexdigest()
 
 
@@ -70,40 +57,50 @@ def _is_outside(name: str, outside: Sequence[str]) -> bool:
     return any(name == each or name.startswith(f"{each}.") for each in outside)
 
 
-def _source(name: str) -> Path | None:
-    """Return the source file of a dotted module name, if it is one of the package."""
-    first, *rest = name.split(".")
-    if first != PACKAGE:
-        return None
-    for folder in minbert.__path__:  # As text: a plan asks for some hundred thousand.
-        at = os.path.join(folder, *rest)
-        for path in (f"{at}/__init__.py", f"{at}.py"):
-            if os.path.isfile(path):
-                return Path(path)
-    return None
-
-
-def _age(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size
+@cache
+def _sources(folders: tuple[str, ...]) -> dict[str, Path]:
+    """Return the source file of every module of the package, by name."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for path in Path(folder).rglob("*.py"):
+            below = path.relative_to(folder).with_suffix("").parts
+            name = ".".join([PACKAGE, *below]).removesuffix(".__init__")
+            found.setdefault(name, path)
+    return found
 
 
 @cache
-def _bytes(path: Path, mtime_ns: int, size: int) -> str:
+def _closure(
+    roots: tuple[str, ...], outside: tuple[str, ...], folders: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    sources, found, waiting = _sources(folders), dict[str, str](), list(roots)
+    for root in roots:
+        if root not in sources:
+            raise UserError(f"'{root}' is no module of {PACKAGE}: no source file has that name")
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sources or _is_outside(name, outside):
+            continue
+        found[name], imported = _parse(name, sources[name])
+        waiting += [name.rpartition(".")[0], *imported]
+    return tuple(sorted(found.items()))
+
+
+@cache
+def _bytes(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @cache
-def _parse(path: Path, mtime_ns: int, size: int) -> tuple[str, tuple[str, ...]]:
-    """Return a source file's digest and imports; its time and size make an edit visible."""
+def _parse(name: str, path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return a source file's digest and imports."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         place = f"{path}, line {line}" if line else str(path)
         raise UserError(f"{place}: does not parse: {getattr(error, 'msg', error)}") from None
-    home = next(folder for folder in minbert.__path__ if path.is_relative_to(folder))
-    package = [PACKAGE, *path.relative_to(home).parent.parts]
+    package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
     digest = hashlib.sha256("\0".join(_words(tree)).encode()).hexdigest()
     return digest, tuple(_imports(tree, package))
 
