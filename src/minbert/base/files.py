@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import FULL
+from minbert.base.errors import FULL, UserError
 
 
 @contextmanager
@@ -48,6 +48,12 @@ def write_json(path: Path | str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def read_json(path: Path | str) -> Any:
-    """Read the JSON file at `path`."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+def read_json(path: Path | str) -> dict[str, Any]:
+    """Read the JSON object in the file at `path`; `UserError` if it holds none."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: expected a JSON object, found {type(found).__name__}")
+    return found

@@ -4,6 +4,7 @@ Whoever runs it declares that the code which differs computes the same. What is 
 else: settings, files and versions must be the same, and no existing file is overwritten.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +133,7 @@ def carry(plan: Plan, found: Sequence[Carry], reason: str) -> None:
             history: list[Any] = []
             for path in each.source.iterdir():
                 if path.name == RECORD:
-                    history = read_json(path)
+                    history = json.loads(path.read_text(encoding="utf-8"))
                     continue
                 try:  # Files here are replaced, never edited.
                     os.link(path, temporary / path.name)

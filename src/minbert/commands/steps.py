@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
-from minbert.base.files import read_json
 from minbert.base.locks import only_one, patience
 from minbert.devices.lease import device_for, no_gpu
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
 from minbert.store.kinds import KINDS
-from minbert.store.node import description_path, finished, key_of, node_code
+from minbert.store.node import description_path, finished, key_of, node_code, read_description
 
 if TYPE_CHECKING:
     from minbert.engine.checkpoints import Checkpoints
@@ -52,17 +51,11 @@ def load_job(
 
     Raises `UserError`.
     """
-    path = description_path(root, kind, key)
-    if not path.exists():
-        raise UserError(
-            f"no {kind} with key {key} is planned under {root} ({path} is missing); "
-            "`snakemake -n all` writes what is planned, `minbert plan` lists the keys"
-        )
-    described = read_json(path)
+    described = read_description(root, kind, key)
     if (found := key_of(described)) != key:
         raise UserError(
-            f"{path}: was changed after it was planned (what it says now has the key {found}): "
-            "run snakemake again"
+            f"{description_path(root, kind, key)}: was changed after it was planned (what it says "
+            f"now has the key {found}): run snakemake again"
         )
     if KINDS[kind].seeded and seed is None:
         raise UserError(f"a {kind} job needs --seed")

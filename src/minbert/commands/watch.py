@@ -18,6 +18,7 @@ from typing import Any
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from minbert.base.errors import UserError
 from minbert.base.process import lines_of
 from minbert.base.progress import duration
 from minbert.plan.cost import Costs
@@ -215,7 +216,7 @@ class Watch:
             count = len(self.tally.done) + len(self.tally.failed)
             if now - reported >= (gap if count != ended else beat):
                 reported, ended = now, count
-                with suppress(OSError, ValueError, KeyError):  # No error in it stops the workflow.
+                with suppress(OSError, UserError, KeyError):  # No error in it stops the workflow.
                     clock = time.strftime("%H:%M:%S")
                     print(f"{clock}  {self.line()}", file=sys.stderr, flush=True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_json
+from minbert.base.files import read_json, write_json
 
 # A file that changed this recently can change again without a new modification time.
 _SETTLED_NS = 2_000_000_000
@@ -96,10 +96,8 @@ class DigestCache:
 
     def _read(self) -> dict[str, dict[str, object]]:
         try:
-            entries = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        if not isinstance(entries, dict):
+            entries = read_json(self.path)
+        except (OSError, UserError):
             return {}
         return {path: entry for path, entry in entries.items() if isinstance(entry, dict)}
 

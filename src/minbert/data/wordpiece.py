@@ -1,13 +1,12 @@
 """BERT's WordPiece tokenizer: built from a vocabulary, or read from a Hugging Face folder."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from minbert.base.errors import UserError
-from minbert.base.files import whole
+from minbert.base.files import read_json, whole
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"
@@ -101,7 +100,7 @@ def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
 
 
 def _normalizer(settings: Path) -> normalizers.Normalizer:
-    options = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    options = read_json(settings) if settings.is_file() else {}
     return normalizers.BertNormalizer(
         lowercase=options.get("do_lower_case", True),
         strip_accents=options.get("strip_accents"),

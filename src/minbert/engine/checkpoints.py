@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from minbert.base.errors import UserError
 from minbert.base.files import read_json, whole, write_json
 
 RECORD = "state.json"
@@ -172,7 +173,7 @@ class Checkpoints:
             if file_checksum(tensors) != record["crc32"]:
                 return f"{tensors} is damaged: its checksum is not the one in {path}"
             return tensors, record
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, UserError, KeyError, TypeError, AttributeError) as error:
             return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 

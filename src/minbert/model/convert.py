@@ -1,6 +1,5 @@
 """From a Hugging Face BERT folder to a backbone folder of ours."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     `model.safetensors` (float32, names of `whole_encoder`), `config.json` and `tokenizer.json`.
     Raises `UserError`, naming file and tensor, if something is missing, unfit, or a pickle.
     """
-    arch = from_hugging_face(_read_config(folder / "config.json"), folder / "config.json")
+    arch = from_hugging_face(folder / "config.json")
     tokenizer = read_tokenizer(folder, arch.vocab_size)
     state = _convert(_read_weights(folder), arch, folder / WEIGHTS)
     out.mkdir(parents=True, exist_ok=True)
@@ -48,18 +47,6 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     write_json(out / "config.json", arch.model_dump())
     save_tokenizer(tokenizer, out / "tokenizer.json")
     return arch
-
-
-def _read_config(path: Path) -> Mapping[str, object]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from None
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: expected a JSON object, found {type(config).__name__}")
-    return config
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:

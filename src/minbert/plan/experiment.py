@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
-from minbert.base.files import read_json
 from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN
@@ -246,12 +245,10 @@ class Sources:
             return self._builtin_backbone()
         folder = Path(name)
         if folder.is_dir():
+            shapes = _shapes(folder / "config.json")
             files = [folder / f for f in FILES if (folder / f).is_file()]
-            if not (folder / "config.json").is_file():
-                raise UserError(f"backbone folder {folder} has no config.json")
             spec: dict[str, Any] = {"files": {p.name: self.cache.digest(p) for p in files}}
             extra = {"folder": str(folder.absolute())}
-            shapes = _shapes(folder / "config.json")
             return Node("backbone", spec, "minbert.train.backbone", extra=extra), shapes
         if name.startswith((".", "/", "~")) or name.count("/") > 1:
             raise UserError(
@@ -281,21 +278,9 @@ class Sources:
 def _shapes(path: Path) -> Architecture:
     """Read the shapes in a Hugging Face `config.json`; `UserError` names what is wrong in it."""
     try:
-        config = read_json(path)
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from None
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: expected a JSON object, found {type(config).__name__}")
-    try:
-        shapes = from_hugging_face(config, path)
+        return from_hugging_face(path)
     except ValidationError as error:
         raise UserError(explain(error, str(path), Architecture)) from None
-    if shapes.hidden % shapes.heads:
-        raise UserError(
-            f"{path}: hidden_size {shapes.hidden} is no multiple of num_attention_heads "
-            f"{shapes.heads}"
-        )
-    return shapes
 
 
 def _is_url(source: str) -> bool:

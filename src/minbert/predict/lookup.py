@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from minbert.base.errors import UserError, nearest
-from minbert.base.files import read_json
 from minbert.evaluate.text import read_csv
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
-from minbert.store.node import description_path
+from minbert.store.node import read_description
 
 VARIANTS = "variants.tsv"
 SCORES = Path("tables", "scores.parquet")
@@ -31,7 +29,8 @@ class Run:
     @cached_property
     def job(self) -> Job:
         """Its job, which names the files that it was made from."""
-        return Job(self.root, _description(self.root, self.key), self.seed, threads=1)
+        described = read_description(self.root, "train", self.key)
+        return Job(self.root, described, self.seed, threads=1)
 
     def file(self, name: str) -> Path:
         """Return the path of one of its files; a missing one raises `UserError`."""
@@ -118,7 +117,7 @@ def find(root: Path, variant: str, paper: str | None = None) -> Found:
     wanted: dict[str, str] = {}
     for key in stages[name]:
         # A later stage takes over all its tasks, even those that it does not train.
-        tasks = _description(root, key)["spec"]["stage"]["tasks"]
+        tasks = read_description(root, "train", key)["spec"]["stage"]["tasks"]
         wanted |= dict.fromkeys(tasks, key)
     chosen: dict[int, dict[str, str]] = {}
     for task, key in wanted.items():
@@ -213,12 +212,3 @@ def _best_of(
                 for seed, score in by_seed.items():
                     best.setdefault(name, {}).setdefault(seed, {})[of.measure] = score.key
     return best
-
-
-def _description(root: Path, key: str) -> Any:
-    path = description_path(root, "train", key)
-    if not path.is_file():
-        raise UserError(
-            f"{path}: the description of a stage is missing; `snakemake -n all` writes it again"
-        )
-    return read_json(path)

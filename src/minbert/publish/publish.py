@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, whole
+from minbert.base.files import whole
 from minbert.data.parquet import read_file
 from minbert.evaluate.index import in_words
 from minbert.evaluate.text import read_csv
 from minbert.store.job import Job, node_folder
-from minbert.store.node import description_path, finished, published_path, read_listing
+from minbert.store.node import finished, published_path, read_description, read_listing
 from minbert.track.journal import attempts
 from minbert.track.runs import ALL, record_grids
 
@@ -55,7 +55,7 @@ def publish_partial(root: Path, stamp: str) -> str:
     failures = failed_variants(root)
     with tempfile.TemporaryDirectory() as folder:
         for name, kind, key in _shown(listed):
-            described = read_json(description_path(root, kind, key))
+            described = read_description(root, kind, key)
             job = _PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))
             if kind == "figure" and finished(kind, job.spec, node_folder(root, kind, key)):
                 continue

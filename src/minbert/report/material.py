@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minbert.base.files import read_json
 from minbert.evaluate.text import read_csv
-from minbert.store.node import description_path
+from minbert.store.node import read_description
 
 if TYPE_CHECKING:
     from minbert.store.job import Job
@@ -37,8 +36,7 @@ class Material:
     def spec(self, name: str) -> dict[str, Any]:
         """Return the spec of the node that a need comes from."""
         need = self.job.described["needs"][name]
-        spec: dict[str, Any] = read_json(description_path(self.job.root, need["kind"], need["key"]))
-        return spec["spec"]
+        return read_description(self.job.root, need["kind"], need["key"])["spec"]
 
     def lines(self, name: str) -> list[dict[str, str]]:
         """Return the lines of a need's csv file."""

@@ -1,6 +1,5 @@
 """Shapes of an encoder, those of backbones known by name, and how many layers tasks share."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -56,21 +55,24 @@ KNOWN: dict[str, Architecture] = {
 FAMILIES = ("bert",)
 
 
-def from_hugging_face(config: Mapping[str, Any], where: Path | str) -> Architecture:
-    """Return the architecture of a parsed Hugging Face `config.json`.
+def from_hugging_face(path: Path) -> Architecture:
+    """Read the architecture in a Hugging Face `config.json`.
 
-    Raises `UserError` naming `where` for an unknown `model_type`, a missing size, or an
+    Raises `UserError` naming `path` for an unknown `model_type`, a missing or unfit size, or an
     activation other than BERT's exact GELU (Hendrycks and Gimpel, 2016).
     """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
+    config = read_json(path)
     family = config.get("model_type")
     if family not in FAMILIES:
         raise UserError(
-            f"{where}: model_type is {family!r}; known: {', '.join(FAMILIES)}."
+            f"{path}: model_type is {family!r}; known: {', '.join(FAMILIES)}."
             f"{nearest(str(family), FAMILIES)} Choose a BERT backbone."
         )
     activation = config.get("hidden_act", "gelu")
     if activation != "gelu":
-        raise UserError(f"{where}: hidden_act is {activation!r}; only 'gelu' is known")
+        raise UserError(f"{path}: hidden_act is {activation!r}; only 'gelu' is known")
     names = {
         "vocab_size": "vocab_size",
         "hidden": "hidden_size",
@@ -82,9 +84,15 @@ def from_hugging_face(config: Mapping[str, Any], where: Path | str) -> Architect
     }
     missing = [theirs for theirs in names.values() if theirs not in config]
     if missing:
-        raise UserError(f"{where}: has no {', '.join(missing)}; is it a Hugging Face config.json?")
+        raise UserError(f"{path}: has no {', '.join(missing)}; is it a Hugging Face config.json?")
     sizes = {ours: config[theirs] for ours, theirs in names.items()}
-    return Architecture(**sizes, layer_norm_eps=config.get("layer_norm_eps", 1e-12))
+    shapes = Architecture(**sizes, layer_norm_eps=config.get("layer_norm_eps", 1e-12))
+    if shapes.hidden % shapes.heads:
+        raise UserError(
+            f"{path}: hidden_size {shapes.hidden} is no multiple of num_attention_heads "
+            f"{shapes.heads}"
+        )
+    return shapes
 
 
 def read_architecture(path: Path) -> Architecture:

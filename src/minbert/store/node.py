@@ -154,9 +154,20 @@ def read_listing(root: Path, stamp: str) -> dict[str, Any]:
             f"nothing was planned under {root} with the stamp '{stamp}' ({path} is missing); "
             "`snakemake -n all` plans, and the files beside it bear the stamps"
         )
-    return dict(read_json(path))
+    return read_json(path)
 
 
 def description_path(root: Path, kind: str, key: str) -> Path:
     """Return where a node's description lies under the results root."""
     return root / "store" / "spec" / f"{kind}-{key}.json"
+
+
+def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
+    """Read what was planned under a key; `UserError` if nothing was, or the file is damaged."""
+    path = description_path(root, kind, key)
+    if not path.exists():
+        raise UserError(
+            f"no {kind} with key {key} is planned under {root} ({path} is missing); "
+            "`snakemake -n all` writes what is planned, `minbert plan` lists the keys"
+        )
+    return read_json(path)

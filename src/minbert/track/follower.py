@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from minbert.base.errors import UserError
 from minbert.base.locks import take
 from minbert.base.process import birth
 from minbert.store.node import read_listing
@@ -31,7 +32,7 @@ _REFUSALS = {
     "INVALID_STATE",
 }
 # Raised by a run whose files are not as they should be.
-_BROKEN = (KeyError, ValueError, TypeError)
+_BROKEN = (UserError, KeyError, ValueError, TypeError)
 
 
 class Follower:

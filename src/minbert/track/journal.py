@@ -138,7 +138,7 @@ class Attempt:
     @cached_property
     def run(self) -> dict[str, Any]:
         """What the run is, as its job wrote it."""
-        return dict(read_json(self.path / "run.json"))
+        return read_json(self.path / "run.json")
 
     @property
     def group(self) -> tuple[str, str]:
@@ -152,7 +152,7 @@ class Attempt:
     def end(self) -> dict[str, Any] | None:
         """How the job ended, or None if it has not said; `artifacts` is {name: path}."""
         path = self.path / "end.json"
-        return dict(read_json(path)) if path.exists() else None
+        return read_json(path) if path.exists() else None
 
     def size(self) -> int:
         """Bytes of history so far."""
@@ -195,8 +195,8 @@ class Attempt:
     def recall(self, name: str) -> dict[str, Any]:
         """Return the note `name` that the follower left here, or an empty one."""
         try:
-            return dict(read_json(self.path / name))
-        except (FileNotFoundError, ValueError):
+            return read_json(self.path / name)
+        except (FileNotFoundError, UserError):
             return {}
 
     def note(self, name: str, value: Mapping[str, Any]) -> None:

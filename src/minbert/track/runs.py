@@ -16,7 +16,7 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.winner import Winner, winners
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job, node_folder
-from minbert.store.node import description_path
+from minbert.store.node import read_description
 from minbert.track.journal import Journal, attempts
 from minbert.track.papers import tasks_of
 from minbert.track.store import GRID, Tag
@@ -156,7 +156,7 @@ def _model(root: Path, facts: Mapping[str, Any], best: Winner) -> dict[str, Path
             return {}
         found[f"model/{'model' if alone else task}.safetensors"] = folder / "model.safetensors"
         found[f"model/{'run' if alone else task}.json"] = folder / "run.json"
-        needs = read_json(description_path(root, "train", key))["needs"]
+        needs = read_description(root, "train", key)["needs"]
         for name in _BACKBONE:
             need = needs[f"backbone.{name}"]
             found[f"model/{name}"] = node_folder(root, need["kind"], need["key"]) / name
