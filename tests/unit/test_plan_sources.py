@@ -139,5 +139,5 @@ def test_backbones_that_cannot_be_are_refused(
 
 def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"empty has no config\.json"):
+    with pytest.raises(UserError, match=r"empty/config\.json: no such file"):
         sources(tmp_path, backbone=str(tmp_path / "empty"))
