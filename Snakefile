@@ -16,9 +16,11 @@ from minbert.base.errors import unwritable
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.plan.demand import Demand, job_threads
-from minbert.plan.describe import describe, write
+from minbert.plan.describe import describe, record_of, write
+from minbert.plan.pending import inputs, pending
 from minbert.plan.plan import Plan
 from minbert.commands.watch import Watch, Work
+from minbert.store.node import digest
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -29,7 +31,8 @@ configfile: "config.yaml"
 try:
     FILES = ", ".join(str(file) for file in reversed(workflow.configfiles))
     PLAN = Plan.load(config, Path(workflow.basedir), where=FILES)
-    write(PLAN)
+    NAME = digest(record_of(PLAN))
+    JOBS = pending(PLAN)
 except UserError as error:
     raise WorkflowError(str(error))
 except OSError as error:
@@ -80,4 +83,4 @@ include: "workflow/rules/track.smk"
 
 rule all:
     input:
-        rules.publish.output,
+        PLAN.asked,

@@ -181,7 +181,7 @@ def _work_off(found: Run, lines: Lines | None) -> None:
     from minbert.plan.plan import Plan
 
     plan = Plan.load(Path("config.yaml"), Path())
-    write(plan)
+    written = write(plan)
     jobs = list(_in_order(pending(plan)))
     for node in plan.nodes.values():
         described = plan.root / "store" / "spec" / f"{node.kind}-{node.key}.json"
@@ -199,7 +199,7 @@ def _work_off(found: Run, lines: Lines | None) -> None:
         if node.kind == "train":
             _settle(folder / "run.json")
     if not plan.mark.exists():
-        _job(found, "publish", ["publish", plan.stamp], plan.root, lines, "publish")
+        _job(found, "publish", ["publish", "--plan", written], plan.root, lines, "publish")
 
 
 def _job(

@@ -46,15 +46,23 @@ def test_checksums_by_prefix(hello: Path) -> None:
         assert checksum(hello, f"{prefix}:00") == f"{prefix}:{value(hello)}"
 
 
+def kept(path: Path, file: Path, kind: str = "sha256") -> str:
+    """Return a digest by a cache that is read, and written again."""
+    cache = DigestCache(path)
+    found = cache.digest(file, kind)
+    cache.save()
+    return found
+
+
 def test_cache_reads_an_unchanged_file_once(
     hello: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = counted(monkeypatch)
     for _ in range(3):
-        assert DigestCache(tmp_path / "cache.json").digest(hello) == HELLO
+        assert kept(tmp_path / "cache.json", hello) == HELLO
     assert len(read) == 1
-    assert DigestCache(tmp_path / "cache.json").digest(hello, "git").startswith("b6fc")
-    assert DigestCache(tmp_path / "cache.json").digest(hello) == HELLO
+    assert kept(tmp_path / "cache.json", hello, "git").startswith("b6fc")
+    assert kept(tmp_path / "cache.json", hello) == HELLO
     assert len(read) == 1  # another kind does not push the first one out
 
 
@@ -82,15 +90,31 @@ def test_replaced_file_with_the_same_size_and_time_is_read(hello: Path, tmp_path
 
 def test_file_changed_just_now_is_not_remembered(hello: Path, tmp_path: Path) -> None:
     hello.write_bytes(b"fresh")
-    DigestCache(tmp_path / "cache.json").digest(hello)
+    kept(tmp_path / "cache.json", hello)
     assert not (tmp_path / "cache.json").exists()
+
+
+def test_nothing_is_written_before_it_is_asked_for(hello: Path, tmp_path: Path) -> None:
+    cache = DigestCache(tmp_path / "results" / "cache.json")
+    cache.digest(hello)
+    assert not (tmp_path / "results").exists()
+
+
+def test_content_that_kept_size_and_time_is_seen_if_all_is_verified(
+    hello: Path, tmp_path: Path
+) -> None:
+    assert kept(tmp_path / "cache.json", hello) == HELLO
+    hello.write_bytes(b"jello")
+    os.utime(hello, (1_700_000_000, 1_700_000_000))
+    assert DigestCache(tmp_path / "cache.json").digest(hello) == HELLO
+    assert DigestCache(tmp_path / "cache.json", verify=True).digest(hello) == sha256(hello)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}', "\x00"])
 def test_damaged_cache_is_replaced(hello: Path, tmp_path: Path, content: str) -> None:
     path = tmp_path / "cache.json"
     path.write_text(content)
-    assert DigestCache(path).digest(hello) == HELLO
+    assert kept(path, hello) == HELLO
     assert json.loads(path.read_text())[str(hello)]["sha256"] == HELLO
 
 

@@ -16,7 +16,7 @@ from minbert.figures.inputs import Inputs
 from minbert.figures.make import make
 from minbert.publish.publish import publish_partial
 from minbert.store.job import Job
-from minbert.store.node import description_path, published_path
+from minbert.store.record import description_path, write_record
 
 LABELS = {"a": "A", "b": "B"}
 
@@ -64,8 +64,9 @@ def test_figures_are_drawn_from_what_there_is(
         at = tmp_path / "store" / key
         at.parent.mkdir(parents=True, exist_ok=True)
         source.rename(at)
-    scores = str(tmp_path / "store" / "scores" / "none" / "scores.parquet")
-    write_json(published_path(tmp_path, "stamp"), listed | {"scores": [scores]})
+    jobs = {f"figure-{key}": {"needs": {}, "extra": {}} for key in listed["figures"].values()}
+    about = {"papers": {"p": {"scores": "none"}}, "variants": [], "options": "", "jobs": jobs}
+    plan = write_record(tmp_path, listed | about)
     write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
     write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")
     failed = {("p", "b"): "too hot", ("other", "a"): "out of memory"}
@@ -76,11 +77,11 @@ def test_figures_are_drawn_from_what_there_is(
         make(job)
 
     monkeypatch.setattr("minbert.figures.make.make", spy)
-    monkeypatch.setattr("minbert.publish.publish.failed_variants", lambda _: failed)
+    monkeypatch.setattr("minbert.publish.publish.failed_variants", lambda *_: failed)
     monkeypatch.setattr("minbert.publish.publish.record_grids", lambda *_, **__: None)
     figures = [(name, "figure", key) for name, key in listed["figures"].items()]
     monkeypatch.setattr("minbert.publish.publish._shown", lambda _: figures)
-    assert "p: b failed: too hot" in publish_partial(tmp_path, "stamp")
+    assert "p: b failed: too hot" in publish_partial(tmp_path, plan)
     for name, wide in (("ranked", style.WIDE), ("curved", style.COLUMN)):
         with Image.open(tmp_path / "figures" / "p" / f"{name}.png") as image:
             image.load()

@@ -22,7 +22,7 @@ from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.code import code_modules
 from minbert.store.kinds import KINDS
-from minbert.store.node import description_path
+from minbert.store.record import description_path
 
 GRID = (
     TWO_STAGES
@@ -126,7 +126,7 @@ def test_the_record_says_from_where_and_why(base: Path, edit: Editing) -> None:
     carry(second, adoptable(second)[0], "rename a variable")
     keys = [folder(made, "second").parent.name for made in (before, first, second)]
     # The closest code is the one that was carried over before: its record goes on.
-    history = read_json(folder(second, "second") / RECORD)
+    history = json.loads((folder(second, "second") / RECORD).read_text("utf-8"))
     assert [(step["from"], step["to"]) for step in history] == [*pairwise(keys)]
     assert [step["reason"] for step in history] == ["split a function", "rename a variable"]
     assert list(history[0]["code"]) == [ENCODER] and history[0]["code"][ENCODER][1] == "edited"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json, write_text
+from minbert.base.files import write_json, write_text
 from minbert.commands.plan import plan_text
 from minbert.plan.cost import Costs
 from minbert.plan.describe import write
@@ -20,7 +21,8 @@ from minbert.plan.parameters import parameters
 from minbert.plan.plan import Plan
 from minbert.spec.published import read_published
 from minbert.spec.resolve import StageRef
-from minbert.store.node import Need, Node, canonical, description_path
+from minbert.store.node import Need, Node, canonical
+from minbert.store.record import describe_job, description_path, record_path
 
 REPOSITORY = Path(__file__).parents[2]
 GRID = Path("workflow/grids/hybrid-bert.yaml")
@@ -100,16 +102,42 @@ def test_what_is_trained_is_in_the_key(base: Path) -> None:
     assert first == key(plan(base, scale={"learning_rate": 1.0}), "1-bert")
 
 
-def test_descriptions_follow_what_is_in_no_key(base: Path) -> None:
+def test_what_is_in_no_key_belongs_to_the_plan_that_says_it(base: Path) -> None:
     first = plan(base, device="cpu")
-    write(first)
+    name = write(first)
     path = description_path(first.root, "train", key(first, "1-bert"))
     written = path.stat().st_mtime_ns
-    write(plan(base, device="cpu"))
+    assert write(plan(base, device="cpu")) == name
+    other = write(plan(base, device="cuda:2"))
     assert path.stat().st_mtime_ns == written
-    write(plan(base, device="cuda:2"))
-    assert read_json(path)["extra"]["device"] == "cuda:2"
-    assert read_json(path)["title"] == "1-bert . sst+para+sts"
+
+    def device(of: str | None) -> str:
+        described = describe_job(first.root, "train", key(first, "1-bert"), of)
+        assert described["title"] == "1-bert . sst+para+sts"
+        return str(described["extra"]["device"])
+
+    assert device(name) == "cpu" and device(other) == "cuda:2"
+    os.utime(record_path(first.root, name), (2e9, 2e9))
+    assert device(None) == "cpu"
+    with pytest.raises(UserError, match="with the plan '00'"):
+        device("00")
+
+
+def test_a_damaged_description_is_written_again(base: Path) -> None:
+    made = plan(base)
+    write(made)
+    path = description_path(made.root, "train", key(made, "1-bert"))
+    whole = path.read_text("utf-8")
+    for text in ("", "[]", "{}", whole.replace('"epochs": 10', '"epochs": 11')):
+        path.write_text(text, encoding="utf-8")
+        write(made)
+        assert path.read_text("utf-8") == whole
+
+
+def test_making_a_plan_writes_nothing(base: Path) -> None:
+    made = plan(base)
+    plan_text(made)
+    assert not made.root.exists()
 
 
 def test_products_are_published_from_keyed_paths(base: Path) -> None:
@@ -119,7 +147,7 @@ def test_products_are_published_from_keyed_paths(base: Path) -> None:
         "table.md"
     )
     assert "figures/hybrid-bert/multitask-loss.png" in made.products
-    assert made.mark.parent == made.listing.parent
+    assert made.mark.name == f"{made.stamp}-0.done"
     assert made.inputs("table", table.parent.name) == {"scores": str(made.scores[0])}
 
 

@@ -8,54 +8,114 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.base.files import write_json, write_text
+from minbert.base.files import read_json, write_text
+from minbert.evaluate.text import read_csv
+from minbert.publish.names import COLUMNS
 from minbert.publish.publish import publish
-from minbert.store.node import published_path
+from minbert.store.record import PUBLISHED, write_record
 
 
-def listed(root: Path, stamp: str, text: str) -> None:
-    """Write two papers' products, and list them under a stamp."""
-    sources = {}
-    scores = []
-    for paper in ("one", "two"):
-        keyed = root / "store" / "table" / f"{stamp}{paper}"
+@pytest.fixture(autouse=True)
+def _no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minbert.publish.publish.record_grids", lambda *_, **__: None)
+
+
+def planned(root: Path, text: str, *papers: str, **more: str) -> str:
+    """Make papers' products and a page of all of them; return the name of the plan's record."""
+    products = {}
+    for paper in papers:
+        keyed = root / "store" / "table" / f"{text}{paper}"
         write_text(keyed / "table.md", f"{text} {paper}")
-        pq.write_table(pa.table({"paper": [paper], "value": [0.5]}), keyed / "scores.parquet")
-        sources[f"tables/{paper}.md"] = str(keyed / "table.md")
-        scores.append(str(keyed / "scores.parquet"))
-    write_json(published_path(root, stamp), {"products": sources, "scores": scores, "papers": {}})
+        products[f"tables/{paper}.md"] = str(keyed / "table.md")
+        scores = root / "store" / "scores" / f"{text}{paper}"
+        scores.mkdir(parents=True)
+        pq.write_table(pa.table({"paper": [paper], "of": [text]}), scores / "scores.parquet")
+    for name in ("report.html", *more):
+        path = root / "store" / "page" / f"{text}{'-'.join(papers)}" / name.replace("/", "-")
+        write_text(path, f"{text} of {', '.join(papers)}")
+        products[name] = str(path)
+    record = {
+        "products": products,
+        "papers": {paper: {"scores": f"{text}{paper}"} for paper in papers},
+        "variants": [[paper, text, *COLUMNS[2:]] for paper in papers],
+        "mark": f"{text}{'-'.join(papers)}-0.done",
+        "options": f"--config name={text}",
+    }
+    return write_record(root, record)
+
+
+def marks(root: Path) -> set[str]:
+    return {mark.name for mark in (root / "store" / "published").glob("*.done")}
 
 
 def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
-    for stamp in ("first", "second"):
-        listed(tmp_path, stamp, stamp)
-    marks = tmp_path / "store" / "published"
-    for stamp in ("first", "second", "first"):
-        publish(tmp_path, stamp)
-        assert (tmp_path / "tables" / "two.md").read_text("utf-8") == f"{stamp} two"
-        assert [mark.name for mark in marks.glob("*.done")] == [f"{stamp}.done"]
+    plans = {text: planned(tmp_path, text, "one", "two") for text in ("first", "second")}
+    for text in ("first", "second", "first"):
+        publish(tmp_path, plans[text])
+        assert (tmp_path / "tables" / "two.md").read_text("utf-8") == f"{text} two"
+        assert {row["variant"] for row in read_csv(tmp_path / "variants.tsv", "\t")} == {text}
+        assert marks(tmp_path) == {f"{text}one-two-0.done"}
+        page = read_json(tmp_path / PUBLISHED)
+        assert page["plans"] == dict.fromkeys(("one", "two", "all"), plans[text])
+        assert page["options"] == f"--config name={text}"
+
+
+def test_what_a_plan_has_no_more_goes(tmp_path: Path) -> None:
+    with_claims = planned(tmp_path, "first", "one", **{"tables/claims.md": ""})
+    without = planned(tmp_path, "second", "one")
+    publish(tmp_path, with_claims)
+    write_text(tmp_path / "tables" / "mine.md", "a user's own")
+    assert (tmp_path / "tables" / "claims.md").exists()
+    publish(tmp_path, without)
+    assert not (tmp_path / "tables" / "claims.md").exists()
+    assert (tmp_path / "tables" / "mine.md").exists()
+    publish(tmp_path, with_claims)
+    assert (tmp_path / "tables" / "claims.md").exists()
+
+
+def test_one_paper_does_not_take_the_others_off_the_pages(tmp_path: Path) -> None:
+    publish(tmp_path, every := planned(tmp_path, "first", "one", "two"))
+    publish(tmp_path, alone := planned(tmp_path, "second", "two"))
+    assert (tmp_path / "tables" / "one.md").read_text("utf-8") == "first one"
+    assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
+    assert (tmp_path / "report.html").read_text("utf-8") == "first of one, two"
+    found = pq.read_table(tmp_path / "tables" / "scores.parquet").to_pylist()
+    assert {(row["paper"], row["of"]) for row in found} == {("one", "first"), ("two", "second")}
+    rows = read_csv(tmp_path / "variants.tsv", "\t")
+    assert {(r["paper"], r["variant"]) for r in rows} == {("one", "first"), ("two", "second")}
+    plans = {"one": every, "two": alone, "all": every}
+    assert read_json(tmp_path / PUBLISHED)["plans"] == plans
+    assert marks(tmp_path) == {"secondtwo-0.done"}
+    publish(tmp_path, every)
+    assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "first two"
+
+
+def test_a_damaged_page_stops_nothing(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "first", "one")
+    write_text(tmp_path / PUBLISHED, "{")
+    write_text(tmp_path / "store" / "published" / "older-0.done", "")
+    publish(tmp_path, plan)
+    assert marks(tmp_path) == {"firstone-0.done"}
 
 
 def test_a_publishing_that_was_cut_short_leaves_no_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some plain names are the second's then: the first is not in place any more."""
-    for stamp in ("first", "second"):
-        listed(tmp_path, stamp, stamp)
-    publish(tmp_path, "first")
+    first, second = (planned(tmp_path, text, "one", "two") for text in ("first", "second"))
+    publish(tmp_path, first)
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minbert.publish.publish.read_file", killed)
+    monkeypatch.setattr("minbert.publish.names.read_file", killed)
     with pytest.raises(KeyboardInterrupt):
-        publish(tmp_path, "second")
+        publish(tmp_path, second)
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
-    assert not list((tmp_path / "store" / "published").glob("*.done"))
+    assert not marks(tmp_path)
 
 
 def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:
-    listed(tmp_path, "stamp", "")
-    publish(tmp_path, "stamp")
+    publish(tmp_path, planned(tmp_path, "text", "one", "two"))
     joined = pq.read_table(tmp_path / "tables" / "scores.parquet")
     assert joined.column("paper").to_pylist() == ["one", "two"]

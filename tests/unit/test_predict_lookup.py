@@ -121,5 +121,5 @@ def test_deleted_weights(planned: Planned) -> None:
 def test_a_missing_description_is_named(planned: Planned) -> None:
     planned.stage("a1", "sst", "one")
     (planned.root / "store/spec/train-a1.json").unlink()
-    with pytest.raises(UserError, match=r"no train with key a1 is .*train-a1.json is missing"):
+    with pytest.raises(UserError, match=r"no train with key a1 was .*train-a1.json is missing"):
         find(planned.root, "one")

@@ -12,7 +12,16 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
 from minbert.commands.steps import load_job, run_step
 from minbert.store.job import Job
-from minbert.store.node import Need, Node, description_path, key_of
+from minbert.store.node import Need, Node, key_of
+from minbert.store.record import description_path, write_record
+
+
+def tell(root: Path, *described: dict[str, Any]) -> None:
+    """Leave descriptions, and the record of a plan with these jobs."""
+    own: dict[str, Any] = {"title": "T", "owner": None, "files": "", "extra": {}, "needs": {}}
+    for each in described:
+        write_json(description_path(root, each["kind"], each["key"]), each)
+    write_record(root, {"jobs": {f"{each['kind']}-{each['key']}": own for each in described}})
 
 
 @pytest.fixture
@@ -26,8 +35,7 @@ def tokens(tmp_path: Path) -> Node:
         "third": Need(stage, "history.parquet", 3),
     }
     node = Node("tokens", {}, "minbert.data.tokenise", needs=needs)
-    for each in (node, stage):
-        write_json(description_path(tmp_path, each.kind, each.key), each.describe())
+    tell(tmp_path, node.describe(), stage.describe())
     return node
 
 
@@ -43,7 +51,7 @@ def test_a_job_knows_its_files(tmp_path: Path, tokens: Node) -> None:
 
 
 def test_a_key_that_is_not_planned_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no tokens with key 00ff is planned.*`minbert plan`"):
+    with pytest.raises(UserError, match=r"no tokens with key 00ff was planned.*`minbert plan`"):
         run_step(tmp_path, "tokens", "00ff", None, 1)
 
 
@@ -55,8 +63,8 @@ def test_training_without_a_seed_is_refused(tmp_path: Path, tokens: Node) -> Non
 def test_changed_code_is_refused(tmp_path: Path, tokens: Node) -> None:
     described: dict[str, Any] = tokens.describe()
     described["code"] = {**described["code"], "minbert.data.tokenise": "0" * 64}
-    key = key_of(described)
-    write_json(description_path(tmp_path, "tokens", key), described)
+    key = described["key"] = key_of(described)
+    tell(tmp_path, described)
     with pytest.raises(UserError, match=r"changed since it was planned \(minbert\.data\.tokenise"):
         load_job(tmp_path, "tokens", key, None, 1)
 

@@ -13,7 +13,7 @@ from following import log, results, start, stored_run
 
 from minbert.base.files import write_json
 from minbert.spec.protocol import Measured
-from minbert.store.node import description_path, published_path
+from minbert.store.record import description_path, read_record, record_path, write_record
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
 from minbert.track.papers import describe
@@ -82,12 +82,18 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
     counted = {"rows": {"train": 8544, "dev": 1101, "test": 2210}}
     write_json(root / "store" / "data" / "d1" / "report.json", counted)
     listed = {"papers": {"p": FACTS}, "products": products, "tracking": True}
-    write_json(published_path(root, "stamp"), listed)
+    write_record(root, listed)
     return root
 
 
+def plan(root: Path) -> str:
+    """Return the name of the only record."""
+    (path,) = record_path(root, "").parent.iterdir()
+    return path.stem
+
+
 def record(root: Path, complete: bool = True) -> list[str]:
-    record_grids(root, json.loads(published_path(root, "stamp").read_text()), complete)
+    record_grids(root, read_record(root, plan(root)), complete)
     return [a.name for a in attempts(root) if a.run["key"] == "grid-p"]
 
 
@@ -103,13 +109,13 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     log(journal, range(3))
     journal.log(Measured(3, 1, "dev", "overall", "plain", 0.99, 1.0))
     journal.end("FINISHED", artifacts={"model.safetensors": weights})
-    Follower(root, stamp="stamp").finish()
+    Follower(root, plan=plan(root)).finish()
     client = open_store(root).client
     before = client.get_model_version_by_alias("minbert-p", "best")
     assert before.run_id == stored_run(root, journal.folder).info.run_id
 
     (name,) = record(root)
-    Follower(root, stamp="stamp").finish()
+    Follower(root, plan=plan(root)).finish()
     run = stored_run(root, name)
     assert run.info.status == "FINISHED"
     found = artifacts(root, run)
@@ -151,11 +157,9 @@ def test_what_is_published_again_as_it_was_makes_no_second_run(
     (first,) = record(root)
     monkeypatch.setattr("minbert.track.runs.commit", lambda: "another")
     assert record(root) == [first]
-    Path(
-        json.loads(published_path(root, "stamp").read_text())["products"]["tables/p.md"]
-    ).write_text("| b |")
+    Path(read_record(root, plan(root))["products"]["tables/p.md"]).write_text("| b |")
     assert record(root) == [first, (second := record(root)[-1])]
-    Follower(root, stamp="stamp").finish()
+    Follower(root, plan=plan(root)).finish()
     assert stored_run(root, first).data.tags["minbert.superseded"] == second
     assert artifacts(root, stored_run(root, second))["tables/p.md"] == "| b |"
 
@@ -164,14 +168,14 @@ def test_one_that_was_killed_is_recorded_again(root: Path) -> None:
     (first,) = record(root)
     (root / "tracking" / first / "end.json").unlink()
     assert len(record(root)) == 2
-    Follower(root, stamp="stamp").finish()
+    Follower(root, plan=plan(root)).finish()
     assert stored_run(root, first).info.status == "KILLED"
 
 
 def test_if_weights_were_not_kept_there_is_no_model(root: Path) -> None:
     (root / "store" / "train" / "k2" / "seed0" / "model.safetensors").unlink()
     (name,) = record(root, complete=False)
-    Follower(root, stamp="stamp").finish()
+    Follower(root, plan=plan(root)).finish()
     run = stored_run(root, name)
     assert not any(path.startswith("model/") for path in artifacts(root, run))
     assert "minbert.score" not in run.data.tags and run.data.tags["minbert.complete"] == "False"
@@ -180,7 +184,7 @@ def test_if_weights_were_not_kept_there_is_no_model(root: Path) -> None:
 
 def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root: Path) -> None:
     (name,) = record(root)
-    Follower(root, stamp="stamp").finish()
+    Follower(root, plan=plan(root)).finish()
     run = stored_run(root, name)
     client = open_store(root).client
     experiment = client.get_experiment_by_name("p")

@@ -15,10 +15,12 @@ from minbert.data.corpus.pretraining import pretraining_text
 from minbert.data.vocabulary import train_vocabulary
 from minbert.data.wordpiece import load_wordpiece
 from minbert.evaluate.score import SCHEMA
+from minbert.evaluate.text import csv_text
 from minbert.model.weights import save_weights
 from minbert.plan.describe import write
 from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
+from minbert.publish.names import COLUMNS
 from minbert.spec.resolve import StageRef
 
 REPOSITORY = Path(__file__).parents[2]
@@ -97,6 +99,8 @@ def make_root(base: Path) -> Plan:
         base,
     )
     write(plan)
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in plan.publication["variants"]]
+    write_text(plan.root / "variants.tsv", csv_text(COLUMNS, rows, "\t"))
     for ref in plan.stages:
         if ref.variant not in UNTRAINED:
             _make(plan, "train", plan.train(ref).key)

@@ -16,14 +16,14 @@ rule vocabulary:
         mem_mb=mem_mb("vocabulary"),
         runtime=minutes("vocabulary"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
     shell:
-        "exec python -m minbert vocabulary {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert vocabulary {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule backbone:
     input:
-        unpack(lambda w: unaged(PLAN.inputs("backbone", w.key))),
+        unpack(lambda w: unaged("backbone", w.key)),
     output:
         STORE / "backbone" / "{key}" / "model.safetensors",
         STORE / "backbone" / "{key}" / "config.json",
@@ -39,8 +39,8 @@ rule backbone:
         runtime=minutes("backbone"),
         gpu=gpus("backbone"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         memory=lambda w: demand().device_mb("backbone", w.key),
     shell:
-        "exec python -m minbert backbone {wildcards.key} --results {params.root:q} --threads {threads}"
+        "exec python -m minbert backbone {wildcards.key} {params.at} --threads {threads}"
         " --memory {params.memory} 2> {log:q}"

@@ -4,6 +4,10 @@
 # (profiles/slurm), so that it asks for no more than its largest job.
 
 
+# What every job is told: the results root, and the plan that it belongs to.
+AT = f"--results {shlex.quote(str(ROOT))} --plan {NAME}"
+
+
 def shown(path, kind, form):
     """Mark a file for `snakemake --report`: under its paper, with its own caption."""
     return report(
@@ -14,12 +18,12 @@ def shown(path, kind, form):
     )
 
 
-def unaged(paths):
-    """Mark inputs whose age does not matter, as their keys say what they hold.
+def unaged(kind, key, seed=None):
+    """Return a job's inputs. Their age does not matter, as their paths say what they hold.
 
-    So a copy of the results that has lost its times retrains nothing.
+    So a copy of the results that has lost its times makes nothing again.
     """
-    return {name: ancient(path) for name, path in paths.items()}
+    return {name: ancient(path) for name, path in inputs(PLAN, JOBS, kind, key, seed).items()}
 
 
 def on_cluster():

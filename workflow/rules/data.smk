@@ -14,14 +14,14 @@ rule fetch:
     conda:
         "../../envs/minbert.yaml"
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
     shell:
-        "exec python -m minbert fetch {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert fetch {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule data:
     input:
-        unpack(lambda w: unaged(PLAN.inputs("data", w.key))),
+        unpack(lambda w: unaged("data", w.key)),
     output:
         STORE / "data" / "{key}" / "examples.parquet",
         STORE / "data" / "{key}" / "rejected.csv",
@@ -35,14 +35,14 @@ rule data:
         runtime=minutes("data"),
         turn=1,
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
     shell:
-        "exec python -m minbert data {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert data {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule tokens:
     input:
-        unpack(lambda w: unaged(PLAN.inputs("tokens", w.key))),
+        unpack(lambda w: unaged("tokens", w.key)),
     output:
         STORE / "tokens" / "{key}" / "tokens.parquet",
     log:
@@ -54,6 +54,6 @@ rule tokens:
         runtime=minutes("tokens"),
         turn=1,
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
     shell:
-        "exec python -m minbert tokens {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert tokens {wildcards.key} {params.at} 2> {log:q}"

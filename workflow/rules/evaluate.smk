@@ -6,7 +6,7 @@
 
 rule scores:
     input:
-        lambda w: PLAN.inputs("scores", w.key).values(),
+        lambda w: unaged("scores", w.key).values(),
     output:
         STORE / "scores" / "{key}" / "scores.parquet",
     log:
@@ -17,14 +17,14 @@ rule scores:
         mem_mb=mem_mb("scores"),
         runtime=minutes("scores"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
     shell:
-        "exec python -m minbert scores {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert scores {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule table:
     input:
-        unpack(lambda w: PLAN.inputs("table", w.key)),
+        lambda w: unaged("table", w.key).values(),
     output:
         shown(STORE / "table" / "{key}" / "table.csv", "table", "csv"),
         shown(STORE / "table" / "{key}" / "table.md", "table", "md"),
@@ -38,16 +38,16 @@ rule table:
         runtime=minutes("table"),
         turn=1,
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         caption=lambda w: describe(PLAN, "table", w.key).caption,
         published=lambda w: describe(PLAN, "table", w.key).published,
     shell:
-        "exec python -m minbert table {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert table {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule index:
     input:
-        lambda w: PLAN.inputs("index", w.key).values(),
+        lambda w: unaged("index", w.key).values(),
     output:
         shown(STORE / "index" / "{key}" / "index.csv", "index", "csv"),
         shown(STORE / "index" / "{key}" / "index.md", "index", "md"),
@@ -59,16 +59,16 @@ rule index:
         mem_mb=mem_mb("index"),
         runtime=minutes("index"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         caption=lambda w: describe(PLAN, "index", w.key).caption,
         published=lambda w: describe(PLAN, "index", w.key).published,
     shell:
-        "exec python -m minbert index {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert index {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule claims:
     input:
-        lambda w: PLAN.inputs("claims", w.key).values(),
+        lambda w: unaged("claims", w.key).values(),
     output:
         shown(STORE / "claims" / "{key}" / "claims.csv", "claims", "csv"),
         shown(STORE / "claims" / "{key}" / "claims.md", "claims", "md"),
@@ -81,16 +81,16 @@ rule claims:
         mem_mb=mem_mb("claims"),
         runtime=minutes("claims"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         caption=lambda w: describe(PLAN, "claims", w.key).caption,
         published=lambda w: describe(PLAN, "claims", w.key).published,
     shell:
-        "exec python -m minbert claims {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert claims {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule figure:
     input:
-        lambda w: PLAN.inputs("figure", w.key).values(),
+        lambda w: unaged("figure", w.key).values(),
     output:
         shown(STORE / "figure" / "{key}" / "figure.pdf", "figure", "pdf"),
         shown(STORE / "figure" / "{key}" / "figure.png", "figure", "png"),
@@ -103,29 +103,26 @@ rule figure:
         runtime=minutes("figure"),
         turn=1,
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         caption=lambda w: describe(PLAN, "figure", w.key).caption,
         published=lambda w: describe(PLAN, "figure", w.key).published,
     shell:
-        "exec python -m minbert figure {wildcards.key} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert figure {wildcards.key} {params.at} 2> {log:q}"
 
 
 # The mark is named by the hash of everything published, and is deleted when something else is
-# published: whatever Snakemake remembers, the plain names hold what the configuration asks for.
+# published: while it is there, the plain names hold what the configuration asks for.
 rule publish:
     input:
-        list(PLAN.products.values()),
-        PLAN.scores,
+        [ancient(path) for path in PLAN.products.values()],
+        [ancient(path) for path in PLAN.scores],
     output:
-        [ROOT / name for name in PLAN.products],
-        ROOT / "tables" / "scores.parquet",
         PLAN.mark,
     log:
         LOGS / "publish.log",
     conda:
         "../../envs/minbert.yaml"
     params:
-        root=lambda w: str(ROOT),
-        stamp=PLAN.stamp,
+        at=lambda w: AT,
     shell:
-        "exec python -m minbert publish {params.stamp} --results {params.root:q} 2> {log:q}"
+        "exec python -m minbert publish {params.at} 2> {log:q}"

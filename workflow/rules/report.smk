@@ -7,7 +7,7 @@
 
 rule report:
     input:
-        lambda w: PLAN.inputs("report", w.key).values(),
+        lambda w: unaged("report", w.key).values(),
     output:
         shown(STORE / "report" / "{key}" / "report.html", "report", "html"),
     log:
@@ -19,9 +19,9 @@ rule report:
         mem_mb=mem_mb("report"),
         runtime=minutes("report"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         caption=lambda w: describe(PLAN, "report", w.key).caption,
         published=lambda w: describe(PLAN, "report", w.key).published,
     shell:
-        "exec python -m minbert report {wildcards.key} --results {params.root:q} --threads {threads}"
+        "exec python -m minbert report {wildcards.key} {params.at} --threads {threads}"
         " 2> {log:q}"

@@ -6,6 +6,7 @@
 # out: mlflow.db, mlartifacts/
 
 MINBERT = [sys.executable, "-m", "minbert"]
+TOLD = ["--results", str(ROOT), "--plan", NAME]
 
 
 def note_command():
@@ -17,7 +18,7 @@ def note_command():
 
 def start_follower():
     """Start the follower in its own session: Ctrl-C must not end it before its last pass."""
-    command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
+    command = [*MINBERT, "follow", *TOLD]
     command += ["--until", str(os.getpid())]
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / "follower.log", "a", encoding="utf-8") as sink:
@@ -26,15 +27,13 @@ def start_follower():
 
 def last_pass():
     """Store what is left, so that MLflow is complete when Snakemake ends."""
-    command = [*MINBERT, "follow", "--results", str(ROOT), "--stamp", PLAN.stamp]
+    command = [*MINBERT, "follow", *TOLD]
     subprocess.run([*command, "--once"], check=False)
 
 
 def publish_what_there_is():
     """Publish finished rows; tables mark the others as failed or not run."""
-    subprocess.run(
-        [*MINBERT, "publish", PLAN.stamp, "--partial", "--results", str(ROOT)], check=False
-    )
+    subprocess.run([*MINBERT, "publish", *TOLD, "--partial"], check=False)
 
 
 def tell_devices():
@@ -65,11 +64,12 @@ def summary():
     """Stop printing progress; report what ran, its results, and where to look."""
     WATCH.stop()
     print(f"\n{WATCH.ran()}", file=sys.stderr, flush=True)
-    subprocess.run([*MINBERT, "summary", PLAN.stamp, "--results", str(ROOT)], check=False)
+    subprocess.run([*MINBERT, "summary", *TOLD], check=False)
 
 
 onstart:
     global WATCH
+    write(PLAN)
     tell_devices()
     note_command()
     if PLAN.config.tracking.enabled:

@@ -11,7 +11,7 @@ kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
 rule features:
     input:
-        unpack(lambda w: unaged(PLAN.inputs("features", w.key))),
+        unpack(lambda w: unaged("features", w.key)),
     output:
         STORE / "features" / "{key}" / "features.safetensors",
     log:
@@ -24,16 +24,16 @@ rule features:
         runtime=minutes("features"),
         gpu=gpus("features"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         memory=lambda w: demand().device_mb("features", w.key),
     shell:
-        "exec python -m minbert features {wildcards.key} --results {params.root:q} --threads {threads}"
+        "exec python -m minbert features {wildcards.key} {params.at} --threads {threads}"
         " --memory {params.memory} 2> {log:q}"
 
 
 rule train:
     input:
-        unpack(lambda w: unaged(PLAN.inputs("train", w.key, int(w.seed)))),
+        unpack(lambda w: unaged("train", w.key, int(w.seed))),
     output:
         kept(STORE / "train" / "{key}" / "seed{seed}" / "model.safetensors"),
         STORE / "train" / "{key}" / "seed{seed}" / "history.parquet",
@@ -49,8 +49,8 @@ rule train:
         runtime=minutes("train"),
         gpu=gpus("train"),
     params:
-        root=lambda w: str(ROOT),
+        at=lambda w: AT,
         memory=lambda w: demand().device_mb("train", w.key),
     shell:
-        "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} --results {params.root:q}"
+        "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} {params.at}"
         " --threads {threads} --memory {params.memory} 2> {log:q}"

@@ -78,25 +78,26 @@ def _parser() -> argparse.ArgumentParser:
     follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
     _add_root(follow)
     follow.add_argument("--until", type=int, metavar="PID", help="end when this process has ended")
-    follow.add_argument("--stamp", help="the plan's stamp, for the papers' descriptions")
+    follow.add_argument("--plan", help="the plan's name, for the papers' descriptions")
     follow.add_argument("--once", action="store_true", help="store what there is, then end")
     follow.set_defaults(run=_follow)
 
     publish = commands.add_parser("publish", help="copy tables and figures to their plain names")
     _add_root(publish)
-    publish.add_argument("stamp", help="the plan's stamp, as the rule gives it")
+    publish.add_argument("--plan", required=True, help="the plan's name, as the rule gives it")
     publish.add_argument("--partial", action="store_true", help="what there is, after a failure")
     publish.set_defaults(run=_publish)
 
     summary = commands.add_parser("summary", help="summarise a workflow and its results")
     _add_root(summary)
-    summary.add_argument("stamp", help="the plan's stamp, as the workflow gives it")
+    summary.add_argument("--plan", required=True, help="the plan's name, from the workflow")
     summary.set_defaults(run=_summary)
 
     for step, kind in KINDS.items():
         command = commands.add_parser(step, help=f"step: {kind.help}")
         command.add_argument("key", help="the node's key (16 hex digits)")
         _add_root(command)
+        command.add_argument("--plan", help="the plan's name (default: the newest with this key)")
         command.add_argument("--threads", type=int, default=1)
         if kind.seeded:
             command.add_argument("--seed", type=int, required=True)
@@ -132,7 +133,7 @@ def _step(arguments: argparse.Namespace) -> None:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     memory = arguments.memory and arguments.memory * 10**6
     at = arguments.step, arguments.key, arguments.seed
-    run_step(arguments.results, *at, arguments.threads, memory)
+    run_step(arguments.results, *at, arguments.threads, memory, arguments.plan)
 
 
 def _read(arguments: argparse.Namespace) -> Plan:
@@ -143,9 +144,9 @@ def _read(arguments: argparse.Namespace) -> Plan:
 
 
 def _plan(arguments: argparse.Namespace) -> None:
-    from minbert.commands.plan import show_plan
+    from minbert.commands.plan import plan_text
 
-    print(show_plan(_read(arguments)))
+    print(plan_text(_read(arguments)))
 
 
 def _gc(arguments: argparse.Namespace) -> None:
@@ -189,7 +190,7 @@ def _follow(arguments: argparse.Namespace) -> None:
 
         draw_run(history, title, rule, target)
 
-    follower = Follower(arguments.results, stamp=arguments.stamp, draw=draw)
+    follower = Follower(arguments.results, plan=arguments.plan, draw=draw)
     if arguments.once:
         follower.finish()
     else:
@@ -200,15 +201,15 @@ def _publish(arguments: argparse.Namespace) -> None:
     from minbert.publish.publish import publish, publish_partial
 
     if arguments.partial:
-        print(publish_partial(arguments.results, arguments.stamp), file=sys.stderr)
+        print(publish_partial(arguments.results, arguments.plan), file=sys.stderr)
     else:
-        publish(arguments.results, arguments.stamp)
+        publish(arguments.results, arguments.plan)
 
 
 def _summary(arguments: argparse.Namespace) -> None:
     from minbert.commands.summary import summary
 
-    print(summary(arguments.results, arguments.stamp, _called()), file=sys.stderr)
+    print(summary(arguments.results, arguments.plan, _called()), file=sys.stderr)
 
 
 def _called() -> str:

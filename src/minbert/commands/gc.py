@@ -12,7 +12,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.node import description_path
+from minbert.store.record import description_path
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def leftovers(plan: Plan) -> list[Leftover]:
     found = []
     for folder in sorted((plan.root / "store").glob("*/*")):
         kind = folder.parent.name
-        if kind in {"spec", "published"}:
+        if kind in {"spec", "plans", "published"}:
             continue
         unneeded = [folder]
         if (kind, folder.name) in plan.nodes:

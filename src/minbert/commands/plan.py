@@ -1,5 +1,6 @@
 """`minbert plan`: what is done, what would run and why, and for how long, before anything runs."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from minbert.base.progress import clock
 from minbert.plan.cost import GPU_RATE, Cost, Costs
 from minbert.plan.demand import stage_memory
-from minbert.plan.describe import title, write
+from minbert.plan.describe import title
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import Earlier, Pending, other_jobs, other_versions, pending, reason
 from minbert.plan.plan import Plan
@@ -24,19 +25,21 @@ OTHERS = ("kind", "what", "key", "why")
 HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a seed", "why")
 
 
-def show_plan(plan: Plan) -> str:
-    """Return the plan in words; write what jobs read, so that a step can be run by hand."""
-    write(plan)
-    return plan_text(plan)
-
-
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
     values: dict[str, Any] = {}
     for path in files:
         values = update(values, load_yaml(path))
     where = ", ".join(str(path) for path in files)
-    return Plan.of(load_config(values, from_words(words), where=where), base)
+    config = load_config(values, from_words(words), where=where)
+    return Plan.of(config, base, options(files, words))
+
+
+def options(files: Sequence[Path], words: Sequence[str]) -> str:
+    """Return the options of `snakemake` and `minbert` that choose a configuration, as text."""
+    more = [str(path) for path in files if path.name != "config.yaml"]
+    chosen = [*(["--configfile", *more] if more else []), *(["--config", *words] if words else [])]
+    return shlex.join(chosen)
 
 
 def plan_text(plan: Plan) -> str:

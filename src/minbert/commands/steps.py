@@ -24,7 +24,8 @@ from minbert.devices.lease import device_for, no_gpu
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
 from minbert.store.kinds import KINDS
-from minbert.store.node import description_path, finished, key_of, node_code, read_description
+from minbert.store.node import finished, key_of, node_code
+from minbert.store.record import describe_job, description_path
 
 if TYPE_CHECKING:
     from minbert.engine.checkpoints import Checkpoints
@@ -34,24 +35,36 @@ GRACE = 8
 
 
 def run_step(
-    root: Path, kind: str, key: str, seed: int | None, threads: int, memory: int | None = None
+    root: Path,
+    kind: str,
+    key: str,
+    seed: int | None,
+    threads: int,
+    memory: int | None = None,
+    plan: str | None = None,
 ) -> None:
     """Make one node; SIGTERM ends the step as an error does, so that what it holds is closed.
 
     `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
     """
     signal.signal(signal.SIGTERM, _stop)
-    run_job(load_job(root, kind, key, seed, threads, memory))
+    run_job(load_job(root, kind, key, seed, threads, memory, plan))
 
 
 def load_job(
-    root: Path, kind: str, key: str, seed: int | None, threads: int, memory: int | None = None
+    root: Path,
+    kind: str,
+    key: str,
+    seed: int | None,
+    threads: int,
+    memory: int | None = None,
+    plan: str | None = None,
 ) -> Job:
-    """Read the description of a node; refuse one that is not its key's, or other code or versions.
+    """Read what `plan` says of a node (default: the newest plan); refuse other code or versions.
 
     Raises `UserError`.
     """
-    described = read_description(root, kind, key)
+    described = describe_job(root, kind, key, plan)
     if (found := key_of(described)) != key:
         raise UserError(
             f"{description_path(root, kind, key)}: was changed after it was planned (what it says "

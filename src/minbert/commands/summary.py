@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from minbert.evaluate.winner import Winner, winners
-from minbert.store.node import read_listing
+from minbert.store.record import read_record
 
 _PLACES = (
     ("rows", "tables/index.md"),
@@ -15,12 +15,12 @@ _PLACES = (
 )
 
 
-def summary(root: Path, stamp: str, command: str = "minbert") -> str:
-    """Return the summary of what is published under `root`; `stamp` names its list.
+def summary(root: Path, plan: str, command: str = "minbert") -> str:
+    """Return the summary of what is published under `root`; `plan` names its record.
 
-    `command` is how `minbert` is called here. Raises `UserError` if no plan has this stamp.
+    `command` is how `minbert` is called here. Raises `UserError` if there is no such record.
     """
-    listed = read_listing(root, stamp)
+    listed = read_record(root, plan)
     lines = []
     if (scores := root / "tables" / "scores.parquet").exists():
         best = winners(scores, {paper: of["rule"] for paper, of in listed["papers"].items()})

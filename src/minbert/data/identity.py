@@ -49,12 +49,15 @@ def checksum(path: Path | str, like: str) -> str:
 class DigestCache:
     """Digests of files, cached in one JSON file, so that a plan need not read 440 MB each time.
 
-    A digest is valid while the file's size, modification time and inode are the same. If two
-    processes write the cache at once, an entry may be lost, and its file is read again.
+    A digest is valid while the file's size, modification time and inode are the same, unless
+    `verify`: then every file is read. `save` writes what was found; if two processes do so at once,
+    an entry may be lost, and its file is read again.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, verify: bool = False) -> None:
         self.path = Path(path)
+        self._found: dict[str, dict[str, object]] = {}
+        self._known = {} if verify else self._read()
 
     def digest(self, path: Path | str, kind: str = "sha256") -> str:
         """Return the digest of `path`, of a kind in `DIGESTS`; `UserError` if there is no file."""
@@ -83,16 +86,20 @@ class DigestCache:
     def _cached(
         self, name: str, state: list[Any], kind: str, changed_ns: int, compute: Callable[[], str]
     ) -> str:
-        known = self._read().get(name, {})
+        known = self._known.get(name, {})
         if known.get("state") == state and isinstance(known.get(kind), str):
             return str(known[kind])
         value = compute()
+        kept = known if known.get("state") == state else {"state": state}
+        self._known[name] = {**kept, kind: value}
         if abs(time.time_ns() - changed_ns) > _SETTLED_NS:
-            entries = self._read()  # again: another process may have changed it
-            entry = entries.get(name, {})
-            kept = entry if entry.get("state") == state else {"state": state}
-            write_json(self.path, {**entries, name: {**kept, kind: value}})
+            self._found[name] = self._known[name]
         return value
+
+    def save(self) -> None:
+        """Write what was found to the file, beside what others wrote there."""
+        if self._found:
+            write_json(self.path, self._read() | self._found)
 
     def _read(self) -> dict[str, dict[str, object]]:
         try:

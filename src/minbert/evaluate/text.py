@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from minbert.base.errors import UserError
+
 ABSENT = "—"
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#&~$])")
 
@@ -95,15 +97,24 @@ def latex_float(
 
 
 def read_csv(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
-    """Return the lines of a csv file by the names of its heading."""
-    with path.open(encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle, delimiter=delimiter))
+    """Return the lines of a csv file by the names of its heading; `UserError` if it is damaged."""
+    try:
+        with path.open(encoding="utf-8", newline="") as handle:
+            found = list(csv.DictReader(handle, delimiter=delimiter, strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: not a table in text: {error}") from None
+    for line, row in enumerate(found, 2):
+        if None in row or None in row.values():
+            raise UserError(f"{path}: row {line} has another number of cells than the heading")
+    return found
 
 
-def csv_text(columns: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
+def csv_text(
+    columns: Sequence[str], lines: Iterable[Mapping[str, Any]], delimiter: str = ","
+) -> str:
     """Return `lines` as csv with a heading; None is an empty cell."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
     return text.getvalue()

@@ -1,19 +1,14 @@
 """What is said of a plan: the descriptions that jobs read, names for people, captions."""
 
-import csv
-import io
 import json
 import re
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from minbert.base.files import read_json, write_json, write_text
 from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
-from minbert.spec.resolve import Grid
-from minbert.spec.task import TASKS
 from minbert.store.code import files_digest
-from minbert.store.node import Node, canonical, description_path
+from minbert.store.node import Node, canonical
+from minbert.store.record import write_description, write_record
 
 ALL = "All papers"
 TITLES = {
@@ -29,40 +24,43 @@ CAPTIONS = {
 }
 
 
-def write(plan: Plan) -> None:
-    """Write the description of every node, what is to be published, and `variants.tsv`.
+def write(plan: Plan) -> str:
+    """Write what the plan's jobs read, as a workflow starts; return the name of its record."""
+    for node in plan.nodes.values():
+        write_description(plan.root, json.loads(canonical(node.describe() | about(plan, node))))
+    plan.sources.cache.save()
+    return write_record(plan.root, record_of(plan))
 
-    Only what differs is written: a device or label can change while the key stays, and the next
-    job reads the newest.
-    """
-    for (kind, key), node in plan.nodes.items():
-        path = description_path(plan.root, kind, key)
-        described = json.loads(canonical(node.describe() | looks(plan, node)))
-        if not path.exists() or read_json(path) != described:
-            write_json(path, described)
-    listed = {
-        "products": {name: str(path) for name, path in plan.products.items()},
-        "scores": [str(path) for path in plan.scores],
-        "papers": {grid.paper: _paper(plan, grid) for grid in plan.grids},
-        "tracking": plan.config.tracking.enabled,
-        "index": plan.index.key,
-        "figures": {name: node.key for name, node in plan.figures.items()},
-        "claims": plan.claims and plan.claims.key,
-        "report": plan.report.key,
+
+def record_of(plan: Plan) -> dict[str, Any]:
+    """Return the record of a plan (`store.record`): what it publishes, what its jobs are told."""
+    jobs = {f"{kind}-{key}": _told(plan, node) for (kind, key), node in plan.nodes.items()}
+    record = {
+        **plan.publication,
+        "stamp": plan.stamp,
+        "mark": plan.mark.name,
+        "options": plan.options,
+        "jobs": jobs,
     }
-    if not plan.listing.exists() or read_json(plan.listing) != listed:
-        write_json(plan.listing, listed)
-    table = _variants_table(plan)
-    path = plan.root / "variants.tsv"
-    if not path.exists() or path.read_text(encoding="utf-8") != table:
-        write_text(path, table)
+    return dict(json.loads(canonical(record)))
 
 
-def looks(experiment: Experiment, node: Node) -> dict[str, Any]:
-    """Return what a description has besides the node: title, owner, digest of the source files."""
+def _told(plan: Plan, node: Node) -> dict[str, Any]:
+    """Return what a job is told besides its description, which others of its key may share."""
+    fetched = {name: need for name, need in node.needs.items() if need.node.kind == "fetch"}
+    return {
+        **about(plan, node),
+        "files": files_digest(node.code),
+        "extra": node.extra,
+        "needs": {name: need.describe() for name, need in fetched.items()},
+    }
+
+
+def about(experiment: Experiment, node: Node) -> dict[str, Any]:
+    """Return a node's title, and the paper, variant and stage that a training job is for first."""
     owner = experiment.owners.get(node.key)
     names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
-    return {"title": title(experiment, node), "owner": names, "files": files_digest(node.code)}
+    return {"title": title(experiment, node), "owner": names}
 
 
 def title(experiment: Experiment, node: Node, seed: int | None = None) -> str:
@@ -74,57 +72,6 @@ def title(experiment: Experiment, node: Node, seed: int | None = None) -> str:
         return f"{ref.variant}{stage} . {tasks}" + ("" if seed is None else f" . s{seed}")
     spec = {**node.extra, **node.spec}
     return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)
-
-
-def _variants_table(plan: Plan) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
-    writer.writerow(["paper", "variant", "stage", "tasks", "key", "start", "label", "row"])
-    for ref, stage in plan.stages.items():
-        variant = plan.variant(ref)
-        start = plan.train(stage.start).key if stage.start else "backbone"
-        tasks = ",".join(stage.spec.trained_tasks)
-        names = (ref.paper, ref.variant, ref.stage)
-        writer.writerow([*names, tasks, plan.train(ref).key, start, variant.label, variant.row])
-    return text.getvalue()
-
-
-def _paper(plan: Plan, grid: Grid) -> dict[str, Any]:
-    """Return what describes a paper's grid in MLflow and at a workflow's end.
-
-    `variants` are {name: {label, tasks: {task: key of the stage that it is scored with}}}, without
-    those that are the best of others. `datasets` are {task: key of its example table}.
-    """
-    made, config = plan.outputs[grid.paper], plan.config
-    scored = {variant.name: plan.scored(variant) for variant in grid.variants.values()}
-    used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
-    return {
-        "scores": made.scores.key,
-        "table": made.table.key,
-        "title": grid.title,
-        "description": grid.description,
-        "rule": grid.overall,
-        "file": _below(grid.path, plan.base),
-        "seeds": list(config.seeds),
-        "source": config.data if config.data == "builtin" else config.course,
-        "backbone": config.backbone,
-        "revision": config.revision,
-        "datasets": {task: plan.sources.data(task).key for task in TASKS if task in used},
-        "variants": {
-            name: {
-                "label": grid.variants[name].label,
-                "tasks": {task: plan.train(stage.ref).key for task, stage in of.items()},
-            }
-            for name, of in scored.items()
-            if of
-        },
-    }
-
-
-def _below(path: Path, folder: Path) -> str:
-    """Return the path as it is under `folder`, or as it is."""
-    path, folder = path.absolute(), folder.absolute()
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 class Shown(NamedTuple):

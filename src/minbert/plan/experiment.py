@@ -145,7 +145,7 @@ class Sources:
 
     def __init__(self, config: Config, root: Path) -> None:
         self.config = config
-        self.cache = DigestCache(root / "store" / "digests.json")
+        self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
         self._data: dict[str, Node] = {}
         self._tokens: dict[str, Node] = {}
         self.backbone, self.architecture = self._backbone()

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[1] / "report"
 TEMPLATES = ("page.html.j2", "style.css")
 UNSHOWN = (
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
-    *("keep_weights", "tracking", "course", "lmrd"),
+    *("keep_weights", "tracking", "course", "lmrd", "verify"),
 )
 """Settings that change no result, so that they change no report either."""
 

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from minbert.base.environment import DEPENDENCIES, versions
 from minbert.base.files import read_json
-from minbert.plan.describe import looks, title
+from minbert.plan.describe import about, title
 from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node, digest, finished
+from minbert.store.node import Need, Node, digest, finished, lasting
 
 Pending = dict[tuple[Node, int | None], str]
 
@@ -26,8 +26,10 @@ Pending = dict[tuple[Node, int | None], str]
 def pending(plan: Plan) -> Pending:
     """Return {(node, seed): why} of all jobs that would run, trainings first.
 
-    A job whose files only finished jobs need does not run. One whose weights were deleted runs
-    again if a job needs them, which is the `why`; otherwise that is "".
+    A job runs if a file that `all` asks for is missing, or one that another job which runs is made
+    from; the age of files does not count. A job whose files only finished jobs need does not run.
+    One whose weights were deleted runs again if a job needs them, which is the `why`; otherwise
+    that is "".
     """
     found: Pending = {}
     waiting: list[tuple[Node, int | None, str]] = [
@@ -41,11 +43,32 @@ def pending(plan: Plan) -> Pending:
         found[node, seed] = why
         for need in node.needs.values():
             its_seed = need.seed_for(seed)
-            if not need.path(plan.root, its_seed).exists():
+            if missing := _missing(plan, need, seed):
                 again = need.node.done(plan.root, its_seed)
-                why = f"{need.file} was deleted and is needed again" if again else ""
+                why = f"{missing} was deleted and is needed again" if again else ""
                 waiting.append((plan.node(need.node.kind, need.node.key), its_seed, why))
     return found
+
+
+def inputs(
+    plan: Plan, jobs: Pending, kind: str, key: str, seed: int | None = None
+) -> dict[str, str]:
+    """Return the files that Snakemake has to see before a job runs: {name: path}.
+
+    Finished jobs that do not run again leave out what is missing: otherwise Snakemake would run
+    them once something else needs that file.
+    """
+    node, paths = plan.node(kind, key), plan.inputs(kind, key, seed)
+    if (node, seed) in jobs or not node.done(plan.root, seed):
+        return paths
+    return {name: path for name, path in paths.items() if Path(path).exists()}
+
+
+def _missing(plan: Plan, need: Need, seed: int | None) -> str | None:
+    """Return which file is missing, of those that a job with `need` asks for (`Plan.inputs`)."""
+    path = need.path(plan.root, seed)
+    names = dict.fromkeys((need.file, *lasting(need.node.kind, need.node.spec)))
+    return next((name for name in names if not path.with_name(name).exists()), None)
 
 
 def reason(earlier: Earlier, node: Node) -> str:
@@ -134,7 +157,7 @@ class Earlier:
         everything else by its title.
         """
         candidates = []
-        role = self._role(node.describe() | looks(self.plan, node))
+        role = self._role(node.describe() | about(self.plan, node))
         for (kind, key), described in self.described.items():
             if kind != node.kind or (kind, key) in self.plan.nodes:
                 continue

@@ -14,17 +14,22 @@ from minbert.plan.figures import all_figures
 from minbert.plan.outputs import Outputs, claims_node, index_node, paper_outputs, report_node
 from minbert.spec.config import Config, load_config
 from minbert.spec.grid import ALL
+from minbert.spec.resolve import Grid
+from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_OUTSIDE, code_modules
-from minbert.store.node import Node, digest, lasting, published_path
+from minbert.store.node import Node, digest, lasting
 
 PUBLISHER = "minbert.publish.publish"
+JOINED = ("tables/scores.parquet", "variants.tsv")
+"""What is published of all papers together, besides products."""
 
 
 @dataclass(frozen=True)
 class Plan(Experiment):
     """An experiment with the nodes of all that is made of it.
 
-    `outputs` are those of each paper, `all_figures` the figures over all papers by name.
+    `outputs` are those of each paper, `all_figures` the figures over all papers by name. `options`
+    are those of the command line that chose the configuration, for commands that messages suggest.
     """
 
     outputs: Mapping[str, Outputs]
@@ -32,14 +37,17 @@ class Plan(Experiment):
     all_figures: Mapping[str, Node]
     claims: Node | None
     report: Node
+    options: str = ""
 
     @classmethod
-    def load(cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config") -> Plan:
+    def load(
+        cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config", options: str = ""
+    ) -> Plan:
         """Return the plan of a config file or of a merged mapping."""
-        return cls.of(load_config(config, where=where), base)
+        return cls.of(load_config(config, where=where), base, options)
 
     @classmethod
-    def of(cls, config: Config, base: Path) -> Plan:
+    def of(cls, config: Config, base: Path, options: str = "") -> Plan:
         """Return the plan of a configuration."""
         read = Experiment.read(config, base)
         outputs = {grid.paper: paper_outputs(read, grid) for grid in read.grids}
@@ -50,7 +58,7 @@ class Plan(Experiment):
         report = report_node(read, outputs, index, claims, figures)
         whole = {field.name: getattr(read, field.name) for field in fields(read)}
         return cls(**whole, outputs=outputs, index=index, all_figures=drawn, claims=claims,
-                   report=report)  # fmt: skip
+                   report=report, options=options)  # fmt: skip
 
     @cached_property
     def nodes(self) -> dict[tuple[str, str], Node]:
@@ -128,26 +136,94 @@ class Plan(Experiment):
         return found
 
     @cached_property
+    def publication(self) -> dict[str, Any]:
+        """All that is published under plain names, or said of it, as JSON-able data."""
+        papers = {grid.paper: self._paper(grid) for grid in self.grids}
+        return {
+            "products": {name: str(path) for name, path in self.products.items()},
+            "papers": papers,
+            "variants": self._variants(),
+            "tracking": self.config.tracking.enabled,
+            "index": self.index.key,
+            "figures": {name: node.key for name, node in self.figures.items()},
+            "claims": self.claims and self.claims.key,
+            "report": self.report.key,
+        }
+
+    @cached_property
     def scores(self) -> list[Path]:
         """The keyed score tables, one per paper."""
         return [made.scores.folder(self.root) / "scores.parquet" for made in self.outputs.values()]
 
+    @property
+    def asked(self) -> list[Path]:
+        """Every file that `all` asks for: the mark, and what lasts of trainings and products."""
+        folders = [(node, node.folder(self.root, seed)) for node, seed in self.runs()]
+        folders += [(node, node.folder(self.root)) for node in self.shown]
+        files = [at / name for node, at in folders for name in lasting(node.kind, node.spec)]
+        return [self.mark, *files]
+
+    def _variants(self) -> list[list[str]]:
+        """Return the rows of `variants.tsv`: every stage of every variant."""
+        rows = []
+        for ref, stage in self.stages.items():
+            variant = self.variant(ref)
+            start = self.train(stage.start).key if stage.start else "backbone"
+            tasks = ",".join(stage.spec.trained_tasks)
+            shown = (self.train(ref).key, start, variant.label, variant.row or "")
+            rows.append([ref.paper, ref.variant, ref.stage, tasks, *shown])
+        return rows
+
+    def _paper(self, grid: Grid) -> dict[str, Any]:
+        """Return what describes a paper's grid in MLflow and at a workflow's end.
+
+        `variants` are {name: {label, tasks: {task: key of the stage that it is scored with}}},
+        without those that are the best of others. `datasets` are {task: key of its example table}.
+        """
+        made, config = self.outputs[grid.paper], self.config
+        scored = {variant.name: self.scored(variant) for variant in grid.variants.values()}
+        used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
+        return {
+            "scores": made.scores.key,
+            "table": made.table.key,
+            "title": grid.title,
+            "description": grid.description,
+            "rule": grid.overall,
+            "file": _below(grid.path, self.base),
+            "seeds": list(config.seeds),
+            "source": config.data if config.data == "builtin" else config.course,
+            "backbone": config.backbone,
+            "revision": config.revision,
+            "datasets": {task: self.sources.data(task).key for task in TASKS if task in used},
+            "variants": {
+                name: {
+                    "label": grid.variants[name].label,
+                    "tasks": {task: self.train(stage.ref).key for task, stage in of.items()},
+                }
+                for name, of in scored.items()
+                if of
+            },
+        }
+
     @cached_property
     def stamp(self) -> str:
         """A hash of all that is published, and of the code that publishes it."""
-        products = {name: str(path) for name, path in self.products.items()}
         code = code_modules([PUBLISHER], SHOWN_OUTSIDE)
-        return digest([products, [str(path) for path in self.scores], code])
+        return digest([self.publication, code])
 
-    @property
-    def listing(self) -> Path:
-        """The file that lists what is published under the stamp."""
-        return published_path(self.root, self.stamp)
-
-    @property
+    @cached_property
     def mark(self) -> Path:
-        """The file that exists only while the plain names hold this plan's products."""
-        return self.listing.with_suffix(".done")
+        """The file that exists only while the plain names hold this plan's products.
+
+        Its name has a number, and is a new one if a plain name is missing.
+        """
+        folder = self.root / "store" / "published"
+        numbers = [int(path.stem.partition("-")[2]) for path in folder.glob(f"{self.stamp}-*.done")]
+        latest = max(numbers, default=-1)
+        names = (*self.products, *JOINED)
+        if latest < 0 or not all((self.root / name).exists() for name in names):
+            latest += 1
+        return folder / f"{self.stamp}-{latest}.done"
 
 
 def figure_names(outputs: Mapping[str, Outputs], over_all: Mapping[str, Node]) -> dict[str, Node]:
@@ -166,3 +242,9 @@ def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
         if (node.kind, node.key) not in found:
             _collect((need.node for need in node.needs.values()), found)
             found[node.kind, node.key] = node
+
+
+def _below(path: Path, folder: Path) -> str:
+    """Return the path as it is under `folder`, or as it is."""
+    path, folder = path.absolute(), folder.absolute()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)

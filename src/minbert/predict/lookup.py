@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
+from minbert.base.files import read_json
 from minbert.evaluate.text import read_csv
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
-from minbert.store.node import read_description
+from minbert.store.record import PUBLISHED, describe_job, read_description
 
 VARIANTS = "variants.tsv"
 SCORES = Path("tables", "scores.parquet")
@@ -29,7 +30,7 @@ class Run:
     @cached_property
     def job(self) -> Job:
         """Its job, which names the files that it was made from."""
-        described = read_description(self.root, "train", self.key)
+        described = describe_job(self.root, "train", self.key)
         return Job(self.root, described, self.seed, threads=1)
 
     def file(self, name: str) -> Path:
@@ -37,7 +38,7 @@ class Run:
         path = node_folder(self.root, "train", self.key, self.seed) / name
         if path.is_file():
             return path
-        again = f"`snakemake --cores 2 {path}` trains it again"
+        again = f"`{_snakemake(self.root, path)}` trains it again"
         if name == "model.safetensors":
             raise UserError(
                 f"{path}: the weights of variant '{self.variant}' were deleted "
@@ -81,7 +82,7 @@ class Found:
             raise UserError(
                 f"{self.paper}: variant '{self.name}' is not trained with seed {seed}, but with "
                 f"{', '.join(map(str, seeds))}. Choose one of these, or add {seed} to `seeds` in "
-                "config.yaml and run `snakemake all --cores 2`"
+                f"config.yaml and run `{_snakemake(self.root)}`"
             )
         keys = self.chosen[seed]
         return {
@@ -90,12 +91,13 @@ class Found:
 
     def _untrained(self, tasks: Sequence[str]) -> str:
         about = f"{self.paper}: variant '{self.name}' is not trained yet"
-        every = "`snakemake all --cores 2` trains every variant"
+        every = f"`{_snakemake(self.root)}` trains every variant"
         bare = [t for t in tasks if not any(t in keys for keys in self.chosen.values())]
         if not self.wanted or not bare:  # then the tasks have runs, but not of the same seed
             return f"{about} with one seed for all of {', '.join(tasks)}; {every}"
         path = node_folder(self.root, "train", self.wanted[bare[0]], 0) / "run.json"
-        return f"{about} ({path} is missing); `snakemake --cores 2 {path}` trains it, {every}"
+        one = _snakemake(self.root, path)
+        return f"{about} ({path} is missing); `{one}` trains it, {every}"
 
 
 def find(root: Path, variant: str, paper: str | None = None) -> Found:
@@ -185,13 +187,13 @@ def _variant_rows(root: Path) -> list[dict[str, str]]:
         hint = f" There is {' and '.join(below)}." if below else ""
         raise UserError(
             f"{path}: there is no such file, so the folder has no results; give another one with "
-            f"--results, or plan results with `snakemake -n all`.{hint}"
+            f"--results, or make results with `snakemake --cores 2 all`.{hint}"
         )
     rows = read_csv(path, delimiter="\t")
     if rows and not {"paper", "variant", "key"} <= rows[0].keys():
         raise UserError(
             f"{path}: expected the columns paper, variant and key, found {', '.join(rows[0])}; "
-            "`snakemake -n all` writes it again"
+            f"delete it: `{_snakemake(root)}` writes it again"
         )
     return rows
 
@@ -212,3 +214,12 @@ def _best_of(
                 for seed, score in by_seed.items():
                     best.setdefault(name, {}).setdefault(seed, {})[of.measure] = score.key
     return best
+
+
+def _snakemake(root: Path, target: Path | str = "all") -> str:
+    """Return the command that makes `target` by the configuration of what is published."""
+    try:
+        options = read_json(root / PUBLISHED).get("options", "")
+    except (FileNotFoundError, UserError):
+        options = ""
+    return f"snakemake --cores 2 {target} {options}".rstrip()

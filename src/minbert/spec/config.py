@@ -93,7 +93,8 @@ class Config(Spec):
 
     `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `backbone` is
     `builtin`, a folder, or a hub name with its `revision`. Another version of one of
-    `dependencies` means training again. `defaults` are merged under a stage's settings, `override`
+    `dependencies` means training again. With `verify`, data is read again even if size and time of
+    its files are as they were. `defaults` are merged under a stage's settings, `override`
     over them, after `scale`.
     """
 
@@ -117,6 +118,7 @@ class Config(Spec):
     defaults: StageKeys = Field(default_factory=dict)
     override: StageKeys = Field(default_factory=dict)
     tracking: Annotated[Tracking, FromText] = Tracking()
+    verify: bool = False
 
     @model_validator(mode="before")
     @classmethod

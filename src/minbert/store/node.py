@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError
-from minbert.base.files import read_json
 from minbert.store.code import OUTSIDE, SHOWN_OUTSIDE, code_modules
 from minbert.store.job import node_folder
 from minbert.store.kinds import KINDS
@@ -38,6 +36,10 @@ class Need:
     def path(self, root: Path, seed: int | None) -> Path:
         """Return where the file lies under the results root."""
         return self.node.folder(root, self.seed_for(seed)) / self.file
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {"kind": self.node.kind, "key": self.node.key, "file": self.file, "seed": self.seed}
 
     def seed_for(self, seed: int | None) -> int | None:
         """Return the seed of the needed node, for one of `seed` that needs it."""
@@ -86,7 +88,7 @@ class Node:
         return finished(self.kind, self.spec, self.folder(root, seed))
 
     def describe(self) -> dict[str, Any]:
-        """Return what a job reads before it starts, as JSON-able data."""
+        """Return what the node is, as JSON-able data: the same for all nodes of its key."""
         return {"key": self.key, **self._described}
 
     @property
@@ -97,11 +99,7 @@ class Node:
             "code": self.code,
             "maker": self.maker,
             "parts": self.parts,
-            "needs": {
-                name: {"kind": n.node.kind, "key": n.node.key, "file": n.file, "seed": n.seed}
-                for name, n in self.needs.items()
-            },
-            "extra": self.extra,
+            "needs": {name: need.describe() for name, need in self.needs.items()},
         }
 
 
@@ -139,35 +137,3 @@ def lasting(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
 def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:
     """Whether `folder` holds the lasting files of such a node."""
     return all((folder / name).exists() for name in lasting(kind, spec))
-
-
-def published_path(root: Path, stamp: str) -> Path:
-    """Return the file that lists what is published under `stamp` (`Plan.write`)."""
-    return root / "store" / "published" / f"{stamp}.json"
-
-
-def read_listing(root: Path, stamp: str) -> dict[str, Any]:
-    """Return the list of what is published under `stamp`; `UserError` if it was never planned."""
-    path = published_path(root, stamp)
-    if not path.exists():
-        raise UserError(
-            f"nothing was planned under {root} with the stamp '{stamp}' ({path} is missing); "
-            "`snakemake -n all` plans, and the files beside it bear the stamps"
-        )
-    return read_json(path)
-
-
-def description_path(root: Path, kind: str, key: str) -> Path:
-    """Return where a node's description lies under the results root."""
-    return root / "store" / "spec" / f"{kind}-{key}.json"
-
-
-def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
-    """Read what was planned under a key; `UserError` if nothing was, or the file is damaged."""
-    path = description_path(root, kind, key)
-    if not path.exists():
-        raise UserError(
-            f"no {kind} with key {key} is planned under {root} ({path} is missing); "
-            "`snakemake -n all` writes what is planned, `minbert plan` lists the keys"
-        )
-    return read_json(path)

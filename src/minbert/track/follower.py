@@ -15,7 +15,7 @@ from typing import IO, Any
 from minbert.base.errors import UserError
 from minbert.base.locks import take
 from minbert.base.process import birth
-from minbert.store.node import read_listing
+from minbert.store.record import read_record
 from minbert.track import papers, writer
 from minbert.track.journal import TRACKING, Attempt, attempts
 from minbert.track.store import Store, Tag, open_store, say, sqlite_path, tracking_uri
@@ -38,20 +38,20 @@ _BROKEN = (UserError, KeyError, ValueError, TypeError)
 class Follower:
     """Copies the attempts of results `root` into the store at `uri` (see `store.tracking_uri`).
 
-    `stamp` names the plan that says what the papers are; `draw` draws the curves of a run.
+    `plan` names the record that says what the papers are; `draw` draws the curves of a run.
     """
 
     def __init__(
         self,
         root: Path | str,
         uri: str | None = None,
-        stamp: str | None = None,
+        plan: str | None = None,
         draw: writer.Draw | None = None,
     ) -> None:
         self.root = Path(root).resolve()
         self.uri = tracking_uri(self.root, uri)
         self.draw = draw
-        self.facts = {} if stamp is None else read_listing(self.root, stamp)["papers"]
+        self.facts = {} if plan is None else read_record(self.root, plan)["papers"]
         self.failing = False
         self._store: Store | None = None
         self._attempts: dict[str, Attempt] = {}

@@ -1,0 +1,128 @@
+"""The plain names: the files that people look at, copied from where their keys put them.
+
+They are of one plan at a time, and `published.json` says of which. A plan of some of the published
+papers replaces what is theirs, and leaves the others, and the pages that show all, as they are.
+"""
+
+import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from minbert.base.errors import UserError
+from minbert.base.files import read_json, whole, write_json, write_text
+from minbert.base.locks import FOREVER, only_one
+from minbert.data.parquet import read_file
+from minbert.evaluate.text import csv_text, read_csv
+from minbert.store.job import node_folder
+from minbert.store.record import PUBLISHED
+from minbert.track.runs import ALL
+
+COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
+"""The columns of `variants.tsv`."""
+
+
+def publishing(root: Path) -> AbstractContextManager[bool]:
+    """Hold the plain names under `root` for a block."""
+    return only_one(root / "store" / "published", f"publishing in {root}", patience=FOREVER)
+
+
+class PlainNames:
+    """The plain names under `root`, as the plan of `record` takes them."""
+
+    def __init__(self, root: Path, plan: str, record: Mapping[str, Any]) -> None:
+        self.root, self.plan, self.record = root, plan, record
+        self._before = _read(root / PUBLISHED)
+        plans = self._before.get("plans", {})
+        self._others = {p: of for p, of in plans.items() if p not in (*record["papers"], ALL)}
+
+    @cached_property
+    def taken(self) -> dict[str, str]:
+        """The names that the plan's products take: {path under the root: keyed path}."""
+        return {
+            name: keyed
+            for name, keyed in self.record["products"].items()
+            if not self._others or self._is_own(name) or not (self.root / name).exists()
+        }
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a name belongs to one of the plan's papers, and not to all that there are."""
+        papers = self.record["papers"]
+        return any(name.startswith((f"tables/{p}.", f"figures/{p}/")) for p in papers)
+
+    def clear_marks(self, *, every: bool = False) -> None:
+        """Remove the marks of plans that lose a name, or all of them.
+
+        This comes first, so that going back to an earlier configuration publishes again although
+        all that it needs is still there, even if this is killed halfway.
+        """
+        for mark in (self.root / "store" / "published").glob("*.done"):
+            held = _read(mark)
+            if every or any(held.get(name) != keyed for name, keyed in self.taken.items()):
+                mark.unlink()
+
+    def leave_mark(self) -> None:
+        """Leave the mark of the plan: the plain names hold its products."""
+        mark = self.root / "store" / "published" / self.record["mark"]
+        write_json(mark, self.record["products"])
+
+    def take(self, partial: Path | None = None) -> None:
+        """Copy each product to its name; join scores and variants of all papers; say whose it is.
+
+        What is in `partial`, a root for results made after failures, counts before the keyed
+        files; a product that is in neither is removed. Without `partial` all are there. Names that
+        the plan before had, and this one has not, are removed.
+        """
+
+        def source(keyed: str | Path) -> Path:
+            made = Path(partial or self.root, *Path(keyed).parts[-4:])
+            return made if partial and made.exists() else Path(keyed)
+
+        for name, keyed in self.taken.items():
+            if partial and not source(keyed).exists():
+                (self.root / name).unlink(missing_ok=True)
+                continue
+            with whole(self.root / name) as temporary:
+                shutil.copyfile(source(keyed), temporary)
+        papers = self.record["papers"].values()
+        folders = [node_folder(self.root, "scores", paper["scores"]) for paper in papers]
+        scores = [read_file(source(folder / "scores.parquet")) for folder in folders]
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in self.record["variants"]]
+        joined, listed = self.root / "tables" / "scores.parquet", self.root / "variants.tsv"
+        if self._others:
+            earlier = read_file(joined)
+            theirs = pc.is_in(earlier["paper"], pa.array(list(self._others)))
+            scores.append(earlier.filter(theirs))
+            rows += [row for row in read_csv(listed, "\t") if row["paper"] in self._others]
+        with whole(joined) as temporary:
+            pq.write_table(pa.concat_tables(scores), temporary)
+        write_text(listed, csv_text(COLUMNS, rows, "\t"))
+        self._say_whose()
+
+    def _say_whose(self) -> None:
+        names = set(self.record["products"])
+        before = set(self._before.get("names", ()))
+        plans = dict.fromkeys(self.record["papers"], self.plan)
+        if self._others:
+            names |= {name for name in before if not self._is_own(name)}
+            plans = self._before["plans"] | plans
+        else:
+            plans[ALL] = self.plan
+        for name in before - names:
+            (self.root / name).unlink(missing_ok=True)
+        page = {"plans": plans, "names": sorted(names), "options": self.record["options"]}
+        write_json(self.root / PUBLISHED, page)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a JSON file says; nothing if it is missing or damaged."""
+    try:
+        return read_json(path)
+    except (FileNotFoundError, UserError):
+        return {}

@@ -1,0 +1,99 @@
+"""What the jobs of a workflow read: a description for each key, and the record of its plan.
+
+A description says what a node is. It follows from the key, whoever plans it, and is never changed.
+All that may differ under one key (devices, paths, titles) is in the record of the plan that a job
+belongs to, with what that plan publishes. Its name is a hash of its content, so that plans of
+other settings, side by side on one results folder, do not meet.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError
+from minbert.base.files import read_json, write_json
+from minbert.store.node import digest, key_of
+
+PUBLISHED = "published.json"
+"""Beside the plain names: of which plan each paper is, and what shows `all` of them."""
+AGAIN = "`snakemake all --cores 2` writes it again"
+
+
+def description_path(root: Path, kind: str, key: str) -> Path:
+    """Return where a node's description lies under the results root."""
+    return root / "store" / "spec" / f"{kind}-{key}.json"
+
+
+def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
+    """Read what the node of this key is; `UserError` if nobody made it, or the file is damaged."""
+    path = description_path(root, kind, key)
+    if not path.exists():
+        raise UserError(
+            f"no {kind} with key {key} was planned under {root} ({path} is missing); "
+            f"{AGAIN} if it asks for it, and `minbert plan` lists the keys"
+        )
+    return read_json(path)
+
+
+def write_description(root: Path, described: Mapping[str, Any]) -> None:
+    """Write the description of a node, unless it is there undamaged."""
+    path = description_path(root, described["kind"], described["key"])
+    try:
+        if key_of(read_json(path)) == described["key"]:
+            return
+    except (FileNotFoundError, UserError, KeyError, TypeError, AttributeError):
+        pass
+    write_json(path, described)
+
+
+def record_path(root: Path, plan: str) -> Path:
+    """Return where the record of a plan lies under the results root."""
+    return root / "store" / "plans" / f"{plan}.json"
+
+
+def write_record(root: Path, record: Mapping[str, Any]) -> str:
+    """Write the record of a plan under the hash of its content, which is returned."""
+    name = digest(record)
+    if not record_path(root, name).exists():
+        write_json(record_path(root, name), record)
+    return name
+
+
+def read_record(root: Path, plan: str) -> dict[str, Any]:
+    """Read the record of a plan; `UserError` if there is none, or it is damaged."""
+    path = record_path(root, plan)
+    if not path.exists():
+        raise UserError(
+            f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
+            "`snakemake all --cores 2` starts one"
+        )
+    record = read_json(path)
+    if digest(record) != plan:
+        raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
+    return record
+
+
+def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
+    """Return a node's description with what `plan` says of it besides (default: the newest plan).
+
+    That is its title, owner, digest of source files, paths and devices, and what it downloads.
+    """
+    described = read_description(root, kind, key)
+    name = f"{kind}-{key}"
+    record = _newest(root, name) if plan is None else read_record(root, plan)
+    if record is None or name not in record["jobs"]:
+        whose = "no plan" if plan is None else f"the plan {plan}"
+        raise UserError(f"{description_path(root, kind, key)}: {whose} asks for this job; {AGAIN}")
+    own = record["jobs"][name]
+    kept = {n: need for n, need in described["needs"].items() if need["kind"] != "fetch"}
+    return {**described, **own, "needs": {**kept, **own["needs"]}}
+
+
+def _newest(root: Path, name: str) -> dict[str, Any] | None:
+    """Return the newest record that has the job `name`."""
+    paths = record_path(root, "").parent.glob("*.json")
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+        record = read_record(root, path.stem)
+        if name in record["jobs"]:
+            return record
+    return None
