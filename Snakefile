@@ -31,7 +31,7 @@ configfile: "config.yaml"
 try:
     FILES = ", ".join(str(file) for file in reversed(workflow.configfiles))
     PLAN = Plan.load(config, Path(workflow.basedir), where=FILES)
-    NAME = digest(record_of(PLAN))
+    NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
 except UserError as error:
     raise WorkflowError(str(error))

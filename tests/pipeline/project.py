@@ -170,15 +170,21 @@ class Project:
         return planned_jobs(self.snakemake("-n", "all"), self.variants())
 
     def variants(self) -> dict[str, str]:
-        """Return {training key: first variant with it} as last planned."""
-        names: dict[str, str] = {}
-        with (self.root / "variants.tsv").open(encoding="utf-8", newline="") as handle:
-            for row in csv.DictReader(handle, delimiter="\t"):
-                names.setdefault(row["key"], row["variant"])
-        return names
+        """Return {training key: first variant with it}, as `minbert plan` lists them now."""
+        files = [self.folder / "config.yaml"]
+        for name in ("workflow", "src"):
+            files += sorted((self.folder / name).rglob("*.[yp]*"))
+        state = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+        if state not in _VARIANTS:
+            names = _VARIANTS[state] = {}
+            for block in self.minbert("plan").split("\n\n"):
+                if " stage " in block.partition("---")[0]:
+                    for variant, key in re.findall(r"(?m)^(\S+) +\S+ +([0-9a-f]{16}) ", block):
+                        names.setdefault(key, variant)
+        return dict(_VARIANTS[state])
 
     def key(self, variant: str) -> str:
-        """Return the training key of a variant, as last planned."""
+        """Return the training key of a variant, as it is planned now."""
         return next(key for key, name in self.variants().items() if name == variant)
 
     def seed_folder(self, variant: str, seed: int = 0) -> Path:
@@ -206,6 +212,7 @@ class Project:
         return {str(p.relative_to(self.root)): p.stat().st_mtime_ns for p in files if p.is_file()}
 
 
+_VARIANTS: dict[tuple[tuple[str, int, int], ...], dict[str, str]] = {}
 JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
 
 

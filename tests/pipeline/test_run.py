@@ -85,7 +85,6 @@ def test_the_store_has_every_row_and_every_run_is_finished(finished: Project) ->
 
 def test_a_killed_follower_loses_nothing(project: Project) -> None:
     project.configure(tracking="{enabled: true}", seeds="[0, 1]")
-    project.snakemake("-n", "all")
     variants = ("1-bert", "3-bert", "hybrid-bert")
     targets = [project.target(variant, 1) for variant in variants]
     workflow = project.start("snakemake", "--cores", "1", *targets)

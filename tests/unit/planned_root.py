@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from minbert.base.files import write_json, write_text
 from minbert.evaluate.reading import SCHEMA
-from minbert.store.record import write_record
+from minbert.store.plans import write_plan
 from minbert.train.run import PREDICTIONS
 
 HEADER = "paper\tvariant\tstage\ttasks\tkey\tstart\tlabel\trow\n"
@@ -36,7 +36,7 @@ class Planned:
         described = {"kind": "train", "key": key, "spec": spec, "needs": {}, "owner": owner}
         write_json(self.root / "store" / "spec" / f"train-{key}.json", described)
         own = {"title": variant, "owner": owner, "extra": {}, "needs": {}}
-        write_record(self.root, {"jobs": {f"train-{key}": own}})
+        write_plan(self.root, {"jobs": {f"train-{key}": own}})
         for seed in seeds:
             write_json(self.folder(key, seed) / "run.json", {})
 

@@ -16,7 +16,7 @@ from minbert.figures.inputs import Inputs
 from minbert.figures.make import make
 from minbert.publish.publish import publish_partial
 from minbert.store.job import Job
-from minbert.store.record import description_path, write_record
+from minbert.store.plans import description_path, write_plan
 
 LABELS = {"a": "A", "b": "B"}
 
@@ -66,7 +66,7 @@ def test_figures_are_drawn_from_what_there_is(
         source.rename(at)
     jobs = {f"figure-{key}": {"needs": {}, "extra": {}} for key in listed["figures"].values()}
     about = {"papers": {"p": {"scores": "none"}}, "variants": [], "options": "", "jobs": jobs}
-    plan = write_record(tmp_path, listed | about)
+    plan = write_plan(tmp_path, listed | about)
     write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
     write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")
     failed = {("p", "b"): "too hot", ("other", "a"): "out of memory"}

@@ -72,7 +72,7 @@ def test_a_full_disk_has_one_line_on_the_command_line(
 
     monkeypatch.setattr("minbert.publish.publish.publish", full)
     with pytest.raises(SystemExit) as ended:
-        main(["publish", "stamp", "--results", str(tmp_path)])
+        main(["publish", "--plan", "00", "--results", str(tmp_path)])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
         "minbert: cannot write results/model.safetensors: No space left on device; make room "
@@ -99,7 +99,7 @@ def test_an_error_of_another_kind_keeps_its_traceback(
 
     monkeypatch.setattr("minbert.publish.publish.publish", lost)
     with pytest.raises(FileNotFoundError):
-        main(["publish", "stamp", "--results", str(tmp_path)])
+        main(["publish", "--plan", "00", "--results", str(tmp_path)])
 
 
 LIMITED = """

@@ -22,7 +22,7 @@ from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.code import code_modules
 from minbert.store.kinds import KINDS
-from minbert.store.record import description_path
+from minbert.store.plans import description_path
 
 GRID = (
     TWO_STAGES

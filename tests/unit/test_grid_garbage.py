@@ -15,7 +15,7 @@ from minbert.commands.gc import delete, leftovers
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.record import description_path
+from minbert.store.plans import description_path
 
 GRID = """paper: hybrid-bert
 title: T

@@ -22,7 +22,7 @@ from minbert.plan.plan import Plan
 from minbert.spec.published import read_published
 from minbert.spec.resolve import StageRef
 from minbert.store.node import Need, Node, canonical
-from minbert.store.record import describe_job, description_path, record_path
+from minbert.store.plans import describe_job, description_path, plan_path
 
 REPOSITORY = Path(__file__).parents[2]
 GRID = Path("workflow/grids/hybrid-bert.yaml")
@@ -117,7 +117,7 @@ def test_what_is_in_no_key_belongs_to_the_plan_that_says_it(base: Path) -> None:
         return str(described["extra"]["device"])
 
     assert device(name) == "cpu" and device(other) == "cuda:2"
-    os.utime(record_path(first.root, name), (2e9, 2e9))
+    os.utime(plan_path(first.root, name), (2e9, 2e9))
     assert device(None) == "cpu"
     with pytest.raises(UserError, match="with the plan '00'"):
         device("00")

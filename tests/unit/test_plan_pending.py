@@ -17,7 +17,7 @@ from minbert.devices.cards import FAKE, VISIBLE
 from minbert.plan.cost import Cost, Costs
 from minbert.plan.describe import write
 from minbert.plan.pending import pending
-from minbert.plan.plan import Plan
+from minbert.plan.plan import JOINED, Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
@@ -66,7 +66,9 @@ def finish(made: Plan, device: str = "cpu", seconds: float = 30.0, torch: str = 
                 put(folder / "run.json", json.dumps(record))
             if node.kind == "data":
                 put(folder / "report.json", json.dumps(rows))
-    put(made.mark, "")
+    for name in (*made.products, *JOINED):
+        put(made.root / name, "")
+    put(made.mark, "{}")
 
 
 def stage(made: Plan, variant: str) -> Node:

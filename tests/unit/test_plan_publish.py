@@ -12,7 +12,7 @@ from minbert.base.files import read_json, write_text
 from minbert.evaluate.text import read_csv
 from minbert.publish.names import COLUMNS
 from minbert.publish.publish import publish
-from minbert.store.record import PUBLISHED, write_record
+from minbert.store.plans import PUBLISHED, write_plan
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def planned(root: Path, text: str, *papers: str, **more: str) -> str:
         "mark": f"{text}{'-'.join(papers)}-0.done",
         "options": f"--config name={text}",
     }
-    return write_record(root, record)
+    return write_plan(root, record)
 
 
 def marks(root: Path) -> set[str]:

@@ -23,6 +23,7 @@ from minbert.predict import predict as command
 from minbert.predict.predict import CLASS_NAMES, predict
 from minbert.spec.resolve import StageRef
 from minbert.spec.task import TASKS
+from minbert.store.plans import write_plan
 
 Row = dict[str, Any]
 Printed = pytest.CaptureFixture[str]
@@ -220,10 +221,13 @@ def test_a_run_of_an_older_version_is_predicted_with_a_warning(
 
 
 def test_the_precision_is_that_of_training(plan: Plan, copied: Path, capsys: Printed) -> None:
-    path = copied / "store" / "spec" / f"train-{run_folder(plan, 'fused').parent.name}.json"
-    described = read_json(path)
-    assert described["extra"]["precision"] == "fp32"
-    write_json(path, {**described, "extra": {"device": "cpu", "precision": "bf16"}})
+    (path,) = (copied / "store" / "plans").iterdir()
+    record = read_json(path)
+    extra = record["jobs"][f"train-{run_folder(plan, 'fused').parent.name}"]["extra"]
+    assert extra["precision"] == "fp32"
+    extra["precision"] = "bf16"
+    path.unlink()
+    write_plan(copied, record)
     found = []
     for root in (plan.root, copied):
         predict(root, "fused", sentences=["a man .", "a woman ."], device="cpu")

@@ -24,7 +24,7 @@ from minbert.plan.plan import Plan
 from minbert.report.make import COMMAND, make
 from minbert.report.pictures import COLOURS, WIDEST
 from minbert.store.job import Job
-from minbert.store.record import description_path
+from minbert.store.plans import description_path
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2, 3, 4)

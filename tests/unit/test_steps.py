@@ -13,15 +13,15 @@ from minbert.base.files import read_json, write_json
 from minbert.commands.steps import load_job, run_step
 from minbert.store.job import Job
 from minbert.store.node import Need, Node, key_of
-from minbert.store.record import description_path, write_record
+from minbert.store.plans import description_path, write_plan
 
 
-def tell(root: Path, *described: dict[str, Any]) -> None:
+def tell(root: Path, *described: dict[str, Any], **more: Any) -> None:
     """Leave descriptions, and the record of a plan with these jobs."""
-    own: dict[str, Any] = {"title": "T", "owner": None, "files": "", "extra": {}, "needs": {}}
+    own = {"title": "T", "owner": None, "files": "", "extra": {}, "needs": {}, **more}
     for each in described:
         write_json(description_path(root, each["kind"], each["key"]), each)
-    write_record(root, {"jobs": {f"{each['kind']}-{each['key']}": own for each in described}})
+    write_plan(root, {"jobs": {f"{each['kind']}-{each['key']}": own for each in described}})
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_step_sees_the_gpu_that_it_computes_on(
     monkeypatch.setenv("MINBERT_DEVICE_LOCKS", str(tmp_path / "locks"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     node = Node(kind, {}, "minbert.evaluate.scoring", extra={"device": wish} if wish else {})
-    write_json(description_path(tmp_path, kind, node.key), node.describe())
+    tell(tmp_path, node.describe(), extra=dict(node.extra))
     found: list[tuple[str, str]] = []
 
     def make(job: Job) -> None:

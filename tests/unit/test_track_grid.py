@@ -13,7 +13,7 @@ from following import log, results, start, stored_run
 
 from minbert.base.files import write_json
 from minbert.spec.protocol import Measured
-from minbert.store.record import description_path, read_record, record_path, write_record
+from minbert.store.plans import description_path, plan_path, read_plan, write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
 from minbert.track.papers import describe
@@ -82,18 +82,18 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
     counted = {"rows": {"train": 8544, "dev": 1101, "test": 2210}}
     write_json(root / "store" / "data" / "d1" / "report.json", counted)
     listed = {"papers": {"p": FACTS}, "products": products, "tracking": True}
-    write_record(root, listed)
+    write_plan(root, listed)
     return root
 
 
 def plan(root: Path) -> str:
     """Return the name of the only record."""
-    (path,) = record_path(root, "").parent.iterdir()
+    (path,) = plan_path(root, "").parent.iterdir()
     return path.stem
 
 
 def record(root: Path, complete: bool = True) -> list[str]:
-    record_grids(root, read_record(root, plan(root)), complete)
+    record_grids(root, read_plan(root, plan(root)), complete)
     return [a.name for a in attempts(root) if a.run["key"] == "grid-p"]
 
 
@@ -157,7 +157,7 @@ def test_what_is_published_again_as_it_was_makes_no_second_run(
     (first,) = record(root)
     monkeypatch.setattr("minbert.track.runs.commit", lambda: "another")
     assert record(root) == [first]
-    Path(read_record(root, plan(root))["products"]["tables/p.md"]).write_text("| b |")
+    Path(read_plan(root, plan(root))["products"]["tables/p.md"]).write_text("| b |")
     assert record(root) == [first, (second := record(root)[-1])]
     Follower(root, plan=plan(root)).finish()
     assert stored_run(root, first).data.tags["minbert.superseded"] == second

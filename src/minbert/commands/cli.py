@@ -50,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = commands.add_parser("plan", help="say what is done and what would run, and why")
     _add_config(plan)
+    verify = "read data again even if its files have the size and time that they had"
+    plan.add_argument("--verify", action="store_true", help=verify)
     plan.set_defaults(run=_plan)
 
     gc = commands.add_parser("gc", help="list results that the configuration no longer needs")
@@ -146,6 +148,7 @@ def _read(arguments: argparse.Namespace) -> Plan:
 def _plan(arguments: argparse.Namespace) -> None:
     from minbert.commands.plan import plan_text
 
+    arguments.config += ["verify=true"] if arguments.verify else []
     print(plan_text(_read(arguments)))
 
 

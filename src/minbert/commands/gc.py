@@ -12,7 +12,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.record import description_path
+from minbert.store.plans import description_path
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
 from minbert.store.kinds import KINDS
 from minbert.store.node import finished, key_of, node_code
-from minbert.store.record import describe_job, description_path
+from minbert.store.plans import describe_job, description_path
 
 if TYPE_CHECKING:
     from minbert.engine.checkpoints import Checkpoints

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from minbert.evaluate.winner import Winner, winners
-from minbert.store.record import read_record
+from minbert.store.plans import read_plan
 
 _PLACES = (
     ("rows", "tables/index.md"),
@@ -20,7 +20,7 @@ def summary(root: Path, plan: str, command: str = "minbert") -> str:
 
     `command` is how `minbert` is called here. Raises `UserError` if there is no such record.
     """
-    listed = read_record(root, plan)
+    listed = read_plan(root, plan)
     lines = []
     if (scores := root / "tables" / "scores.parquet").exists():
         best = winners(scores, {paper: of["rule"] for paper, of in listed["papers"].items()})

@@ -8,7 +8,7 @@ from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
 from minbert.store.code import files_digest
 from minbert.store.node import Node, canonical
-from minbert.store.record import write_description, write_record
+from minbert.store.plans import write_description, write_plan
 
 ALL = "All papers"
 TITLES = {
@@ -29,11 +29,11 @@ def write(plan: Plan) -> str:
     for node in plan.nodes.values():
         write_description(plan.root, json.loads(canonical(node.describe() | about(plan, node))))
     plan.sources.cache.save()
-    return write_record(plan.root, record_of(plan))
+    return write_plan(plan.root, record_of(plan))
 
 
 def record_of(plan: Plan) -> dict[str, Any]:
-    """Return the record of a plan (`store.record`): what it publishes, what its jobs are told."""
+    """Return the record of a plan (`store.plans`): what it publishes, what its jobs are told."""
     jobs = {f"{kind}-{key}": _told(plan, node) for (kind, key), node in plan.nodes.items()}
     record = {
         **plan.publication,

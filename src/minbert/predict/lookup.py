@@ -10,7 +10,7 @@ from minbert.base.files import read_json
 from minbert.evaluate.text import read_csv
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
-from minbert.store.record import PUBLISHED, describe_job, read_description
+from minbert.store.plans import PUBLISHED, describe_job, read_description
 
 VARIANTS = "variants.tsv"
 SCORES = Path("tables", "scores.parquet")

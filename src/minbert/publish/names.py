@@ -21,7 +21,7 @@ from minbert.base.locks import FOREVER, only_one
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text, read_csv
 from minbert.store.job import node_folder
-from minbert.store.record import PUBLISHED
+from minbert.store.plans import PUBLISHED
 from minbert.track.runs import ALL
 
 COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")

@@ -22,14 +22,14 @@ from minbert.evaluate.text import read_csv
 from minbert.publish.names import PlainNames, publishing
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
-from minbert.store.record import describe_job, read_record
+from minbert.store.plans import describe_job, read_plan
 from minbert.track.journal import attempts
 from minbert.track.runs import ALL, record_grids
 
 
 def publish(root: Path, plan: str) -> None:
     """Copy each product of a plan to its plain name, and leave the plan's mark."""
-    record = read_record(root, plan)
+    record = read_plan(root, plan)
     with publishing(root):
         names = PlainNames(root, plan, record)
         names.clear_marks()
@@ -45,7 +45,7 @@ def publish_partial(root: Path, plan: str) -> str:
     an error; as not run if it waits for such a stage or was not reached. A figure that cannot be
     drawn is reported on stderr and left out.
     """
-    record = read_record(root, plan)
+    record = read_plan(root, plan)
     failures = failed_variants(root, record["variants"])
     with publishing(root), tempfile.TemporaryDirectory() as folder:
         names = PlainNames(root, plan, record)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minbert.evaluate.text import read_csv
-from minbert.store.record import read_description
+from minbert.store.plans import read_description
 
 if TYPE_CHECKING:
     from minbert.store.job import Job

@@ -15,7 +15,7 @@ from typing import IO, Any
 from minbert.base.errors import UserError
 from minbert.base.locks import take
 from minbert.base.process import birth
-from minbert.store.record import read_record
+from minbert.store.plans import read_plan
 from minbert.track import papers, writer
 from minbert.track.journal import TRACKING, Attempt, attempts
 from minbert.track.store import Store, Tag, open_store, say, sqlite_path, tracking_uri
@@ -51,7 +51,7 @@ class Follower:
         self.root = Path(root).resolve()
         self.uri = tracking_uri(self.root, uri)
         self.draw = draw
-        self.facts = {} if plan is None else read_record(self.root, plan)["papers"]
+        self.facts = {} if plan is None else read_plan(self.root, plan)["papers"]
         self.failing = False
         self._store: Store | None = None
         self._attempts: dict[str, Attempt] = {}

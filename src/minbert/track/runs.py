@@ -16,7 +16,7 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.winner import Winner, winners
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job, node_folder
-from minbert.store.record import read_description
+from minbert.store.plans import read_description
 from minbert.track.journal import Journal, attempts
 from minbert.track.papers import tasks_of
 from minbert.track.store import GRID, Tag

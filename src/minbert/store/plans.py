@@ -46,22 +46,22 @@ def write_description(root: Path, described: Mapping[str, Any]) -> None:
     write_json(path, described)
 
 
-def record_path(root: Path, plan: str) -> Path:
+def plan_path(root: Path, plan: str) -> Path:
     """Return where the record of a plan lies under the results root."""
     return root / "store" / "plans" / f"{plan}.json"
 
 
-def write_record(root: Path, record: Mapping[str, Any]) -> str:
+def write_plan(root: Path, record: Mapping[str, Any]) -> str:
     """Write the record of a plan under the hash of its content, which is returned."""
     name = digest(record)
-    if not record_path(root, name).exists():
-        write_json(record_path(root, name), record)
+    if not plan_path(root, name).exists():
+        write_json(plan_path(root, name), record)
     return name
 
 
-def read_record(root: Path, plan: str) -> dict[str, Any]:
+def read_plan(root: Path, plan: str) -> dict[str, Any]:
     """Read the record of a plan; `UserError` if there is none, or it is damaged."""
-    path = record_path(root, plan)
+    path = plan_path(root, plan)
     if not path.exists():
         raise UserError(
             f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
@@ -80,7 +80,7 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
     """
     described = read_description(root, kind, key)
     name = f"{kind}-{key}"
-    record = _newest(root, name) if plan is None else read_record(root, plan)
+    record = _newest(root, name) if plan is None else read_plan(root, plan)
     if record is None or name not in record["jobs"]:
         whose = "no plan" if plan is None else f"the plan {plan}"
         raise UserError(f"{description_path(root, kind, key)}: {whose} asks for this job; {AGAIN}")
@@ -91,9 +91,9 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
 
 def _newest(root: Path, name: str) -> dict[str, Any] | None:
     """Return the newest record that has the job `name`."""
-    paths = record_path(root, "").parent.glob("*.json")
+    paths = plan_path(root, "").parent.glob("*.json")
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
-        record = read_record(root, path.stem)
+        record = read_plan(root, path.stem)
         if name in record["jobs"]:
             return record
     return None

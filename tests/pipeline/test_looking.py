@@ -1,0 +1,125 @@
+"""A plan only looks, and says what Snakemake then does."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .agreement import planned, scenario, would_run
+from .project import PAPER, Project
+
+pytestmark = pytest.mark.pipeline
+
+SCENARIOS = 12
+
+
+def content(root: Path) -> dict[str, str]:
+    """Return the hash and time of every file below a folder."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix not in {".db", ".db-wal", ".db-shm"}:
+            hashed = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[str(path.relative_to(root))] = f"{hashed} {path.stat().st_mtime_ns}"
+    return found
+
+
+def test_looking_changes_nothing(project: Project) -> None:
+    before = content(project.root)
+    project.edit(f"workflow/grids/{PAPER}.yaml", "label: 1-bert", "label: one encoder")
+    words = ("device=cuda:7", "seeds=[0,1]", "scale={epochs: 0.1}", "verify=true")
+    project.minbert("plan", "--config", *words)
+    project.snakemake("-n", "all", "--config", *words)
+    assert content(project.root) == before
+    fresh = project.copy(project.folder / "fresh")
+    shutil.rmtree(fresh.root)
+    fresh.minbert("plan")
+    fresh.snakemake("-n", "all")
+    assert not fresh.root.exists()
+
+
+def test_plan_and_snakemake_agree_whatever_happened(finished: Project, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        said = pool.map(lambda s: scenario(finished, tmp_path / str(s), s), range(SCENARIOS))
+        assert [each for each in said if each] == []
+
+
+def test_a_deleted_training_below_finished_tables_is_trained_again(project: Project) -> None:
+    tables = project.tables()
+    shutil.rmtree(project.seed_folder("sst-only"))
+    asked = {("train", project.key("sst-only"))}
+    assert planned(project) == would_run(project) == asked
+    told = project.minbert("predict", "sst-only", "a fine film .", ends=2)
+    assert "snakemake --cores 2" in told
+    project.snakemake("all")
+    assert project.jobs() == set() and project.tables() == tables
+    assert "prediction" in project.minbert("predict", "sst-only", "a fine film .")
+
+
+def test_a_deleted_plain_file_comes_back(project: Project) -> None:
+    for name in ("report.html", f"tables/{PAPER}.md", "variants.tsv", "tables/scores.parquet"):
+        before = (project.root / name).read_bytes()
+        (project.root / name).unlink()
+        assert planned(project) == would_run(project) == {("publish", "")}
+        project.snakemake("all")
+        assert (project.root / name).read_bytes() == before
+    assert project.jobs() == set()
+
+
+def test_titles_that_only_mlflow_shows_are_published(project: Project) -> None:
+    path = project.folder / f"workflow/grids/{PAPER}.yaml"
+    text = path.read_text("utf-8")
+    start = text.index("title: ")
+    path.write_text(text.replace(text[start : text.index("\n", start)], "title: Ours", 1), "utf-8")
+    assert {kind for kind, _ in would_run(project)} >= {"table", "report", "publish"}
+
+
+def test_two_configurations_at_once_leave_one_of_them(project: Project) -> None:
+    """Two clones, one results folder: all that is published is of the one that ended last."""
+    other = project.copy(project.folder.with_name("other"))
+    for each, rate in ((project, "2e-5"), (other, "3e-5")):
+        each.edit(
+            f"workflow/grids/{PAPER}.yaml",
+            "    label: SST alone\n",
+            f"    label: SST alone\n    optimiser: {{lr: {rate}}}\n",
+        )
+        each.configure(results=str(project.root))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda each: each.snakemake("all"), (project, other)))
+    consistent(project.root, (project, other))
+
+
+def consistent(root: Path, projects: tuple[Project, ...]) -> None:
+    """Check that variants, scores and marks under `root` are of one of the projects."""
+    import pyarrow.parquet as pq
+
+    from minbert.evaluate.text import read_csv
+
+    keys = {row["variant"]: row["key"] for row in read_csv(root / "variants.tsv", "\t")}
+    scores = pq.read_table(root / "tables" / "scores.parquet").to_pylist()
+    assert {(row["variant"], row["key"]) for row in scores} == set(keys.items())
+    (whose,) = [each for each in projects if each.key("sst-only") == keys["sst-only"]]
+    assert would_run(whose) == set()
+    for each in projects:
+        if each is not whose:
+            assert would_run(each) == {("publish", "")}
+            each.snakemake("all")
+            assert would_run(each) == set() and would_run(whose) == {("publish", "")}
+
+
+def test_a_plan_beside_a_running_workflow_does_not_disturb_it(project: Project) -> None:
+    project.configure(seeds="[0, 5]")
+    workflow = project.start("snakemake", "--cores", "2", "all")
+    beside = project.copy(project.folder.with_name("beside"))
+    beside.configure(results=str(project.root))
+    time.sleep(3)
+    for words in (["device=cuda:7"], ["precision=bf16"], ["scale={epochs: 3}"]):
+        beside.minbert("plan", "--config", *words)
+        beside.snakemake("-n", "all", "--config", *words)
+    printed, _ = workflow.communicate(timeout=300)
+    assert workflow.returncode == 0, printed
+    assert project.jobs() == set()
