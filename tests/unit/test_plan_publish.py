@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from minbert.base.files import write_json, write_text
-from minbert.publish.publish import publish
+from minbert.publish.publish import failed_variants, publish
 from minbert.store.node import published_path
+from minbert.track.journal import Journal
 
 
 def listed(root: Path, stamp: str, text: str) -> None:
@@ -59,3 +60,25 @@ def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:
     publish(tmp_path, "stamp")
     joined = pq.read_table(tmp_path / "tables" / "scores.parquet")
     assert joined.column("paper").to_pylist() == ["one", "two"]
+
+
+def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
+    tmp_path: Path,
+) -> None:
+    header = "paper\tvariant\tstage\tkey\n"
+    names = ("wrong", "stopped", "damaged", "unknown", "lost")
+    write_text(tmp_path / "variants.tsv", header + "".join(f"p\t{n}\ts\t{n}\n" for n in names))
+    jobs = {
+        name: Journal.start(tmp_path, {"experiment": "p", "key": name, "seed": 0, "name": name})
+        for name in names
+    }
+    jobs["wrong"].end("FAILED", "UserError: too hot")
+    jobs["stopped"].end("KILLED", "SystemExit: stopped by signal 2")
+    jobs["damaged"].end("FAILED", "not known any more")
+    write_text(jobs["damaged"].folder / "end.json", "")
+    jobs["unknown"].end("FAILED", "not known any more")
+    write_text(jobs["unknown"].folder / "run.json", "[]")
+    assert failed_variants(tmp_path) == {
+        ("p", "wrong"): "stage 's', seed 0: UserError: too hot",
+        ("p", "damaged"): "stage 's', seed 0: killed",
+    }

@@ -81,8 +81,19 @@ def make_root(base: Path) -> Plan:
     shutil.copy2(REPOSITORY / PUBLISHED, base / PUBLISHED)
     write_text(base / "one.yaml", ONE)
     write_text(base / "two.yaml", TWO)
+    plan = plan_of(base)
+    write(plan)
+    for ref in plan.stages:
+        if ref.variant not in UNTRAINED:
+            _make(plan, "train", plan.train(ref).key)
+    _score(plan)
+    return plan
+
+
+def plan_of(base: Path) -> Plan:
+    """Return the plan of the grids in `base`."""
     sizes = {"steps": 4, "layers": 2, "hidden": 16, "heads": 2, "intermediate": 24}
-    plan = Plan.load(
+    return Plan.load(
         {
             "grids": ["one.yaml", "two.yaml"],
             "results": str(base / "results"),
@@ -96,12 +107,6 @@ def make_root(base: Path) -> Plan:
         },
         base,
     )
-    write(plan)
-    for ref in plan.stages:
-        if ref.variant not in UNTRAINED:
-            _make(plan, "train", plan.train(ref).key)
-    _score(plan)
-    return plan
 
 
 def run_folder(plan: Plan, variant: str, stage: str = "main", paper: str = "one") -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     from minbert.engine.checkpoints import Checkpoints
 
 GRACE = 8
-"""Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
+"""Seconds that a training job has from a signal to the end of its step and the saved state."""
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+"""The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
 def run_step(
     root: Path, kind: str, key: str, seed: int | None, threads: int, memory: int | None = None
 ) -> None:
-    """Make one node; SIGTERM ends the step as an error does, so that what it holds is closed.
+    """Make one node; `STOPS` end the step as an error does, so that what it holds is closed.
 
     `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
     """
-    signal.signal(signal.SIGTERM, _stop)
+    _on_stop(_stop)
     run_job(load_job(root, kind, key, seed, threads, memory))
 
 
@@ -128,7 +131,11 @@ def _train_on(job: Job, work: Path) -> None:
         record = _make(job, listener=journal.log, checkpoints=checkpoints)
     except BaseException as error:
         with suppress(OSError):  # On a full disk, that is the error to report.
-            journal.end("FAILED", f"{type(error).__name__}: {error}")
+            # A signal raises no `Exception`: a run that was told to stop has not failed.
+            journal.end(
+                "FAILED" if isinstance(error, Exception) else "KILLED",
+                f"{type(error).__name__}: {error}",
+            )
         raise
     journal.end("FINISHED", **outcome(job, record))
 
@@ -138,11 +145,16 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _save_before_stopping(checkpoints: Checkpoints) -> None:
-    """Let SIGTERM save the state after the current step; end in any case within seconds."""
+    """Let `STOPS` save the state after the current step; end in any case within seconds."""
 
     def ask(number: int, frame: FrameType | None) -> None:
         checkpoints.stop = number
         signal.signal(signal.SIGALRM, lambda *_: _stop(number, frame))
         signal.alarm(GRACE)
 
-    signal.signal(signal.SIGTERM, ask)
+    _on_stop(ask)
+
+
+def _on_stop(handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in STOPS:
+        signal.signal(number, handler)

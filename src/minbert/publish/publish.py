@@ -26,7 +26,7 @@ from minbert.evaluate.index import in_words
 from minbert.evaluate.text import read_csv
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished, published_path, read_description, read_listing
-from minbert.track.journal import attempts
+from minbert.track.journal import END, newest_attempts
 from minbert.track.runs import ALL, record_grids
 
 
@@ -105,15 +105,14 @@ def failed_variants(root: Path) -> dict[tuple[str, str], str]:
     record of a finished run. One that was told to stop has not failed, and neither has one that
     finished and whose files were deleted since.
     """
-    newest = {attempt.group: attempt for attempt in attempts(root)}
     why: dict[str, str] = {}
-    for (key, seed), attempt in newest.items():
+    for (key, seed), attempt in newest_attempts(root).items():
         if seed == ALL or (node_folder(root, "train", key, int(seed)) / "run.json").exists():
             continue
-        end = attempt.end()
-        if end is None and not attempt.alive():
+        end = attempt.recall(END)
+        if not end and not attempt.alive():
             why[key] = f"seed {seed}: killed"
-        elif end and end["error"] and not end["error"].startswith("SystemExit"):
+        elif end.get("status") == "FAILED":
             why[key] = f"seed {seed}: {end['error']}"
     found: dict[tuple[str, str], str] = {}
     for row in read_csv(root / "variants.tsv", delimiter="\t"):

@@ -17,7 +17,7 @@ from minbert.evaluate.winner import Winner, winners
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job, node_folder
 from minbert.store.node import read_description
-from minbert.track.journal import Journal, attempts
+from minbert.track.journal import END, Journal, newest_attempts
 from minbert.track.papers import tasks_of
 from minbert.track.store import GRID, Tag
 
@@ -99,6 +99,7 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
     """
     rules = {paper: facts["rule"] for paper, facts in listed["papers"].items()}
     winner = winners(root / "tables" / "scores.parquet", rules)
+    earlier = newest_attempts(root)
     for paper, facts in listed["papers"].items():
         key, best = f"{GRID}-{paper}", winner.get(paper)
         shown = _shown(root, listed, paper, complete)
@@ -111,8 +112,8 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
         for name, path in sorted(model.items()):
             hashed.update(f"{name} {path}\n".encode())
         content = hashed.hexdigest()[:16]
-        earlier = [attempt for attempt in attempts(root) if attempt.group == (key, ALL)]
-        if earlier and earlier[-1].end() and earlier[-1].run["tags"].get(_CONTENT) == content:
+        last = earlier.get((key, ALL))
+        if last and last.recall(END) and last.run["tags"].get(_CONTENT) == content:
             continue
         params = {"variant": "(all)", "stage": GRID, "tasks": "+".join(tasks_of(facts))}
         params["seed"] = ",".join(map(str, facts["seeds"]))
