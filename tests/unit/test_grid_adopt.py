@@ -14,6 +14,7 @@ from planning import TWO_STAGES, planning_folder
 import minbert.store.node as node_module
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
+from minbert.base.locks import in_use
 from minbert.commands.adopt import RECORD, Carry, adoptable, carry
 from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
@@ -126,7 +127,7 @@ def test_the_record_says_from_where_and_why(base: Path, edit: Editing) -> None:
     carry(second, adoptable(second)[0], "rename a variable")
     keys = [folder(made, "second").parent.name for made in (before, first, second)]
     # The closest code is the one that was carried over before: its record goes on.
-    history = read_json(folder(second, "second") / RECORD)
+    history = json.loads((folder(second, "second") / RECORD).read_text())
     assert [(step["from"], step["to"]) for step in history] == [*pairwise(keys)]
     assert [step["reason"] for step in history] == ["split a function", "rename a variable"]
     assert list(history[0]["code"]) == [ENCODER] and history[0]["code"][ENCODER][1] == "edited"
@@ -247,8 +248,7 @@ def test_nothing_is_carried_beside_a_workflow(base: Path, edit: Editing) -> None
     fill(plan(base))
     edit(ENCODER)
     after = plan(base)
-    put(base / ".snakemake" / "locks" / "0.output.lock", "")
-    with pytest.raises(UserError, match="a workflow runs in"):
+    with in_use(after.root), pytest.raises(UserError, match="is in use: a workflow or a job"):
         carry(after, adoptable(after)[0], "b")
     assert not folder(after, "first").exists()
 

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from planning import TWO_STAGES, planning_folder
 from trained_root import ONE, TWO, plan_of
 
 from minbert.base.files import write_text
+from minbert.commands.cli import main
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.publish.publish import failed_variants
@@ -55,6 +57,26 @@ def job(plan: Plan) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.kill()
     process.communicate()
+
+
+def test_what_is_trained_into_is_not_deleted_from_another_clone(
+    plan: Plan, job: subprocess.Popen[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other clone's configuration does not need the variant; its own Snakemake is idle."""
+    clone = planning_folder(tmp_path / "clone", TWO_STAGES)
+    wanted = f"grids: [g]\ndata: builtin\nbackbone: builtin\nresults: {plan.root}\n"
+    write_text(clone / "config.yaml", wanted)
+    words = ["gc", "--delete", "--directory", str(clone)]
+    with pytest.raises(SystemExit):
+        main(words)
+    assert f"{plan.root} is in use: a workflow or a job" in capsys.readouterr().err
+    work = plan.root / "work" / plan.train(StageRef("one", "long", "main")).key / "seed0"
+    assert (work / "state.json").exists() and job.poll() is None
+    job.kill()
+    job.wait()
+    main(words)
+    assert " deleted, " in capsys.readouterr().out
+    assert not list((plan.root / "store" / "train").iterdir())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,4 +1,4 @@
-# Start and end of a workflow. Devices: where training runs. MLflow: one follower stores what jobs
+# Start and end of a workflow. Lock: nothing deletes results while it runs. Devices: where training runs. MLflow: one follower stores what jobs
 # measure while they run. Terminal: lines on progress, and a summary at the end. After an error,
 # whatever finished is published.
 #
@@ -69,7 +69,9 @@ def summary():
 
 
 onstart:
-    global WATCH
+    global WATCH, HELD
+    HELD = in_use(ROOT)  # until this process ends
+    HELD.__enter__()
     tell_devices()
     note_command()
     if PLAN.config.tracking.enabled:

@@ -15,7 +15,8 @@ from typing import Any
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.files import read_json, write_json
-from minbert.commands.gc import check_no_workflow, shown_size
+from minbert.base.locks import in_use
+from minbert.commands.gc import shown_size
 from minbert.plan.describe import title, write
 from minbert.plan.pending import Described, Earlier, difference, pending
 from minbert.plan.plan import Plan
@@ -122,29 +123,33 @@ def _other_version(
 def carry(plan: Plan, found: Sequence[Carry], reason: str) -> None:
     """Link results under their new keys, each folder whole or not at all, with its record.
 
-    Raises `UserError` while a workflow runs.
+    Raises `UserError` while a workflow or a job runs.
     """
-    check_no_workflow(plan)
-    write(plan)
-    for each in found:
-        temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
-        temporary.mkdir(parents=True)
-        try:
-            history: list[Any] = []
-            for path in each.source.iterdir():
-                if path.name == RECORD:
-                    history = json.loads(path.read_text(encoding="utf-8"))
-                    continue
-                try:  # Files here are replaced, never edited.
-                    os.link(path, temporary / path.name)
-                except OSError:  # across disks
-                    shutil.copy2(path, temporary / path.name)
-            write_json(temporary / RECORD, [*history, _record(each, reason)])
-            if each.target.exists():
-                each.target.rmdir()  # empty: a job that failed left it
-            temporary.rename(each.target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with in_use(plan.root, alone=True):
+        write(plan)
+        for each in found:
+            _carry(each, reason)
+
+
+def _carry(each: Carry, reason: str) -> None:
+    temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
+    temporary.mkdir(parents=True)
+    try:
+        history: list[Any] = []
+        for path in each.source.iterdir():
+            if path.name == RECORD:
+                history = json.loads(path.read_text(encoding="utf-8"))
+                continue
+            try:  # Files here are replaced, never edited.
+                os.link(path, temporary / path.name)
+            except OSError:  # across disks
+                shutil.copy2(path, temporary / path.name)
+        write_json(temporary / RECORD, [*history, _record(each, reason)])
+        if each.target.exists():
+            each.target.rmdir()  # empty: a job that failed left it
+        temporary.rename(each.target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _record(each: Carry, reason: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
-from minbert.base.locks import only_one, patience
+from minbert.base.locks import in_use, only_one, patience
 from minbert.devices.lease import device_for, no_gpu
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
@@ -44,7 +44,8 @@ def run_step(
     `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
     """
     _on_stop(_stop)
-    run_job(load_job(root, kind, key, seed, threads, memory))
+    with in_use(root):
+        run_job(load_job(root, kind, key, seed, threads, memory))
 
 
 def load_job(
