@@ -185,6 +185,26 @@ def test_other_versions_are_told_and_train_nothing(base: Path) -> None:
     assert "minbert 0" not in told
 
 
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"outcome": {"seconds": "x"}}', '{"outcome": {"seconds": 1}, "rows"']
+)
+def test_damaged_records_are_named_and_stop_nothing(base: Path, text: str) -> None:
+    made = plan(base, seeds=[0, 1])
+    finish(made, seconds=40)
+    damaged = [
+        stage(made, "first").folder(made.root, 1) / "run.json",
+        made.sources.data("sst").folder(made.root) / "report.json",
+    ]
+    for path in damaged:
+        put(path, text)
+    told = plan_text(made)
+    assert "8 training jobs, 0 to run" in told and "done" in line(told, "first ")
+    for path in damaged:
+        again = f"{path} is damaged: delete {path.parent}, and the next `snakemake all` makes"
+        assert line(told, f"{path} ").startswith(again)
+    assert Costs(made).of(stage(made, "first")) == Cost(40, measured=True), "by the other seed"
+
+
 def test_a_version_trains_anew_only_where_it_is_asked_for(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

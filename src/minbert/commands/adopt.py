@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, nearest
-from minbert.base.files import read_json, write_json
+from minbert.base.files import write_json
 from minbert.base.locks import in_use
 from minbert.commands.gc import shown_size
 from minbert.plan.describe import title, write
@@ -23,6 +23,7 @@ from minbert.plan.plan import Plan
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
+from minbert.store.record import RECORDS, sound
 
 CARRIED = {kind.name for kind in KINDS.values() if not kind.shown} - {"fetch"}
 """The kinds that are carried over; scores, tables and figures name keys, and take seconds."""
@@ -97,6 +98,9 @@ def _fault(
         return f"{target} is not empty, and nothing is overwritten; delete it first"
     if other := sorted(earlier.made_otherwise(old, node.describe())):
         return f"what it was made from came out differently when made again: {', '.join(other)}"
+    for path in (earlier.finished(old)[seed] / name for name in RECORDS):
+        if path.exists() and not sound(path):
+            return f"{path} is damaged"
     wanted = node.spec.get("dependencies", {})
     return _other_version(earlier, old, seed, wanted) if wanted else None
 
@@ -106,7 +110,8 @@ def _other_version(
 ) -> str | None:
     """Return which version an earlier run, or one that it starts from, was made with instead."""
     record = earlier.finished(old).get(seed)
-    packages = read_json(record / "run.json")["environment"]["packages"] if record else {}
+    run = (sound(record / "run.json") if record else None) or {}
+    packages = run.get("environment", {}).get("packages", {})
     for name, version in wanted.items():
         found = packages.get(name, "an unknown version").partition("+")[0]
         if found != version:

@@ -9,7 +9,7 @@ from minbert.plan.cost import GPU_RATE, Cost, Costs
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title, write
 from minbert.plan.parameters import parameters
-from minbert.plan.pending import Earlier, Pending, other_jobs, other_versions, pending, reason
+from minbert.plan.pending import Earlier, Pending, other_jobs, pending, reason, remarks
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, StageRef
@@ -108,7 +108,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
     ]
     if times[1]:
         lines.append(f"Estimated: if there is no such run, {costs.basis}.")
-    return "\n".join([*lines, *_bound(plan, costs, jobs), *other_versions(plan), *_sharing(plan)])
+    return "\n".join([*lines, *_bound(plan, costs, jobs), *remarks(plan), *_sharing(plan)])
 
 
 def _bound(plan: Plan, costs: Costs, jobs: Pending) -> Iterator[str]:

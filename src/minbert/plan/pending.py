@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from minbert.base.environment import DEPENDENCIES, versions
+from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.plan.describe import looks, title
 from minbert.plan.plan import Plan
@@ -19,6 +20,7 @@ from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node, digest, finished
+from minbert.store.record import RECORDS, read_record
 
 Pending = dict[tuple[Node, int | None], str]
 
@@ -66,16 +68,24 @@ def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[st
         yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
 
 
-def other_versions(plan: Plan) -> Iterator[str]:
-    """Yield a line for each version, other than the one here, that finished runs were made with."""
+def remarks(plan: Plan) -> Iterator[str]:
+    """Yield a line for each record that is damaged, and for each other version of a package.
+
+    A version is another one if it is not the one here, and finished runs were made with it.
+    """
     here = versions(DEPENDENCIES)
     found: Counter[tuple[str, str]] = Counter()
-    for node, seed in plan.runs():
-        record = node.folder(plan.root, seed) / "run.json"
-        if not record.exists():
+    results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
+    results += [node.folder(plan.root, seed) for node, seed in plan.runs()]
+    for path in (folder / name for folder in results for name in RECORDS):
+        try:
+            record = read_record(path)
+        except FileNotFoundError:
             continue
-        packages = read_json(record).get("environment", {}).get("packages", {})
-        for name, version in packages.items():
+        except UserError as error:
+            yield f"{error}. Until then nothing is known of it."
+            continue
+        for name, version in record.get("environment", {}).get("packages", {}).items():
             plain = version.partition("+")[0]
             if name in here and plain != here[name]:
                 found[name, plain] += 1
