@@ -18,7 +18,8 @@ from minbert.base.files import write_json
 from minbert.base.locks import in_use
 from minbert.commands.gc import shown_size
 from minbert.plan.describe import title, write
-from minbert.plan.pending import Described, Earlier, difference, pending
+from minbert.plan.difference import Described, difference
+from minbert.plan.pending import Earlier, pending
 from minbert.plan.plan import Plan
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
@@ -77,8 +78,9 @@ def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], lis
     for node, seed in pending(plan):
         target = node.folder(plan.root, seed)
         old_stage = earlier.latest(node) if node.kind == "train" else None
-        if old_stage and target not in carried and (other := difference(old_stage, node).spec):
-            said = f"{'; '.join(other)}: another experiment, which must be trained"
+        other = difference(old_stage, node)._replace(code={}, needs={}) if old_stage else None
+        if other and other.spec and target not in carried:
+            said = f"{other}: another experiment, which must be trained"
             refused.setdefault(target, f"{title(plan, node, seed)}: {said}")
     return list(carried.values()), [refused[at] for at in refused if at not in carried]
 

@@ -50,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = commands.add_parser("plan", help="say what is done and what would run, and why")
     _add_config(plan)
+    plan.add_argument(
+        "--why", metavar="VARIANT", help="say in full why a variant (or PAPER/VARIANT) would run"
+    )
     plan.set_defaults(run=_plan)
 
     gc = commands.add_parser("gc", help="list results that the configuration no longer needs")
@@ -143,9 +146,10 @@ def _read(arguments: argparse.Namespace) -> Plan:
 
 
 def _plan(arguments: argparse.Namespace) -> None:
-    from minbert.commands.plan import show_plan
+    from minbert.commands.plan import show_plan, why_text
 
-    print(show_plan(_read(arguments)))
+    plan = _read(arguments)
+    print(why_text(plan, arguments.why) if arguments.why else show_plan(plan))
 
 
 def _gc(arguments: argparse.Namespace) -> None:

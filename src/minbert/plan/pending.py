@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import filecmp
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -15,6 +15,7 @@ from minbert.base.environment import DEPENDENCIES, versions
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.plan.describe import looks, title
+from minbert.plan.difference import Described, difference
 from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
@@ -96,20 +97,6 @@ def remarks(plan: Plan) -> Iterator[str]:
         )
 
 
-Described = dict[str, Any]
-
-
-class Difference(NamedTuple):
-    """What differs between a node and an earlier one, in words."""
-
-    spec: list[str]
-    code: list[str]
-    needs: list[str]
-
-    def __str__(self) -> str:
-        return "; ".join([*self.spec, *self.code, *self.needs])
-
-
 class Earlier:
     """The descriptions of all nodes that were ever planned, those of `plan` among them."""
 
@@ -141,23 +128,17 @@ class Earlier:
         """Return the description of the latest finished node that was what `node` is now.
 
         A training job is matched by paper, variant and stage, cached features by their settings,
-        everything else by its title.
+        scores by their papers, a figure by paper and name, everything else by its title.
         """
         candidates = []
-        role = self._role(node.describe() | looks(self.plan, node))
+        role = _role(node.describe() | looks(self.plan, node))
         for (kind, key), described in self.described.items():
             if kind != node.kind or (kind, key) in self.plan.nodes:
                 continue
-            if self._role(described) == role and (runs := self.finished(described)):
+            if _role(described) == role and (runs := self.finished(described)):
                 newest = max(path.stat().st_mtime for path in runs.values())
                 candidates.append((newest, key, described))
         return max(candidates, key=lambda each: each[:2])[2] if candidates else None
-
-    @staticmethod
-    def _role(described: Described) -> Any:
-        if described["kind"] == "features":
-            return _settings(described)
-        return described.get("owner") or described.get("title")
 
     def meaning(self, described: Described) -> str:
         """Return a hash of what a node is, apart from the code that makes it.
@@ -224,38 +205,34 @@ class Earlier:
         return filecmp.cmp(old, new, shallow=False)
 
 
-def difference(old: Described, new: Node) -> Difference:
-    """Return what makes the key of `new` another than that of `old`."""
-    was = {name: need["key"] for name, need in old["needs"].items()}
-    now = {name: need.node.key for name, need in new.needs.items()}
-    return Difference(
-        _changes(old["spec"], new.spec),
-        [
-            f"code of {name} changed ({_short(old['code'], name)} -> {_short(new.code, name)})"
-            for name in differs(old["code"], new.code)
-        ],
-        [
-            f"{name} is another ({_short(was, name)} -> {_short(now, name)})"
-            for name in sorted({*was, *now})
-            if was.get(name) != now.get(name)
-        ],
-    )
+def _role(described: Described) -> Any:
+    """Return what a node is to people, whatever it is made from."""
+    spec = described["spec"]
+    if described["kind"] == "features":
+        return _settings(described)
+    if described["kind"] == "scores":
+        return sorted({run["paper"] for run in spec["runs"]})
+    if described["kind"] == "figure":
+        return spec["paper"], spec.get("name")
+    return described.get("owner") or described.get("title")
 
 
-def _short(values: Mapping[str, str], name: str) -> str:
-    return str(values.get(name, "none"))[:6]
+def in_full(earlier: Earlier, old: Described, new: Node) -> Iterator[str]:
+    """Yield all that makes `new` another node than `old`, and below that why its needs are."""
+    shown = {(new.kind, new.key)}
 
+    def lines(old: Described, new: Node, indent: str) -> Iterator[str]:
+        found = difference(old, new)
+        yield from (f"{indent}{line}" for line in found.in_full())
+        for name, need in new.needs.items():
+            was, at = old["needs"].get(name), (need.node.kind, need.node.key)
+            if was and name in found.needs and at not in shown:
+                shown.add(at)
+                if before := earlier.described.get((was["kind"], was["key"])):
+                    yield f"{indent}{title(earlier.plan, need.node)}, {need.node.kind} {at[1]}:"
+                    yield from lines(before, need.node, f"{indent}  ")
 
-def _changes(old: Any, new: Any, path: str = "") -> list[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            line
-            for name in sorted({*old, *new})
-            for line in _changes(old.get(name), new.get(name), f"{path}.{name}" if path else name)
-        ]
-    # A tuple that was written as JSON comes back as a list.
-    as_written = list(new) if isinstance(new, tuple) else new
-    return [] if old == as_written else [f"{path.removeprefix('stage.')}: {old} -> {as_written}"]
+    return lines(old, new, "")
 
 
 def _settings(described: Described) -> Any:
