@@ -13,6 +13,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.base.errors import unwritable
+from minbert.base.locks import in_use
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.plan.demand import Demand, job_threads

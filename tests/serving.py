@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,12 +16,15 @@ SERVE = "from minbert.track.ui import serve; serve({root!r}, port={port})"
 @contextmanager
 def serving(root: Path, port: int) -> Iterator[list[str]]:
     """Serve the store of `root`; yield the lines that are printed until it answers."""
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVE.format(root=str(root), port=port)],
-        env={k: v for k, v in os.environ.items() if not k.startswith("MLFLOW")},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with ui([sys.executable, "-c", SERVE.format(root=str(root), port=port)]) as (_, lines):
+        yield lines
+
+
+@contextmanager
+def ui(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """Start a command that serves; yield it and the lines that it prints until it answers."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW")}
+    server = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         lines: list[str] = []
@@ -29,7 +32,7 @@ def serving(root: Path, port: int) -> Iterator[list[str]]:
             line = server.stdout.readline()
             assert line, lines
             lines.append(line.strip())
-        yield lines
+        yield server, lines
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(30)

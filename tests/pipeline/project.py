@@ -111,7 +111,7 @@ class Project:
         path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
         return {**kept, **CREDENTIALS, "PYTHONPATH": str(self.folder / "src"), "PATH": path}
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, process_group: int | None = None) -> subprocess.Popen[str]:
         """Start a command here; its output and errors go to one pipe."""
         return subprocess.Popen(
             words,
@@ -120,6 +120,7 @@ class Project:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            process_group=process_group,
         )
 
     def run(self, *words: str, ends: int | None = 0, within: float = 600) -> str:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from minbert.base.locks import in_use
 from minbert.store.kinds import KINDS
 
 from .project import PAPER, Project, wait_for
@@ -128,6 +129,21 @@ def test_a_job_told_to_stop_goes_on_where_it_was(slow: Project) -> None:
     shutil.rmtree(out)
     assert "going on" not in slow.run(*words)
     assert first == {name: (out / name).read_bytes() for name in first}
+
+
+def test_a_workflow_that_is_interrupted_fails_no_row(slow: Project) -> None:
+    """Ctrl-C reaches the whole group: Snakemake publishes what there is, the job saves."""
+    slow.configure(seeds=f"[{NEW_SEED}]")
+    words = ("snakemake", "--cores", "1", slow.target("sst-only", NEW_SEED))
+    with in_use(slow.root, alone=True):
+        assert "is in use: `minbert gc`" in slow.run(*words, ends=1)
+    workflow = slow.start(*words, process_group=0)
+    os.kill(holder(slow, slow.key("sst-only")), signal.SIGCONT)
+    os.killpg(workflow.pid, signal.SIGINT)
+    printed, _ = workflow.communicate(timeout=60)
+    assert workflow.returncode and "Traceback" not in printed
+    assert {row["status"] for row in slow.table("hybrid-bert")} == {"not run"}
+    assert not {row["status"] for row in slow.table("index")} & {"failed", "scored"}
 
 
 def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:

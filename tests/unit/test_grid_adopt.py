@@ -14,6 +14,7 @@ from planning import TWO_STAGES, planning_folder
 import minbert.store.node as node_module
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
+from minbert.base.locks import in_use
 from minbert.commands.adopt import RECORD, Carry, adoptable, carry
 from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
@@ -73,7 +74,8 @@ def fill(made: Plan, torch: str = "1.0", kinds: Iterable[str] | None = None) -> 
         for seed in made.config.seeds if KINDS[node.kind].seeded else (None,):
             if kinds is None or node.kind in kinds:
                 for name in node.outputs:
-                    put(node.folder(made.root, seed) / name, f"{node.key} {seed}")
+                    text = '{"rows": {}}' if name == "report.json" else f"{node.key} {seed}"
+                    put(node.folder(made.root, seed) / name, text)
         if node.kind == "train" and (kinds is None or "train" in kinds):
             record = {"outcome": {"seconds": 1}, "environment": {"packages": {"torch": torch}}}
             for seed in made.config.seeds:
@@ -243,12 +245,22 @@ def test_versions_that_are_asked_for_must_be_those_of_the_run(
     assert refused == [f"{variant} . sst . s0: {why}" for variant in ("first", "second")]
 
 
+def test_a_damaged_record_is_not_carried_over(base: Path, edit: Editing) -> None:
+    before = plan(base)
+    fill(before)
+    damaged = folder(before, "adapter") / "run.json"
+    put(damaged, "")
+    edit(ENCODER)
+    found, refused = adoptable(plan(base))
+    assert f"adapter . sst . s0: {damaged} is damaged" in refused
+    assert damaged.parent not in {each.source for each in found} and len(found) == 8
+
+
 def test_nothing_is_carried_beside_a_workflow(base: Path, edit: Editing) -> None:
     fill(plan(base))
     edit(ENCODER)
     after = plan(base)
-    put(base / ".snakemake" / "locks" / "0.output.lock", "")
-    with pytest.raises(UserError, match="a workflow runs in"):
+    with in_use(after.root), pytest.raises(UserError, match="is in use: a workflow or a job"):
         carry(after, adoptable(after)[0], "b")
     assert not folder(after, "first").exists()
 

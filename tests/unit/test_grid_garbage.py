@@ -10,8 +10,10 @@ from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
+from minbert.base.locks import in_use
 from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
+from minbert.commands.steps import run_step
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -92,10 +94,29 @@ def test_nothing_is_deleted_beside_a_workflow(base: Path) -> None:
     made = plan(base)
     fill(made)
     write_text(made.root / "store" / "train" / ("0" * 16) / "seed0" / "run.json", "x")
-    write_text(base / ".snakemake" / "locks" / "0.output.lock", "")
-    with pytest.raises(UserError, match="a workflow runs in"):
+    why = "is in use: a workflow or a job, perhaps of another"
+    with in_use(made.root), in_use(made.root), pytest.raises(UserError, match=why):
         delete(made, leftovers(made))
     assert len(leftovers(made)) == 1
+
+
+def test_no_job_starts_into_what_is_being_deleted(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(base)
+    fill(made)
+    stray = made.root / "store" / "train" / ("0" * 16) / "seed0"
+    write_text(stray / "run.json", "x")
+    refused = []
+
+    def remove(path: Path, ignore_errors: bool = False) -> None:
+        with pytest.raises(UserError, match="is in use: `minbert gc` or `minbert adopt`"):
+            run_step(made.root, "train", "0" * 16, 0, 1)
+        refused.append(path)
+
+    monkeypatch.setattr("minbert.commands.gc.shutil.rmtree", remove)
+    delete(made, leftovers(made))
+    assert stray.parent in refused
 
 
 def test_the_command_lists_and_deletes_only_when_told(

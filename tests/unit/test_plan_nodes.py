@@ -13,7 +13,7 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
-from minbert.commands.plan import plan_text
+from minbert.commands.plan import plan_text, why_text
 from minbert.plan.cost import Costs
 from minbert.plan.describe import write
 from minbert.plan.experiment import PUBLISHED
@@ -203,8 +203,9 @@ def test_the_plan_says_which_files_are_others(base: Path) -> None:
     first = plan(base)
     write(first)
     finish(first, "1-bert")
-    told = plan_text(plan(base, corpus={"seed": 4}))
-    assert "tokens.sst is another" in told
+    other = plan(base, corpus={"seed": 4})
+    assert "inputs changed: backbone.config.json, " in plan_text(other)
+    assert "  tokens.sst is another (" in why_text(other, "1-bert")
 
 
 def test_costs_are_measured_where_they_can_be(base: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 from planning import TWO_STAGES, planning_folder
 
 from minbert.base.errors import UserError
-from minbert.commands.plan import plan_text
+from minbert.commands.plan import plan_text, why_text
 from minbert.commands.steps import load_job
 from minbert.devices.cards import FAKE, VISIBLE
 from minbert.plan.cost import Cost, Costs
 from minbert.plan.describe import write
+from minbert.plan.difference import LIMIT, Difference
 from minbert.plan.pending import pending
 from minbert.plan.plan import JOINED, Plan
 from minbert.spec.resolve import StageRef
@@ -92,11 +93,78 @@ def test_every_job_is_listed_with_what_differs(base: Path) -> None:
     told = plan_text(after)
     kinds = {node.kind for node, _ in pending(after)}
     assert kinds == {"data", "tokens", "features", "train", "scores", "table", "index", "report"}
-    assert "sizes: None -> {" in line(told, "data ")
-    assert line(told, "tokens ").split()[1] == "sst" and "examples is another (" in told
-    assert "tokens is another" in line(told, "features ")
-    assert "runs: " in line(told, "scores ") and "scores is another" in line(told, "table ")
+    assert line(told, "data ").endswith("sizes: None -> {'dev': 8, 'test': 7, 'train': 9}")
+    assert line(told, "tokens ").split()[1] == "sst"
+    assert line(told, "tokens ").endswith("examples is another")
+    assert line(told, "features ").endswith("tokens is another")
+    assert line(told, "scores ").endswith("rows: 4 changed")
+    assert line(told, "table ").endswith("scores is another")
     assert "the plain names do not hold" in line(told, "publish ")
+
+
+FIGURES = """\
+figures:
+  a: {kind: dev-curves, title: T}
+  b: {kind: loss-curves, title: U}
+"""
+
+
+def test_reasons_are_a_few_words_and_of_the_same_paper(base: Path) -> None:
+    other = GRID.replace("hybrid-bert", "gradient-surgery").replace("epochs: 20", "epochs: 9")
+    put(base / "workflow/grids/o.yaml", other + FIGURES)
+    grids = ["g", "o"]
+    finish(plan(base, grids=grids))
+    finish(plan(base, "epochs: 20", "epochs: 25", grids=grids))  # later, of the paper in `g`
+    rows = "epochs: 8, max_length: 96, optimiser: {lr: 3e-4}}\n  more: {extends: t, epochs: 30}"
+    put(base / "workflow/grids/o.yaml", other.replace("epochs: 9}", rows) + FIGURES)
+    told, others = plan_text(plan(base, grids=grids)).split("Other jobs")
+    longer = [each for each in told.splitlines() if each.startswith("longer ")]
+    assert longer[1].endswith("3 settings changed: epochs, max_length, optimiser.lr")
+    assert line(others, "scores ").endswith("rows: 1 new, 1 changed")
+    assert line(others, "table ").endswith("rows: 1 new; scores is another")
+    for name in ("a", "b"):
+        told = line(others, f"figure   {name} ")
+        assert told.endswith("rows: 1 new; histories/longer/0 is another")
+    report = line(others, "report ")
+    assert "  rows: 1 new, 2 changed; 7 inputs changed: " in report
+    assert len(report.rpartition("   ")[2]) <= LIMIT
+
+
+def test_code_and_many_settings_are_a_few_words() -> None:
+    changes = {f"setting{number}": (number, [number] * 50) for number in range(9)}
+    one = Difference({"a": (1, 2)}, {"minbert.train.losses.mse": ("a", "b")}, {})
+    assert str(one) == "a: 1 -> 2; code of train.losses.mse changed"
+    many = Difference(changes, {f"minbert.{n}": ("a", "b") for n in "vwxyz"}, {})
+    assert str(many) == (
+        "9 settings changed: setting0, setting1, setting2 and 6 more; "
+        "code of 5 modules changed: v, w, x ..."
+    )
+    assert str(Difference({"tasks": (None, [3] * 50)}, {}, {})) == "tasks: new"
+    assert len(many.in_full()) == 14
+
+
+def test_one_variant_is_explained_in_full(base: Path) -> None:
+    finish(plan(base))
+    sizes = {"sst": {"train": 9, "dev": 8, "test": 7}}
+    after = plan(base, "epochs: 20", "epochs: 21, max_length: 96", corpus={"sizes": sizes})
+    told = why_text(after, "longer")
+    assert why_text(after, "hybrid-bert/longer") == told
+    lines = told.splitlines()
+    key = stage(after, "longer").key
+    assert lines[0] == f"hybrid-bert/longer/main, {key}: to run with seeds 0"
+    assert lines[1:3] == ["  epochs: 20 -> 21", "  max_length: 512 -> 96"]
+    assert lines[3].startswith("  tokens.sst is another (")
+    tokens = after.sources.tokens("sst").key
+    data = after.sources.data("sst").key
+    assert lines[4] == f"  sst, tokens {tokens}:"
+    assert lines[5].startswith("    examples is another (")
+    assert lines[6:] == [
+        f"    sst, data {data}:",
+        "      sizes: None -> {'dev': 8, 'test': 7, 'train': 9}",
+    ]
+    assert why_text(plan(base), "first").endswith(": done")
+    with pytest.raises(UserError, match=r"no grid has a variant 'longr'\. Did you mean 'longer'"):
+        why_text(after, "longr")
 
 
 def test_jobs_that_are_needed_by_finished_ones_alone_do_not_run(base: Path) -> None:
@@ -185,6 +253,26 @@ def test_other_versions_are_told_and_train_nothing(base: Path) -> None:
     assert "8 finished runs were made with torch 1.2.3; here it is" in told
     assert "`dependencies: [torch]` in config.yaml" in told
     assert "minbert 0" not in told
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"outcome": {"seconds": "x"}}', '{"outcome": {"seconds": 1}, "rows"']
+)
+def test_damaged_records_are_named_and_stop_nothing(base: Path, text: str) -> None:
+    made = plan(base, seeds=[0, 1])
+    finish(made, seconds=40)
+    damaged = [
+        stage(made, "first").folder(made.root, 1) / "run.json",
+        made.sources.data("sst").folder(made.root) / "report.json",
+    ]
+    for path in damaged:
+        put(path, text)
+    told = plan_text(made)
+    assert "8 training jobs, 0 to run" in told and "done" in line(told, "first ")
+    for path in damaged:
+        again = f"{path} is damaged: delete {path.parent}, and the next `snakemake all` makes"
+        assert line(told, f"{path} ").startswith(again)
+    assert Costs(made).of(stage(made, "first")) == Cost(40, measured=True), "by the other seed"
 
 
 def test_a_version_trains_anew_only_where_it_is_asked_for(

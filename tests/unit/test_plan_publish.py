@@ -11,8 +11,9 @@ import pytest
 from minbert.base.files import read_json, write_text
 from minbert.evaluate.text import read_csv
 from minbert.publish.names import COLUMNS
-from minbert.publish.publish import publish
+from minbert.publish.publish import failed_variants, publish
 from minbert.store.plans import PUBLISHED, write_plan
+from minbert.track.journal import Journal
 
 
 @pytest.fixture(autouse=True)
@@ -119,3 +120,24 @@ def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:
     publish(tmp_path, planned(tmp_path, "text", "one", "two"))
     joined = pq.read_table(tmp_path / "tables" / "scores.parquet")
     assert joined.column("paper").to_pylist() == ["one", "two"]
+
+
+def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
+    tmp_path: Path,
+) -> None:
+    names = ("wrong", "stopped", "damaged", "unknown", "lost")
+    variants = [["p", name, "s", "sst", name, "backbone", "L", ""] for name in names]
+    jobs = {
+        name: Journal.start(tmp_path, {"experiment": "p", "key": name, "seed": 0, "name": name})
+        for name in names
+    }
+    jobs["wrong"].end("FAILED", "UserError: too hot")
+    jobs["stopped"].end("KILLED", "SystemExit: stopped by signal 2")
+    jobs["damaged"].end("FAILED", "not known any more")
+    write_text(jobs["damaged"].folder / "end.json", "")
+    jobs["unknown"].end("FAILED", "not known any more")
+    write_text(jobs["unknown"].folder / "run.json", "[]")
+    assert failed_variants(tmp_path, variants) == {
+        ("p", "wrong"): "stage 's', seed 0: UserError: too hot",
+        ("p", "damaged"): "stage 's', seed 0: killed",
+    }

@@ -82,7 +82,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
             Image.linear_gradient("L").resize((2100, 900)).save(path)
     for need in made.report.needs.values():
         if need.node.kind == "data":
-            found = {"overlaps": {"dev in train": 3}, "rejected": {"dev": 2}}
+            found = {"rows": {}, "overlaps": {"dev in train": 3}, "rejected": {"dev": 2}}
             write_json(need.path(made.root, None), found)
     write_claims(made)
     write_text(made.root / "logs" / COMMAND, f"snakemake --config note='{HARM}' all\n")
@@ -191,6 +191,28 @@ def test_warnings_name_their_cases(page: Page) -> None:
         assert said in page.text, said
     assert "One seed." not in page.text
     assert "/home/someone" not in page.text, "of folders nothing is told"
+
+
+def test_damaged_records_are_named_and_left_out(plan: Plan, source: str) -> None:
+    stage = next(stage for stage in plan.stages if stage.variant == "1-bert")
+    run = plan.train(stage).folder(plan.root, 2) / "run.json"
+    data = next(n for n in plan.report.needs.values() if n.node.kind == "data")
+    kept = {path: path.read_text("utf-8") for path in (run, data.path(plan.root, None))}
+    described = read_json(description_path(plan.root, "report", plan.report.key))
+    job = Job(plan.root, described, None, 1)
+    try:
+        for path in kept:
+            path.write_text("", encoding="utf-8")
+        make(job)
+    finally:
+        for path, text in kept.items():
+            path.write_text(text, encoding="utf-8")
+    page = Page((job.out / "report.html").read_text("utf-8"))
+    finished = [re.findall(r"(\d+) of \d+ finished", each.text)[0] for each in (Page(source), page)]
+    assert int(finished[0]) - int(finished[1]) == 1
+    for path in kept:
+        assert str(path.relative_to(plan.root)) in page.text
+    assert "Delete the folder of each; the next `snakemake all` makes it again." in page.text
 
 
 def test_claims_show_their_verdicts(page: Page) -> None:

@@ -76,7 +76,8 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
             folder = root / "store" / "train" / key / f"seed{seed}"
             folder.mkdir(parents=True)
             (folder / "model.safetensors").write_text(f"{key} {seed}")
-            write_json(folder / "run.json", {"environment": {"commit": f"{key}-{seed}"}})
+            ran = {"outcome": {"seconds": 1}, "environment": {"commit": f"{key}-{seed}"}}
+            write_json(folder / "run.json", ran)
     for name in ("config.json", "tokenizer.json"):
         write_json(root / "store" / "backbone" / "b" / name, {})
     counted = {"rows": {"train": 8544, "dev": 1101, "test": 2210}}
@@ -149,6 +150,15 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     assert best.source == f"{run.info.artifact_uri}/model"
     assert best.tags["variant"] == "two" and best.tags["seed"] == "0"
     assert best.tags["score"] == "0.710000"
+
+
+def test_a_damaged_record_is_left_out_of_the_card(root: Path) -> None:
+    (root / "store" / "train" / "k2" / "seed0" / "run.json").write_text("")
+    (root / "store" / "data" / "d1" / "report.json").write_text("{}")
+    record(root)
+    (card,) = (root / "tracking").glob("*/card.md")
+    told = card.read_text()
+    assert "Trained by commit k3-0, unknown." in told and "| sst | ? | ? | ? | `d1` |" in told
 
 
 def test_what_is_published_again_as_it_was_makes_no_second_run(

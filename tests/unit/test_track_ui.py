@@ -9,11 +9,13 @@ import sqlite3
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import serving
+from following import wait_for
+from serving import serving, ui
 
 from minbert.base.errors import UserError
 from minbert.spec.protocol import Measured
@@ -93,6 +95,32 @@ def test_the_ui_answers_and_a_follower_catches_up_with_it(
     assert kept.read_bytes() == b"weights"
     with pytest.raises(OSError, match="refused"):
         ask(address, "/")
+
+
+def test_a_killed_ui_takes_its_server_along(
+    served: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, port = served
+    monkeypatch.setenv("UI_OF", str(root))
+    words = [sys.executable, "-m", "minbert", "ui", "--results", str(root), "--port", str(port)]
+    with ui(words) as (server, lines):
+        address = f"http://127.0.0.1:{port}"
+        assert lines[-1].startswith("Ctrl-C") and ask(address, "/health") == b"OK"
+        assert processes(f"UI_OF={root}") > 2, "the UI, MLflow and its worker"
+        server.kill()
+        server.wait()
+        wait_for(lambda: not processes(f"UI_OF={root}"), "the server's end")
+    with pytest.raises(OSError, match="refused"):
+        ask(address, "/health")
+
+
+def processes(variable: str) -> int:
+    """Return how many other processes were started with an environment variable, `NAME=VALUE`."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            found += variable.encode() in path.read_bytes().split(b"\0")
+    return found
 
 
 def test_without_a_store_the_ui_says_what_to_run(tmp_path: Path) -> None:

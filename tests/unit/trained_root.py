@@ -83,8 +83,21 @@ def make_root(base: Path) -> Plan:
     shutil.copy2(REPOSITORY / PUBLISHED, base / PUBLISHED)
     write_text(base / "one.yaml", ONE)
     write_text(base / "two.yaml", TWO)
+    plan = plan_of(base)
+    write(plan)
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in plan.publication["variants"]]
+    write_text(plan.root / "variants.tsv", csv_text(COLUMNS, rows, "\t"))
+    for ref in plan.stages:
+        if ref.variant not in UNTRAINED:
+            _make(plan, "train", plan.train(ref).key)
+    _score(plan)
+    return plan
+
+
+def plan_of(base: Path) -> Plan:
+    """Return the plan of the grids in `base`."""
     sizes = {"steps": 4, "layers": 2, "hidden": 16, "heads": 2, "intermediate": 24}
-    plan = Plan.load(
+    return Plan.load(
         {
             "grids": ["one.yaml", "two.yaml"],
             "results": str(base / "results"),
@@ -98,14 +111,6 @@ def make_root(base: Path) -> Plan:
         },
         base,
     )
-    write(plan)
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in plan.publication["variants"]]
-    write_text(plan.root / "variants.tsv", csv_text(COLUMNS, rows, "\t"))
-    for ref in plan.stages:
-        if ref.variant not in UNTRAINED:
-            _make(plan, "train", plan.train(ref).key)
-    _score(plan)
-    return plan
 
 
 def run_folder(plan: Plan, variant: str, stage: str = "main", paper: str = "one") -> Path:

@@ -1,4 +1,4 @@
-# Start and end of a workflow. Devices: where training runs. MLflow: one follower stores what jobs
+# Start and end of a workflow. Lock: nothing deletes results while it runs. Devices: where training runs. MLflow: one follower stores what jobs
 # measure while they run. Terminal: lines on progress, and a summary at the end. After an error,
 # whatever finished is published.
 #
@@ -68,7 +68,9 @@ def summary():
 
 
 onstart:
-    global WATCH
+    global WATCH, HELD
+    HELD = in_use(ROOT)  # until this process ends
+    HELD.__enter__()
     write(PLAN)
     tell_devices()
     note_command()

@@ -81,6 +81,23 @@ def only_one(folder: Path, what: str, patience: float = 0.0) -> Iterator[bool]:
         yield waited
 
 
+@contextmanager
+def in_use(root: Path, *, alone: bool = False) -> Iterator[None]:
+    """Hold the results under `root` for the block, with others or `alone`.
+
+    Jobs and workflows hold them together, from whatever clone they run; what deletes results or
+    gives them other keys holds them alone. Raises `UserError` if they are held in the other way.
+    """
+    path = root / "work" / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as handle:
+        if not take(handle, path, shared=not alone):
+            other = "a workflow or a job, perhaps of another clone of the repository, works there"
+            holder = other if alone else "`minbert gc` or `minbert adopt` works there"
+            raise UserError(f"{root} is in use: {holder}. Wait for its end, then run again.")
+        yield
+
+
 def _holder(handle: IO[str]) -> str:
     handle.seek(0)
     return handle.read().strip() or "unknown"

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, nearest
-from minbert.base.files import read_json, write_json
-from minbert.commands.gc import check_no_workflow, shown_size
+from minbert.base.files import write_json
+from minbert.base.locks import in_use
+from minbert.commands.gc import shown_size
 from minbert.plan.describe import title, write
-from minbert.plan.pending import Described, Earlier, difference, pending
+from minbert.plan.difference import Described, difference
+from minbert.plan.pending import Earlier, pending
 from minbert.plan.plan import Plan
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
+from minbert.store.record import RECORDS, sound
 
 CARRIED = {kind.name for kind in KINDS.values() if not kind.shown} - {"fetch"}
 """The kinds that are carried over; scores, tables and figures name keys, and take seconds."""
@@ -75,8 +78,9 @@ def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], lis
     for node, seed in pending(plan):
         target = node.folder(plan.root, seed)
         old_stage = earlier.latest(node) if node.kind == "train" else None
-        if old_stage and target not in carried and (other := difference(old_stage, node).spec):
-            said = f"{'; '.join(other)}: another experiment, which must be trained"
+        other = difference(old_stage, node)._replace(code={}, needs={}) if old_stage else None
+        if other and other.spec and target not in carried:
+            said = f"{other}: another experiment, which must be trained"
             refused.setdefault(target, f"{title(plan, node, seed)}: {said}")
     return list(carried.values()), [refused[at] for at in refused if at not in carried]
 
@@ -96,6 +100,9 @@ def _fault(
         return f"{target} is not empty, and nothing is overwritten; delete it first"
     if other := sorted(earlier.made_otherwise(old, node.describe())):
         return f"what it was made from came out differently when made again: {', '.join(other)}"
+    for path in (earlier.finished(old)[seed] / name for name in RECORDS):
+        if path.exists() and not sound(path):
+            return f"{path} is damaged"
     wanted = node.spec.get("dependencies", {})
     return _other_version(earlier, old, seed, wanted) if wanted else None
 
@@ -105,7 +112,8 @@ def _other_version(
 ) -> str | None:
     """Return which version an earlier run, or one that it starts from, was made with instead."""
     record = earlier.finished(old).get(seed)
-    packages = read_json(record / "run.json")["environment"]["packages"] if record else {}
+    run = (sound(record / "run.json") if record else None) or {}
+    packages = run.get("environment", {}).get("packages", {})
     for name, version in wanted.items():
         found = packages.get(name, "an unknown version").partition("+")[0]
         if found != version:
@@ -122,29 +130,33 @@ def _other_version(
 def carry(plan: Plan, found: Sequence[Carry], reason: str) -> None:
     """Link results under their new keys, each folder whole or not at all, with its record.
 
-    Raises `UserError` while a workflow runs.
+    Raises `UserError` while a workflow or a job runs.
     """
-    check_no_workflow(plan)
-    write(plan)
-    for each in found:
-        temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
-        temporary.mkdir(parents=True)
-        try:
-            history: list[Any] = []
-            for path in each.source.iterdir():
-                if path.name == RECORD:
-                    history = json.loads(path.read_text(encoding="utf-8"))
-                    continue
-                try:  # Files here are replaced, never edited.
-                    os.link(path, temporary / path.name)
-                except OSError:  # across disks
-                    shutil.copy2(path, temporary / path.name)
-            write_json(temporary / RECORD, [*history, _record(each, reason)])
-            if each.target.exists():
-                each.target.rmdir()  # empty: a job that failed left it
-            temporary.rename(each.target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with in_use(plan.root, alone=True):
+        write(plan)
+        for each in found:
+            _carry(each, reason)
+
+
+def _carry(each: Carry, reason: str) -> None:
+    temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
+    temporary.mkdir(parents=True)
+    try:
+        history: list[Any] = []
+        for path in each.source.iterdir():
+            if path.name == RECORD:
+                history = json.loads(path.read_text(encoding="utf-8"))
+                continue
+            try:  # Files here are replaced, never edited.
+                os.link(path, temporary / path.name)
+            except OSError:  # across disks
+                shutil.copy2(path, temporary / path.name)
+        write_json(temporary / RECORD, [*history, _record(each, reason)])
+        if each.target.exists():
+            each.target.rmdir()  # empty: a job that failed left it
+        temporary.rename(each.target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _record(each: Carry, reason: str) -> dict[str, Any]:

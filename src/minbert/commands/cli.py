@@ -52,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(plan)
     verify = "read data again even if its files have the size and time that they had"
     plan.add_argument("--verify", action="store_true", help=verify)
+    plan.add_argument(
+        "--why", metavar="VARIANT", help="say in full why a variant (or PAPER/VARIANT) would run"
+    )
     plan.set_defaults(run=_plan)
 
     gc = commands.add_parser("gc", help="list results that the configuration no longer needs")
@@ -146,10 +149,11 @@ def _read(arguments: argparse.Namespace) -> Plan:
 
 
 def _plan(arguments: argparse.Namespace) -> None:
-    from minbert.commands.plan import plan_text
+    from minbert.commands.plan import plan_text, why_text
 
     arguments.config += ["verify=true"] if arguments.verify else []
-    print(plan_text(_read(arguments)))
+    plan = _read(arguments)
+    print(why_text(plan, arguments.why) if arguments.why else plan_text(plan))
 
 
 def _gc(arguments: argparse.Namespace) -> None:

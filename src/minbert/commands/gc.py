@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from minbert.base.errors import UserError
 from minbert.base.files import read_json
+from minbert.base.locks import in_use
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.plans import description_path
@@ -45,25 +45,15 @@ def leftovers(plan: Plan) -> list[Leftover]:
     return sorted(found, key=lambda each: -each.size)
 
 
-def check_no_workflow(plan: Plan) -> None:
-    """Raise `UserError` while a workflow runs, or is locked, where the plan's Snakefile is."""
-    locks = plan.base / ".snakemake" / "locks"
-    if locks.is_dir() and any(locks.iterdir()):
-        raise UserError(
-            f"a workflow runs in {plan.base.absolute()}, or was killed there ({locks} is not "
-            "empty): wait for its end, or `snakemake --unlock`, then ask again"
-        )
-
-
 def delete(plan: Plan, found: list[Leftover]) -> None:
-    """Delete leftovers, with their descriptions and work folders; refuse while a workflow runs."""
-    check_no_workflow(plan)
-    for each in found:
-        shutil.rmtree(each.path)
-        own = each.path.relative_to(plan.root / "store" / each.kind)  # KEY or KEY/SEED
-        shutil.rmtree(plan.root / "work" / own, ignore_errors=True)
-        if len(own.parts) == 1:
-            description_path(plan.root, each.kind, own.name).unlink(missing_ok=True)
+    """Delete leftovers, with their descriptions and work folders; `UserError` if anything runs."""
+    with in_use(plan.root, alone=True):
+        for each in found:
+            shutil.rmtree(each.path)
+            own = each.path.relative_to(plan.root / "store" / each.kind)  # KEY or KEY/SEED
+            shutil.rmtree(plan.root / "work" / own, ignore_errors=True)
+            if len(own.parts) == 1:
+                description_path(plan.root, each.kind, own.name).unlink(missing_ok=True)
 
 
 def report(plan: Plan, *, remove: bool) -> Iterator[str]:

@@ -5,15 +5,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from minbert.base.errors import UserError, nearest
 from minbert.base.progress import clock
 from minbert.plan.cost import GPU_RATE, Cost, Costs
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
+from minbert.plan.difference import some
 from minbert.plan.parameters import parameters
-from minbert.plan.pending import Earlier, Pending, other_jobs, other_versions, pending, reason
+from minbert.plan.pending import Earlier, Pending, in_full, other_jobs, pending, reason, remarks
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
-from minbert.spec.resolve import Stage, StageRef
+from minbert.spec.resolve import Stage, StageRef, Variant
 from minbert.spec.yaml import from_words, load_yaml, update
 from minbert.store.node import Node
 
@@ -51,12 +53,36 @@ def plan_text(plan: Plan) -> str:
         for variant in grid.variants.values():
             rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
             if variant.best_of:
-                of = f"trains nothing: the best of {', '.join(variant.best_of)}"
-                rows.append((variant.name, "-", "-", "-", "-", "-", "-", of))
+                rows.append((variant.name, "-", "-", "-", "-", "-", "-", _best(variant)))
         blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
     if others := list(other_jobs(plan, jobs, earlier)):
         blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
     return "\n\n".join([*blocks, _totals(plan, costs, jobs)])
+
+
+def why_text(plan: Plan, wanted: str) -> str:
+    """Return all that keeps a variant's stages, `VARIANT` or `PAPER/VARIANT`, from being done."""
+    every = [variant for grid in plan.grids for variant in grid.variants.values()]
+    found = [v for v in every if wanted in (v.name, f"{v.paper}/{v.name}")]
+    if not found:
+        names = [name for v in every for name in (v.name, f"{v.paper}/{v.name}")]
+        raise UserError(f"no grid has a variant '{wanted}'.{nearest(wanted, names)}")
+    jobs, earlier = pending(plan), Earlier(plan)
+    lines: list[str] = []
+    for variant in found:
+        if variant.best_of:
+            lines.append(f"{variant.paper}/{variant.name}: {_best(variant)}")
+        for stage in variant.stages:
+            node = plan.nodes["train", plan.train(stage.ref).key]
+            whys = {seed: jobs[node, seed] for seed in plan.config.seeds if (node, seed) in jobs}
+            state = f"to run with seeds {', '.join(map(str, whys))}" if whys else "done"
+            lines.append(f"{variant.paper}/{stage.ref}, {node.key}: {state}")
+            lines += [f"  seed {seed}: {why}" for seed, why in whys.items() if why]
+            if len(whys) == len(plan.config.seeds) and not any(whys.values()):
+                old = earlier.latest(node)
+                told = in_full(earlier, old, node) if old else ["has never run"]
+                lines += [f"  {line}" for line in told]
+    return "\n".join(lines)
 
 
 def _row(
@@ -73,7 +99,7 @@ def _row(
     elif missing:
         why = next((jobs[node, seed] for seed in missing if jobs[node, seed]), "")
         if len(missing) < len(seeds):
-            why = why or f"seeds {', '.join(map(str, missing))} have not run"
+            why = why or f"seeds {some(map(str, missing))} have not run"
         why = why or reason(earlier, node) or "has never run"
     count = parameters(plan, plan.variant(stage.ref))
     shown = "unknown" if count is None else f"{count:,}"
@@ -82,6 +108,10 @@ def _row(
     cost = costs.of(node)
     time = clock(cost.seconds) + ("" if cost.measured else " est.")
     return (*names, state, shown, room, time, why)
+
+
+def _best(variant: Variant) -> str:
+    return f"trains nothing: the best of {', '.join(variant.best_of)}"
 
 
 def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
@@ -111,7 +141,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
     ]
     if times[1]:
         lines.append(f"Estimated: if there is no such run, {costs.basis}.")
-    return "\n".join([*lines, *_bound(plan, costs, jobs), *other_versions(plan), *_sharing(plan)])
+    return "\n".join([*lines, *_bound(plan, costs, jobs), *remarks(plan), *_sharing(plan)])
 
 
 def _bound(plan: Plan, costs: Costs, jobs: Pending) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
-from minbert.base.locks import only_one, patience
+from minbert.base.locks import in_use, only_one, patience
 from minbert.devices.lease import device_for, no_gpu
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from minbert.engine.checkpoints import Checkpoints
 
 GRACE = 8
-"""Seconds that a training job has from SIGTERM to the end of its step and the saved state."""
+"""Seconds that a training job has from a signal to the end of its step and the saved state."""
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+"""The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
 def run_step(
@@ -43,12 +46,13 @@ def run_step(
     memory: int | None = None,
     plan: str | None = None,
 ) -> None:
-    """Make one node; SIGTERM ends the step as an error does, so that what it holds is closed.
+    """Make one node; `STOPS` end the step as an error does, so that what it holds is closed.
 
     `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
     """
-    signal.signal(signal.SIGTERM, _stop)
-    run_job(load_job(root, kind, key, seed, threads, memory, plan))
+    _on_stop(_stop)
+    with in_use(root):
+        run_job(load_job(root, kind, key, seed, threads, memory, plan))
 
 
 def load_job(
@@ -141,7 +145,11 @@ def _train_on(job: Job, work: Path) -> None:
         record = _make(job, listener=journal.log, checkpoints=checkpoints)
     except BaseException as error:
         with suppress(OSError):  # On a full disk, that is the error to report.
-            journal.end("FAILED", f"{type(error).__name__}: {error}")
+            # A signal raises no `Exception`: a run that was told to stop has not failed.
+            journal.end(
+                "FAILED" if isinstance(error, Exception) else "KILLED",
+                f"{type(error).__name__}: {error}",
+            )
         raise
     journal.end("FINISHED", **outcome(job, record))
 
@@ -151,11 +159,16 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _save_before_stopping(checkpoints: Checkpoints) -> None:
-    """Let SIGTERM save the state after the current step; end in any case within seconds."""
+    """Let `STOPS` save the state after the current step; end in any case within seconds."""
 
     def ask(number: int, frame: FrameType | None) -> None:
         checkpoints.stop = number
         signal.signal(signal.SIGALRM, lambda *_: _stop(number, frame))
         signal.alarm(GRACE)
 
-    signal.signal(signal.SIGTERM, ask)
+    _on_stop(ask)
+
+
+def _on_stop(handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in STOPS:
+        signal.signal(number, handler)

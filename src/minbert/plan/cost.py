@@ -14,6 +14,7 @@ from minbert.spec.architecture import BERT_BASE, Architecture, encoder_parameter
 from minbert.spec.epochs import EPOCHS
 from minbert.spec.stage import StageSpec
 from minbert.store.node import Node, digest
+from minbert.store.record import sound
 
 TOKENS = {"sst": 25, "para": 30, "sts": 28, "cfimdb": 224, "lmrd": 300}
 """Mean tokens of an example, special ones included, in the real data sets."""
@@ -167,8 +168,8 @@ class Costs:
     def rows(self, task: str) -> Rows:
         """Return the examples of each split of a task."""
         folder = self.experiment.sources.data(task).folder(self.experiment.root)
-        if (report := folder / "report.json").exists():
-            rows = read_json(report)["rows"]
+        if report := sound(folder / "report.json"):
+            rows = report["rows"]
             return Rows(rows.get("train", 0), rows.get("dev", 0), rows.get("test", 0))
         config = self.experiment.config
         if config.data != "builtin":
@@ -201,11 +202,11 @@ class Costs:
         return self._seconds(self.experiment.root / "store" / "train" / node.key)
 
     def _seconds(self, folder: Path) -> list[float]:
-        records = [read_json(path) for path in sorted(folder.glob("seed*/run.json"))]
         return [
             record["outcome"]["seconds"]
-            for record in records
-            if (record.get("environment", {}).get("device", "cpu") != "cpu") == self._on_gpu
+            for record in map(sound, sorted(folder.glob("seed*/run.json")))
+            if record
+            and (record.get("environment", {}).get("device", "cpu") != "cpu") == self._on_gpu
         ]
 
     @cached_property
@@ -247,5 +248,5 @@ class Costs:
         if not described.exists():
             return key
         data = read_json(described)["needs"]["examples"]["key"]
-        report = store / "data" / data / "report.json"
-        return read_json(report)["rows"] if report.exists() else data
+        report = sound(store / "data" / data / "report.json")
+        return report["rows"] if report else data

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import filecmp
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
 from minbert.base.environment import DEPENDENCIES, versions
+from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.plan.describe import about, title
+from minbert.plan.difference import Described, difference
 from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
 from minbert.store.node import Need, Node, digest, finished, lasting
+from minbert.store.record import RECORDS, read_record
 
 Pending = dict[tuple[Node, int | None], str]
 
@@ -89,16 +92,24 @@ def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[st
         yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
 
 
-def other_versions(plan: Plan) -> Iterator[str]:
-    """Yield a line for each version, other than the one here, that finished runs were made with."""
+def remarks(plan: Plan) -> Iterator[str]:
+    """Yield a line for each record that is damaged, and for each other version of a package.
+
+    A version is another one if it is not the one here, and finished runs were made with it.
+    """
     here = versions(DEPENDENCIES)
     found: Counter[tuple[str, str]] = Counter()
-    for node, seed in plan.runs():
-        record = node.folder(plan.root, seed) / "run.json"
-        if not record.exists():
+    results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
+    results += [node.folder(plan.root, seed) for node, seed in plan.runs()]
+    for path in (folder / name for folder in results for name in RECORDS):
+        try:
+            record = read_record(path)
+        except FileNotFoundError:
             continue
-        packages = read_json(record).get("environment", {}).get("packages", {})
-        for name, version in packages.items():
+        except UserError as error:
+            yield f"{error}. Until then nothing is known of it."
+            continue
+        for name, version in record.get("environment", {}).get("packages", {}).items():
             plain = version.partition("+")[0]
             if name in here and plain != here[name]:
                 found[name, plain] += 1
@@ -107,20 +118,6 @@ def other_versions(plan: Plan) -> Iterator[str]:
             f"{runs} finished runs were made with {name} {version}; here it is {here[name]}. They "
             f"stay, unless `dependencies: [{name}]` in config.yaml makes them again."
         )
-
-
-Described = dict[str, Any]
-
-
-class Difference(NamedTuple):
-    """What differs between a node and an earlier one, in words."""
-
-    spec: list[str]
-    code: list[str]
-    needs: list[str]
-
-    def __str__(self) -> str:
-        return "; ".join([*self.spec, *self.code, *self.needs])
 
 
 class Earlier:
@@ -154,23 +151,17 @@ class Earlier:
         """Return the description of the latest finished node that was what `node` is now.
 
         A training job is matched by paper, variant and stage, cached features by their settings,
-        everything else by its title.
+        scores by their papers, a figure by paper and name, everything else by its title.
         """
         candidates = []
-        role = self._role(node.describe() | about(self.plan, node))
+        role = _role(node.describe() | about(self.plan, node))
         for (kind, key), described in self.described.items():
             if kind != node.kind or (kind, key) in self.plan.nodes:
                 continue
-            if self._role(described) == role and (runs := self.finished(described)):
+            if _role(described) == role and (runs := self.finished(described)):
                 newest = max(path.stat().st_mtime for path in runs.values())
                 candidates.append((newest, key, described))
         return max(candidates, key=lambda each: each[:2])[2] if candidates else None
-
-    @staticmethod
-    def _role(described: Described) -> Any:
-        if described["kind"] == "features":
-            return _settings(described)
-        return described.get("owner") or described.get("title")
 
     def meaning(self, described: Described) -> str:
         """Return a hash of what a node is, apart from the code that makes it.
@@ -237,38 +228,34 @@ class Earlier:
         return filecmp.cmp(old, new, shallow=False)
 
 
-def difference(old: Described, new: Node) -> Difference:
-    """Return what makes the key of `new` another than that of `old`."""
-    was = {name: need["key"] for name, need in old["needs"].items()}
-    now = {name: need.node.key for name, need in new.needs.items()}
-    return Difference(
-        _changes(old["spec"], new.spec),
-        [
-            f"code of {name} changed ({_short(old['code'], name)} -> {_short(new.code, name)})"
-            for name in differs(old["code"], new.code)
-        ],
-        [
-            f"{name} is another ({_short(was, name)} -> {_short(now, name)})"
-            for name in sorted({*was, *now})
-            if was.get(name) != now.get(name)
-        ],
-    )
+def _role(described: Described) -> Any:
+    """Return what a node is to people, whatever it is made from."""
+    spec = described["spec"]
+    if described["kind"] == "features":
+        return _settings(described)
+    if described["kind"] == "scores":
+        return sorted({run["paper"] for run in spec["runs"]})
+    if described["kind"] == "figure":
+        return spec["paper"], spec.get("name")
+    return described.get("owner") or described.get("title")
 
 
-def _short(values: Mapping[str, str], name: str) -> str:
-    return str(values.get(name, "none"))[:6]
+def in_full(earlier: Earlier, old: Described, new: Node) -> Iterator[str]:
+    """Yield all that makes `new` another node than `old`, and below that why its needs are."""
+    shown = {(new.kind, new.key)}
 
+    def lines(old: Described, new: Node, indent: str) -> Iterator[str]:
+        found = difference(old, new)
+        yield from (f"{indent}{line}" for line in found.in_full())
+        for name, need in new.needs.items():
+            was, at = old["needs"].get(name), (need.node.kind, need.node.key)
+            if was and name in found.needs and at not in shown:
+                shown.add(at)
+                if before := earlier.described.get((was["kind"], was["key"])):
+                    yield f"{indent}{title(earlier.plan, need.node)}, {need.node.kind} {at[1]}:"
+                    yield from lines(before, need.node, f"{indent}  ")
 
-def _changes(old: Any, new: Any, path: str = "") -> list[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            line
-            for name in sorted({*old, *new})
-            for line in _changes(old.get(name), new.get(name), f"{path}.{name}" if path else name)
-        ]
-    # A tuple that was written as JSON comes back as a list.
-    as_written = list(new) if isinstance(new, tuple) else new
-    return [] if old == as_written else [f"{path.removeprefix('stage.')}: {old} -> {as_written}"]
+    return lines(old, new, "")
 
 
 def _settings(described: Described) -> Any:

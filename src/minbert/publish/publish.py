@@ -23,7 +23,7 @@ from minbert.publish.names import PlainNames, publishing
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
 from minbert.store.plans import describe_job, read_plan
-from minbert.track.journal import attempts
+from minbert.track.journal import END, newest_attempts
 from minbert.track.runs import ALL, record_grids
 
 
@@ -102,15 +102,14 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
     record of a finished run. One that was told to stop has not failed, and neither has one that
     finished and whose files were deleted since.
     """
-    newest = {attempt.group: attempt for attempt in attempts(root)}
     why: dict[str, str] = {}
-    for (key, seed), attempt in newest.items():
+    for (key, seed), attempt in newest_attempts(root).items():
         if seed == ALL or (node_folder(root, "train", key, int(seed)) / "run.json").exists():
             continue
-        end = attempt.end()
-        if end is None and not attempt.alive():
+        end = attempt.recall(END)
+        if not end and not attempt.alive():
             why[key] = f"seed {seed}: killed"
-        elif end and end["error"] and not end["error"].startswith("SystemExit"):
+        elif end.get("status") == "FAILED":
             why[key] = f"seed {seed}: {end['error']}"
     found: dict[tuple[str, str], str] = {}
     for paper, variant, stage, _, key, *_ in variants:

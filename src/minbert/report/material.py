@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from minbert.evaluate.text import read_csv
 from minbert.store.plans import read_description
+from minbert.store.record import sound
 
 if TYPE_CHECKING:
     from minbert.store.job import Job
@@ -27,6 +29,19 @@ class Material:
         """Return the file of a need; None if it is missing."""
         path = self.job.need(name)
         return path if path.is_file() else None
+
+    def records(self, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the rest of the name, and the record, of each need `PREFIX/` that can be read."""
+        for name in self.names(prefix):
+            if record := sound(self.job.need(f"{prefix}/{name}")):
+                yield name, record
+
+    @property
+    def damaged(self) -> list[str]:
+        """The records of runs and data that cannot be read, under the results root."""
+        needs = [f"{prefix}/{name}" for prefix in ("run", "data") for name in self.names(prefix)]
+        there = [path for path in map(self.file, needs) if path]
+        return [str(path.relative_to(self.job.root)) for path in there if not sound(path)]
 
     def names(self, prefix: str) -> list[str]:
         """Return what follows `PREFIX/` in the names of the needs, in their order."""

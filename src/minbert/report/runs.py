@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from minbert.base.files import read_json
 from minbert.report.material import Material
 
 ENVIRONMENT = ("commit", "device", "precision", "threads", "python", "platform")
@@ -22,14 +21,12 @@ class Runs(NamedTuple):
 
 
 def read_runs(material: Material) -> Runs:
-    """Read the record of every run that finished."""
+    """Read the record of every run that finished, except for those that are damaged."""
     spec = material.job.spec
     records: dict[tuple[str, int], dict[str, Any]] = {}
-    for name in material.names("run"):
-        path = material.file(f"run/{name}")
-        if path is not None:
-            key, seed = name.split("/")
-            records[key, int(seed)] = read_json(path)
+    for name, record in material.records("run"):
+        key, seed = name.split("/")
+        records[key, int(seed)] = record
     owners: dict[str, str] = {}
     stages = []
     for stage in spec["stages"]:
@@ -70,7 +67,7 @@ def _stage(
         "rate": mean("tokens_per_second"),
         "memory": max(filter(None, peaks), default=None),
         "parameters": next((r["parameters"] for r in records if "parameters" in r), None),
-        "epoch": ", ".join(str(r["outcome"]["best_epoch"]) for r in records),
+        "epoch": ", ".join(str(r["outcome"].get("best_epoch", "?")) for r in records),
         "shared": shared,
     }
 

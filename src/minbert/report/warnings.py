@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from minbert.base.files import read_json
 from minbert.evaluate.table import SCORED
 from minbert.report.material import Material
 from minbert.report.pictures import Picture
@@ -27,6 +26,9 @@ def find_warnings(
     ]
     if missing:
         yield "Published rows without scores of ours.", missing
+    if material.damaged:
+        text = "Records that are damaged: nothing is said of these runs and data sets. Delete the"
+        yield f"{text} folder of each; the next `snakemake all` makes it again.", material.damaged
     if absent := [each.name for each in pictures if not each.source]:
         yield "Figures that could not be drawn.", absent
     if spec["data"] == "builtin":
@@ -54,13 +56,10 @@ def find_warnings(
 def _of_data(material: Material) -> tuple[list[str], list[str]]:
     """Return how many texts are in several splits, and how many rows were left out."""
     overlaps, rejected = [], []
-    for task in material.names("data"):
-        path = material.file(f"data/{task}")
-        if path is None:
-            continue
-        report = read_json(path)
+    for task, report in material.records("data"):
         title = TASKS[task].title if task in TASKS else task
-        counts = report["overlaps"].items()
+        counts = report.get("overlaps", {}).items()
         overlaps += [f"{title}: {count} texts of {where}" for where, count in counts if count]
-        rejected += [f"{title}: {n} rows of {where}" for where, n in report["rejected"].items()]
+        counts = report.get("rejected", {}).items()
+        rejected += [f"{title}: {count} rows of {where}" for where, count in counts]
     return overlaps, rejected

@@ -211,7 +211,7 @@ class Follower:
         if self._experiments and (run is None or run.run_id != note["run_id"]):
             return False
         # If locks do not work across machines, a job can seem dead and go on.
-        if note["status"] == "KILLED":
+        if note["status"] == "KILLED" and "size" in note:
             return attempt.end() is None and attempt.size() <= int(note["size"])
         self._done.add(attempt.name)
         return True
@@ -239,7 +239,8 @@ class Follower:
         if end is None and alive:
             return None
         status = writer.close(store, attempt, stored, end, self.draw)
-        return {"store": self._digest, "run_id": stored.run_id, "status": status, "size": size}
+        note = {"store": self._digest, "run_id": stored.run_id, "status": status}
+        return note if end else note | {"size": size}
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -16,6 +16,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -28,6 +29,7 @@ from minbert.base.locks import is_held, take
 from minbert.spec.protocol import Measured
 
 TRACKING = "tracking"
+END = "end.json"
 _NEEDED = ("experiment", "key", "seed", "name")
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
@@ -95,7 +97,7 @@ class Journal:
 
     def end(
         self,
-        status: Literal["FINISHED", "FAILED"],
+        status: Literal["FINISHED", "FAILED", "KILLED"],
         error: str | None = None,
         artifacts: Mapping[str, Path] | None = None,
         params: Mapping[str, str] | None = None,
@@ -119,7 +121,7 @@ class Journal:
                 "params": dict(params or {}),
                 "tags": dict(tags or {}),
             }
-            write_json(self.folder / "end.json", end)
+            write_json(self.folder / END, end)
         finally:
             os.close(self._lock)
 
@@ -151,7 +153,7 @@ class Attempt:
 
     def end(self) -> dict[str, Any] | None:
         """How the job ended, or None if it has not said; `artifacts` is {name: path}."""
-        path = self.path / "end.json"
+        path = self.path / END
         return read_json(path) if path.exists() else None
 
     def size(self) -> int:
@@ -193,7 +195,7 @@ class Attempt:
         return max(scores, key=lambda score: score[0], default=None)
 
     def recall(self, name: str) -> dict[str, Any]:
-        """Return the note `name` that the follower left here, or an empty one."""
+        """Return the note `name` that was left here, or an empty one if it cannot be read."""
         try:
             return read_json(self.path / name)
         except (FileNotFoundError, UserError):
@@ -211,6 +213,15 @@ def attempts(root: Path) -> list[Attempt]:
         return []
     names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
     return [Attempt(folder / name) for name in names if (folder / name / "run.json").exists()]
+
+
+def newest_attempts(root: Path) -> dict[tuple[str, str], Attempt]:
+    """Return the newest attempt by key and seed, without those whose `run.json` is damaged."""
+    found = {}
+    for attempt in attempts(root):
+        with suppress(UserError, KeyError):
+            found[attempt.group] = attempt
+    return found
 
 
 def _stamp(parent: Path, which: str) -> str:

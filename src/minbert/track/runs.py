@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.environment import commit
-from minbert.base.files import read_json, write_text
+from minbert.base.files import write_text
 from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
 from minbert.evaluate.winner import Winner, winners
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job, node_folder
 from minbert.store.plans import read_description
-from minbert.track.journal import Journal, attempts
+from minbert.store.record import sound
+from minbert.track.journal import END, Journal, newest_attempts
 from minbert.track.papers import tasks_of
 from minbert.track.store import GRID, Tag
 
@@ -99,6 +100,7 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
     """
     rules = {paper: facts["rule"] for paper, facts in listed["papers"].items()}
     winner = winners(root / "tables" / "scores.parquet", rules)
+    earlier = newest_attempts(root)
     for paper, facts in listed["papers"].items():
         key, best = f"{GRID}-{paper}", winner.get(paper)
         shown = _shown(root, listed, paper, complete)
@@ -111,8 +113,8 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
         for name, path in sorted(model.items()):
             hashed.update(f"{name} {path}\n".encode())
         content = hashed.hexdigest()[:16]
-        earlier = [attempt for attempt in attempts(root) if attempt.group == (key, ALL)]
-        if earlier and earlier[-1].end() and earlier[-1].run["tags"].get(_CONTENT) == content:
+        last = earlier.get((key, ALL))
+        if last and last.recall(END) and last.run["tags"].get(_CONTENT) == content:
             continue
         params = {"variant": "(all)", "stage": GRID, "tasks": "+".join(tasks_of(facts))}
         params["seed"] = ",".join(map(str, facts["seeds"]))
@@ -171,7 +173,8 @@ def model_card(root: Path, facts: Mapping[str, Any], best: Winner) -> str:
     variant = facts["variants"][best.variant]
     keys = ", ".join(f"{task} `{key}`" for task, key in variant["tasks"].items())
     folders = (node_folder(root, "train", key, best.seed) for key in variant["tasks"].values())
-    commits = {read_json(folder / "run.json")["environment"]["commit"] for folder in folders}
+    runs = (sound(folder / "run.json") or {} for folder in folders)
+    commits = {run.get("environment", {}).get("commit", "unknown") for run in runs}
     of = f"the mean of {len(best.dev)} seeds" if len(best.dev) > 1 else "one seed"
     wanted = [("paper", "=", best.paper), ("variant", "=", best.variant), ("seed", "=", best.seed)]
     scores = "".join(
@@ -182,8 +185,8 @@ def model_card(root: Path, facts: Mapping[str, Any], best: Winner) -> str:
     data = terms = ""
     for task in tasks_of(facts):
         key = facts["datasets"][task]
-        report = node_folder(root, "data", key) / "report.json"
-        rows = read_json(report)["rows"] if report.exists() else {}
+        report = sound(node_folder(root, "data", key) / "report.json")
+        rows = report["rows"] if report else {}
         counts = " | ".join(str(rows.get(split, "?")) for split in ("train", "dev", "test"))
         data += f"| {task} | {counts} | `{key}` |\n"
         own = _GENERATED if facts["source"] == "builtin" else _TERMS.get(task, _OWN)

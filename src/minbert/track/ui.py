@@ -24,7 +24,9 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _ANY = {"0.0.0.0", "::"}
 _PORTS_TRIED = 50
 _START_SECONDS = 120.0
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 10
+_GUARD = f"read _; trap '' TERM; kill 0; sleep {_STOP_SECONDS}; kill -9 0"
+"""Ends its process group when its input closes, as it does when this process ends, or is killed."""
 
 
 def serve(
@@ -51,9 +53,11 @@ def serve(
     print("starting MLflow, which takes about 10 seconds", flush=True)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # The server and its workers are a process group, which the guard joins.
     server = subprocess.Popen(
-        command(root, uri, host, free), env=store.environment(), start_new_session=True
+        command(root, uri, host, free), env=store.environment(), process_group=0
     )
+    guard = subprocess.Popen(["sh", "-c", _GUARD], stdin=subprocess.PIPE, process_group=server.pid)
     try:
         # A server on all interfaces is asked on this one.
         local = f"http://{_bracketed('127.0.0.1' if host in _ANY else host)}:{free}"
@@ -63,12 +67,13 @@ def serve(
         server.wait()
     except KeyboardInterrupt:
         pass
-    finally:  # The server and its workers are a process group of their own.
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(server.pid, sign)
-                server.wait(_STOP_SECONDS)
-                break
+    finally:
+        assert guard.stdin is not None
+        guard.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(_STOP_SECONDS)
+        with suppress(ProcessLookupError):  # what is left, the guard at least
+            os.killpg(server.pid, signal.SIGKILL)
 
 
 def command(root: Path, uri: str, host: str, port: int) -> list[str]:

@@ -1,0 +1,61 @@
+"""The records beside results: how a run came out, and what a data set holds.
+
+A damaged one stops nobody who can do without it; `read_record` says which it is, and the way out.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from minbert.base.errors import UserError
+from minbert.base.files import read_json
+
+
+class _Outcome(BaseModel):
+    seconds: float
+    best_epoch: int | None = None
+    steps: float | None = None
+    tokens_per_second: float | None = None
+
+
+class _Environment(BaseModel):
+    packages: dict[str, str] = {}
+
+
+class _Run(BaseModel):
+    outcome: _Outcome
+    environment: _Environment = _Environment()
+    parameters: int | None = None
+    peak_memory_bytes: float | None = None
+    peak_device_memory_bytes: float | None = None
+
+
+class _Data(BaseModel):
+    rows: dict[str, int]
+    overlaps: dict[str, int] = {}
+    rejected: dict[str, int] = {}
+
+
+RECORDS: dict[str, type[BaseModel]] = {"run.json": _Run, "report.json": _Data}
+"""What is read of the records, by the file's name."""
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a record; `UserError` if it is damaged, or lacks what is read of it."""
+    try:
+        found = read_json(path)
+        RECORDS[path.name].model_validate(found, strict=True)
+        return found
+    except (UserError, ValidationError):
+        raise UserError(
+            f"{path} is damaged: delete {path.parent}, and the next `snakemake all` makes it again"
+        ) from None
+
+
+def sound(path: Path) -> dict[str, Any] | None:
+    """Return a record, or None if there is none or it is damaged."""
+    try:
+        return read_record(path)
+    except (FileNotFoundError, UserError):
+        return None
