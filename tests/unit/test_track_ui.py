@@ -112,7 +112,7 @@ def test_ports_end_at_65535() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 65535))
         taken.listen()
-        with pytest.raises(UserError, match="no free port on '127.0.0.1' from 65535 to 65535"):
+        with pytest.raises(UserError, match=r"no free port on '127\.0\.0\.1' from 65535 to 65535"):
             free_port("127.0.0.1", 65535)
 
 

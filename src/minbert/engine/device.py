@@ -20,7 +20,10 @@ def choose_device(wish: str) -> torch.device:
     if wish == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(wish)
-    there = {"cuda": torch.cuda.device_count() > (device.index or 0), "mps": torch.backends.mps.is_available()}
+    there = {
+        "cuda": torch.cuda.device_count() > (device.index or 0),
+        "mps": torch.backends.mps.is_available(),
+    }
     if not there.get(device.type, True):
         raise UserError(
             f"device '{wish}' was asked for, but torch {torch.__version__} sees none. "
