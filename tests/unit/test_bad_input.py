@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from minbert.base.errors import UserError
 from minbert.data.course import read_course
 from minbert.data.parquet import read_file
 from minbert.data.report import write_dataset
-from minbert.data.tokenise import MAX_TOKENS, tokenise
+from minbert.data.tokenise import MAX_TOKENS, encode, tokenise
+from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
 from minbert.evaluate.text import latex, markdown
 from minbert.plan.experiment import Sources
 from minbert.spec.config import load_config
@@ -65,8 +67,86 @@ def test_a_nul_byte_rejects_only_its_row(tmp_path: Path) -> None:
 
 def test_utf_16_is_refused(tmp_path: Path) -> None:
     path = file(tmp_path, (HEADER + "0\ta\tgood\t3\n").encode("utf-16"))
-    with pytest.raises(UserError, match=r"line 1: byte 0xff at offset 0 is not UTF-8"):
+    with pytest.raises(UserError, match=r"train\.csv: is UTF-16, expected UTF-8 text; convert it"):
         read_course("sst", {"train": path})
+
+
+def test_a_gzip_file_is_called_one(tmp_path: Path) -> None:
+    path = file(tmp_path, gzip.compress(f"{HEADER}0\ta\tgood\t3\n".encode()))
+    with pytest.raises(UserError, match=r"train\.csv: is a gzip file, .*; unpack it: gunzip"):
+        read_course("sst", {"train": path})
+
+
+def test_lines_that_end_with_carriage_returns_alone(tmp_path: Path) -> None:
+    path = file(tmp_path, f"{HEADER}0\ta\tgood\t3\n".replace("\n", "\r"))
+    with pytest.raises(UserError, match=r"train\.csv: lines end with carriage returns, .*convert"):
+        read_course("sst", {"train": path})
+
+
+@pytest.mark.parametrize("twice", ["id", "sentence", "sentiment"])
+def test_two_columns_of_one_name(tmp_path: Path, twice: str) -> None:
+    path = file(tmp_path, f"\tid\tsentence\tsentiment\t {twice}\n0\ta\tgood\t3\t1\n")
+    expected = rf"train\.csv, line 1: 2 columns are called '{twice}', expected one; rename"
+    with pytest.raises(UserError, match=expected):
+        read_course("sst", {"train": path})
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        ("0_1", "label '0_1' is not a number"),
+        ("\u0663", "label '\u0663' is not a number"),
+        ("nan", "label 'nan' is not a number"),
+        ("-inf", "label '-inf' is not a number"),
+        ("1e999", "label inf is not between 0 and 5"),
+        ("5.0000001", "label 5.0000001 is not between 0 and 5"),
+        ("-1e-9", "label -1e-09 is not between 0 and 5"),
+        ("7" * 5000, "label inf is not between 0 and 5"),
+        ("x" * 5000, f"label '{'x' * 80}' is not a number"),
+        ("0x1", "label '0x1' is not a number"),
+    ],
+)
+def test_labels_that_only_python_takes_for_numbers(
+    tmp_path: Path, label: str, reason: str
+) -> None:
+    rows = f"0\ta\tgood\tfine\t{label}\n1\tb\tgood\tfine\t+4.5e0\n"
+    path = file(tmp_path, "\tid\tsentence1\tsentence2\tsimilarity\n" + rows)
+    (example,), (bad,) = read_course("sts", {"train": path})
+    assert example.label == 4.5
+    assert (bad.file, bad.line, bad.reason) == (path.name, 2, reason)
+
+
+def test_labels_near_a_class_are_shown_with_all_digits(tmp_path: Path) -> None:
+    path = file(tmp_path, HEADER + "0\ta\tgood\t2.0000001\n")
+    (bad,) = read_course("sst", {"train": path})[1]
+    assert bad.reason == "label 2.0000001 is not a whole number"
+
+
+def test_a_sentence_of_megabytes_is_set_aside(tmp_path: Path) -> None:
+    path = file(tmp_path, HEADER + f"0\ta\t{'fine ' * 200_001}\t3\n1\tb\tgood\t3\n")
+    (example,), (bad,) = read_course("sst", {"train": path})
+    assert example.id == "b"
+    assert bad.reason == "sentence has 1,000,004 characters, more than 1,000,000"
+
+
+def test_long_sentences_are_tokenised_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their encodings take a hundred times their space."""
+    vocabulary = {w: n for n, w in enumerate([*SPECIAL_TOKENS, "fine", "good"])}
+    tokenizer = bert_tokenizer(vocabulary)
+    sentences = ["fine", None, "good fine " * 3, "", "fine good", "good"] * 3
+    expected = encode(tokenizer, sentences)
+    for most in (1, 7, 30):
+        monkeypatch.setattr("minbert.data.tokenise._CHARACTERS", most)
+        assert encode(tokenizer, sentences) == expected
+    sizes: list[int] = []
+
+    class Counting:
+        def encode_batch_fast(self, batch: list[str], add_special_tokens: bool) -> list[Any]:
+            sizes.append(sum(map(len, batch)))
+            return tokenizer.encode_batch_fast(batch, add_special_tokens=add_special_tokens)
+
+    encode(Counting(), sentences)  # type: ignore[arg-type]
+    assert max(sizes) <= 30 + 30 and len(sizes) > 3
 
 
 def test_a_split_of_bad_rows_is_an_error_that_quotes_the_first(tmp_path: Path) -> None:

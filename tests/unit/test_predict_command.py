@@ -169,6 +169,11 @@ def test_how_not_to_ask(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         predict(plan.root, "frozen", sentences=["a"], source="a.txt", **asked)
     with pytest.raises(UserError, match=r"cannot read .*none.txt: No such file"):
         predict(plan.root, "frozen", source=str(tmp_path / "none.txt"), **asked)
+    with pytest.raises(UserError, match=r"cannot read .*: Is a directory"):
+        predict(plan.root, "frozen", source=str(tmp_path), form="text", **asked)
+    monkeypatch.setattr(command, "LARGEST", 2 << 20)
+    with pytest.raises(UserError, match="/dev/zero: has more than 2 MiB; split it"):
+        predict(plan.root, "frozen", source="/dev/zero", form="text", **asked)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(UserError, match="standard input: found no sentences"):
         predict(plan.root, "frozen", **asked)

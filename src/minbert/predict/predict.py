@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CHUNK = 2048
 """Examples that are predicted and written at a time."""
+LARGEST = 256 << 20
+"""Bytes of an input, which is read before anything is predicted."""
 
 CLASS_NAMES: dict[str, tuple[str, ...]] = {
     "sst": ("negative", "somewhat negative", "neutral", "somewhat positive", "positive"),
@@ -86,15 +88,21 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
             "no sentences: give them after the variant, in a file (--in FILE), or by a pipe"
         )
     if source in (None, "-"):
-        content = sys.stdin.buffer.read()
-        return from_bytes(content, "standard input", form or "text", TASKS[task])
+        return _from_file(sys.stdin.buffer, "standard input", form or "text", task)
     path = Path(str(source))
     form = form or guess_format(path)
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            return _from_file(file, str(path), form, task)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    return from_bytes(content, str(path), form, TASKS[task])
+
+
+def _from_file(file: IO[bytes], name: str, form: str, task: str) -> list[Item]:
+    content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise UserError(f"{name}: has more than {LARGEST >> 20} MiB; split it")
+    return from_bytes(content, name, form, TASKS[task])
 
 
 def _standard_output() -> TextIO:
