@@ -26,6 +26,10 @@ DEV_SHARE = 0.1
 """The share of train that becomes dev."""
 MAX_REVIEW_BYTES = 64 << 20
 _NO_REVIEW = f"is not a regular file of at most {MAX_REVIEW_BYTES:,} bytes"
+_DAMAGED = (
+    *(tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError),
+    *(TypeError, ValueError),  # tarfile's own, at the end of a header
+)
 _SPLITS = ("train", "test")
 _POLARITIES = ("neg", "pos")
 _MEMBER = re.compile(r"(?:.*/)?(?P<id>(?P<split>train|test)/(?P<polarity>neg|pos)/[^/]+)\.txt")
@@ -120,7 +124,7 @@ def _archive(archive: Path) -> Iterator[tuple[re.Match[str], bytes]]:
                 if len(content) != member.size:
                     raise tarfile.ReadError(f"'{member.name}' is truncated")
                 yield name, content
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
+    except _DAMAGED as error:
         raise UserError(
             f"{archive}: not a whole tar archive ({error}); delete it and download it again"
         ) from error
