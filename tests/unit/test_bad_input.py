@@ -106,9 +106,7 @@ def test_two_columns_of_one_name(tmp_path: Path, twice: str) -> None:
         ("0x1", "label '0x1' is not a number"),
     ],
 )
-def test_labels_that_only_python_takes_for_numbers(
-    tmp_path: Path, label: str, reason: str
-) -> None:
+def test_labels_that_only_python_takes_for_numbers(tmp_path: Path, label: str, reason: str) -> None:
     rows = f"0\ta\tgood\tfine\t{label}\n1\tb\tgood\tfine\t+4.5e0\n"
     path = file(tmp_path, "\tid\tsentence1\tsentence2\tsimilarity\n" + rows)
     (example,), (bad,) = read_course("sts", {"train": path})
@@ -183,6 +181,26 @@ def backbone(tmp_path: Path, config: str | bytes) -> Sources:
         ({"hidden_size": "wide"}, r"config\.json: 'hidden' is 'wide'; expected a whole number"),
         ({"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_heads 5"),
         ({"num_hidden_layers": 0}, "'layers' is 0; expected greater than"),
+        ({"is_decoder": True}, r"config\.json: is_decoder is True; only False is known"),
+        ({"add_cross_attention": True}, "add_cross_attention is True; only False"),
+        ({"position_embedding_type": "relative_key"}, "is 'relative_key'; only 'absolute' is kno"),
+        ({"hidden_act": ["gelu"] * 99}, r"hidden_act is \['gelu'[^N]{,80}; only 'gelu' is known"),
+        ({"layer_norm_eps": -1e-12}, "'layer_norm_eps' is -1e-12; expected greater than 0"),
+        ({"layer_norm_eps": 0}, "'layer_norm_eps' is 0"),
+        ({"layer_norm_eps": float("nan")}, "'layer_norm_eps' is nan"),
+        ({"layer_norm_eps": 1e9}, "'layer_norm_eps' is 1000000000.0; expected"),
+        ({"layer_norm_eps": True}, "'layer_norm_eps' is True"),
+        ({"layer_norm_eps": "small"}, "'layer_norm_eps' is 'small'"),
+        ({"hidden_size": 32.0}, r"'hidden' is 32\.0; expected a whole number"),
+        ({"hidden_size": True}, "'hidden' is True"),
+        ({"hidden_size": [32]}, r"'hidden' is \[32\]"),
+        ({"hidden_size": None}, "'hidden' is None"),
+        ({"vocab_size": 10**30}, "'vocab_size' is 1000000000"),
+        ({"vocab_size": -1}, "'vocab_size' is -1"),
+        ({"num_hidden_layers": 10**7}, "'layers' is 10000000; expected less than or equal to 256"),
+        ({"max_position_embeddings": 1}, "'positions' is 1; expected greater than or equal to 8"),
+        ({"type_vocab_size": 0}, "'types' is 0"),
+        ({"hidden_size": 2**20, "intermediate_size": 2**22}, "describes .* parameters, expected"),
     ],
 )
 def test_a_backbone_of_another_kind(tmp_path: Path, config: dict[str, Any], message: str) -> None:
@@ -202,6 +220,8 @@ def test_a_backbone_without_sizes(tmp_path: Path) -> None:
         ("{", "config.json: not valid JSON"),
         ("[]", "expected a JSON object, found list"),
         (b"\xff{}", "config.json: not valid JSON"),
+        ("[" * 100_000, "config.json: not valid JSON"),
+        ('{"vocab_size": ' + "9" * 5000 + "}", "config.json: not valid JSON"),
     ],
 )
 def test_a_backbone_whose_config_is_none(tmp_path: Path, config: str | bytes, message: str) -> None:

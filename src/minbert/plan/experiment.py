@@ -14,7 +14,14 @@ from minbert.base.errors import UserError, nearest
 from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN
-from minbert.spec.architecture import FILES, KNOWN, Architecture, from_hugging_face, shared_depth
+from minbert.spec.architecture import (
+    KNOWN,
+    Architecture,
+    backbone_files,
+    check_pairing,
+    from_hugging_face,
+    shared_depth,
+)
 from minbert.spec.config import Config
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.protocol import LMRD_URL
@@ -92,6 +99,9 @@ class Experiment:
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources
+        if sources.architecture is not None:
+            for name, how in spec.tasks.items():
+                check_pairing(f"{stage.ref}: task '{name}'", how.pairing, sources.architecture)
         needs = {
             f"tokens.{task}": Need(sources.tokens(task), "tokens.parquet")
             for task in spec.ordered_tasks
@@ -246,8 +256,8 @@ class Sources:
         folder = Path(name)
         if folder.is_dir():
             shapes = _shapes(folder / "config.json")
-            files = [folder / f for f in FILES if (folder / f).is_file()]
-            spec: dict[str, Any] = {"files": {p.name: self.cache.digest(p) for p in files}}
+            files = {p.name: self.cache.digest(p) for p in backbone_files(folder)}
+            spec: dict[str, Any] = {"files": files}
             extra = {"folder": str(folder.absolute())}
             return Node("backbone", spec, "minbert.train.backbone", extra=extra), shapes
         if name.startswith((".", "/", "~")) or name.count("/") > 1:

@@ -162,7 +162,8 @@ def _read_jsonl(text: str, name: str, task: Task) -> Iterator[Item]:
         identity = given.get("id")
         if isinstance(identity, bool) or not isinstance(identity, str | int | None):
             raise UserError(
-                f"{where}: found id {json.dumps(identity)[:40]}, expected a string or a whole number"
+                f"{where}: found id {json.dumps(identity)[:40]}, expected a string or a whole "
+                "number"
             )
         yield _item(task, where, identity, sentences)
 
