@@ -77,6 +77,13 @@ def test_a_gzip_file_is_called_one(tmp_path: Path) -> None:
         read_course("sst", {"train": path})
 
 
+def test_an_endless_file_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "train.csv").open("wb") as sparse:
+        sparse.truncate(9 << 30)
+    with pytest.raises(UserError, match=r"train\.csv: has more than 256 MiB, which are expected"):
+        read_course("sst", {"train": tmp_path / "train.csv"})
+
+
 def test_lines_that_end_with_carriage_returns_alone(tmp_path: Path) -> None:
     path = file(tmp_path, f"{HEADER}0\ta\tgood\t3\n".replace("\n", "\r"))
     with pytest.raises(UserError, match=r"train\.csv: lines end with carriage returns, .*convert"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError, nearest
-from minbert.data.examples import Example, Rejected, decode, fault, split_lines
+from minbert.data.examples import LARGEST, Example, Rejected, decode, fault, split_lines
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import COURSE_URL, SPLITS
 from minbert.spec.task import TASKS, Task
@@ -111,7 +111,8 @@ def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Exampl
 def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[str, str] | str]]:
     """Yield (line number, raw line, fields by name or what is wrong with the line)."""
     try:
-        lines = split_lines(decode(path.read_bytes(), path))
+        with path.open("rb") as file:
+            lines = split_lines(decode(file.read(LARGEST + 1), path))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     if not lines:

@@ -44,6 +44,8 @@ def example_schema() -> pa.Schema:
     return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
 
 
+LARGEST = 256 << 20
+"""Bytes of a text file, which is read in one piece."""
 LONGEST = 1_000_000
 """Characters of a sentence; tokenising takes 100 bytes for each."""
 
@@ -61,7 +63,9 @@ _NO_TEXT = {
 
 
 def decode(content: bytes, name: Path | str) -> str:
-    """Return `content` as text; `UserError` naming `name` and the line if it is not UTF-8."""
+    """Return `content` as text; `UserError` naming `name` if it is too large or not UTF-8."""
+    if len(content) > LARGEST:
+        raise UserError(f"{name}: has more than {LARGEST >> 20} MiB, which are expected at most")
     for start, (kind, way) in _NO_TEXT.items():
         if content.startswith(start):
             raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")

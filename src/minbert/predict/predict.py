@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from minbert.base.errors import UserError
+from minbert.data.examples import LARGEST
 from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
 from minbert.predict.lookup import Run, choose_task, find
 from minbert.predict.output import written
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 CHUNK = 2048
 """Examples that are predicted and written at a time."""
-LARGEST = 256 << 20
-"""Bytes of an input, which is read before anything is predicted."""
 
 CLASS_NAMES: dict[str, tuple[str, ...]] = {
     "sst": ("negative", "somewhat negative", "neutral", "somewhat positive", "positive"),
@@ -83,29 +82,26 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
         if source is not None:
             raise UserError(f"found sentences on the command line and --in {source}; give only one")
         return from_words(sentences, TASKS[task])
-    if source is None and sys.stdin.isatty():
+    if sys.stdin is None or (source is None and sys.stdin.isatty()):
         raise UserError(
             "no sentences: give them after the variant, in a file (--in FILE), or by a pipe"
         )
     if source in (None, "-"):
-        return _from_file(sys.stdin.buffer, "standard input", form or "text", task)
+        content = sys.stdin.buffer.read(LARGEST + 1)
+        return from_bytes(content, "standard input", form or "text", TASKS[task])
     path = Path(str(source))
     form = form or guess_format(path)
     try:
         with path.open("rb") as file:
-            return _from_file(file, str(path), form, task)
+            content = file.read(LARGEST + 1)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-
-
-def _from_file(file: IO[bytes], name: str, form: str, task: str) -> list[Item]:
-    content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise UserError(f"{name}: has more than {LARGEST >> 20} MiB; split it")
-    return from_bytes(content, name, form, TASKS[task])
+    return from_bytes(content, str(path), form, TASKS[task])
 
 
 def _standard_output() -> TextIO:
+    if sys.stdout is None:
+        raise UserError("standard output is closed; give --out FILE")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
     return sys.stdout
