@@ -255,6 +255,12 @@ def test_broken_config(folder: Path, text: str) -> None:
     refuse(folder, r"config.json: (not valid JSON|expected a JSON object, found list)")
 
 
+def test_a_size_that_is_none_is_refused_by_the_job_too(folder: Path) -> None:
+    """The plan does not see the config.json of a hub's backbone."""
+    (folder / "config.json").write_text(json.dumps(CONFIG | {"layer_norm_eps": -1}))
+    refuse(folder, r"config.json: layer_norm_eps is -1; expected greater than 0")
+
+
 def test_no_tokenizer(folder: Path) -> None:
     (folder / "vocab.txt").unlink()
     refuse(folder, r"has neither tokenizer.json nor vocab.txt; copy one")

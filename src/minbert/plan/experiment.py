@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ValidationError
-
 from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
 from minbert.data.course import course_files, in_folder
@@ -29,7 +27,6 @@ from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, task_facts
-from minbert.spec.yaml import explain
 from minbert.store.node import Need, Node
 
 PUBLISHED = Path("workflow/published.csv")
@@ -255,7 +252,7 @@ class Sources:
             return self._builtin_backbone()
         folder = Path(name)
         if folder.is_dir():
-            shapes = _shapes(folder / "config.json")
+            shapes = from_hugging_face(folder / "config.json")
             files = {p.name: self.cache.digest(p) for p in backbone_files(folder)}
             spec: dict[str, Any] = {"files": files}
             extra = {"folder": str(folder.absolute())}
@@ -283,14 +280,6 @@ class Sources:
         extra = {"device": self.config.device}
         node = Node("backbone", spec, "minbert.train.pretrain", (), needs, extra)
         return node, wish.architecture(wish.vocabulary)
-
-
-def _shapes(path: Path) -> Architecture:
-    """Read the shapes in a Hugging Face `config.json`; `UserError` names what is wrong in it."""
-    try:
-        return from_hugging_face(path)
-    except ValidationError as error:
-        raise UserError(explain(error, str(path), Architecture)) from None
 
 
 def _is_url(source: str) -> bool:

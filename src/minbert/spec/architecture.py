@@ -1,10 +1,12 @@
 """Shapes of an encoder, those of backbones known by name, and how many layers tasks share."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, ValidationError
+from pydantic_core import ErrorDetails
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.files import read_json
@@ -99,7 +101,10 @@ def from_hugging_face(path: Path) -> Architecture:
     if missing:
         raise UserError(f"{path}: has no {', '.join(missing)}; is it a Hugging Face config.json?")
     sizes = {ours: config[theirs] for ours, theirs in names.items()}
-    shapes = Architecture(**sizes, layer_norm_eps=config.get("layer_norm_eps", 1e-12))
+    try:
+        shapes = Architecture(**sizes, layer_norm_eps=config.get("layer_norm_eps", 1e-12))
+    except ValidationError as error:
+        raise UserError("\n".join(_problem(path, names, e) for e in error.errors())) from None
     if shapes.hidden % shapes.heads:
         raise UserError(
             f"{path}: hidden_size {shapes.hidden} is no multiple of num_attention_heads "
@@ -112,6 +117,12 @@ def from_hugging_face(path: Path) -> Architecture:
             "does it belong to the weights?"
         )
     return shapes
+
+
+def _problem(path: Path, names: Mapping[str, str], error: ErrorDetails) -> str:
+    name = str(error["loc"][0])
+    wanted = error["msg"].replace("Input should be", "expected")
+    return f"{path}: {names.get(name, name)} is {repr(error['input'])[:80]}; {wanted}"
 
 
 def backbone_files(folder: Path) -> list[Path]:
