@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from minbert.base.errors import UserError
 from minbert.data.course import read_course
 from minbert.data.parquet import read_file
 from minbert.data.report import write_dataset
-from minbert.data.tokenise import MAX_TOKENS, tokenise
+from minbert.data.tokenise import MAX_TOKENS, encode, tokenise
+from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
 from minbert.evaluate.text import latex, markdown
 from minbert.plan.experiment import Sources
 from minbert.spec.config import load_config
@@ -65,8 +67,91 @@ def test_a_nul_byte_rejects_only_its_row(tmp_path: Path) -> None:
 
 def test_utf_16_is_refused(tmp_path: Path) -> None:
     path = file(tmp_path, (HEADER + "0\ta\tgood\t3\n").encode("utf-16"))
-    with pytest.raises(UserError, match=r"line 1: byte 0xff at offset 0 is not UTF-8"):
+    with pytest.raises(UserError, match=r"train\.csv: is UTF-16, expected UTF-8 text; convert it"):
         read_course("sst", {"train": path})
+
+
+def test_a_gzip_file_is_called_one(tmp_path: Path) -> None:
+    path = file(tmp_path, gzip.compress(f"{HEADER}0\ta\tgood\t3\n".encode()))
+    with pytest.raises(UserError, match=r"train\.csv: is a gzip file, .*; unpack it: gunzip"):
+        read_course("sst", {"train": path})
+
+
+def test_an_endless_file_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "train.csv").open("wb") as sparse:
+        sparse.truncate(9 << 30)
+    with pytest.raises(UserError, match=r"train\.csv: has more than 256 MiB, which are expected"):
+        read_course("sst", {"train": tmp_path / "train.csv"})
+
+
+def test_lines_that_end_with_carriage_returns_alone(tmp_path: Path) -> None:
+    path = file(tmp_path, f"{HEADER}0\ta\tgood\t3\n".replace("\n", "\r"))
+    with pytest.raises(UserError, match=r"train\.csv: lines end with carriage returns, .*convert"):
+        read_course("sst", {"train": path})
+
+
+@pytest.mark.parametrize("twice", ["id", "sentence", "sentiment"])
+def test_two_columns_of_one_name(tmp_path: Path, twice: str) -> None:
+    path = file(tmp_path, f"\tid\tsentence\tsentiment\t {twice}\n0\ta\tgood\t3\t1\n")
+    expected = rf"train\.csv, line 1: 2 columns are called '{twice}', expected one; rename"
+    with pytest.raises(UserError, match=expected):
+        read_course("sst", {"train": path})
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        ("0_1", "label '0_1' is not a number"),
+        ("\u0663", "label '\u0663' is not a number"),
+        ("nan", "label 'nan' is not a number"),
+        ("-inf", "label '-inf' is not a number"),
+        ("1e999", "label inf is not between 0 and 5"),
+        ("5.0000001", "label 5.0000001 is not between 0 and 5"),
+        ("-1e-9", "label -1e-09 is not between 0 and 5"),
+        ("7" * 5000, "label inf is not between 0 and 5"),
+        ("x" * 5000, f"label '{'x' * 80}' is not a number"),
+        ("0x1", "label '0x1' is not a number"),
+    ],
+)
+def test_labels_that_only_python_takes_for_numbers(tmp_path: Path, label: str, reason: str) -> None:
+    rows = f"0\ta\tgood\tfine\t{label}\n1\tb\tgood\tfine\t+4.5e0\n"
+    path = file(tmp_path, "\tid\tsentence1\tsentence2\tsimilarity\n" + rows)
+    (example,), (bad,) = read_course("sts", {"train": path})
+    assert example.label == 4.5
+    assert (bad.file, bad.line, bad.reason) == (path.name, 2, reason)
+
+
+def test_labels_near_a_class_are_shown_with_all_digits(tmp_path: Path) -> None:
+    path = file(tmp_path, HEADER + "0\ta\tgood\t2.0000001\n")
+    (bad,) = read_course("sst", {"train": path})[1]
+    assert bad.reason == "label 2.0000001 is not a whole number"
+
+
+def test_a_sentence_of_megabytes_is_set_aside(tmp_path: Path) -> None:
+    path = file(tmp_path, HEADER + f"0\ta\t{'fine ' * 200_001}\t3\n1\tb\tgood\t3\n")
+    (example,), (bad,) = read_course("sst", {"train": path})
+    assert example.id == "b"
+    assert bad.reason == "sentence has 1,000,004 characters, more than 1,000,000"
+
+
+def test_long_sentences_are_tokenised_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their encodings take a hundred times their space."""
+    vocabulary = {w: n for n, w in enumerate([*SPECIAL_TOKENS, "fine", "good"])}
+    tokenizer = bert_tokenizer(vocabulary)
+    sentences = ["fine", None, "good fine " * 3, "", "fine good", "good"] * 3
+    expected = encode(tokenizer, sentences)
+    for most in (1, 7, 30):
+        monkeypatch.setattr("minbert.data.tokenise._CHARACTERS", most)
+        assert encode(tokenizer, sentences) == expected
+    sizes: list[int] = []
+
+    class Counting:
+        def encode_batch_fast(self, batch: list[str], add_special_tokens: bool) -> list[Any]:
+            sizes.append(sum(map(len, batch)))
+            return tokenizer.encode_batch_fast(batch, add_special_tokens=add_special_tokens)
+
+    encode(Counting(), sentences)  # type: ignore[arg-type]
+    assert max(sizes) <= 30 + 30 and len(sizes) > 3
 
 
 def test_a_split_of_bad_rows_is_an_error_that_quotes_the_first(tmp_path: Path) -> None:
@@ -100,14 +185,49 @@ def backbone(tmp_path: Path, config: str | bytes) -> Sources:
         ({"model_type": "gpt2"}, r"config\.json: model_type is 'gpt2'; known: bert.*Choose a BERT"),
         ({"model_type": None}, "model_type is None"),
         ({"hidden_act": "relu"}, "hidden_act is 'relu'; only 'gelu' is known"),
-        ({"hidden_size": "wide"}, r"config\.json: 'hidden' is 'wide'; expected a whole number"),
+        ({"hidden_size": "wide"}, r"config\.json: hidden_size is 'wide'; expected a valid integer"),
         ({"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_heads 5"),
-        ({"num_hidden_layers": 0}, "'layers' is 0; expected greater than"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is 0; expected greater than"),
+        ({"is_decoder": True}, r"config\.json: is_decoder is True; only False is known"),
+        ({"add_cross_attention": True}, "add_cross_attention is True; only False"),
+        ({"position_embedding_type": "relative_key"}, "is 'relative_key'; only 'absolute' is kno"),
+        ({"hidden_act": ["gelu"] * 99}, r"hidden_act is \['gelu'[^N]{,80}; only 'gelu' is known"),
+        ({"layer_norm_eps": -1e-12}, "layer_norm_eps is -1e-12; expected greater than 0"),
+        ({"layer_norm_eps": 0}, "layer_norm_eps is 0"),
+        ({"layer_norm_eps": float("nan")}, "layer_norm_eps is nan"),
+        ({"layer_norm_eps": 1e9}, "layer_norm_eps is 1000000000.0; expected"),
+        ({"layer_norm_eps": True}, "layer_norm_eps is True"),
+        ({"layer_norm_eps": "small"}, "layer_norm_eps is 'small'"),
+        ({"hidden_size": 32.0}, r"hidden_size is 32\.0; expected a valid integer"),
+        ({"hidden_size": True}, "hidden_size is True"),
+        ({"hidden_size": [32]}, r"hidden_size is \[32\]"),
+        ({"hidden_size": None}, "hidden_size is None"),
+        ({"vocab_size": 10**30}, "vocab_size is 1000000000"),
+        ({"vocab_size": -1}, "vocab_size is -1"),
+        (
+            {"num_hidden_layers": 10**7},
+            "is 10000000; expected less than or equal to 256",
+        ),
+        (
+            {"max_position_embeddings": 1},
+            "embeddings is 1; expected greater than or equal to 8",
+        ),
+        ({"type_vocab_size": 0}, "type_vocab_size is 0"),
+        ({"hidden_size": 2**20, "intermediate_size": 2**22}, "describes .* parameters, expected"),
     ],
 )
 def test_a_backbone_of_another_kind(tmp_path: Path, config: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         backbone(tmp_path, json.dumps(BERT | config))
+
+
+def test_all_that_is_wrong_with_a_backbone_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        backbone(tmp_path, json.dumps(BERT | {"hidden_size": 0, "vocab_size": "many"}))
+    assert [line.split(";")[0].split(": ")[1] for line in str(refused.value).splitlines()] == [
+        "vocab_size is 'many'",
+        "hidden_size is 0",
+    ]
 
 
 def test_a_backbone_without_sizes(tmp_path: Path) -> None:
@@ -122,6 +242,8 @@ def test_a_backbone_without_sizes(tmp_path: Path) -> None:
         ("{", "config.json: not valid JSON"),
         ("[]", "expected a JSON object, found list"),
         (b"\xff{}", "config.json: not valid JSON"),
+        ("[" * 100_000, "config.json: not valid JSON"),
+        ('{"vocab_size": ' + "9" * 5000 + "}", "config.json: not valid JSON"),
     ],
 )
 def test_a_backbone_whose_config_is_none(tmp_path: Path, config: str | bytes, message: str) -> None:

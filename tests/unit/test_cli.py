@@ -89,3 +89,30 @@ def test_threads_that_wait_spin_only_where_nothing_else_runs(
     seed = ["--seed", "0"] if step == "train" else []
     main([step, "00ff", *seed, "--threads", str(threads)])
     assert found == [policy]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "v", "a", "--seed", "-1"],
+        ["predict", "v", "a", "--seed", "1_0"],
+        ["predict", "v", "a", "--seed", "\u0663"],
+        ["submit", "v", "--seed", "9" * 5000],
+        ["submit", "v", "--seed", str(2**63)],
+        ["train", "00ff", "--seed", "-1"],
+        ["train", "00ff", "--seed", "0", "--threads", "0"],
+        ["train", "00ff", "--seed", "0", "--memory", "-5"],
+        ["follow", "--until", "-1"],
+        ["ui", "--port", "0"],
+        ["ui", "--port", "65536"],
+    ],
+)
+def test_numbers_out_of_range_are_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    option = next(word for word in reversed(words) if word.startswith("--"))
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert f"argument {option}: found '{words[-1][:40]}', expected a whole number from " in told

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
 import os
 import tarfile
 from collections import Counter
@@ -13,6 +15,7 @@ import pytest
 from minbert.base.errors import UserError
 from minbert.data import lmrd
 from minbert.data.lmrd import read_lmrd
+from minbert.data.report import write_dataset
 
 SHARED = Path(os.environ.get("MINBERT_SHARED", Path(__file__).parents[3] / "shared"))
 ARCHIVE = SHARED / "data" / "aclImdb_v1.tar.gz"
@@ -109,7 +112,11 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
     cut.write_bytes(whole.read_bytes()[:400])
     text = tmp_path / "text.tgz"
     text.write_text("<html>")
-    for path in (cut, text):
+    stub = tmp_path / "stub.tgz"
+    stub.write_bytes(whole.read_bytes()[:3])
+    packed = tmp_path / "cut.txz"
+    packed.write_bytes(lzma.compress(gzip.decompress(whole.read_bytes()))[:200] + b"0" * 9)
+    for path in (cut, text, stub, packed):
         with pytest.raises(UserError, match=rf"{path.name}: not a whole tar archive"):
             read_lmrd(path)
 
@@ -119,7 +126,7 @@ def test_a_review_that_is_huge_or_no_file_is_refused(
 ) -> None:
     path = archive(tmp_path / "a.tgz", reviews())
     monkeypatch.setattr(lmrd, "MAX_REVIEW_BYTES", 10)
-    with pytest.raises(UserError, match=r"'aclImdb/.*txt' is not a regular file of at most 10"):
+    with pytest.raises(UserError, match=r"'aclImdb/.*txt' is not a regular file of at most 67"):
         read_lmrd(path)
     with tarfile.open(path, "w") as handle:
         link = tarfile.TarInfo("aclImdb/train/neg/1_2.txt")
@@ -127,6 +134,35 @@ def test_a_review_that_is_huge_or_no_file_is_refused(
         handle.addfile(link)
     with pytest.raises(UserError, match=r"'aclImdb/train/neg/1_2\.txt' is not a regular file"):
         read_lmrd(path)
+    monkeypatch.undo()
+    for name in ("fifo", "folder", "loop"):
+        made = folder(tmp_path / name, reviews()) / "train" / "pos" / "77_8.txt"
+        if name == "fifo":
+            os.mkfifo(made)
+        elif name == "folder":
+            made.mkdir()
+        else:
+            made.symlink_to(made)
+        with pytest.raises(UserError, match=r"77_8\.txt is not a regular file .*; take it out"):
+            read_lmrd(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("\u0661_\u0662", "its name is not NUMBER_RATING.txt"),
+        (f"7_{'9' * 5000}", "its name is not NUMBER_RATING.txt"),
+        ("7_1\udcff", "its name is not NUMBER_RATING.txt"),
+        ("7_0", "rating 0 does not belong in folder 'neg'"),
+    ],
+)
+def test_a_review_of_a_strange_name_is_set_aside(tmp_path: Path, name: str, reason: str) -> None:
+    files = reviews(120) | {f"train/neg/{name}.txt": b"Bad."}
+    path = archive(tmp_path / "a.tar.gz", files)
+    examples, rejected = read_lmrd(path)
+    assert len(examples) == 480 and [r.reason for r in rejected] == [reason]
+    write_dataset("lmrd", examples, rejected, tmp_path / "data")
+    assert reason in (tmp_path / "data" / "rejected.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"no LMRD archive at {ARCHIVE}")

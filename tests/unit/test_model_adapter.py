@@ -19,9 +19,9 @@ from minbert.model.encoder import initialise
 from minbert.model.fusion import Fusion, adapter_width, add_fusion, fused_widths, load_adapters
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import WEIGHTS, load_weights, save_weights
+from minbert.model.weights import load_weights, save_weights
 from minbert.predict.predictor import load_trained
-from minbert.spec.architecture import read_architecture
+from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.stage import StageSpec
 
 HIDDEN, LAYERS = 24, 3

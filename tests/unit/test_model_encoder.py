@@ -22,8 +22,8 @@ from minbert.model import packed
 from minbert.model.convert import convert_hugging_face
 from minbert.model.encoder import Attention, Stack, initialise, whole_encoder
 from minbert.model.packed import padded_view
-from minbert.model.weights import WEIGHTS, load_weights
-from minbert.spec.architecture import read_architecture
+from minbert.model.weights import load_weights
+from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.stage import Dropout
 
 

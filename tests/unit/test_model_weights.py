@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -13,9 +14,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from minbert.base.errors import UserError
+from minbert.data.wordpiece import bert_tokenizer
 from minbert.model.convert import convert_hugging_face
-from minbert.model.weights import WEIGHTS, load_weights, save_weights
-from minbert.spec.architecture import read_architecture
+from minbert.model.weights import load_weights, save_weights
+from minbert.spec.architecture import SHARDS, WEIGHTS, read_architecture
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["the", "cafe", "Cafe", "café", "un", "##want", "##ed", "runn", "##ing", ",", "!", "中"]
@@ -168,6 +170,64 @@ def test_unexpected_tensor(folder: Path) -> None:
     refuse(folder, rf"unexpected tensor '{name}' of shape \[8\].*2 layers")
 
 
+def shard(folder: Path, parts: int = 2) -> dict[str, str]:
+    """Split the weights of `folder` into files with an index; return its map."""
+    whole = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    names = {t: f"model-{n % parts}-of-{parts}.safetensors" for n, t in enumerate(sorted(whole))}
+    for name in set(names.values()):
+        save_file({t: whole[t] for t, of in names.items() if of == name}, folder / name)
+    (folder / SHARDS).write_text(json.dumps({"metadata": {}, "weight_map": names}))
+    return names
+
+
+def test_sharded_weights_are_those_of_one_file(folder: Path, tmp_path: Path) -> None:
+    convert_hugging_face(folder, tmp_path / "one")
+    shard(folder)
+    convert_hugging_face(folder, tmp_path / "parts")
+    one, parts = (tmp_path / name / WEIGHTS for name in ("one", "parts"))
+    assert one.read_bytes() == parts.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("index", "match"),
+    [
+        ({}, r"index\.json: has no weight_map; is it the index"),
+        ({"weight_map": ["model-0-of-2.safetensors"]}, "has no weight_map"),
+        ({"weight_map": {"a": "../x.safetensors"}}, r"tensor 'a' is in '\.\./x\.safetensors', exp"),
+        ({"weight_map": {"a": "/etc/passwd"}}, "tensor 'a' is in '/etc/passwd'"),
+        ({"weight_map": {"a": 3}}, "tensor 'a' is in '3'"),
+        ({"weight_map": {"a": "gone.safetensors"}}, r"gone\.safetensors: no such weights file"),
+        (
+            {"weight_map": {"a": "model-0-of-2.safetensors"}},
+            r"model-0-of.*: has no tensor 'a'",
+        ),
+    ],
+)
+def test_a_damaged_index_of_shards(folder: Path, index: object, match: str) -> None:
+    shard(folder)
+    (folder / SHARDS).write_text(json.dumps(index))
+    refuse(folder, match)
+
+
+@pytest.mark.parametrize(
+    ("edit", "match"),
+    [
+        (lambda t: t * float("nan"), "holds NaN or infinity, expected finite numbers"),
+        (lambda t: t.double() * 1e300, "holds NaN or infinity"),
+        (lambda t: t.to(torch.int8), "is int8, expected floating-point numbers; .*not quantised"),
+        (lambda t: t.to(torch.complex64), "is complex64, expected floating-point"),
+        (lambda t: t > 0, "is bool, expected floating-point"),
+    ],
+)
+def test_weights_that_are_no_finite_numbers(
+    folder: Path, edit: Callable[[Tensor], Tensor], match: str
+) -> None:
+    name = "encoder.layer.1.output.dense.weight"
+    change(folder, lambda state: state | {name: edit(state[name])})
+    refuse(folder, f"model.safetensors: tensor '{name}' {match}")
+
+
 def test_pickled_weights_are_refused_with_the_way_out(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     refuse(folder, r"pytorch_model.bin: .*pickle.*refused.*safe_serialization=True")
@@ -195,6 +255,12 @@ def test_broken_config(folder: Path, text: str) -> None:
     refuse(folder, r"config.json: (not valid JSON|expected a JSON object, found list)")
 
 
+def test_a_size_that_is_none_is_refused_by_the_job_too(folder: Path) -> None:
+    """The plan does not see the config.json of a hub's backbone."""
+    (folder / "config.json").write_text(json.dumps(CONFIG | {"layer_norm_eps": -1}))
+    refuse(folder, r"config.json: layer_norm_eps is -1; expected greater than 0")
+
+
 def test_no_tokenizer(folder: Path) -> None:
     (folder / "vocab.txt").unlink()
     refuse(folder, r"has neither tokenizer.json nor vocab.txt; copy one")
@@ -214,6 +280,35 @@ def test_tokenizer_of_another_kind(folder: Path) -> None:
     model = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
     (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
     refuse(folder, r"tokenizer.json: a BPE tokenizer; expected WordPiece")
+
+
+def test_a_tokenizer_that_lacks_its_own_unknown_token(folder: Path) -> None:
+    tokenizer = bert_tokenizer({word: n for n, word in enumerate(SPECIAL + WORDS)})
+    written = json.loads(tokenizer.to_str())
+    written["model"]["unk_token"] = "<unk>"
+    (folder / "tokenizer.json").write_text(json.dumps(written))
+    refuse(folder, r"tokenizer.json: the vocabulary has no '<unk>', its token for unknown words")
+
+
+@pytest.mark.parametrize("name", ["do_lower_case", "strip_accents", "tokenize_chinese_chars"])
+def test_settings_of_a_tokenizer_of_wrong_types(folder: Path, name: str) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps({name: "yes"}))
+    refuse(folder, f"tokenizer_config.json: {name} is 'yes', expected true or false")
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"", "vocab.txt: the vocabulary has no .PAD."),
+        (gzip.compress(b"[PAD]"), r"vocab.txt: not UTF-8 text"),
+        ("\n".join([*SPECIAL, "a", "a"]).encode(), "line 7: token 'a' is already on line 6"),
+        ("\n".join(SPECIAL).encode("utf-16"), "vocab.txt: not UTF-8 text"),
+        (b"\0" * 1000, "vocab.txt: the vocabulary has no .PAD."),
+    ],
+)
+def test_a_vocabulary_that_is_none(folder: Path, content: bytes, match: str) -> None:
+    (folder / "vocab.txt").write_bytes(content)
+    refuse(folder, match)
 
 
 def test_broken_tokenizer(folder: Path) -> None:

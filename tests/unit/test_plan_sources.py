@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from model_batches import TINY
+from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json
 from minbert.data import course
 from minbert.data.identity import git_blob
-from minbert.plan.experiment import Sources
+from minbert.model.multitask import MultitaskModel
+from minbert.plan.experiment import Experiment, Sources
 from minbert.spec.config import load_config
 from minbert.spec.protocol import LMRD_URL
+from minbert.spec.resolve import StageRef
+from minbert.train.features import cache_features
 
 URL = "http://localhost:1/data"
 BERT = {
@@ -121,6 +128,25 @@ def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
     assert made[0].backbone.key != sources(tmp_path, backbone=str(other)).backbone.key
 
 
+def test_a_sharded_backbone_is_named_by_all_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "bert"
+    folder.mkdir()
+    write_json(folder / "config.json", BERT)
+    shards = [folder / f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    for number, path in enumerate(shards):
+        path.write_bytes(b"weights" * (number + 1))
+    index = {"weight_map": {"a": shards[0].name, "b": shards[1].name, "c": shards[0].name}}
+    write_json(folder / "model.safetensors.index.json", index)
+    first = sources(tmp_path, backbone=str(folder)).backbone
+    assert set(first.spec["files"]) >= {path.name for path in shards}
+    shards[1].write_bytes(b"other weights.")
+    second = sources(tmp_path, backbone=str(folder)).backbone
+    assert second.key != first.key
+    (folder / "model.safetensors").write_bytes(b"weights")  # which counts, if it is there
+    files = sources(tmp_path, backbone=str(folder)).backbone.spec["files"]
+    assert set(files) == {"config.json", "model.safetensors"}
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -141,3 +167,25 @@ def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"empty/config\.json: no such file"):
         sources(tmp_path, backbone=str(tmp_path / "empty"))
+
+
+def test_cross_pairs_need_two_token_types(tmp_path: Path) -> None:
+    """The plan refuses them, and the jobs that compute, for a backbone that the plan cannot see."""
+    (tmp_path / "bert").mkdir()
+    write_json(tmp_path / "bert" / "config.json", BERT | {"type_vocab_size": 1})
+    tasks = {"sst": {"loss": "cross_entropy"}, "sts": {"loss": "mse", "pairing": "cross"}}
+    grid = {"paper": "p", "title": "T", "overall": "plain", "variants": {"v": {"tasks": tasks}}}
+    planning_folder(tmp_path, json.dumps(grid))
+    values = {"grids": "g", "data": "builtin", "results": str(tmp_path / "results")}
+    asked = load_config({**values, "backbone": str(tmp_path / "bert")})
+    message = "task 'sts' has 'pairing: cross'.*type_vocab_size is 1; choose"
+    experiment = Experiment.read(asked, tmp_path)
+    with pytest.raises(UserError, match=rf"v/main: {message}"):
+        experiment.train(StageRef("p", "v", "main"))
+    arch = TINY.model_copy(update={"types": 1})
+    spec = next(iter(experiment.stages.values())).spec
+    with pytest.raises(UserError, match=message):
+        MultitaskModel(arch, spec)
+    write_json(tmp_path / "config.json", arch.model_dump())
+    with pytest.raises(UserError, match=message):
+        cache_features("sts", "cls", "cross", 8, *[tmp_path] * 3, torch.device("cpu"))

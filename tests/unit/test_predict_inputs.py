@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -65,9 +66,9 @@ def test_a_single_sentence_has_three_names(name: str) -> None:
     ("form", "task", "text", "message"),
     [
         ("text", "sst", "good\ta\n", r"in, line 1: found 2 fields .* one sentence \(task 'sst'"),
-        ("text", "sst", "good\n\nfine\n", "in, line 2: found an empty sentence"),
+        ("text", "sst", "good\n\nfine\n", "in, line 2: a sentence is empty, expected one"),
         ("text", "para", "a\tb\nonly\n", "in, line 2: found 1 field .* expected two sentences"),
-        ("text", "sst", "a\0b", "in, line 1: found a NUL byte"),
+        ("text", "sst", "a\0b", "in, line 1: a sentence contains a NUL byte"),
         ("text", "sst", "", r"in: found no sentences \(text\)"),
         ("text", "sst", b"a\nb\xe9\n", "in, line 2: byte 0xe9 .* is not UTF-8.*iconv"),
         ("csv", "sst", "id,sentence\n", r"in: found no sentences \(csv\)"),
@@ -86,6 +87,33 @@ def test_a_single_sentence_has_three_names(name: str) -> None:
         ("jsonl", "sst", '{"text": "a", "id": true}', "found id true, expected a string or"),
         ("jsonl", "sst", '{"text": "\\ud800"}', "in, line 1: found half of a surrogate pair"),
         ("jsonl", "para", '{"sentence1": "a", "sentence2": null}', "no sentence2; found sentence1"),
+        (
+            "csv",
+            "sst",
+            "text,id,text\na,1,b\n",
+            "line 1: found 'text' 2 times, expected it once",
+        ),
+        ("tsv", "sst", "id\tid\ttext\n1\t2\ta\n", "line 1: found 'id' 2 times"),
+        ("jsonl", "sst", '{"text": "a", "text": "b"}', "in, line 1: found 'text' 2 times"),
+        ("jsonl", "sst", "[" * 100_000, "in, line 1: not JSON"),
+        ("jsonl", "sst", '{"text": "a", "id": ' + "9" * 5000 + "}", "in, line 1: not JSON"),
+        ("jsonl", "sst", '{"text": "a", "id": NaN}', "found id NaN, expected a string or"),
+        ("jsonl", "sst", '{"text": "a", "id": "\\ud800"}', "found half of a surrogate pair"),
+        ("text", "sst", "a " * 500_001, "in, line 1: a sentence has 1,000,002 characters, more"),
+        (
+            "text",
+            "sst",
+            gzip.compress(b"good\n"),
+            "in: is a gzip file, expected UTF-8 text; ",
+        ),
+        ("csv", "sst", b"PK\x03\x04...", "in: is a zip archive"),
+        (
+            "text",
+            "sst",
+            "a\n".encode("utf-16"),
+            "in: is UTF-16, .*; convert it: iconv",
+        ),
+        ("csv", "sst", "text\ra\rb\r", "in: lines end with carriage returns.* tr "),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(
@@ -93,6 +121,20 @@ def test_what_is_wrong_is_named_with_its_line(
 ) -> None:
     with pytest.raises(UserError, match=message):
         read(text, form, task)
+
+
+def test_what_is_found_is_cut_in_the_message() -> None:
+    for form, text in {
+        "csv": ",".join(f"column{n}" for n in range(50_000)) + "\n",
+        "jsonl": json.dumps({"text": ["long"] * 50_000}),
+    }.items():
+        with pytest.raises(UserError) as refused:
+            read(text, form)
+        assert len(str(refused.value)) < 600
+
+
+def test_a_field_may_be_longer_than_the_csv_modules_limit() -> None:
+    assert read("text\n" + "a " * 100_000 + "\n", "csv")[0][1] == "a " * 100_000
 
 
 def test_the_format_is_told_by_the_ending() -> None:

@@ -136,6 +136,14 @@ def test_a_taken_port_is_replaced_by_the_next_free_one() -> None:
         assert free_port("127.0.0.1", port) > port
 
 
+def test_ports_end_at_65535() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 65535))
+        taken.listen()
+        with pytest.raises(UserError, match=r"no free port on '127\.0\.0\.1' from 65535 to 65535"):
+            free_port("127.0.0.1", 65535)
+
+
 def test_a_host_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match=r"no free port on 'no\.such\.host\.invalid' from 5000"):
         free_port("no.such.host.invalid", 5000)

@@ -145,10 +145,18 @@ def test_progress_in_a_log_is_plain_lines(
 
 def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
     for wish in ("cuda", "cuda:1", "mps"):
         with pytest.raises(UserError, match=f"device '{wish}' was asked for.*device: auto or cpu"):
+            choose_device(wish)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(UserError, match="device 'cuda:2' was asked for"):
+        choose_device("cuda:2")
+    for wish in ("gpu", "meta", "cuda:-1", "cuda:\u0661", ""):
+        with pytest.raises(UserError, match=f"device is '{wish}'; expected auto, cpu"):
             choose_device(wish)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from minbert import __version__
 from minbert.base.errors import UserError, printable, unwritable
 from minbert.base.process import settle_in
-from minbert.predict.arguments import add_predict, add_submit, make_commands
+from minbert.predict.arguments import add_predict, add_submit, make_commands, whole_number
 from minbert.store.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     ui = commands.add_parser("ui", help="open MLflow on the runs")
     _add_root(ui)
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    ui.add_argument("--port", type=int, default=5000)
+    ui.add_argument("--port", type=whole_number(1, 65535), default=5000)
     ui.set_defaults(run=_ui)
 
     add_predict(commands, _predict)
@@ -82,7 +82,9 @@ def _parser() -> argparse.ArgumentParser:
 
     follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
     _add_root(follow)
-    follow.add_argument("--until", type=int, metavar="PID", help="end when this process has ended")
+    follow.add_argument(
+        "--until", type=whole_number(1), metavar="PID", help="end when this process has ended"
+    )
     follow.add_argument("--plan", help="the plan's name, for the papers' descriptions")
     follow.add_argument("--once", action="store_true", help="store what there is, then end")
     follow.set_defaults(run=_follow)
@@ -103,11 +105,13 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("key", help="the node's key (16 hex digits)")
         _add_root(command)
         command.add_argument("--plan", help="the plan's name (default: the newest with this key)")
-        command.add_argument("--threads", type=int, default=1)
+        command.add_argument("--threads", type=whole_number(1), default=1)
         if kind.seeded:
-            command.add_argument("--seed", type=int, required=True)
+            command.add_argument("--seed", type=whole_number(0), required=True)
         if kind.computes:
-            command.add_argument("--memory", type=int, metavar="MB", help="what it needs of a GPU")
+            command.add_argument(
+                "--memory", type=whole_number(0), metavar="MB", help="what it needs of a GPU"
+            )
         command.set_defaults(run=_step, step=step, seed=None, memory=None)
     return parser
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError, nearest
-from minbert.data.examples import Example, Rejected, decode, fault, split_lines
+from minbert.data.examples import LARGEST, Example, Rejected, decode, fault, split_lines
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import COURSE_URL, SPLITS
 from minbert.spec.task import TASKS, Task
@@ -40,6 +41,8 @@ COURSE_FILES: dict[str, dict[str, tuple[str, str]]] = {
 }
 """The name of each file under `COURSE_URL`, and its git blob id, by task and split."""
 
+# float() also takes 0_1, nan, inf and the digits of other scripts.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LABELS = {"sst": "sentiment", "cfimdb": "sentiment", "para": "is_duplicate", "sts": "similarity"}
 
 
@@ -96,7 +99,7 @@ def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Exampl
                 (None, row) if isinstance(row, str) else _example(row, split, TASKS[task])
             )
             if example is not None and example.id in places:
-                reason = f"id '{example.id}' is already in {places[example.id]}"
+                reason = f"id '{example.id[:80]}' is already in {places[example.id]}"
             if example is None or reason:
                 rejected.append(Rejected(path.name, line, str(reason), text, split))
                 continue
@@ -108,7 +111,8 @@ def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Exampl
 def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[str, str] | str]]:
     """Yield (line number, raw line, fields by name or what is wrong with the line)."""
     try:
-        lines = split_lines(decode(path.read_bytes(), path))
+        with path.open("rb") as file:
+            lines = split_lines(decode(file.read(LARGEST + 1), path))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     if not lines:
@@ -148,7 +152,12 @@ def _columns(path: Path, task: str, split: str, header: list[str]) -> dict[str, 
     if missing:
         raise UserError(
             f"{path}, line 1: no column '{missing[0]}' for task '{task}' ({split}); found "
-            f"{', '.join(name for name in names if name)}.{nearest(missing[0], names)}"
+            f"{', '.join(filter(None, names))[:400]}.{nearest(missing[0], names[:99])}"
+        )
+    if twice := [name for name in wanted.values() if names.count(name) > 1]:
+        raise UserError(
+            f"{path}, line 1: {names.count(twice[0])} columns are called '{twice[0]}', expected "
+            "one; rename or remove the others"
         )
     return {ours: names.index(theirs) for ours, theirs in wanted.items()}
 
@@ -158,10 +167,9 @@ def _example(
 ) -> tuple[Example, str | None] | tuple[None, str]:
     """Return the example of a row, if there is one, and what is wrong with it, or None."""
     label = None
-    if row.get("label"):
-        try:
-            label = float(row["label"])
-        except ValueError:
-            return None, f"label '{row['label']}' is not a number"
+    if found := row.get("label"):
+        if not _NUMBER.fullmatch(found):
+            return None, f"label '{found[:80]}' is not a number"
+        label = float(found)
     example = Example(row["id"], split, row["sentence1"], row.get("sentence2"), label)
     return example, fault(example, task)

@@ -44,8 +44,36 @@ def example_schema() -> pa.Schema:
     return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
 
 
+LARGEST = 256 << 20
+"""Bytes of a text file, which is read in one piece."""
+LONGEST = 1_000_000
+"""Characters of a sentence; tokenising takes 100 bytes for each."""
+
+_NO_TEXT = {
+    b"\x1f\x8b": ("a gzip file", "unpack it: gunzip"),
+    b"PK\x03\x04": ("a zip archive", "unpack it: unzip"),
+    b"BZh": ("a bzip2 file", "unpack it: bunzip2"),
+    b"\xfd7zXZ": ("an xz file", "unpack it: unxz"),
+    b"(\xb5/\xfd": ("a zstd file", "unpack it: unzstd"),
+    b"PAR1": ("a parquet file", "export it as text"),
+    b"\xff\xfe": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
+    b"\xfe\xff": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
+}
+"""What files with these first bytes are, and the way to text."""
+
+
 def decode(content: bytes, name: Path | str) -> str:
-    """Return `content` as text; `UserError` naming `name` and the line if it is not UTF-8."""
+    """Return `content` as text; `UserError` naming `name` if it is too large or not UTF-8."""
+    if len(content) > LARGEST:
+        raise UserError(f"{name}: has more than {LARGEST >> 20} MiB, which are expected at most")
+    for start, (kind, way) in _NO_TEXT.items():
+        if content.startswith(start):
+            raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")
+    if b"\r" in content and b"\n" not in content:
+        raise UserError(
+            f"{name}: lines end with carriage returns, expected line feeds; convert it: "
+            "tr '\\r' '\\n'"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -65,24 +93,39 @@ def split_lines(text: str) -> list[str]:
 def fault(example: Example, task: Task) -> str | None:
     """Return what is wrong with `example` as one of `task`, or None."""
     if not example.id or any(c.isspace() for c in example.id):
-        return f"id '{example.id}' is empty or contains white space"
+        return f"id '{example.id[:80]}' is empty or contains white space"
     if example.split not in SPLITS:
         return f"split '{example.split}' is not one of {', '.join(SPLITS)}"
     if task.pair != (example.sentence2 is not None):
         found = "one sentence" if task.pair else "two sentences"
         return f"{found}, but task '{task.name}' has {'two' if task.pair else 'one'}"
     for number, text in enumerate((example.sentence1, example.sentence2), 1):
-        if text is not None and (not text.strip() or "\0" in text):
-            name = f"sentence{number}" if task.pair else "sentence"
-            return f"{name} contains a NUL byte" if text.strip() else f"{name} is empty"
+        if text is not None and (wrong := text_fault(text)):
+            return f"sentence{number if task.pair else ''} {wrong}"
     label = example.label
     if label is None:
         return None if example.split == "test" else f"a {example.split} row without a label"
     if not math.isfinite(label) or not task.low <= label <= task.high:
-        return f"label {label:g} is not between {task.low:g} and {task.high:g}"
+        return f"label {_exact(label)} is not between {task.low:g} and {task.high:g}"
     if task.kind != "regression" and label != int(label):
-        return f"label {label:g} is not a whole number"
+        return f"label {_exact(label)} is not a whole number"
     return None
+
+
+def text_fault(text: str) -> str | None:
+    """Return what is wrong with a sentence, as what follows its name, or None."""
+    if not text.strip():
+        return "is empty"
+    if "\0" in text:
+        return "contains a NUL byte"
+    if len(text) > LONGEST:
+        return f"has {len(text):,} characters, more than {LONGEST:,}"
+    return None
+
+
+def _exact(number: float) -> str:
+    """Return the shortest decimal that is `number`, where `:g` would round 5.0000001 to 5."""
+    return str(number).removesuffix(".0")
 
 
 def write_examples(task: str, examples: Sequence[Example], out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import re
 import tarfile
 import zlib
@@ -24,10 +25,15 @@ LMRD_PIN = "md5:7c2ac02c03563afcf9b574c7e56c153a"
 DEV_SHARE = 0.1
 """The share of train that becomes dev."""
 MAX_REVIEW_BYTES = 64 << 20
+_NO_REVIEW = f"is not a regular file of at most {MAX_REVIEW_BYTES:,} bytes"
+_DAMAGED = (
+    *(tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError),
+    *(TypeError, ValueError),  # tarfile's own, at the end of a header
+)
 _SPLITS = ("train", "test")
 _POLARITIES = ("neg", "pos")
 _MEMBER = re.compile(r"(?:.*/)?(?P<id>(?P<split>train|test)/(?P<polarity>neg|pos)/[^/]+)\.txt")
-_NAME = re.compile(r"(\d+)_(\d+)")
+_NAME = re.compile(r"([0-9]+)_([0-9]{1,2})")
 
 
 def make(job: Job) -> None:
@@ -94,6 +100,8 @@ def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
     root = folder if (folder / "train").is_dir() else folder / "aclImdb"
     for split, polarity in product(_SPLITS, _POLARITIES):
         for path in sorted((root / split / polarity).glob("*.txt")):
+            if not path.is_file() or path.stat().st_size > MAX_REVIEW_BYTES:
+                raise UserError(f"{path} {_NO_REVIEW}; take it out of the folder")
             if name := _MEMBER.fullmatch(path.relative_to(root).as_posix()):
                 yield name, path.read_bytes()
 
@@ -109,14 +117,14 @@ def _archive(archive: Path) -> Iterator[tuple[re.Match[str], bytes]]:
                 handle = members.extractfile(member) if member.isfile() else None
                 if handle is None or member.size > MAX_REVIEW_BYTES:
                     raise UserError(
-                        f"{archive}: '{member.name}' is not a regular file of at most "
-                        f"{MAX_REVIEW_BYTES:,} bytes; download the archive from {LMRD_URL} again"
+                        f"{archive}: '{member.name}' {_NO_REVIEW}; download the archive from "
+                        f"{LMRD_URL} again"
                     )
                 content = handle.read()
                 if len(content) != member.size:
                     raise tarfile.ReadError(f"'{member.name}' is truncated")
                 yield name, content
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except _DAMAGED as error:
         raise UserError(
             f"{archive}: not a whole tar archive ({error}); delete it and download it again"
         ) from error

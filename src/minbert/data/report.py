@@ -43,7 +43,8 @@ def write_dataset(
     write_examples(task, examples, out_dir / "examples.parquet")
     with (
         whole(out_dir / "rejected.csv") as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as handle,
+        # The name of a file in a folder or an archive may be no UTF-8.
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as handle,
     ):
         writer = csv.writer(handle)
         writer.writerow(["file", "line", "reason", "text"])

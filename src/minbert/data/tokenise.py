@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,9 @@ SCHEMA = pa.schema(
         pa.field("tokens2", _IDS),
     ]
 )
-# Encodings hold offsets and masks too, so all reviews at once would take gigabytes.
 _BATCH = 1024
+# Encodings hold offsets and masks too, 100 bytes for each character.
+_CHARACTERS = 2_000_000
 
 
 def make(job: Job) -> None:
@@ -67,8 +69,13 @@ def encode(tokenizer: Tokenizer, sentences: list[str | None]) -> list[list[int] 
     # If this is unset, `tokenizers` prints a warning at a later fork.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     given = [sentence for sentence in sentences if sentence is not None]
-    encoded = iter(tokenizer.encode_batch_fast(given, add_special_tokens=False))
-    return [None if s is None else next(encoded).ids[:MAX_TOKENS] for s in sentences]
+    places = zip(accumulate(map(len, given)), given, strict=True)
+    ids = (
+        encoding.ids[:MAX_TOKENS]
+        for _, part in groupby(places, lambda place: place[0] // _CHARACTERS)
+        for encoding in tokenizer.encode_batch_fast([s for _, s in part], add_special_tokens=False)
+    )
+    return [None if s is None else next(ids) for s in sentences]
 
 
 def _ids(tokenizer: Tokenizer, sentences: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -63,6 +63,8 @@ def load_wordpiece(path: Path, normalizer: normalizers.Normalizer | None = None)
             f"{path}: a {type(tokenizer.model).__name__} tokenizer; expected WordPiece (BERT)"
         )
     _check_special(tokenizer.get_vocab(), path)
+    if (unknown := tokenizer.model.unk_token) not in tokenizer.get_vocab(with_added_tokens=False):
+        raise UserError(f"{path}: the vocabulary has no '{unknown}', its token for unknown words")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -100,11 +102,16 @@ def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
 
 
 def _normalizer(settings: Path) -> normalizers.Normalizer:
-    options = read_json(settings) if settings.is_file() else {}
+    defaults = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+    options = defaults | (read_json(settings) if settings.is_file() else {})
+    for name, default in defaults.items():
+        if not isinstance(options[name], bool | type(default)):
+            found = repr(options[name])[:80]
+            raise UserError(f"{settings}: {name} is {found}, expected true or false")
     return normalizers.BertNormalizer(
-        lowercase=options.get("do_lower_case", True),
-        strip_accents=options.get("strip_accents"),
-        handle_chinese_chars=options.get("tokenize_chinese_chars", True),
+        lowercase=options["do_lower_case"],
+        strip_accents=options["strip_accents"],
+        handle_chinese_chars=options["tokenize_chinese_chars"],
     )
 
 

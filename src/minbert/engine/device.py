@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 from pathlib import Path
 
 import torch
@@ -12,12 +13,17 @@ from minbert.base.errors import UserError
 def choose_device(wish: str) -> torch.device:
     """Return the device for `auto` (a CUDA GPU if there is one), `cpu`, `mps`, `cuda` or `cuda:N`.
 
-    Raises `UserError` if torch does not see it.
+    Raises `UserError` for another word, and if torch does not see it.
     """
+    if not re.fullmatch("auto|cpu|mps|cuda(:[0-9]{1,2})?", wish):
+        raise UserError(f"device is '{wish}'; expected auto, cpu, mps, cuda or cuda:N")
     if wish == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(wish)
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    there = {
+        "cuda": torch.cuda.device_count() > (device.index or 0),
+        "mps": torch.backends.mps.is_available(),
+    }
     if not there.get(device.type, True):
         raise UserError(
             f"device '{wish}' was asked for, but torch {torch.__version__} sees none. "

@@ -10,8 +10,8 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_json
 from minbert.data.wordpiece import read_tokenizer, save_tokenizer
 from minbert.model.encoder import whole_encoder
-from minbert.model.weights import WEIGHTS, load_weights, save_weights
-from minbert.spec.architecture import Architecture, from_hugging_face
+from minbert.model.weights import load_weights, save_weights
+from minbert.spec.architecture import SHARDS, WEIGHTS, Architecture, from_hugging_face, shards
 from minbert.spec.stage import Dropout
 
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.ckpt")
@@ -35,13 +35,15 @@ _OLD_NAMES = {"gamma": "weight", "beta": "bias"}  # TensorFlow's, of a norm
 def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     """Convert the Hugging Face BERT `folder` to a backbone folder `out`; return its architecture.
 
-    Reads `config.json`, `model.safetensors`, and `tokenizer.json` or `vocab.txt`; writes
-    `model.safetensors` (float32, names of `whole_encoder`), `config.json` and `tokenizer.json`.
-    Raises `UserError`, naming file and tensor, if something is missing, unfit, or a pickle.
+    Reads `config.json`, `model.safetensors` or its shards, and `tokenizer.json` or `vocab.txt`;
+    writes `model.safetensors` (float32, names of `whole_encoder`), `config.json` and
+    `tokenizer.json`. Raises `UserError`, naming file and tensor, if something is missing, unfit, or
+    a pickle.
     """
     arch = from_hugging_face(folder / "config.json")
     tokenizer = read_tokenizer(folder, arch.vocab_size)
-    state = _convert(_read_weights(folder), arch, folder / WEIGHTS)
+    tensors, path = _read_weights(folder)
+    state = _convert(tensors, arch, path)
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / WEIGHTS, state)
     write_json(out / "config.json", arch.model_dump())
@@ -49,10 +51,13 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     return arch
 
 
-def _read_weights(folder: Path) -> dict[str, Tensor]:
+def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
+    """Return the tensors of one file or of all shards, and the file to name in errors."""
     path = folder / WEIGHTS
     if path.is_file():
-        return load_weights(path)
+        return load_weights(path), path
+    if (folder / SHARDS).is_file():
+        return _read_shards(folder), folder / SHARDS
     for name in _PICKLES:
         if (folder / name).is_file():
             raise UserError(
@@ -65,6 +70,20 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         f"{path}: no such file; the folder has "
         f"{', '.join(sorted(p.name for p in folder.iterdir())) or 'nothing'}"
     )
+
+
+def _read_shards(folder: Path) -> dict[str, Tensor]:
+    files = shards(folder)
+    state: dict[str, Tensor] = {}
+    for name in sorted(set(files.values())):
+        tensors = load_weights(folder / name)
+        wanted = [tensor for tensor, file in files.items() if file == name]
+        if absent := [tensor for tensor in wanted if tensor not in tensors]:
+            raise UserError(
+                f"{folder / name}: has no tensor '{absent[0]}', which {SHARDS} says is there"
+            )
+        state |= {tensor: tensors[tensor] for tensor in wanted}
+    return state
 
 
 def _sources(name: str) -> list[str]:
@@ -93,7 +112,7 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> d
     for name, shape in ((n, tuple(t.shape)) for n, t in expected.items()):
         sources = _sources(name)
         pieces = [_take(found, s, (shape[0] // len(sources), *shape[1:]), path) for s in sources]
-        state[name] = torch.cat(pieces).to(torch.float32)
+        state[name] = torch.cat(pieces)
     if found:
         raise UserError(
             f"{path}: unexpected tensor '{min(found)}' of shape {list(found[min(found)].shape)}; "
@@ -123,4 +142,15 @@ def _take(found: dict[str, Tensor], name: str, shape: tuple[int, ...], path: Pat
     if (has := tuple(found[name].shape)) != shape:
         expected = f"expected {list(shape)} by config.json"
         raise UserError(f"{path}: tensor '{name}' has shape {list(has)}, {expected}")
-    return found.pop(name)
+    if not found[name].is_floating_point():
+        raise UserError(
+            f"{path}: tensor '{name}' is {str(found[name].dtype).removeprefix('torch.')}, expected "
+            "floating-point numbers; choose weights that are not quantised"
+        )
+    tensor = found.pop(name).to(torch.float32)
+    if not tensor.isfinite().all():
+        raise UserError(
+            f"{path}: tensor '{name}' holds NaN or infinity, expected finite numbers (float32); "
+            "download the weights again, or choose others"
+        )
+    return tensor

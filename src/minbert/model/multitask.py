@@ -8,8 +8,14 @@ from minbert.model.heads import join
 from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import WEIGHTS, load_weights
-from minbert.spec.architecture import Architecture, read_architecture, shared_depth
+from minbert.model.weights import load_weights
+from minbert.spec.architecture import (
+    WEIGHTS,
+    Architecture,
+    check_pairing,
+    read_architecture,
+    shared_depth,
+)
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -54,6 +60,7 @@ class MultitaskModel(Heads):
         self._poolings: dict[str, Pooling] = {}
         for name in tasks:
             task = spec.tasks[name]
+            check_pairing(f"task '{name}'", task.pairing, arch)
             self.add_head(name, arch.hidden)
             if task.convolution:
                 layer = load_part("token_layer", "convolution")

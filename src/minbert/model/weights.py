@@ -12,7 +12,6 @@ from torch import Tensor
 from minbert.base.errors import UserError
 from minbert.base.files import whole
 
-WEIGHTS = "model.safetensors"
 CHECKSUM = "sha256"
 """The header's entry with the checksum of its file's tensors.
 

@@ -7,14 +7,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ValidationError
-
 from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
 from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN
-from minbert.spec.architecture import FILES, KNOWN, Architecture, from_hugging_face, shared_depth
+from minbert.spec.architecture import (
+    KNOWN,
+    Architecture,
+    backbone_files,
+    check_pairing,
+    from_hugging_face,
+    shared_depth,
+)
 from minbert.spec.config import Config
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.protocol import LMRD_URL
@@ -22,7 +27,6 @@ from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, task_facts
-from minbert.spec.yaml import explain
 from minbert.store.node import Need, Node
 
 PUBLISHED = Path("workflow/published.csv")
@@ -92,6 +96,9 @@ class Experiment:
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources
+        if sources.architecture is not None:
+            for name, how in spec.tasks.items():
+                check_pairing(f"{stage.ref}: task '{name}'", how.pairing, sources.architecture)
         needs = {
             f"tokens.{task}": Need(sources.tokens(task), "tokens.parquet")
             for task in spec.ordered_tasks
@@ -245,9 +252,9 @@ class Sources:
             return self._builtin_backbone()
         folder = Path(name)
         if folder.is_dir():
-            shapes = _shapes(folder / "config.json")
-            files = [folder / f for f in FILES if (folder / f).is_file()]
-            spec: dict[str, Any] = {"files": {p.name: self.cache.digest(p) for p in files}}
+            shapes = from_hugging_face(folder / "config.json")
+            files = {p.name: self.cache.digest(p) for p in backbone_files(folder)}
+            spec: dict[str, Any] = {"files": files}
             extra = {"folder": str(folder.absolute())}
             return Node("backbone", spec, "minbert.train.backbone", extra=extra), shapes
         if name.startswith((".", "/", "~")) or name.count("/") > 1:
@@ -273,14 +280,6 @@ class Sources:
         extra = {"device": self.config.device}
         node = Node("backbone", spec, "minbert.train.pretrain", (), needs, extra)
         return node, wish.architecture(wish.vocabulary)
-
-
-def _shapes(path: Path) -> Architecture:
-    """Read the shapes in a Hugging Face `config.json`; `UserError` names what is wrong in it."""
-    try:
-        return from_hugging_face(path)
-    except ValidationError as error:
-        raise UserError(explain(error, str(path), Architecture)) from None
 
 
 def _is_url(source: str) -> bool:

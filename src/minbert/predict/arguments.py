@@ -1,7 +1,8 @@
 """The command-line arguments of `minbert predict` and `minbert submit`."""
 
 import argparse
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,25 @@ def make_commands(parser: argparse.ArgumentParser) -> Any:
     return parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Mixed)
 
 
+def whole_number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
+    """Return a `type` of an option: a whole number from `low` to `high`."""
+
+    def read(word: str) -> int:
+        if not re.fullmatch("[0-9]{1,19}", word) or not low <= int(word) <= high:
+            raise argparse.ArgumentTypeError(
+                f"found {word[:40]!r}, expected a whole number from {low} to {high}"
+            )
+        return int(word)
+
+    return read
+
+
 def _add_variant(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("variant", metavar="VARIANT", help="a name in RESULTS/variants.tsv")
     parser.add_argument("--paper", help="needed if several papers have a variant of this name")
-    parser.add_argument("--seed", type=int, metavar="N", help="(default: the smallest trained)")
+    parser.add_argument(
+        "--seed", type=whole_number(0), metavar="N", help="(default: the smallest trained)"
+    )
     parser.add_argument(
         "--results", type=Path, default=Path("results"), help="results root (default: results)"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minbert.base.errors import UserError
-from minbert.data.examples import decode, split_lines
+from minbert.data.examples import decode, split_lines, text_fault
 from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")
@@ -70,17 +70,15 @@ def guess_format(path: Path) -> str:
 
 def _item(task: Task, where: str, identity: str | int | None, sentences: Sequence[str]) -> Item:
     for text in sentences:
-        if not text.strip():
-            raise UserError(f"{where}: found an empty sentence, expected {_expected(task)}")
-        if "\0" in text:
-            raise UserError(f"{where}: found a NUL byte in a sentence; is the file text?")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise UserError(
-                f"{where}: found half of a surrogate pair or a byte that is not UTF-8 in a "
-                "sentence, expected Unicode text"
-            ) from None
+        if wrong := text_fault(text):
+            raise UserError(f"{where}: a sentence {wrong}, expected {_expected(task)}")
+    try:
+        "".join([*sentences, str(identity)]).encode()
+    except UnicodeEncodeError:
+        raise UserError(
+            f"{where}: found half of a surrogate pair or a byte that is not UTF-8, expected "
+            "Unicode text"
+        ) from None
     return Item(where, identity, sentences[0], sentences[1] if task.pair else None)
 
 
@@ -107,6 +105,7 @@ def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
     if not header:
         return
     header = [column.strip() for column in header]
+    _refuse_twice(header, f"{name}, line 1")
     columns = [header.index(column) for column in _names(header, f"{name}, line 1", task)]
     identity = header.index("id") if "id" in header else None
     for number, row in rows:
@@ -125,6 +124,7 @@ def _records(text: str, name: str, form: str) -> Iterator[tuple[int, list[str]]]
 
     TSV is read line by line, because a stray quote would swallow the rows after it.
     """
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     parts: list[list[str] | io.StringIO] = [io.StringIO(text, newline="")]
     if form == "tsv":
         parts = [[line] for line in split_lines(text)]
@@ -148,8 +148,8 @@ def _read_jsonl(text: str, name: str, task: Task) -> Iterator[Item]:
     for number, line in enumerate(split_lines(text), start=1):
         where = f"{name}, line {number}"
         try:
-            value = json.loads(line)
-        except ValueError as error:
+            value = json.loads(line, object_pairs_hook=partial(_once, where))
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{where}: not JSON ({error}); expected one object") from None
         if not isinstance(value, dict):
             raise UserError(f"{where}: found {line[:40]}, expected a JSON object")
@@ -158,13 +158,25 @@ def _read_jsonl(text: str, name: str, task: Task) -> Iterator[Item]:
         sentences = [given[key] for key in _names(list(given), where, task)]
         for sentence in sentences:
             if not isinstance(sentence, str):
-                raise UserError(f"{where}: found {json.dumps(sentence)}, expected a string")
+                raise UserError(f"{where}: found {json.dumps(sentence)[:40]}, expected a string")
         identity = given.get("id")
         if isinstance(identity, bool) or not isinstance(identity, str | int | None):
             raise UserError(
-                f"{where}: found id {json.dumps(identity)}, expected a string or a whole number"
+                f"{where}: found id {json.dumps(identity)[:40]}, expected a string or a whole "
+                "number"
             )
         yield _item(task, where, identity, sentences)
+
+
+def _once(where: str, pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    _refuse_twice([key for key, _ in pairs], where)
+    return dict(pairs)
+
+
+def _refuse_twice(names: Sequence[str], where: str) -> None:
+    for name in ("id", *ONE_SENTENCE, "sentence2"):
+        if names.count(name) > 1:
+            raise UserError(f"{where}: found '{name}' {names.count(name)} times, expected it once")
 
 
 def _names(found: Sequence[str], where: str, task: Task) -> list[str]:
@@ -178,7 +190,7 @@ def _names(found: Sequence[str], where: str, task: Task) -> list[str]:
     if missing:
         tabs = any("\t" in name for name in found)
         raise UserError(
-            f"{where}: no {missing[0]}; found {', '.join(found) or 'nothing'}, expected "
+            f"{where}: no {missing[0]}; found {', '.join(found)[:400] or 'nothing'}, expected "
             f"{_expected(task)}{'. It contains tabs: add --format tsv' if tabs else ''}"
         )
     if not task.pair and "sentence2" in found:

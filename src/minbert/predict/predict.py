@@ -6,16 +6,17 @@ import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from minbert.base.errors import UserError
-from minbert.base.files import whole
+from minbert.data.examples import LARGEST
 from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
 from minbert.predict.lookup import Run, choose_task, find
+from minbert.predict.output import written
 from minbert.spec.task import TASKS
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ def predict(
 ) -> None:
     """Predict `sentences`, or those of the file `source` (`-` or None: standard input).
 
-    Writes one JSON object per line to `out` (whole or not at all) or to standard output (in
-    chunks of 2,048): the example's id, sentence1 and sentence2 as far as given, then task,
-    prediction, label (if the class has a name), and `probabilities` of the classes or `score`.
+    Writes one JSON object per line to `out` (`written`) or to standard output (in chunks of
+    2,048): the example's id, sentence1 and sentence2 as far as given, then task, prediction, label
+    (if the class has a name), and `probabilities` of the classes or `score`.
     Raises `UserError` before anything is written for an unknown variant or task, missing weights,
     and an example that does not suit the task.
     """
@@ -70,7 +71,7 @@ def predict(
     from minbert.predict.predictor import Predictor
 
     predictor = Predictor(run, device)
-    with _output(out) as stream:
+    with nullcontext(_standard_output()) if out is None else written(out) as stream:
         for lines in _chunks(predictor, run, items, quiet=out is None and sys.stdout.isatty()):
             stream.write(lines)
             stream.flush()
@@ -81,34 +82,29 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
         if source is not None:
             raise UserError(f"found sentences on the command line and --in {source}; give only one")
         return from_words(sentences, TASKS[task])
-    if source is None and sys.stdin.isatty():
+    if sys.stdin is None or (source is None and sys.stdin.isatty()):
         raise UserError(
             "no sentences: give them after the variant, in a file (--in FILE), or by a pipe"
         )
     if source in (None, "-"):
-        content = sys.stdin.buffer.read()
+        content = sys.stdin.buffer.read(LARGEST + 1)
         return from_bytes(content, "standard input", form or "text", TASKS[task])
     path = Path(str(source))
     form = form or guess_format(path)
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     return from_bytes(content, str(path), form, TASKS[task])
 
 
-@contextmanager
-def _output(out: Path | None) -> Iterator[TextIO]:
-    if out is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
-        yield sys.stdout
-        return
-    try:
-        with whole(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror}") from None
+def _standard_output() -> TextIO:
+    if sys.stdout is None:
+        raise UserError("standard output is closed; give --out FILE")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
+    return sys.stdout
 
 
 def _chunks(predictor: Predictor, run: Run, items: list[Item], quiet: bool) -> Iterator[str]:

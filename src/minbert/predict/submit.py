@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_text
 from minbert.data.parquet import read_file
 from minbert.predict.lookup import Run, find
+from minbert.predict.output import written
 
 HEADERS = {
     "sst": "id \t Predicted_Sentiment \n",
@@ -61,13 +61,9 @@ def submit(
                 files[folder / f"{task}-{split}-output.csv"] = [HEADERS[task], *rows]
             else:
                 print(f"minbert: {task} has no {split} examples, so no file", file=sys.stderr)
-    try:
-        for path, lines in files.items():
-            write_text(path, "".join(lines))
-    except OSError as error:
-        raise UserError(
-            f"cannot write to {folder}: {error.strerror}; choose another --out"
-        ) from None
+    for path, lines in files.items():
+        with written(path) as file:
+            file.writelines(lines)
     return {path: len(lines) - 1 for path, lines in files.items()}
 
 

@@ -1,15 +1,18 @@
 """Shapes of an encoder, those of backbones known by name, and how many layers tasks share."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, ValidationError
+from pydantic_core import ErrorDetails
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.files import read_json
 from minbert.spec.task import Spec
 
-Size = Annotated[StrictInt, Field(ge=1)]
+Size = Annotated[StrictInt, Field(ge=1, le=2**24)]
 
 NUMBER = 4
 """Bytes of a number: weights, gradients and moments are fp32."""
@@ -25,12 +28,12 @@ class Architecture(Spec):
     family: Literal["bert"] = "bert"
     vocab_size: Size = 30522
     hidden: Size = 768
-    layers: Size = 12
+    layers: Annotated[Size, Field(le=256)] = 12
     heads: Size = 12
     intermediate: Size = 3072
-    positions: Size = 512
+    positions: Annotated[Size, Field(ge=8)] = 512
     types: Size = 2
-    layer_norm_eps: float = 1e-12
+    layer_norm_eps: Annotated[float, Field(gt=0, le=1, strict=True)] = 1e-12
 
     def activation_bytes(self, tokens: Any) -> Any:
         """Estimate the bytes that training keeps for sequences of `tokens` (number or array)."""
@@ -41,7 +44,10 @@ class Architecture(Spec):
 BERT_BASE = Architecture()
 BERT_LARGE = Architecture(hidden=1024, layers=24, heads=16, intermediate=4096)
 
-FILES = ("config.json", "model.safetensors", "tokenizer.json", "vocab.txt", "tokenizer_config.json")
+WEIGHTS = "model.safetensors"
+SHARDS = "model.safetensors.index.json"
+"""Says which of several files has which tensor; counts if there is no `WEIGHTS`."""
+FILES = ("config.json", WEIGHTS, "tokenizer.json", "vocab.txt", "tokenizer_config.json")
 """The files of a Hugging Face folder that a backbone is made from, as far as present."""
 
 KNOWN: dict[str, Architecture] = {
@@ -53,13 +59,22 @@ KNOWN: dict[str, Architecture] = {
 """By hub name, for plans made before anything is downloaded."""
 
 FAMILIES = ("bert",)
+_MOST_PARAMETERS = 20_000_000_000
+
+_ONLY = {
+    "hidden_act": "gelu",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
+"""Settings of Hugging Face that have one value in every encoder we know."""
 
 
 def from_hugging_face(path: Path) -> Architecture:
     """Read the architecture in a Hugging Face `config.json`.
 
-    Raises `UserError` naming `path` for an unknown `model_type`, a missing or unfit size, or an
-    activation other than BERT's exact GELU (Hendrycks and Gimpel, 2016).
+    Raises `UserError` naming `path` for an unknown `model_type`, a missing or unfit size, an
+    activation other than BERT's exact GELU (Hendrycks and Gimpel, 2016), or another kind of model.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
@@ -70,9 +85,9 @@ def from_hugging_face(path: Path) -> Architecture:
             f"{path}: model_type is {family!r}; known: {', '.join(FAMILIES)}."
             f"{nearest(str(family), FAMILIES)} Choose a BERT backbone."
         )
-    activation = config.get("hidden_act", "gelu")
-    if activation != "gelu":
-        raise UserError(f"{path}: hidden_act is {activation!r}; only 'gelu' is known")
+    for name, only in _ONLY.items():
+        if (found := config.get(name)) not in (None, only):
+            raise UserError(f"{path}: {name} is {repr(found)[:80]}; only {only!r} is known")
     names = {
         "vocab_size": "vocab_size",
         "hidden": "hidden_size",
@@ -86,13 +101,51 @@ def from_hugging_face(path: Path) -> Architecture:
     if missing:
         raise UserError(f"{path}: has no {', '.join(missing)}; is it a Hugging Face config.json?")
     sizes = {ours: config[theirs] for ours, theirs in names.items()}
-    shapes = Architecture(**sizes, layer_norm_eps=config.get("layer_norm_eps", 1e-12))
+    try:
+        shapes = Architecture(**sizes, layer_norm_eps=config.get("layer_norm_eps", 1e-12))
+    except ValidationError as error:
+        raise UserError("\n".join(_problem(path, names, e) for e in error.errors())) from None
     if shapes.hidden % shapes.heads:
         raise UserError(
             f"{path}: hidden_size {shapes.hidden} is no multiple of num_attention_heads "
             f"{shapes.heads}"
         )
+    parts = encoder_parameters(shapes)
+    if (total := parts.embeddings + shapes.layers * parts.layer) > _MOST_PARAMETERS:
+        raise UserError(
+            f"{path}: describes {total:,} parameters, expected at most {_MOST_PARAMETERS:,}; "
+            "does it belong to the weights?"
+        )
     return shapes
+
+
+def _problem(path: Path, names: Mapping[str, str], error: ErrorDetails) -> str:
+    name = str(error["loc"][0])
+    wanted = error["msg"].replace("Input should be", "expected")
+    return f"{path}: {names.get(name, name)} is {repr(error['input'])[:80]}; {wanted}"
+
+
+def backbone_files(folder: Path) -> list[Path]:
+    """Return the files of a Hugging Face folder that a backbone is made from: `FILES`, shards."""
+    found = [folder / name for name in FILES]
+    if not (folder / WEIGHTS).is_file() and (folder / SHARDS).is_file():
+        found += [folder / SHARDS, *sorted({folder / name for name in shards(folder).values()})]
+    return [path for path in found if path.is_file()]
+
+
+def shards(folder: Path) -> dict[str, str]:
+    """Return {tensor: file name} of sharded weights; `UserError` for a damaged index."""
+    path = folder / SHARDS
+    files = read_json(path).get("weight_map")
+    if not isinstance(files, dict) or not files:
+        raise UserError(f"{path}: has no weight_map; is it the index of safetensors files?")
+    for tensor, name in files.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+\.safetensors", name, re.ASCII):
+            raise UserError(
+                f"{path}: tensor '{tensor}' is in {str(name)[:80]!r}, expected the name of a "
+                "safetensors file beside it"
+            )
+    return files
 
 
 def read_architecture(path: Path) -> Architecture:
@@ -124,6 +177,16 @@ def encoder_parameters(arch: Architecture) -> EncoderParameters:
 def linear(inputs: int, outputs: int) -> int:
     """Return the parameters of a linear layer with a bias."""
     return (inputs + 1) * outputs
+
+
+def check_pairing(where: str, pairing: str | None, arch: Architecture) -> None:
+    """Raise `UserError` for cross pairs and an encoder that has one token type for both."""
+    if pairing == "cross" and arch.types < 2:
+        raise UserError(
+            f"{where} has 'pairing: cross', whose second sentence has a token type of its own, but "
+            f"the backbone's type_vocab_size is {arch.types}; choose 'pairing: siamese' with "
+            "'features', or another backbone"
+        )
 
 
 def shared_depth(shared_layers: float | str, layers: int) -> int | None:

@@ -92,7 +92,8 @@ def command(root: Path, uri: str, host: str, port: int) -> list[str]:
 def free_port(host: str, port: int) -> int:
     """Return the first free port from `port` on; raises `UserError` if none of 50 is."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in range(port, port + _PORTS_TRIED):
+    ports = range(port, min(port + _PORTS_TRIED, 2**16))
+    for candidate in ports:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             # As for the server: a port that was left a moment ago counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,7 +103,7 @@ def free_port(host: str, port: int) -> int:
             except OSError as error:
                 last = error
     raise UserError(
-        f"no free port on '{host}' from {port} to {port + _PORTS_TRIED - 1} ({last}); "
+        f"no free port on '{host}' from {port} to {ports[-1]} ({last}); "
         "choose another with --port, or check the host's name"
     )
 

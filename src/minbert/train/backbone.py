@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError
 from minbert.model.convert import convert_hugging_face
-from minbert.spec.architecture import FILES
+from minbert.spec.architecture import FILES, SHARDS
 
 if TYPE_CHECKING:
     from minbert.store.job import Job
@@ -29,7 +29,8 @@ def download(name: str, revision: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=list(FILES)))
+        wanted = [*FILES, SHARDS, "model-*.safetensors"]
+        return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(

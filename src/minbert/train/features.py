@@ -10,8 +10,8 @@ import torch
 from minbert.engine.device import choose_device
 from minbert.model.packed import Packed
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import WEIGHTS, load_weights, save_weights
-from minbert.spec.architecture import read_architecture
+from minbert.model.weights import load_weights, save_weights
+from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.train.examples import Pairing, read_examples, special_tokens
@@ -51,6 +51,7 @@ def cache_features(
     sentences, then second ones). The encoder runs without dropout.
     """
     architecture = read_architecture(backbone / "config.json")
+    check_pairing(f"task '{task}'", pairing, architecture)
     encoder = SharedEncoder(architecture, [task], architecture.layers, Dropout())
     encoder.load_backbone(load_weights(backbone / WEIGHTS))
     encoder.eval().to(device)
