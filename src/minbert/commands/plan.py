@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from minbert.base.progress import clock
 from minbert.plan.cost import GPU_RATE, Cost, Costs
@@ -13,7 +12,6 @@ from minbert.plan.pending import Earlier, Pending, other_jobs, other_versions, p
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, StageRef
-from minbert.spec.yaml import from_words, load_yaml, update
 from minbert.store.node import Node
 
 TOTALS = (
@@ -32,11 +30,7 @@ def show_plan(plan: Plan) -> str:
 
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
-    values: dict[str, Any] = {}
-    for path in files:
-        values = update(values, load_yaml(path))
-    where = ", ".join(str(path) for path in files)
-    return Plan.of(load_config(values, from_words(words), where=where), base)
+    return Plan.of(load_config(files, words), base)
 
 
 def plan_text(plan: Plan) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StrictInt
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.spec.task import Spec
 
@@ -67,8 +67,8 @@ def from_hugging_face(path: Path) -> Architecture:
     family = config.get("model_type")
     if family not in FAMILIES:
         raise UserError(
-            f"{path}: model_type is {family!r}; known: {', '.join(FAMILIES)}."
-            f"{nearest(str(family), FAMILIES)} Choose a BERT backbone."
+            f"{path}: model_type is {family!r}; known: {', '.join(FAMILIES)}. "
+            "Choose a BERT backbone."
         )
     activation = config.get("hidden_act", "gelu")
     if activation != "gelu":

@@ -27,9 +27,13 @@ STRUCTURE = ("extends", "expand", "stages", *CHOICE)
 """Keys of a variant that say how it is put together."""
 
 ALL = "all"
-"""The folder of the figures over all papers, which is therefore not the name of a paper."""
+"""The folder of the figures over all papers."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+TAKEN = {ALL: "the common figures", "index": "the index", "claims": "the table of claims"}
+"""What is published under names that are therefore not the names of papers."""
+
+LONGEST = 100
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{LONGEST - 1}}}")
 
 
 class Looks(Spec):
@@ -76,7 +80,7 @@ class GridFile(Spec):
     compare the parameter counts of each pair of variants in `parameter_ratios`.
     """
 
-    paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=LONGEST)]
     title: str = ""
     overall: Rule = "normalised"
     description: str = ""
@@ -89,8 +93,8 @@ class GridFile(Spec):
     @field_validator("paper")
     @classmethod
     def _own_folder(cls, name: str) -> str:
-        if name == ALL:
-            raise ValueError(f"a paper cannot be called '{ALL}', the folder of common figures")
+        if name in TAKEN:
+            raise ValueError(f"a paper cannot be called '{name}', the name of {TAKEN[name]}")
         return name
 
 
@@ -199,7 +203,7 @@ def _check_name(name: str, where: str) -> None:
     if name == "backbone" or not _NAME.fullmatch(name):
         raise UserError(
             f"{where}: a name has letters, digits, '.', '_' and '-', begins with a letter or "
-            "digit, and is not 'backbone'"
+            f"digit, has at most {LONGEST} characters, and is not 'backbone'"
         )
 
 
