@@ -23,7 +23,6 @@ from minbert.spec.config import config_files
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-
 # The configuration is read here, as `minbert plan` does: Snakemake's own reader takes 010 for 8,
 # and the second of two equal keys. Jobs that start elsewhere are given the same files and words.
 GIVEN = workflow.config_settings
