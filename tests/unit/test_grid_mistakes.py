@@ -37,6 +37,23 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
         ("variants: {a: 3}", ["'variants.a' is 3; expected a mapping"]),
         ("variants: {a: {extends: t, label: [x]}}", ["'a'", "'label' is ['x']; expected text"]),
         ("variants: {a: {extends: tt}}", ["variant 'a': extends unknown 'tt'", "mean 't'"]),
+        ("variants: {a: {extends: [[t]]}}", ["'extends' is a name or a list of names: [['t']]"]),
+        ("variants: {a: {extends: t, tasks: {'*': x}}}", ["'tasks.*' is 'x'; expected a mapping"]),
+        (
+            f"variants: {{{', '.join(f'a{n}: {{extends: a{n + 1}}}' for n in range(2000))}}}",
+            ["variant 'a", "'extends' goes over more than 50 levels"],
+        ),
+        (
+            "variants: {a0: {extends: t}"
+            + "".join(f", a{n}: {{extends: t, start: a{n - 1}}}" for n in range(1, 100))
+            + "}",
+            ["variant 'a", "'start': comes after 50 other stages or more"],
+        ),
+        (
+            "variants: {'a{lr}-{eps}': {extends: t, expand: {optimiser.lr: "
+            f"{list(range(1, 31))}, optimiser.eps: {list(range(1, 31))}}}}}}}",
+            ["variant 'a{lr}-{eps}': 'expand' makes 900 variants; at most 500"],
+        ),
         ("variants: {a: {extends: {x: y}}}", ["'extends' is a name or a list of names"]),
         (
             "variants: {a: {extends: b}, b: {extends: [c]}, c: {extends: a}}",

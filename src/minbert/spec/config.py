@@ -21,6 +21,9 @@ REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
 MAX_SEED = 2**32 - 1
 """The largest seed that all generators of random numbers take."""
 
+LONGEST_NAME = 255
+"""Bytes of the longest name in a path that file systems allow."""
+
 
 def _to_list(value: Any) -> Any:
     """Take one value as a list of one."""
@@ -36,18 +39,21 @@ def _to_seed(value: Any) -> int:
 
 
 def _to_path(value: str) -> str:
-    """Expand `~`."""
+    """Expand `~`; refuse what no file system takes."""
     path = os.path.expanduser(value)
     if path.startswith("~"):
         raise ValueError(f"{value!r}: there is no such home folder")
+    if not path.isprintable() or max(map(len, os.fsencode(path).split(b"/"))) > LONGEST_NAME:
+        found = f"{path[:100]!r} ..." if len(path) > 100 else repr(path)
+        raise ValueError(f"{found} is no path: it is too long, or has control characters")
     return path
 
 
 def _to_folder(value: str) -> str:
     """Refuse a results folder in which files cannot be made, or which others misread."""
     path, problem = Path(value).absolute(), ""
-    if wrong := [c for c in value if c in "{}" or not c.isprintable()]:
-        problem = f"{wrong[0]!r} cannot be in the name of a folder of Snakemake's"
+    if "{" in value or "}" in value:
+        problem = "Snakemake takes what is in braces for a wildcard"
     elif "?" in str(path):
         problem = f"{path} has a '?', at which the address of MLflow's database would end"
     elif value.startswith("-"):
@@ -89,11 +95,14 @@ class Corpus(Spec):
         return sizes
 
 
+Factor = Annotated[Positive, Field(le=1e6)]
+
+
 class HeadScale(Spec):
     """Factors for stages that train heads alone: on cached features an epoch costs little."""
 
-    learning_rate: Positive = 1.0
-    epochs: Positive = 1.0
+    learning_rate: Factor = 1.0
+    epochs: Factor = 1.0
 
 
 class Scale(Spec):
@@ -103,9 +112,9 @@ class Scale(Spec):
     apply to stages that train heads alone, which have their own.
     """
 
-    learning_rate: Positive = 1.0
-    epochs: Positive = 1.0
-    examples: Positive = 1.0
+    learning_rate: Factor = 1.0
+    epochs: Factor = 1.0
+    examples: Factor = 1.0
     heads: HeadScale = HeadScale()
 
 
@@ -131,7 +140,9 @@ class Config(Spec):
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
     grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list)]
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_to_list)] = (0,)
+    seeds: Annotated[
+        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list)
+    ] = (0,)
     data: Literal["real", "builtin"] = "real"
     corpus: Corpus = Corpus()
     course: Location = COURSE_URL

@@ -286,6 +286,7 @@ _WANTED = {
     "model_type": "a mapping ('key: value' lines)",
     "tuple_type": "a list",
     "too_short": "at least one entry",
+    "too_long": "at most {max_length} entries",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
 
