@@ -133,7 +133,9 @@ def test_problems(values: dict[str, Any], message: str) -> None:
         ("a\0b", "has control characters"),
         ("a\nb", "has control characters"),
         ("{key}", "takes what is in braces for a wildcard"),
-        ("what?", "has a '?', at which the address of MLflow's database would end"),
+        ("what?", "MLflow reads ? in"),
+        ("50%20of", "MLflow reads %20 in"),
+        ('a"b', 'MLflow reads " in'),
         ("-x", "begins with '-'"),
         ("x" * 300, "is no path: it is too long"),
         ("/".join(["x" * 100] * 45), "File name too long"),
@@ -157,7 +159,7 @@ def test_a_question_mark_above_the_results_is_found_too(
 ) -> None:
     (tmp_path / "why?").mkdir()
     monkeypatch.chdir(tmp_path / "why?")
-    assert "why?/results has a '?'" in problem(results="results")
+    assert "why?/results as something else" in problem(results="results")
 
 
 def test_home_folders_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:

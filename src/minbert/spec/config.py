@@ -54,8 +54,8 @@ def _to_folder(value: str) -> str:
     path, problem = Path(value).absolute(), ""
     if "{" in value or "}" in value:
         problem = "Snakemake takes what is in braces for a wildcard"
-    elif "?" in str(path):
-        problem = f"{path} has a '?', at which the address of MLflow's database would end"
+    elif found := re.search(r'[?"]|%[0-9A-Fa-f]{2}', str(path)):
+        problem = f"MLflow reads {found[0]} in {path} as something else"
     elif value.startswith("-"):
         problem = "commands take a name that begins with '-' for an option"
     else:
