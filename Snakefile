@@ -19,25 +19,28 @@ from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.plan.demand import Demand, job_threads
 from minbert.plan.describe import describe, record_of, write
 from minbert.plan.pending import inputs, pending
-from minbert.plan.plan import Plan
+from minbert.commands.plan import read_plan
 from minbert.commands.watch import Watch, Work
+from minbert.spec.config import config_files
 from minbert.store.node import digest
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-
-configfile: "config.yaml"
-
-
+# The configuration is read here, as `minbert plan` does: Snakemake's own reader takes 010 for 8,
+# and the second of two equal keys. Jobs that start elsewhere are given the same files and words.
+GIVEN = workflow.config_settings
 try:
-    FILES = ", ".join(str(file) for file in reversed(workflow.configfiles))
-    PLAN = Plan.load(config, Path(workflow.basedir), where=FILES)
+    if not GIVEN.replace_workflow_config:
+        workflow.configfiles = config_files(GIVEN.configfiles, Path("config.yaml"))
+    PLAN = read_plan(workflow.configfiles, GIVEN.config_args, Path(workflow.basedir))
     NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
 except UserError as error:
     raise WorkflowError(str(error))
 except OSError as error:
     raise WorkflowError(unwritable(error) or str(error))
+
+config.update(PLAN.config.model_dump(mode="json"))
 
 
 report: "workflow/report/workflow.rst"

@@ -179,7 +179,7 @@ COSINE = "tasks: {para: {head: {name: cosine, depth: 0}, loss: cosine_embedding}
         (
             "  a: {extends: all, trainable: fusion, fuse: [b, c]}\n"
             "  b: {extends: adapted}\n  c: {extends: all, trainable: fusion, fuse: [a, b]}",
-            ["goes round in a circle"],
+            ["'fuse' names 'c/main'", "trains no adapters"],
         ),
         (
             "  a: {extends: adapted}\n  b: {extends: all, start: a}",

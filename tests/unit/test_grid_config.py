@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.spec.config import BACKBONE, REVISION, Config, load_config
+from minbert.spec.config import BACKBONE, REVISION, Config, config_files, load_config
 
 
 def load(**values: Any) -> Config:
@@ -35,18 +35,19 @@ def test_the_pin_is_of_the_default_backbone_only() -> None:
     assert load(revision="main").revision == "main"
 
 
-def test_text_from_a_command_line_gets_its_type() -> None:
+def test_words_of_a_command_line_get_their_types() -> None:
     config = load_config(
-        {
-            "grids": "[a, b]",
-            "seeds": "[0, 1]",
-            "keep_weights": "false",
-            "threads": "3",
-            "scale": {"learning_rate": "1e-4", "epochs": "2"},
-            "tracking": "{enabled: false}",
-            "corpus": {"sizes": {"sst": {"train": "10", "dev": 2, "test": 2}}},
-            "override": "{optimiser: {lr: '1e-3'}, tasks: {'*': {batch_size: '8'}}}",
-        }
+        {},
+        [
+            "grids=[a, b]",
+            "seeds=[0, 1]",
+            "keep_weights=false",
+            "threads=3",
+            "scale={learning_rate: 1e-4, epochs: '2'}",
+            "tracking={'enabled': False}",
+            "corpus={sizes: {sst: {train: 10, dev: 2, test: 2}}}",
+            "override={optimiser: {lr: 1e-3}, tasks: {'*': {batch_size: 8}}}",
+        ],
     )
     assert config.grids == ("a", "b")
     assert config.seeds == (0, 1)
@@ -60,13 +61,13 @@ def test_text_from_a_command_line_gets_its_type() -> None:
 
 @pytest.mark.parametrize(
     ("given", "seeds"),
-    [(3, (3,)), ("3", (3,)), (["1", 2], (1, 2)), ("[4, 5]", (4, 5)), ((0, 7), (0, 7))],
+    [(3, (3,)), ("3", (3,)), (["1", 2], (1, 2)), ((0, 7), (0, 7)), (2**32 - 1, (2**32 - 1,))],
 )
 def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
     assert load(seeds=given).seeds == seeds
 
 
-@pytest.mark.parametrize("bad", ["one", "1.5", 1.0, -1, True, None, "-2"])
+@pytest.mark.parametrize("bad", ["one", "1.5", 1.0, -1, None, "-2", 2**63, 2**32, "٣"])
 def test_what_is_no_seed_is_refused(bad: Any) -> None:
     assert f"'seeds.0': seed {bad!r} is not a whole number" in problem(seeds=[bad])
 
@@ -102,13 +103,71 @@ def test_what_is_no_seed_is_refused(bad: Any) -> None:
         ),
         ({"override": "lr"}, "'override' is 'lr'; expected a mapping"),
         ({"override": {"start": "x"}}, "'start' cannot be set here"),
-        ({"scale": "{a: 1"}, "expected ',' or '}'"),
+        ({"scale": "{a: 1}"}, "'scale' is '{a: 1}'; expected a mapping"),
+        ({"seeds": list(range(1001))}, "expected at most 1000 entries"),
+        ({"backbone": "x" * 5000}, "'backbone': 'xxx"),
+        ({"course": "a\0b"}, "'course': 'a\\x00b' is no path"),
+        ({"lmrd": "x" * 5000}, "is no path: it is too long"),
+        ({"scale": {"epochs": 1e308}}, "'scale.epochs' is 1e+308; expected less than or equal"),
+        ({"scale": {"heads": {"epochs": 1e308}}}, "'scale.heads.epochs' is 1e+308; expected less"),
+        ({"seeds": True}, "'seeds': expected a number, not true or false"),
+        ({"seeds": [0, True]}, "'seeds': expected a number, not true or false"),
+        ({"threads": True}, "'threads': expected a number, not true or false"),
+        ({"corpus": {"seed": True}}, "'corpus.seed': expected a number, not true or false"),
+        ({"corpus": {"seed": 2**63}}, "'corpus.seed' is 9223372036854775808; expected less than"),
+        ({"pretraining": {"lr": True}}, "'pretraining.lr': expected a number, not true"),
+        ({"scale": {"epochs": "1_0"}}, "'scale.epochs': expected a number, found '1_0'"),
+        ({"scale": {"epochs": float("inf")}}, "'scale.epochs' is inf; expected a finite number"),
+        ({"checkpoint_seconds": float("nan")}, "'checkpoint_seconds' is nan; expected a finite"),
     ],
 )
 def test_problems(values: dict[str, Any], message: str) -> None:
     text = problem(**values)
     assert message in text
     assert all(line.startswith("config.yaml: ") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("results", "reason"),
+    [
+        ("a\0b", "has control characters"),
+        ("a\nb", "has control characters"),
+        ("{key}", "takes what is in braces for a wildcard"),
+        ("what?", "MLflow reads ? in"),
+        ("50%20of", "MLflow reads %20 in"),
+        ('a"b', 'MLflow reads " in'),
+        ("-x", "begins with '-'"),
+        ("x" * 300, "is no path: it is too long"),
+        ("/".join(["x" * 100] * 45), "File name too long"),
+        ("loop", "Too many levels of symbolic links"),
+        ("a-file", "Not a directory"),
+        ("~nobody-of-that-name/results", "there is no such home folder"),
+    ],
+)
+def test_folders_that_cannot_hold_results(
+    results: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("a-file").write_text("")
+    assert "config.yaml: 'results': " in problem(results=results)
+    assert reason in problem(results=results)
+
+
+def test_a_question_mark_above_the_results_is_found_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "why?").mkdir()
+    monkeypatch.chdir(tmp_path / "why?")
+    assert "why?/results as something else" in problem(results="results")
+
+
+def test_home_folders_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    config = load(results="~/results", course="~/course", lmrd="~/lmrd", backbone="~/bert")
+    assert config.results == "/home/me/results"
+    assert (config.course, config.lmrd) == ("/home/me/course", "/home/me/lmrd")
+    assert config.backbone == "/home/me/bert"
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -127,5 +186,18 @@ def test_a_file_with_overrides(tmp_path: Path) -> None:
     config = load_config(path, ["scale.learning_rate=1e1", "seeds=[5]"])
     assert (config.scale.epochs, config.scale.learning_rate, config.seeds) == (2, 10, (5,))
     assert load_config(path, {"scale": {"epochs": 3}}).scale.epochs == 3
-    with pytest.raises(UserError, match=r"my\.yaml: unknown key 'sede'. Did you mean 'seeds'"):
+    with pytest.raises(UserError, match=r"my\.yaml, --config: unknown key 'sede'. Did you mean"):
         load_config(path, ["sede=1"])
+
+
+def test_files_merge_in_their_order_and_errors_name_all(tmp_path: Path) -> None:
+    base, over = tmp_path / "config.yaml", tmp_path / "over.yaml"
+    over.write_text("scale: {epochs: 010}\n")
+    assert config_files([over], base) == [over]
+    assert config_files([], base) == [base]
+    base.write_text("grids: [a]\nscale: {epochs: 2, learning_rate: 3}\n")
+    files = config_files([over], base)
+    config = load_config(files, ["seeds=[5]"])
+    assert (config.scale.epochs, config.scale.learning_rate, config.seeds) == (10, 3, (5,))
+    with pytest.raises(UserError, match=rf"^{base}, {over}, --config: unknown key 'sede'"):
+        load_config(files, ["sede=1"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from grid_texts import HEAD, TASKS, problem
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, nearest
 from minbert.spec.config import load_config
 from minbert.spec.resolve import resolve
 
@@ -37,6 +37,23 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
         ("variants: {a: 3}", ["'variants.a' is 3; expected a mapping"]),
         ("variants: {a: {extends: t, label: [x]}}", ["'a'", "'label' is ['x']; expected text"]),
         ("variants: {a: {extends: tt}}", ["variant 'a': extends unknown 'tt'", "mean 't'"]),
+        ("variants: {a: {extends: [[t]]}}", ["'extends' is a name or a list of names: [['t']]"]),
+        ("variants: {a: {extends: t, tasks: {'*': x}}}", ["'tasks.*' is 'x'; expected a mapping"]),
+        (
+            f"variants: {{{', '.join(f'a{n}: {{extends: a{n + 1}}}' for n in range(2000))}}}",
+            ["variant 'a", "'extends' goes over more than 50 levels"],
+        ),
+        (
+            "variants: {a0: {extends: t}"
+            + "".join(f", a{n}: {{extends: t, start: a{n - 1}}}" for n in range(1, 100))
+            + "}",
+            ["variant 'a", "'start': comes after 50 other stages or more"],
+        ),
+        (
+            "variants: {'a{lr}-{eps}': {extends: t, expand: {optimiser.lr: "
+            f"{list(range(1, 31))}, optimiser.eps: {list(range(1, 31))}}}}}}}",
+            ["variant 'a{lr}-{eps}': 'expand' makes 900 variants; at most 500"],
+        ),
         ("variants: {a: {extends: {x: y}}}", ["'extends' is a name or a list of names"]),
         (
             "variants: {a: {extends: b}, b: {extends: [c]}, c: {extends: a}}",
@@ -88,8 +105,39 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
         ),
         (
             "variants: {a: {extends: t, tasks: {sst: {loss: cross_entrpy}}}}",
-            ["stage 'main'", "unknown loss 'cross_entrpy'", "mean 'cross_entropy'"],
+            [
+                "stage 'main': 'tasks.sst.loss': unknown loss 'cross_entrpy'",
+                "mean 'cross_entropy'?",
+                "All are in docs/adding.md",
+            ],
         ),
+        *(
+            (f"variants: {{a: {{extends: t, {key}}}}}", [f"'{path}': expected a number, not true"])
+            for key, path in (
+                ("shared_layers: true", "shared_layers"),
+                ("epochs: true", "epochs"),
+                ("optimiser: {lr: true}", "optimiser.lr"),
+                ("optimiser: {betas: [true, 0.9]}", "optimiser.betas"),
+                ("smart: {weight: false}", "smart.weight"),
+                ("dropout: {embedding: false}", "dropout.embedding"),
+                ("tasks: {sst: {weight: true}}", "tasks.sst.weight"),
+                ("tasks: {sst: {head: {dropout: false}}}", "tasks.sst.head.dropout"),
+            )
+        ),
+        (
+            "variants: {a: {extends: t, optimiser: {lr: 1_0}}}",
+            ["'optimiser.lr': expected a number, found '1_0'"],
+        ),
+        (
+            "variants: {a: {extends: t, optimiser: {lr: .nan}}}",
+            ["'optimiser.lr' is nan; expected a finite number"],
+        ),
+        (
+            "variants: {a: {extends: t}}\n"
+            "claims: [{text: T, section: S, variant: a, against: true}]",
+            ["'claims.0.against': expected a number, not true or false"],
+        ),
+        (f"variants: {{{'a' * 101}: {{extends: t}}}}", ["has at most 100 characters"]),
         ("variants: {a: {extends: t, tasks: {sst: {loss: mse}}}}", ["stage 'main'", "not 'mse'"]),
         ("variants: {a: {epochs: 3}}", ["variant 'a'", "the key 'tasks' is missing"]),
         (
@@ -103,7 +151,7 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
         ),
         (
             "figures: {f: {kind: loss-curve, title: T, variants: [a]}}",
-            ["'figures.f.kind': unknown figure 'loss-curve'", "mean 'loss-curves'"],
+            ["'figures.f.kind': unknown figure 'loss-curve'", "docs/figures.md"],
         ),
         ("figures: {f: {kind: loss-curves, variants: []}}", ["'figures.f.title' is missing"]),
     ],
@@ -140,3 +188,33 @@ def test_a_paper_needs_its_header(tmp_path: Path) -> None:
     assert "'paper' is 'A b'" in text
     assert "'overall' is 'best'; expected 'normalised' or 'plain'" in text
     assert "'paper' is 'A b'; expected text that matches" in text
+
+
+@pytest.mark.parametrize(
+    ("paper", "message"),
+    [
+        ("all", "a paper cannot be called 'all', the name of the common figures"),
+        ("index", "a paper cannot be called 'index', the name of the index"),
+        ("claims", "a paper cannot be called 'claims', the name of the table of claims"),
+        ("p" * 101, "expected at most 100 characters"),
+    ],
+)
+def test_papers_whose_tables_could_not_be_published(
+    tmp_path: Path, paper: str, message: str
+) -> None:
+    text = problem(tmp_path, f"variants: {{a: {{{TASKS}}}}}", head=HEAD.replace("demo", paper))
+    assert message in text and "g0.yaml: 'paper'" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "choices", "said"),
+    [
+        ("SST", ["sst", "sts"], " Did you mean 'sst'?"),
+        ("multi-task", ["Multitask", "single"], " Did you mean 'Multitask'?"),
+        ("DistilBERT", ["bert"], ""),
+        ("cosine", ["constant", "linear"], ""),
+        ("x" * 10_000, ["xx", "y"], ""),
+    ],
+)
+def test_only_close_words_are_suggested(word: str, choices: list[str], said: str) -> None:
+    assert nearest(word, choices) == said

@@ -13,7 +13,6 @@ from minbert.spec.yaml import (
     load_yaml,
     merge,
     parse_yaml,
-    scalars_from_text,
     update,
 )
 
@@ -76,9 +75,25 @@ def test_an_empty_file_is_an_empty_mapping(tmp_path: Path) -> None:
         ("3: x\n", ["line 1", "must be text, found 3", "quotes"]),
         ("? [a]\n: x\n", ["line 1", "found a list or a mapping"]),
         ("- a\n", ["found list"]),
-        ("a: !!python/object:os.system {}\n", ["line 1", "could not determine a constructor"]),
+        ("a: !!python/object:os.system {}\n", ["line 1", "unknown tag"]),
         ("a: \x01\n", ["not readable as YAML"]),
+        ("a: 1\nb: " + "9" * 5000, ["line 2", "a whole number of 5,000 digits; at most 18"]),
+        ("a: !!int abc\n", ["line 1", "'abc' is tagged !!int and is none"]),
+        ("a: !!int {b: 1}\n", ["line 1", "expected a scalar node"]),
+        ("a: !!bool maybe\n", ["line 1", "'maybe' is tagged !!bool and is none"]),
+        ("a: !!float 1:30\n", ["line 1", "'1:30' is tagged !!float and is none"]),
+        ("a: !!timestamp 2001-99-99\n", ["line 1", "unknown tag"]),
+        ("a: !!binary aGk=\n", ["line 1", "unknown tag"]),
+        ("a: &me [*me]\n", ["line 1", "'*me' refers to what it stands in"]),
+        ("a: &me\n  b: *me\n", ["line 2", "'*me' refers to what it stands in"]),
+        ("a: " + "[" * 5000, ["line 1, column 52", "more than 50 levels of lists and mappings"]),
+        ("a: " + "{b: " * 5000, ["line 1", "more than 50 levels of lists and mappings"]),
+        ("\n".join(" " * n + "a:" for n in range(90)), ["line 49", "more than 50 levels"]),
+        ("a: [" + "1," * 20_000 + "]", ["line 1", "more than 20,000 values"]),
+        ('a: "\\ud800"\n', ["line 1", "half a character"]),
+        ("a: " + "x" * 1_000_000, ["more than 1,000,000 bytes"]),
     ],
+    ids=lambda value: value[:20].strip() if isinstance(value, str) else None,
 )
 def test_errors_name_file_and_line(tmp_path: Path, text: str, parts: list[str]) -> None:
     path = tmp_path / "grid.yaml"
@@ -90,14 +105,44 @@ def test_errors_name_file_and_line(tmp_path: Path, text: str, parts: list[str]) 
         assert part in str(error.value)
 
 
+def bomb(first: str, further: str) -> str:
+    """Return lines of which each holds the line before it nine times."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{n}: &a{n} {further % ', '.join([f'*a{n - 1}'] * 9)}" for n in range(1, 12)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (bomb("[x, x, x, x]", "[%s]"), "more than 20,000 values, counted at each alias"),
+        (bomb("{x: 1, y: 2}", "{<<: [%s]}"), "more than 20,000 values, counted at each alias"),
+        (
+            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 3000)),
+            "line 48, column 12: more than 50 levels",
+        ),
+    ],
+    ids=["lists", "merged mappings", "levels"],
+)
+def test_aliases_that_stand_for_more_than_fits_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_yaml(text, "here")
+
+
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "hybrid.yaml").write_bytes(b"a: \xff\n")
     with pytest.raises(UserError, match=r"hybird.yaml: there is no such file. Did.*'hybrid.yaml'"):
         load_yaml(tmp_path / "hybird.yaml")
     with pytest.raises(UserError, match=r"hybrid.yaml: byte 3 is not UTF-8"):
         load_yaml(tmp_path / "hybrid.yaml")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="cannot be read: it is no regular file"):
         load_yaml(tmp_path)
+    with pytest.raises(UserError, match="cannot be read: it is no regular file"):
+        load_yaml("/dev/zero")
+    with pytest.raises(UserError, match="cannot be read: File name too long"):
+        load_yaml(tmp_path / ("x" * 300))
+    with pytest.raises(UserError, match=r"cannot be read: .*null byte"):
+        load_yaml(tmp_path / "a\0b")
 
 
 def test_merge_is_deep_replaces_lists_and_null_deletes() -> None:
@@ -140,13 +185,6 @@ def test_words_of_a_command_line() -> None:
         "seeds": [0, 1],
         "x": "",
     }
-    for word in ("epochs", "a..b=1", "=1"):
+    for word in ("epochs", "a..b=1", "=1", "a" + ".a" * 5000 + "=1"):
         with pytest.raises(UserError, match="expected KEY=VALUE"):
             from_words([word])
-
-
-def test_leaves_passed_as_text_get_their_types() -> None:
-    assert scalars_from_text("{a: {b: '1e-4'}, c: ['3', 'cross', '|u-v|']}") == {
-        "a": {"b": 1e-4},
-        "c": [3, "cross", "|u-v|"],
-    }

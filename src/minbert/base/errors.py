@@ -19,9 +19,10 @@ class UserError(Exception):
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return `" Did you mean 'x'?"` for the closest of `choices`, or an empty string."""
-    match = difflib.get_close_matches(str(word), [str(c) for c in choices], n=1, cutoff=0.5)
-    return f" Did you mean '{match[0]}'?" if match else ""
+    """Return `" Did you mean 'x'?"` for the closest of `choices`, or "" if none is close."""
+    known = {str(choice).lower(): choice for choice in choices}
+    match = difflib.get_close_matches(str(word).lower()[:100], known, n=1, cutoff=0.65)
+    return f" Did you mean '{known[match[0]]}'?" if match else ""
 
 
 def printable(text: str) -> str:

@@ -117,8 +117,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--configfile", type=Path, action="append", default=[], metavar="FILE")
-    parser.add_argument("--config", nargs="+", default=[], metavar="KEY=VALUE")
+    files = ("--configfile", "--configfiles")
+    parser.add_argument(*files, type=Path, nargs="+", default=[], metavar="FILE")
+    parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument(
         "--directory", type=Path, default=Path(), help="the folder of the Snakefile"
     )
@@ -147,8 +148,9 @@ def _step(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> Plan:
     from minbert.commands.plan import read_plan
+    from minbert.spec.config import config_files
 
-    files = [arguments.directory / "config.yaml", *arguments.configfile]
+    files = config_files(arguments.configfile, arguments.directory / "config.yaml")
     return read_plan(files, arguments.config, arguments.directory)
 
 

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.progress import clock
@@ -16,7 +15,6 @@ from minbert.plan.pending import Earlier, Pending, in_full, other_jobs, pending,
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, StageRef, Variant
-from minbert.spec.yaml import from_words, load_yaml, update
 from minbert.store.node import Node
 
 TOTALS = (
@@ -29,12 +27,7 @@ HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a se
 
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
-    values: dict[str, Any] = {}
-    for path in files:
-        values = update(values, load_yaml(path))
-    where = ", ".join(str(path) for path in files)
-    config = load_config(values, from_words(words), where=where)
-    return Plan.of(config, base, options(files, words))
+    return Plan.of(load_config(files, words), base, options(files, words))
 
 
 def options(files: Sequence[Path], words: Sequence[str]) -> str:

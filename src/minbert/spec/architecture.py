@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.spec.task import Spec
 
@@ -82,8 +82,8 @@ def from_hugging_face(path: Path) -> Architecture:
     family = config.get("model_type")
     if family not in FAMILIES:
         raise UserError(
-            f"{path}: model_type is {family!r}; known: {', '.join(FAMILIES)}."
-            f"{nearest(str(family), FAMILIES)} Choose a BERT backbone."
+            f"{path}: model_type is {family!r}; known: {', '.join(FAMILIES)}. "
+            "Choose a BERT backbone."
         )
     for name, only in _ONLY.items():
         if (found := config.get(name)) not in (None, only):

@@ -1,34 +1,73 @@
 """What a person changes: config.yaml, as a typed value."""
 
-from collections.abc import Iterable, Mapping
+import os
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import UserError, nearest
-from minbert.spec.pretraining import Pretraining, Rate, Whole, no_bool
+from minbert.spec.pretraining import Pretraining, Whole
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.spec.task import Spec, known_task
-from minbert.spec.yaml import from_text, from_words, load_yaml, scalars_from_text, update, validated
+from minbert.spec.task import Positive, Spec, known_task
+from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
 
+MAX_SEED = 2**32 - 1
+"""The largest seed that all generators of random numbers take."""
+
+LONGEST_NAME = 255
+"""Bytes of the longest name in a path that file systems allow."""
+
 
 def _to_list(value: Any) -> Any:
     """Take one value as a list of one."""
-    value = from_text(value)
     return [value] if isinstance(value, str | int) else value
 
 
 def _to_seed(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value):
+        value = int(value)
+    if isinstance(value, int) and 0 <= value <= MAX_SEED:
         return value
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    raise ValueError(f"seed {value!r} is not a whole number of 0 or more")
+    raise ValueError(f"seed {value!r} is not a whole number from 0 to {MAX_SEED}")
+
+
+def _to_path(value: str) -> str:
+    """Expand `~`; refuse what no file system takes."""
+    path = os.path.expanduser(value)
+    if path.startswith("~"):
+        raise ValueError(f"{value!r}: there is no such home folder")
+    if not path.isprintable() or max(map(len, os.fsencode(path).split(b"/"))) > LONGEST_NAME:
+        found = f"{path[:100]!r} ..." if len(path) > 100 else repr(path)
+        raise ValueError(f"{found} is no path: it is too long, or has control characters")
+    return path
+
+
+def _to_folder(value: str) -> str:
+    """Refuse a results folder in which files cannot be made, or which others misread."""
+    path, problem = Path(value).absolute(), ""
+    if "{" in value or "}" in value:
+        problem = "Snakemake takes what is in braces for a wildcard"
+    elif found := re.search(r'[?"]|%[0-9A-Fa-f]{2}', str(path)):
+        problem = f"MLflow reads {found[0]} in {path} as something else"
+    elif value.startswith("-"):
+        problem = "commands take a name that begins with '-' for an option"
+    else:
+        try:
+            os.lstat(path / ("x" * 100))  # about as long a path as files in it have
+        except (FileNotFoundError, PermissionError):
+            pass
+        except OSError as error:
+            problem = str(error.strerror)
+    if problem:
+        raise ValueError(f"{value!r} cannot hold the results: {problem}; name another folder")
+    return value
 
 
 class Sizes(Spec):
@@ -42,7 +81,7 @@ class Sizes(Spec):
 class Corpus(Spec):
     """The built-in corpus: its seed, and sizes of tasks where they differ from the default."""
 
-    seed: Annotated[int, Field(ge=0), BeforeValidator(no_bool)] = 0
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     sizes: dict[str, Sizes] | None = None
 
     @field_validator("sizes")
@@ -56,11 +95,14 @@ class Corpus(Spec):
         return sizes
 
 
+Factor = Annotated[Positive, Field(le=1e6)]
+
+
 class HeadScale(Spec):
     """Factors for stages that train heads alone: on cached features an epoch costs little."""
 
-    learning_rate: Rate = 1.0
-    epochs: Rate = 1.0
+    learning_rate: Factor = 1.0
+    epochs: Factor = 1.0
 
 
 class Scale(Spec):
@@ -70,9 +112,9 @@ class Scale(Spec):
     apply to stages that train heads alone, which have their own.
     """
 
-    learning_rate: Rate = 1.0
-    epochs: Rate = 1.0
-    examples: Rate = 1.0
+    learning_rate: Factor = 1.0
+    epochs: Factor = 1.0
+    examples: Factor = 1.0
     heads: HeadScale = HeadScale()
 
 
@@ -83,9 +125,8 @@ class Tracking(Spec):
 
 
 Text = Annotated[str, Field(min_length=1)]
-Seed = Annotated[int, Field(ge=0), BeforeValidator(_to_seed)]
-FromText = BeforeValidator(from_text)
-StageKeys = Annotated[dict[str, Any], BeforeValidator(scalars_from_text)]
+Location = Annotated[Text, AfterValidator(_to_path)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED), BeforeValidator(_to_seed)]
 
 
 class Config(Spec):
@@ -98,26 +139,28 @@ class Config(Spec):
     over them, after `scale`.
     """
 
-    results: Text = "results"
+    results: Annotated[Location, AfterValidator(_to_folder)] = "results"
     grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list)]
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_to_list)] = (0,)
+    seeds: Annotated[
+        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list)
+    ] = (0,)
     data: Literal["real", "builtin"] = "real"
-    corpus: Annotated[Corpus, FromText] = Corpus()
-    course: Text = COURSE_URL
-    lmrd: Text = LMRD_URL
-    backbone: Text = BACKBONE
+    corpus: Corpus = Corpus()
+    course: Location = COURSE_URL
+    lmrd: Location = LMRD_URL
+    backbone: Location = BACKBONE
     revision: str | None = None
-    pretraining: Annotated[Pretraining, FromText] = Pretraining()
+    pretraining: Pretraining = Pretraining()
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Whole | Literal["auto"] = "auto"
     keep_weights: bool = True
     dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
-    checkpoint_seconds: Rate = 300.0
-    scale: Annotated[Scale, FromText] = Scale()
-    defaults: StageKeys = Field(default_factory=dict)
-    override: StageKeys = Field(default_factory=dict)
-    tracking: Annotated[Tracking, FromText] = Tracking()
+    checkpoint_seconds: Positive = 300.0
+    scale: Scale = Scale()
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    override: dict[str, Any] = Field(default_factory=dict)
+    tracking: Tracking = Tracking()
     verify: bool = False
 
     @model_validator(mode="before")
@@ -154,20 +197,29 @@ class Config(Spec):
         return keys
 
 
+def config_files(given: Sequence[Path], default: Path) -> list[Path]:
+    """Return the files of a configuration: `default`, which others make optional, then `given`."""
+    return [*([default] if default.exists() or not given else []), *given]
+
+
 def load_config(
-    source: Mapping[str, Any] | Path | str,
-    overrides: Mapping[str, Any] | Iterable[str] = (),
+    source: Mapping[str, Any] | Path | str | Sequence[Path],
+    overrides: Mapping[str, Any] | Sequence[str] = (),
     where: str = "config",
 ) -> Config:
-    """Return the configuration of a file or a parsed mapping, updated by `overrides`.
+    """Return the configuration of files, later ones over earlier, or of a parsed mapping.
 
-    `overrides` is a mapping, or `dotted.key=value` words of a command line. Raises one `UserError`
-    that lists every problem with its key, what was found and what is expected.
+    `overrides` go over it: a mapping, or `dotted.key=value` words of a command line. Raises one
+    `UserError` that lists every problem with its key, what was found and what is expected.
     """
-    if isinstance(source, Path | str):
-        where, values = str(source), load_yaml(source)
-    else:
+    values: dict[str, Any] = {}
+    if isinstance(source, Mapping):
         values = dict(source)
+    else:
+        files = [source] if isinstance(source, Path | str) else source
+        for path in files:
+            values = update(values, load_yaml(path))
+        where = ", ".join([*map(str, files), *(["--config"] if overrides else [])])
     if not isinstance(overrides, Mapping):
         overrides = from_words(overrides)
     return validated(Config, update(values, overrides), where)

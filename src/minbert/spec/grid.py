@@ -4,6 +4,7 @@ The result is one mapping per stage, checked for its keys and names; `resolve` g
 """
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from minbert.spec.protocol import Rule
 from minbert.spec.published import Claim
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, Part, Spec
-from minbert.spec.yaml import load_yaml, merge, nested, validated
+from minbert.spec.yaml import MAX_DEPTH, load_yaml, merge, nested, validated
 
 CHOICE = ("train", "also_score")
 """Keys of a variant or stage: the tasks that it trains, and those that it carries."""
@@ -27,9 +28,13 @@ STRUCTURE = ("extends", "expand", "stages", *CHOICE)
 """Keys of a variant that say how it is put together."""
 
 ALL = "all"
-"""The folder of the figures over all papers, which is therefore not the name of a paper."""
+"""The folder of the figures over all papers."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+TAKEN = {ALL: "the common figures", "index": "the index", "claims": "the table of claims"}
+"""What is published under names that are therefore not the names of papers."""
+
+LONGEST, MAX_EXPANDED = 100, 500
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{LONGEST - 1}}}")
 
 
 class Looks(Spec):
@@ -76,7 +81,7 @@ class GridFile(Spec):
     compare the parameter counts of each pair of variants in `parameter_ratios`.
     """
 
-    paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=LONGEST)]
     title: str = ""
     overall: Rule = "normalised"
     description: str = ""
@@ -89,8 +94,8 @@ class GridFile(Spec):
     @field_validator("paper")
     @classmethod
     def _own_folder(cls, name: str) -> str:
-        if name == ALL:
-            raise ValueError(f"a paper cannot be called '{ALL}', the folder of common figures")
+        if name in TAKEN:
+            raise ValueError(f"a paper cannot be called '{name}', the name of {TAKEN[name]}")
         return name
 
 
@@ -199,7 +204,7 @@ def _check_name(name: str, where: str) -> None:
     if name == "backbone" or not _NAME.fullmatch(name):
         raise UserError(
             f"{where}: a name has letters, digits, '.', '_' and '-', begins with a letter or "
-            "digit, and is not 'backbone'"
+            f"digit, has at most {LONGEST} characters, and is not 'backbone'"
         )
 
 
@@ -237,7 +242,9 @@ def unknown_keys(values: Any, path: str = "", annotation: Any = StageSpec) -> It
     else:
         return
     for key, value in values.items():
-        if key in inner:
+        if key == "*" and not isinstance(value, Mapping | None):
+            yield f"'{path}*' is {value!r}; expected a mapping ('key: value' lines)"
+        elif key in inner:
             yield from unknown_keys(value, f"{path}{key}.", inner[key])
         else:
             yield f"unknown key '{path}{key}'.{nearest(key, inner)} Known here: {', '.join(inner)}"
@@ -271,6 +278,8 @@ def _expansions(
                 raise UserError(f"{where}: 'expand': {problem}")
         mapped = choices.items() if isinstance(choices, Mapping) else None
         options.append(list(mapped or ((_word(choice), choice) for choice in choices)))
+    if (count := math.prod(map(len, options))) > MAX_EXPANDED:
+        raise UserError(f"{where}: 'expand' makes {count:,} variants; at most {MAX_EXPANDED}")
     for combination in itertools.product(*options):
         chosen = dict(zip(words, (word for word, _ in combination), strict=True))
         looks = {k: _fill(v, chosen) for k, v in own.items() if k in Looks.model_fields}
@@ -342,10 +351,12 @@ def _flatten(
     if name in below:
         cycle = " -> ".join([*below[below.index(name) :], name])
         raise UserError(f"{body.where}: 'extends' goes round in a circle: {cycle}")
+    if len(below) == MAX_DEPTH:
+        raise UserError(f"{body.where}: 'extends' goes over more than {MAX_DEPTH} levels")
     if name not in done:
         parents = body.values.get("extends") or []
         parents = [parents] if isinstance(parents, str) else parents
-        if not isinstance(parents, list):
+        if not isinstance(parents, list) or not all(isinstance(name, str) for name in parents):
             raise UserError(f"{body.where}: 'extends' is a name or a list of names: {parents!r}")
         values: dict[str, Any] = {}
         for parent in parents:

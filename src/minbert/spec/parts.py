@@ -112,6 +112,7 @@ def part_module(kind: str, name: str) -> str:
     if name not in choices:
         raise UserError(
             f"unknown {kind} '{name}'; known: {', '.join(sorted(choices))}.{nearest(name, choices)}"
+            f" All are in docs/{'figures' if kind == 'figure' else 'adding'}.md"
         )
     return choices[name].partition(":")[0]
 

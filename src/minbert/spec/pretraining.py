@@ -3,36 +3,27 @@
 Its code is part of the built-in backbone's key; that of config.yaml's other settings is not.
 """
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from minbert.spec.architecture import Architecture
 from minbert.spec.task import Positive, Spec
 
-
-def no_bool(value: Any) -> Any:
-    """Refuse true and false where a number is meant: Python takes them for 1 and 0."""
-    if isinstance(value, bool):
-        raise ValueError("expected a number, not true or false")
-    return value
-
-
-Whole = Annotated[int, Field(ge=1), BeforeValidator(no_bool)]
-Rate = Annotated[Positive, BeforeValidator(no_bool)]
+Whole = Annotated[int, Field(ge=1)]
 
 
 class Pretraining(Spec):
     """The built-in backbone: its shapes, and its pretraining by masked language modelling."""
 
     steps: Whole = 1000
-    vocabulary: Annotated[int, Field(ge=200), BeforeValidator(no_bool)] = 2000
+    vocabulary: Annotated[int, Field(ge=200)] = 2000
     layers: Whole = 4
     hidden: Whole = 128
     heads: Whole = 2
     intermediate: Whole = 512
     batch: Whole = 32
-    lr: Rate = 7e-4
+    lr: Positive = 7e-4
 
     @model_validator(mode="after")
     def _divisible(self) -> Self:

@@ -13,7 +13,7 @@ from minbert.spec.protocol import Rule
 from minbert.spec.published import Claim, check_claim
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, TaskSpec
-from minbert.spec.yaml import merge, validated
+from minbert.spec.yaml import MAX_DEPTH, merge, validated
 
 BACKBONE = "backbone"
 """What `start` says for the pretrained weights."""
@@ -219,15 +219,14 @@ def _find(
 
 def _check_stage(stage: Stage, stages: Mapping[StageRef, Stage], where: str) -> None:
     """Refuse a stage that comes after itself, or starts from or fuses what does not fit."""
-    waiting: list[tuple[StageRef, ...]] = [(stage.ref,)]
-    while waiting:
-        chain = waiting.pop()
-        at = stages[chain[-1]]
-        for before in (*([at.start] if at.start else []), *at.fused):
-            if before in chain:
-                circle = " -> ".join(str(ref) for ref in (*chain[chain.index(before) :], before))
-                raise UserError(f"{where}: 'start' goes round in a circle: {circle}")
-            waiting.append((*chain, before))
+    chain = [stage.ref]
+    while before := stages[chain[-1]].start:
+        if before in chain:
+            circle = " -> ".join(map(str, (*chain[chain.index(before) :], before)))
+            raise UserError(f"{where}: 'start' goes round in a circle: {circle}")
+        if len(chain) == MAX_DEPTH:
+            raise UserError(f"{where}: 'start': comes after {MAX_DEPTH} other stages or more")
+        chain.append(before)
     if stage.start:
         _check_start(stage, stages[stage.start], where)
     for ref in stage.fused:

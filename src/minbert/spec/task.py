@@ -5,7 +5,7 @@ A new task is an entry in `TASKS` and a data set that fills its table (docs/addi
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -14,6 +14,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StrictInt,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -68,10 +69,30 @@ NonNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[StrictInt, Field(ge=1)]
 
 
+def _types(annotation: Any) -> Iterator[Any]:
+    """Yield the types that a value or its parts may have."""
+    yield annotation
+    for inner in get_args(annotation):
+        yield from _types(inner)
+
+
 class Spec(BaseModel):
     """Base of all specs: unknown keys are refused, instances cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers_are_written_as_such(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse `true` and `"1_0"` where numbers are meant: Python takes them for 1 and 10."""
+        kinds = set(_types(cls.model_fields[str(info.field_name)].annotation))
+        if kinds & {int, float} and bool not in kinds:
+            for each in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(each, bool):
+                    raise ValueError("expected a number, not true or false")
+                if isinstance(each, str) and "_" in each and str not in kinds:
+                    raise ValueError(f"expected a number, found {each!r}")
+        return value
 
 
 @dataclass(frozen=True)

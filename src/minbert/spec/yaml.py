@@ -8,7 +8,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, NoReturn, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -23,48 +23,107 @@ _SCALARS = {
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
     "merge": "<<",
 }
+_TAG = "tag:yaml.org,2002:"
+
+MAX_BYTES, MAX_NODES, MAX_DEPTH, MAX_DIGITS = 1_000_000, 20_000, 50, 18
+"""Far more than a grid needs (a thousand values, eight levels), and far less than hurts."""
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader with the scalars of YAML 1.2 that refuses duplicate keys."""
+    """A safe loader with the scalars of YAML 1.2 that refuses duplicate keys.
+
+    Nodes are counted as often as they are referred to: a few aliases can stand for gigabytes.
+    """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {}
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._nodes = 0
+        self._below = [0]
+        """For each open node, how deep the nodes below it go."""
+        self._sizes: dict[yaml.Node, tuple[int, int]] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node, if it holds itself nowhere and the document stays small and flat."""
+        event, before = self.peek_event(), self._nodes
+        self._nodes += 1
+        self._below.append(0)
+        self._check_size(event)
+        node = super().compose_node(parent, index)
+        depth = self._below.pop() + 1
+        if node is not None and isinstance(event, yaml.AliasEvent):
+            if node not in self._sizes:
+                raise _error(f"'*{event.anchor}' refers to what it stands in", event)
+            nodes, depth = self._sizes[node]
+            self._nodes = before + nodes
+        elif node is not None:
+            self._sizes[node] = self._nodes - before, depth
+        self._below[-1] = max(self._below[-1], depth)
+        self._check_size(event)
+        return node
+
+    def _check_size(self, event: Any) -> None:
+        if len(self._below) + self._below[-1] > MAX_DEPTH:
+            raise _error(f"more than {MAX_DEPTH} levels of lists and mappings", event)
+        if self._nodes > MAX_NODES:
+            raise _error(f"more than {MAX_NODES:,} values, counted at each alias", event)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping; its own keys must be text and distinct (`<<` may repeat them)."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         first: dict[Hashable, int] = {}
         for key, _ in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
+            if key.tag == f"{_TAG}merge":
                 continue
-            if key.tag != "tag:yaml.org,2002:str":
-                raise yaml.MarkedYAMLError(
-                    problem=f"a key must be text, found {_shown(key)}; put it in quotes",
-                    problem_mark=key.start_mark,
-                )
+            if key.tag != f"{_TAG}str":
+                raise _error(f"a key must be text, found {_shown(key)}; put it in quotes", key)
             if key.value in first:
-                raise yaml.MarkedYAMLError(
-                    problem=f"duplicate key '{key.value}' (first on line {first[key.value]}); "
+                raise _error(
+                    f"duplicate key '{key.value}' (first on line {first[key.value]}); "
                     "keep one of the two",
-                    problem_mark=key.start_mark,
+                    key,
                 )
             first[key.value] = key.start_mark.line + 1
         return node
+
+
+def _error(problem: str, at: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)
+
+
+def _unknown(_: Any, node: yaml.Node) -> NoReturn:
+    raise _error(f"unknown tag '{node.tag.replace(_TAG, '!!')}'; leave it out", node)
 
 
 def _shown(node: yaml.Node) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else "a list or a mapping"
 
 
-def _to_int(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    return int(node.value, 0 if node.value[:2] in {"0o", "0x"} else 10)
+def _scalar(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+    """Return the value of a scalar, whether its kind was found or given by a tag (`!!int`)."""
+    text, kind = loader.construct_scalar(node), node.tag.removeprefix(_TAG)
+    if kind == "str":
+        if re.search("[\ud800-\udfff]", text):
+            raise _error(f"{text!r} has half a character (a lone surrogate)", node)
+        return text
+    if not re.fullmatch(_SCALARS[kind], text):
+        raise _error(f"{text!r} is tagged !!{kind} and is none", node)
+    if kind != "int":
+        return getattr(loader, f"construct_yaml_{kind}")(node)
+    if (digits := len(text.lstrip("+-"))) > MAX_DIGITS:
+        raise _error(f"a whole number of {digits:,} digits; at most {MAX_DIGITS}", node)
+    return int(text, 0 if text[:2] in {"0o", "0x"} else 10)
 
 
-for _tag, _pattern in _SCALARS.items():
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), None
-    )
-_Loader.add_constructor("tag:yaml.org,2002:int", _to_int)
+for _kind, _pattern in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"^(?:{_pattern})$"), None)
+for _kind in ("null", "bool", "int", "float", "str"):
+    _Loader.add_constructor(f"{_TAG}{_kind}", _scalar)
+for _kind in ("seq", "map"):
+    _Loader.add_constructor(f"{_TAG}{_kind}", getattr(_Loader, f"construct_yaml_{_kind}"))
+_Loader.add_constructor(None, _unknown)
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -84,7 +143,11 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
     """Read the YAML mapping at `path`; an empty file is `{}`. Errors name the file and the line."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: cannot be read: it is no regular file")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         near = nearest(path.name, (p.name for p in path.parent.glob("*.y*ml")))
         raise UserError(f"{path}: there is no such file.{near}") from None
@@ -92,6 +155,10 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    if len(data) > MAX_BYTES:
+        raise UserError(f"{path}: has more than {MAX_BYTES:,} bytes; is it a configuration?")
     value = parse_yaml(text, str(path))
     if value is None:
         return {}
@@ -141,34 +208,13 @@ def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def from_text(value: Any) -> Any:
-    """Parse a list or mapping that a command line passed as text; other values stay."""
-    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
-        return parse_yaml(value, f"the value {value!r}")
-    return value
-
-
-def scalars_from_text(value: Any) -> Any:
-    """Parse what a command line passed as text, leaves included; other values stay."""
-    value = from_text(value)
-    if isinstance(value, Mapping):
-        return {key: scalars_from_text(leaf) for key, leaf in value.items()}
-    if isinstance(value, list):
-        return [scalars_from_text(leaf) for leaf in value]
-    if isinstance(value, str):
-        try:
-            return parse_yaml(value, "")
-        except UserError:
-            return value
-    return value
-
-
 def from_words(words: Iterable[str]) -> dict[str, Any]:
     """Return the mapping that `dotted.key=value` words of a command line spell."""
     result: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or not all(key.split(".")):
+        path = key.split(".")
+        if not equals or not all(path) or len(path) > MAX_DEPTH:
             raise UserError(f"'{word}': expected KEY=VALUE, such as scale.epochs=0.5")
         result = update(result, nested(key, parse_yaml(value, word) if value else ""))
     return result
@@ -228,6 +274,7 @@ def _path(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
 _WANTED = {
     "string_type": "text",
     "string_too_short": "text that is not empty",
+    "string_too_long": "at most {max_length} characters",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
@@ -239,6 +286,7 @@ _WANTED = {
     "model_type": "a mapping ('key: value' lines)",
     "tuple_type": "a list",
     "too_short": "at least one entry",
+    "too_long": "at most {max_length} entries",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
 
