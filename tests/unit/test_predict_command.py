@@ -121,7 +121,10 @@ def test_chunks_and_files_give_the_same_lines(
     out = tmp_path / "new" / "out.jsonl"
     text = "".join(f"{row['sentence1']}\t{row['sentence2']}\n" for row in rows).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-    assert ask(plan, capsys, "fused", "--out", str(out)) == []
+    link = tmp_path / "link"
+    link.symlink_to(out)
+    assert ask(plan, capsys, "fused", "--out", str(link)) == []
+    assert link.is_symlink()
     lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     for line, row in zip(lines, whole, strict=True):
         assert line["score"] == pytest.approx(row["score"], abs=1e-5)
