@@ -37,6 +37,14 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
         ("variants: {a: 3}", ["'variants.a' is 3; expected a mapping"]),
         ("variants: {a: {extends: t, label: [x]}}", ["'a'", "'label' is ['x']; expected text"]),
         ("variants: {a: {extends: tt}}", ["variant 'a': extends unknown 'tt'", "mean 't'"]),
+        (
+            f"variants: {{'a{{x}}': {{extends: t, expand: {{? 'train{'.x' * 3000}' : [1]}}}}}}",
+            ["variant 'a{x}': 'expand': unknown key 'train'"],
+        ),
+        (
+            f"variants: {{a: {{extends: t, stages: [{'{name: s}, ' * 2000}]}}}}",
+            ["variant 'a': 'stages' has 2,000; at most 50"],
+        ),
         ("variants: {a: {extends: [[t]]}}", ["'extends' is a name or a list of names: [['t']]"]),
         ("variants: {a: {extends: t, tasks: {'*': x}}}", ["'tasks.*' is 'x'; expected a mapping"]),
         (

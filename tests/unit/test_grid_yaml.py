@@ -188,3 +188,5 @@ def test_words_of_a_command_line() -> None:
     for word in ("epochs", "a..b=1", "=1", "a" + ".a" * 5000 + "=1"):
         with pytest.raises(UserError, match="expected KEY=VALUE"):
             from_words([word])
+    with pytest.raises(UserError, match=r"^--config seeds, line 1, column 3: .* expected ',' or"):
+        from_words(["seeds=[0"])

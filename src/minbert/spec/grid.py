@@ -220,6 +220,8 @@ def _check_keys(body: _Body) -> None:
     stages = body.values.get("stages")
     if stages is not None and not isinstance(stages, list):
         problems.append("'stages' is a list of stages, each with a name")
+    elif stages and len(stages) > MAX_DEPTH:
+        problems.append(f"'stages' has {len(stages):,}; at most {MAX_DEPTH}")
     for number, stage in enumerate(stages if isinstance(stages, list) else [], 1):
         if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
             problems.append(f"stage {number}: expected a mapping with a 'name', found {stage!r}")
@@ -273,7 +275,7 @@ def _expansions(
                 f"{where}: 'expand.{path}' is {choices!r}; expected a list of values, or a "
                 "mapping of words for the name to values"
             )
-        if path.partition(".")[0] not in {"stages", *CHOICE}:
+        if path not in CHOICE and not path.startswith("stages."):
             for problem in unknown_keys(nested(path, {})):
                 raise UserError(f"{where}: 'expand': {problem}")
         mapped = choices.items() if isinstance(choices, Mapping) else None

@@ -215,8 +215,8 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         path = key.split(".")
         if not equals or not all(path) or len(path) > MAX_DEPTH:
-            raise UserError(f"'{word}': expected KEY=VALUE, such as scale.epochs=0.5")
-        result = update(result, nested(key, parse_yaml(value, word) if value else ""))
+            raise UserError(f"'{word[:100]}': expected KEY=VALUE, such as scale.epochs=0.5")
+        result = update(result, nested(key, parse_yaml(value, f"--config {key}") if value else ""))
     return result
 
 
@@ -305,4 +305,6 @@ def _problem(path: str, known: list[str], items: list[Any]) -> str:
         _WANTED.get(i["type"], i["msg"].partition(" be ")[2]).format(**i.get("ctx", {}))
         for i in items
     )
-    return f"'{path}' is {item['input']!r}; expected {' or '.join(wanted)}"
+    found = repr(item["input"])
+    found = found if len(found) <= 200 else f"{found[:200]} ..."
+    return f"'{path}' is {found}; expected {' or '.join(wanted)}"
