@@ -50,7 +50,7 @@ def plan_text(plan: Plan) -> str:
         blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
     if others := list(other_jobs(plan, jobs, earlier)):
         blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
-    return "\n\n".join([*blocks, _totals(plan, costs, jobs)])
+    return "\n\n".join([*blocks, _totals(plan, costs, jobs, earlier)])
 
 
 def why_text(plan: Plan, wanted: str) -> str:
@@ -107,7 +107,7 @@ def _best(variant: Variant) -> str:
     return f"trains nothing: the best of {', '.join(variant.best_of)}"
 
 
-def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
+def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
     table: list[tuple[str, tuple[int, ...], float, tuple[float, float]]] = []
     for grid in plan.grids:
         own = {k for k, ref in plan.owners.items() if ref.paper == grid.paper}
@@ -134,7 +134,8 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending) -> str:
     ]
     if times[1]:
         lines.append(f"Estimated: if there is no such run, {costs.basis}.")
-    return "\n".join([*lines, *_bound(plan, costs, jobs), *remarks(plan), *_sharing(plan)])
+    lines += [*_bound(plan, costs, jobs), *remarks(plan, earlier), *_sharing(plan)]
+    return "\n".join(lines)
 
 
 def _bound(plan: Plan, costs: Costs, jobs: Pending) -> Iterator[str]:

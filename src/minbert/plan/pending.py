@@ -5,7 +5,6 @@ from __future__ import annotations
 import filecmp
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from minbert.store.code import differs
 from minbert.store.kinds import KINDS
 from minbert.store.node import Need, Node, digest, finished, lasting
 from minbert.store.record import RECORDS, read_record
+
+_NEEDED = ("kind", "key", "spec", "code", "needs")
 
 Pending = dict[tuple[Node, int | None], str]
 
@@ -92,11 +93,13 @@ def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[st
         yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
 
 
-def remarks(plan: Plan) -> Iterator[str]:
-    """Yield a line for each record that is damaged, and for each other version of a package.
+def remarks(plan: Plan, earlier: Earlier) -> Iterator[str]:
+    """Yield a line for each record or description that is damaged, and for each other version.
 
     A version is another one if it is not the one here, and finished runs were made with it.
     """
+    for fault in earlier.damaged:
+        yield f"{fault}. It counts as never planned; delete it."
     here = versions(DEPENDENCIES)
     found: Counter[tuple[str, str]] = Counter()
     results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
@@ -126,13 +129,19 @@ class Earlier:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._meanings: dict[tuple[str, str], str] = {}
-
-    @cached_property
-    def described(self) -> dict[tuple[str, str], Described]:
+        self.damaged: list[str] = []
+        """What is wrong with descriptions that count as never planned."""
+        self.described: dict[tuple[str, str], Described] = {}
         """Every description by kind and key."""
-        paths = sorted((self.plan.root / "store" / "spec").glob("*.json"))
-        found = {(d["kind"], d["key"]): d for d in map(read_json, paths)}
-        return found | {at: node.describe() for at, node in self.plan.nodes.items()}
+        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
+            try:
+                described = read_json(path)
+                if not set(_NEEDED) <= described.keys():
+                    raise UserError(f"{path}: lacks some of {', '.join(_NEEDED)}")
+                self.described[described["kind"], described["key"]] = described
+            except UserError as error:
+                self.damaged.append(str(error))
+        self.described |= {at: node.describe() for at, node in plan.nodes.items()}
 
     def finished(self, described: Described) -> dict[int | None, Path]:
         """Return {seed: folder} of a node's finished results; a kind without seeds has None."""
