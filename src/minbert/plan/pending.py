@@ -243,9 +243,9 @@ def _role(described: Described) -> Any:
     if described["kind"] == "features":
         return _settings(described)
     if described["kind"] == "scores":
-        return sorted({run["paper"] for run in spec["runs"]})
+        return {run.get("paper") for run in spec.get("runs", ())}
     if described["kind"] == "figure":
-        return spec["paper"], spec.get("name")
+        return spec.get("paper"), spec.get("name")
     return described.get("owner") or described.get("title")
 
 
