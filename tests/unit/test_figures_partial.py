@@ -10,7 +10,7 @@ import pytest
 from figure_files import make_inputs
 from PIL import Image
 
-from minbert.base.files import write_json, write_text
+from minbert.base.files import read_json, write_json, write_text
 from minbert.figures import style
 from minbert.figures.inputs import Inputs
 from minbert.figures.make import make
@@ -65,8 +65,8 @@ def test_figures_are_drawn_from_what_there_is(
         at.parent.mkdir(parents=True, exist_ok=True)
         source.rename(at)
     jobs = {f"figure-{key}": {"needs": {}, "extra": {}} for key in listed["figures"].values()}
-    about = {"papers": {"p": {"scores": "none"}}, "variants": [], "options": "", "jobs": jobs}
-    plan = write_plan(tmp_path, listed | about)
+    about = {"papers": {"p": {"scores": "none"}}, "variants": [], "options": "", "stamp": "s"}
+    plan = write_plan(tmp_path, listed | about | {"jobs": jobs})
     write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
     write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")
     failed = {("p", "b"): "too hot", ("other", "a"): "out of memory"}
@@ -92,4 +92,4 @@ def test_figures_are_drawn_from_what_there_is(
     assert not (tmp_path / "figures" / "p" / "broken.png").exists()
     assert (tmp_path / "figures" / "p" / "there.png").exists()
     assert not (tmp_path / "store" / "figure" / "ranked").exists(), "keyed folders are complete"
-    assert not list((tmp_path / "store" / "published").glob("*.done"))
+    assert read_json(tmp_path / "published.json")["stamps"] == {"p": "", "all": ""}

@@ -22,6 +22,7 @@ from minbert.plan.plan import JOINED, Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
+from minbert.store.plans import PUBLISHED as PAGE
 
 GRID = (
     TWO_STAGES
@@ -69,7 +70,9 @@ def finish(made: Plan, device: str = "cpu", seconds: float = 30.0, torch: str = 
                 put(folder / "report.json", json.dumps(rows))
     for name in (*made.products, *JOINED):
         put(made.root / name, "")
-    put(made.mark, "{}")
+    stamps = dict.fromkeys((grid.paper for grid in made.grids), made.stamp)
+    put(made.root / PAGE, json.dumps({"stamps": stamps}))
+    put(made.mark, "")
 
 
 def stage(made: Plan, variant: str) -> Node:

@@ -39,14 +39,16 @@ def planned(root: Path, text: str, *papers: str, **more: str) -> str:
         "products": products,
         "papers": {paper: {"scores": f"{text}{paper}"} for paper in papers},
         "variants": [[paper, text, *COLUMNS[2:]] for paper in papers],
-        "mark": f"{text}{'-'.join(papers)}-0.done",
+        "stamp": f"{text} {' '.join(papers)}",
+        "mark": f"{text} {' '.join(papers)}-0.done",
         "options": f"--config name={text}",
     }
     return write_plan(root, record)
 
 
-def marks(root: Path) -> set[str]:
-    return {mark.name for mark in (root / "store" / "published").glob("*.done")}
+def holders(root: Path) -> set[str]:
+    """Return the stamps of the plans that the plain names are of."""
+    return set(read_json(root / PUBLISHED)["stamps"].values())
 
 
 def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
@@ -55,7 +57,7 @@ def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
         publish(tmp_path, plans[text])
         assert (tmp_path / "tables" / "two.md").read_text("utf-8") == f"{text} two"
         assert {row["variant"] for row in read_csv(tmp_path / "variants.tsv", "\t")} == {text}
-        assert marks(tmp_path) == {f"{text}one-two-0.done"}
+        assert holders(tmp_path) == {f"{text} one two"}
         page = read_json(tmp_path / PUBLISHED)
         assert page["plans"] == dict.fromkeys(("one", "two", "all"), plans[text])
         assert page["options"] == f"--config name={text}"
@@ -86,7 +88,7 @@ def test_one_paper_does_not_take_the_others_off_the_pages(tmp_path: Path) -> Non
     assert {(r["paper"], r["variant"]) for r in rows} == {("one", "first"), ("two", "second")}
     plans = {"one": every, "two": alone, "all": every}
     assert read_json(tmp_path / PUBLISHED)["plans"] == plans
-    assert marks(tmp_path) == {"secondtwo-0.done"}
+    assert holders(tmp_path) == {"first one two", "second two"}
     publish(tmp_path, every)
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "first two"
 
@@ -94,9 +96,10 @@ def test_one_paper_does_not_take_the_others_off_the_pages(tmp_path: Path) -> Non
 def test_a_damaged_page_stops_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path, "first", "one")
     write_text(tmp_path / PUBLISHED, "{")
-    write_text(tmp_path / "store" / "published" / "older-0.done", "")
+    write_text(tmp_path / "store" / "published" / "first one-7.done", "")
     publish(tmp_path, plan)
-    assert marks(tmp_path) == {"firstone-0.done"}
+    (mark,) = (tmp_path / "store" / "published").glob("*.done")
+    assert mark.name == "first one-0.done" and holders(tmp_path) == {"first one"}
 
 
 def test_a_publishing_that_was_cut_short_leaves_no_mark(
@@ -113,7 +116,7 @@ def test_a_publishing_that_was_cut_short_leaves_no_mark(
     with pytest.raises(KeyboardInterrupt):
         publish(tmp_path, second)
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
-    assert not marks(tmp_path)
+    assert holders(tmp_path) == {""}, "so that both make them again"
 
 
 def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:

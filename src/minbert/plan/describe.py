@@ -37,6 +37,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
     jobs = {f"{kind}-{key}": _told(plan, node) for (kind, key), node in plan.nodes.items()}
     record = {
         **plan.publication,
+        "tracking": plan.config.tracking.enabled,
         "stamp": plan.stamp,
         "mark": plan.mark.name,
         "options": plan.options,

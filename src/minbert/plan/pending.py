@@ -84,9 +84,8 @@ def reason(earlier: Earlier, node: Node) -> str:
 def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[str, ...]]:
     """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
     kinds = [node.kind for node in plan.nodes.values()]
-    for node in sorted(
-        {n for n, _ in jobs if n.kind != "train"}, key=lambda n: kinds.index(n.kind)
-    ):
+    others = dict.fromkeys(node for node, _ in jobs if node.kind != "train")
+    for node in sorted(others, key=lambda node: kinds.index(node.kind)):
         why = jobs[node, None] or reason(earlier, node) or "has never run"
         yield node.kind, title(plan, node), node.key, why
     if not plan.mark.exists():

@@ -18,6 +18,7 @@ from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_OUTSIDE, code_modules
 from minbert.store.node import Node, digest, lasting
+from minbert.store.plans import held
 
 PUBLISHER = "minbert.publish.publish"
 JOINED = ("tables/scores.parquet", "variants.tsv")
@@ -143,7 +144,6 @@ class Plan(Experiment):
             "products": {name: str(path) for name, path in self.products.items()},
             "papers": papers,
             "variants": self._variants(),
-            "tracking": self.config.tracking.enabled,
             "index": self.index.key,
             "figures": {name: node.key for name, node in self.figures.items()},
             "claims": self.claims and self.claims.key,
@@ -213,17 +213,16 @@ class Plan(Experiment):
 
     @cached_property
     def mark(self) -> Path:
-        """The file that exists only while the plain names hold this plan's products.
+        """The file that publishing leaves last.
 
-        Its name has a number, and is a new one if a plain name is missing.
+        Its name has a number, which is a new one unless the plain names hold this plan's products.
         """
         folder = self.root / "store" / "published"
         numbers = [int(path.stem.partition("-")[2]) for path in folder.glob(f"{self.stamp}-*.done")]
-        latest = max(numbers, default=-1)
-        names = (*self.products, *JOINED)
-        if latest < 0 or not all((self.root / name).exists() for name in names):
-            latest += 1
-        return folder / f"{self.stamp}-{latest}.done"
+        stamps = held(self.root).get("stamps", {})
+        own = all(stamps.get(grid.paper) == self.stamp for grid in self.grids)
+        whole = own and all((self.root / name).exists() for name in (*self.products, *JOINED))
+        return folder / f"{self.stamp}-{max(numbers, default=-1) + (not numbers or not whole)}.done"
 
 
 def figure_names(outputs: Mapping[str, Outputs], over_all: Mapping[str, Node]) -> dict[str, Node]:

@@ -6,11 +6,10 @@ from functools import cached_property
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
-from minbert.base.files import read_json
 from minbert.evaluate.text import read_csv
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
-from minbert.store.plans import PUBLISHED, describe_job, read_description
+from minbert.store.plans import describe_job, held, read_description
 
 VARIANTS = "variants.tsv"
 SCORES = Path("tables", "scores.parquet")
@@ -218,8 +217,4 @@ def _best_of(
 
 def _snakemake(root: Path, target: Path | str = "all") -> str:
     """Return the command that makes `target` by the configuration of what is published."""
-    try:
-        options = read_json(root / PUBLISHED).get("options", "")
-    except (FileNotFoundError, UserError):
-        options = ""
-    return f"snakemake --cores 2 {target} {options}".rstrip()
+    return f"snakemake --cores 2 {target} {held(root).get('options', '')}".rstrip()

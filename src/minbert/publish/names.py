@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from minbert.base.errors import UserError
-from minbert.base.files import read_json, whole, write_json, write_text
+from minbert.base.files import whole, write_json, write_text
 from minbert.base.locks import FOREVER, only_one
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text, read_csv
 from minbert.store.job import node_folder
-from minbert.store.plans import PUBLISHED
+from minbert.store.plans import PUBLISHED, held
 from minbert.track.runs import ALL
 
 COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
@@ -38,7 +37,7 @@ class PlainNames:
 
     def __init__(self, root: Path, plan: str, record: Mapping[str, Any]) -> None:
         self.root, self.plan, self.record = root, plan, record
-        self._before = _read(root / PUBLISHED)
+        self._before = held(root)
         plans = self._before.get("plans", {})
         self._others = {p: of for p, of in plans.items() if p not in (*record["papers"], ALL)}
 
@@ -56,21 +55,13 @@ class PlainNames:
         papers = self.record["papers"]
         return any(name.startswith((f"tables/{p}.", f"figures/{p}/")) for p in papers)
 
-    def clear_marks(self, *, every: bool = False) -> None:
-        """Remove the marks of plans that lose a name, or all of them.
-
-        This comes first, so that going back to an earlier configuration publishes again although
-        all that it needs is still there, even if this is killed halfway.
-        """
-        for mark in (self.root / "store" / "published").glob("*.done"):
-            held = _read(mark)
-            if every or any(held.get(name) != keyed for name, keyed in self.taken.items()):
-                mark.unlink()
-
     def leave_mark(self) -> None:
-        """Leave the mark of the plan: the plain names hold its products."""
+        """Leave the plan's mark, alone of its stamp."""
         mark = self.root / "store" / "published" / self.record["mark"]
-        write_json(mark, self.record["products"])
+        for earlier in mark.parent.glob(f"{self.record['stamp']}-*.done"):
+            earlier.unlink()
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
 
     def take(self, partial: Path | None = None) -> None:
         """Copy each product to its name; join scores and variants of all papers; say whose it is.
@@ -84,6 +75,7 @@ class PlainNames:
             made = Path(partial or self.root, *Path(keyed).parts[-4:])
             return made if partial and made.exists() else Path(keyed)
 
+        self._say_whose(complete=False)  # if this is killed halfway
         for name, keyed in self.taken.items():
             if partial and not source(keyed).exists():
                 (self.root / name).unlink(missing_ok=True)
@@ -103,26 +95,22 @@ class PlainNames:
         with whole(joined) as temporary:
             pq.write_table(pa.concat_tables(scores), temporary)
         write_text(listed, csv_text(COLUMNS, rows, "\t"))
-        self._say_whose()
+        self._say_whose(complete=partial is None)
 
-    def _say_whose(self) -> None:
-        names = set(self.record["products"])
-        before = set(self._before.get("names", ()))
-        plans = dict.fromkeys(self.record["papers"], self.plan)
+    def _say_whose(self, *, complete: bool) -> None:
+        """Say of which plan the names are. Without a stamp they are nobody's, to be made again."""
+        before, names = set(self._before.get("names", ())), set(self.record["products"])
+        own = [*self.record["papers"], *([] if self._others else [ALL])]
+        plans, stamps = {}, {}
         if self._others:
             names |= {name for name in before if not self._is_own(name)}
-            plans = self._before["plans"] | plans
-        else:
-            plans[ALL] = self.plan
+            plans, stamps = self._before["plans"], self._before.get("stamps", {})
         for name in before - names:
             (self.root / name).unlink(missing_ok=True)
-        page = {"plans": plans, "names": sorted(names), "options": self.record["options"]}
+        page = {
+            "plans": plans | dict.fromkeys(own, self.plan),
+            "stamps": stamps | dict.fromkeys(own, self.record["stamp"] if complete else ""),
+            "names": sorted(names),
+            "options": self.record["options"],
+        }
         write_json(self.root / PUBLISHED, page)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return what a JSON file says; nothing if it is missing or damaged."""
-    try:
-        return read_json(path)
-    except (FileNotFoundError, UserError):
-        return {}

@@ -32,7 +32,6 @@ def publish(root: Path, plan: str) -> None:
     record = read_plan(root, plan)
     with publishing(root):
         names = PlainNames(root, plan, record)
-        names.clear_marks()
         names.take()
         record_grids(root, record, complete=True)
         names.leave_mark()
@@ -49,7 +48,6 @@ def publish_partial(root: Path, plan: str) -> str:
     failures = failed_variants(root, record["variants"])
     with publishing(root), tempfile.TemporaryDirectory() as folder:
         names = PlainNames(root, plan, record)
-        names.clear_marks(every=True)
         for name, kind, key in _shown(record):
             described = describe_job(root, kind, key, plan)
             job = _PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))

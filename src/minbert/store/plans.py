@@ -73,6 +73,18 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
     return record
 
 
+def held(root: Path) -> dict[str, Any]:
+    """Return what is said of the plain names; nothing if the file is missing or damaged.
+
+    `plans` and `stamps` are by paper, and `all` for what shows all of them; `names` are the plain
+    names; `options` chose the configuration that was published last.
+    """
+    try:
+        return read_json(root / PUBLISHED)
+    except (FileNotFoundError, UserError):
+        return {}
+
+
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
     """Return a node's description with what `plan` says of it besides (default: the newest plan).
 
