@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -94,25 +95,26 @@ def test_a_mistake_is_told_before_any_job(mistake: str, restored: Project) -> No
     assert not (restored.root / "store" / "data").exists()
 
 
-def test_the_plan_and_snakemake_read_one_yaml(restored: Project) -> None:
+def test_the_plan_and_snakemake_read_one_yaml(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project")
     # In YAML 1.1 these are 8, 10 and 90.
-    restored.configure(seeds="010", course="1_0", lmrd="1:30")
-    profile = restored.folder / "mine"
+    project.configure(seeds="010", course="1_0", lmrd="1:30")
+    profile = project.folder / "mine"
     profile.mkdir()
     (profile / "config.yaml").write_text("configfile: [over.yaml, last.yaml]\n")
-    (restored.folder / "over.yaml").write_text("scale: {epochs: 010, examples: 2}\n")
-    (restored.folder / "last.yaml").write_text("scale: {examples: 1_0.0}\n")
+    (project.folder / "over.yaml").write_text("scale: {epochs: 010, examples: 2}\n")
+    (project.folder / "last.yaml").write_text("scale: {examples: 1_0.0}\n")
     given = ["--config", "override={epochs: 011}", "scale={examples: 0.5}"]
-    run = restored.snakemake("-n", "all", "--workflow-profile", "mine", *given)
-    plan = restored.minbert("plan", "--configfile", "over.yaml", "last.yaml", *given)
+    run = project.snakemake("-n", "all", "--workflow-profile", "mine", *given)
+    plan = project.minbert("plan", "--configfile", "over.yaml", "last.yaml", *given)
     found = {(key, seed) for key, seed in re.findall(r"wildcards: key=(\w+), seed=(\d+)", run)}
     keys = set(re.findall(r"/?main +([0-9a-f]{16}) ", plan))
     assert found and {seed for _, seed in found} == {"10"}
     assert {key for key, _ in found} == keys
 
-    (restored.folder / "last.yaml").write_text("scale:\n  epochs: 1\n  epochs: 2\n")
+    (project.folder / "last.yaml").write_text("scale:\n  epochs: 1\n  epochs: 2\n")
     for command in ("snakemake -n all", "minbert plan"):
-        printed = restored.run(*command.split(), "--configfile", "last.yaml", ends=None)
+        printed = project.run(*command.split(), "--configfile", "last.yaml", ends=None)
         assert "last.yaml, line 3, column 3: duplicate key 'epochs' (first on line 2)" in printed
         assert "Traceback" not in printed
 

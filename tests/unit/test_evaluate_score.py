@@ -170,8 +170,10 @@ def test_wrong_columns_and_types_are_named(tmp_path: Path) -> None:
     made = predictions(tmp_path / "bad.parquet", DEV)
     table = pq.read_table(made)
     out = tmp_path / "scores.parquet"
-    pq.write_table(table.rename_columns(["id", "task", "split", "pred", "scores", "label"]), made)
-    with pytest.raises(UserError, match=r"no column 'prediction'.*Did you mean 'pred'"):
+    pq.write_table(
+        table.rename_columns(["id", "task", "split", "predicted", "scores", "label"]), made
+    )
+    with pytest.raises(UserError, match=r"no column 'prediction'.*Did you mean 'predicted'"):
         score_runs([run(made, "sst")], out)
     pq.write_table(table.set_column(3, "prediction", table["task"]), made)
     with pytest.raises(UserError, match=r"'prediction': expected numbers, found string"):

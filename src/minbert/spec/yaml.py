@@ -147,6 +147,8 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
             raise UserError(f"{path}: cannot be read: it is no regular file")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UserError(f"{path}: has more than {MAX_BYTES:,} bytes; is it a configuration?")
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         near = nearest(path.name, (p.name for p in path.parent.glob("*.y*ml")))
@@ -157,8 +159,6 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
-    if len(data) > MAX_BYTES:
-        raise UserError(f"{path}: has more than {MAX_BYTES:,} bytes; is it a configuration?")
     value = parse_yaml(text, str(path))
     if value is None:
         return {}
