@@ -168,7 +168,7 @@ class Project:
 
     def jobs(self) -> set[str]:
         """Return what `all` would run: 'train VARIANT SEED', else rule and task or nothing."""
-        return planned_jobs(self.snakemake("-n", "all"), self.variants())
+        return planned_jobs(self.snakemake("-n", "all"), self.variants)
 
     def variants(self) -> dict[str, str]:
         """Return {training key: first variant with it}, as `minbert plan` lists them now."""
@@ -217,13 +217,16 @@ _VARIANTS: dict[tuple[tuple[str, int, int], ...], dict[str, str]] = {}
 JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
 
 
-def planned_jobs(printed: str, variants: dict[str, str]) -> set[str]:
-    """Read the jobs out of what Snakemake prints as it starts or plans them."""
+def planned_jobs(printed: str, variants: Callable[[], dict[str, str]]) -> set[str]:
+    """Read the jobs out of what Snakemake prints as it starts or plans them.
+
+    `variants` names training keys; it is asked only if there are any.
+    """
     found = set()
     for rule, body in JOB.findall(printed):
         wildcards = dict(re.findall(r"(key|seed)=(\w+)", body))
         if rule == "train":
-            found.add(f"train {variants[wildcards['key']]} {wildcards['seed']}")
+            found.add(f"train {variants()[wildcards['key']]} {wildcards['seed']}")
         elif rule != "all":
             found.add(rule)
     return found

@@ -27,7 +27,7 @@ def test_a_head_and_a_row_of_ones_own(project: Project) -> None:
     (project.folder / "workflow/grids/normed.yaml").write_text(grid, encoding="utf-8")
     project.configure(grids=f"[{PAPER}, normed]", tracking="{enabled: true}")
     project.snakemake("all")
-    jobs = planned_jobs(project.log(), project.variants())
+    jobs = planned_jobs(project.log(), project.variants)
     assert jobs == {"train hybrid-bert-normed 0", "scores", "table", "index", "report", "publish"}
     (row,) = [r for r in project.table(PAPER) if r["variant"] == "hybrid-bert-normed"]
     assert row["status"] == "scored" and row["table"] == "" and row["parameters"] == ""

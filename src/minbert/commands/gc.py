@@ -69,7 +69,8 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
         delete(plan, found)
         yield f"{total} deleted, {len(found)} folders"
     else:
-        yield f"{total} in {len(found)} folders; `minbert gc --delete` deletes them"
+        command = f"minbert gc --delete {plan.options}".rstrip()
+        yield f"{total} in {len(found)} folders; `{command}` deletes them"
 
 
 def shown_size(number: float) -> str:

@@ -77,7 +77,7 @@ class Predictor:
         except ValidationError as error:
             raise UserError(
                 f"train {run.key}: was planned by another version of minbert "
-                f"({error.errors()[0]['msg']}); `snakemake -n all` plans it again"
+                f"({error.errors()[0]['msg']}); `snakemake --cores 2 all` plans it again"
             ) from None
         _warn_of_changes(run)
         positions = read_architecture(backbone / "config.json").positions
