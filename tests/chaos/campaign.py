@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from chaos.grid import Tracked
@@ -45,6 +48,9 @@ class Campaign:
             "Snakemake": self._kill_workflow,
             "job and Snakemake": self._kill_both,
             "follower": lambda: kill_one(followers, project.folder, draw),
+            "job, SIGTERM": lambda: kill_one(jobs, project.folder, draw, signal.SIGTERM),
+            "Snakemake, SIGTERM": lambda: self._stop_workflow(signal.SIGTERM),
+            "all, Ctrl-C": lambda: self._stop_workflow(signal.SIGINT, group=True),
             "second Snakemake": self._start_second,
             "second Snakemake, its lock ignored": lambda: self._start_second("--nolock"),
         }
@@ -87,6 +93,7 @@ class Campaign:
                     env=self.project.environment,
                     stdout=sink,
                     stderr=sink,
+                    start_new_session=True,
                 )
             )
         self.starts += 1
@@ -109,10 +116,15 @@ class Campaign:
                 return
 
     def _kill_workflow(self) -> bool:
+        return self._stop_workflow(signal.SIGKILL)
+
+    def _stop_workflow(self, number: int, *, group: bool = False) -> bool:
+        """Send a signal to a Snakemake, or to its jobs too, as a terminal does."""
         alive = [workflow for workflow in self._workflows if workflow.poll() is None]
         if not alive:
             return False
-        self.draw.choice(alive).kill()
+        with suppress(ProcessLookupError):
+            (os.killpg if group else os.kill)(self.draw.choice(alive).pid, number)
         return True
 
     def _kill_both(self) -> bool:

@@ -22,10 +22,10 @@ class Running:
         """The word after `-m minbert`, "" for another program."""
         return self.words[3] if self.words[1:3] == ("-m", "minbert") else ""
 
-    def kill(self) -> bool:
-        """Send SIGKILL; return whether it was still there."""
+    def kill(self, number: int = signal.SIGKILL) -> bool:
+        """Send a signal; return whether it was still there."""
         try:
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, number)
         except ProcessLookupError:
             return False
         return True
@@ -57,7 +57,12 @@ def followers(folder: Path) -> list[Running]:
     return [p for p in processes(folder) if p.step == "follow"]
 
 
-def kill_one(found: Callable[[Path], list[Running]], folder: Path, draw: random.Random) -> bool:
-    """Kill one process out of those found; return whether there was one."""
+def kill_one(
+    found: Callable[[Path], list[Running]],
+    folder: Path,
+    draw: random.Random,
+    number: int = signal.SIGKILL,
+) -> bool:
+    """Send a signal to one process out of those found; return whether there was one."""
     there = sorted(found(folder), key=lambda p: p.pid)
-    return bool(there) and draw.choice(there).kill()
+    return bool(there) and draw.choice(there).kill(number)

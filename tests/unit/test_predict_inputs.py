@@ -103,7 +103,7 @@ def test_a_single_sentence_has_three_names(name: str) -> None:
         (
             "text",
             "sst",
-            gzip.compress(b"good\n"),
+            gzip.compress(b"good\n", mtime=0),
             "in: is a gzip file, expected UTF-8 text; ",
         ),
         ("csv", "sst", b"PK\x03\x04...", "in: is a zip archive"),
