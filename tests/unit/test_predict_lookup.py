@@ -123,3 +123,14 @@ def test_a_missing_description_is_named(planned: Planned) -> None:
     (planned.root / "store/spec/train-a1.json").unlink()
     with pytest.raises(UserError, match=r"no train with key a1 was .*train-a1.json is missing"):
         find(planned.root, "one")
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\xff\xfe\x00", b"paper\tvariant\n\x00", b"{}\n[]\n", b"paper\tvariant\tkey\np\n"]
+)
+def test_damaged_lists_of_variants_are_named(planned: Planned, junk: bytes) -> None:
+    planned.stage("a1", "sst", "one")
+    path = planned.root / "variants.tsv"
+    path.write_bytes(junk)
+    with pytest.raises(UserError, match=re.escape(str(path))):
+        find(planned.root, "one")
