@@ -4,6 +4,7 @@
 #   snakemake --cores 8 -n all       what would run
 #   minbert plan                     the same, variant by variant, with reasons and time
 
+import contextlib
 import functools
 import os
 import shlex
@@ -29,16 +30,25 @@ from snakemake.logging import logger
 # The configuration is read here, as `minbert plan` does: Snakemake's own reader takes 010 for 8,
 # and the second of two equal keys. Jobs that start elsewhere are given the same files and words.
 GIVEN = workflow.config_settings
-try:
+
+
+@contextlib.contextmanager
+def told():
+    """Tell an error of the block without a traceback."""
+    try:
+        yield
+    except UserError as error:
+        raise WorkflowError(str(error))
+    except OSError as error:
+        raise WorkflowError(unwritable(error) or str(error))
+
+
+with told():
     if not GIVEN.replace_workflow_config:
         workflow.configfiles = config_files(GIVEN.configfiles, Path("config.yaml"))
     PLAN = read_plan(workflow.configfiles, GIVEN.config_args, Path(workflow.basedir))
     NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
-except UserError as error:
-    raise WorkflowError(str(error))
-except OSError as error:
-    raise WorkflowError(unwritable(error) or str(error))
 
 config.update(PLAN.config.model_dump(mode="json"))
 

@@ -100,8 +100,10 @@ def test_yaml_is_read_by_a_safe_loader() -> None:
 def test_rules_quote_what_they_pass_to_a_shell() -> None:
     """A rule's shell sees keys (hex digits), numbers and quoted paths, never labels or data."""
     found = {text for path in RULES for text in re.findall(r"\{([^{}]+)\}", "".join(shells(path)))}
-    plain = {"wildcards.key", "wildcards.seed", "threads", "params.stamp", "params.memory"}
-    assert found == plain | {"params.root:q", "log:q"}
+    plain = {"wildcards.key", "wildcards.seed", "threads", "params.memory"}
+    assert found == plain | {"params.at", "log:q"}
+    common = (ROOT / "workflow/rules/common.smk").read_text(encoding="utf-8")
+    assert 'AT = f"--results {shlex.quote(str(ROOT))} --plan {NAME}"' in common
 
 
 def shells(path: Path) -> list[str]:

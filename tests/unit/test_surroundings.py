@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from small_disk import read_only
 
+from minbert.base.errors import unwritable
 from minbert.base.process import settle_in
 from minbert.commands.cli import main
+from minbert.commands.plan import read_plan
+from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.predict.predict import predict
 from minbert.spec.protocol import Measured
@@ -38,8 +41,7 @@ def test_a_file_in_the_way_of_the_results_is_named(
         plan_into(tmp_path / place)
     assert ended.value.code == 2
     told = capsys.readouterr().err
-    assert told.startswith(f"minbert: cannot write {tmp_path / 'results'}")
-    assert "choose another (`results` in config.yaml)" in told and told.count("\n") == 1
+    assert f"'results': '{tmp_path / place}' cannot hold the results: Not a dir" in told
 
 
 def test_results_that_cannot_be_written_are_named(
@@ -47,11 +49,13 @@ def test_results_that_cannot_be_written_are_named(
 ) -> None:
     (tmp_path / "source").mkdir()
     with read_only(tmp_path / "shown", tmp_path / "source") as folder:
-        with pytest.raises(SystemExit) as ended:
-            plan_into(folder / "results")
-        assert ended.value.code == 2
-        told = capsys.readouterr().err
-    assert f"cannot write {tmp_path / 'shown'}" in told and "Read-only file system" in told
+        plan_into(folder / "results")
+        files, words = [REPOSITORY / "config.yaml"], [*BUILTIN, f"results={folder / 'results'}"]
+        with pytest.raises(OSError) as raised:
+            write(read_plan(files, words, REPOSITORY))
+    told = unwritable(raised.value)
+    assert told and told.startswith(f"cannot write {tmp_path / 'shown'}")
+    assert "Read-only file system; make its folder writable, or choose another" in told
 
 
 def test_reading_needs_no_right_to_write(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 from pathlib import Path
@@ -20,6 +19,7 @@ from minbert.commands import watch
 from minbert.commands.summary import summary
 from minbert.commands.watch import Tally, Watch, Work, gpu_use
 from minbert.evaluate.winner import winners
+from minbert.store.plans import write_plan
 
 JOBS = [*(Work("train", f"k{n}", 0) for n in range(4)), Work("data"), Work("scores", "s")]
 
@@ -191,18 +191,15 @@ def test_the_best_variant_is_the_best_mean_on_dev_by_the_papers_rule(tmp_path: P
 
 def test_the_summary_names_the_best_and_what_is_there(tmp_path: Path) -> None:
     scores(tmp_path, ROWS)
-    listing = tmp_path / "store" / "published" / "abc.json"
-    listing.parent.mkdir(parents=True)
     papers = {"p": {"rule": "normalised"}, "none": {"rule": "plain"}}
-    listing.write_text(json.dumps({"papers": papers, "tracking": True}))
-    said = summary(tmp_path, "abc", ".venv/bin/minbert")
+    plan = write_plan(tmp_path, {"papers": papers, "tracking": True})
+    said = summary(tmp_path, plan, ".venv/bin/minbert")
     assert "p       best: b, overall dev score 0.600 (mean of 2 seeds)" in said
     assert "none    no variant has an overall score yet" in said
     assert f"runs    .venv/bin/minbert ui --results {tmp_path}" in said
     assert "report" not in said and "figures" not in said
     (tmp_path / "report.html").touch()
-    listing.write_text(json.dumps({"papers": papers, "tracking": False}))
-    said = summary(tmp_path, "abc")
+    said = summary(tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False}))
     assert f"report  {tmp_path / 'report.html'}" in said and "ui --results" not in said
-    with pytest.raises(UserError, match="stamp 'nope'"):
+    with pytest.raises(UserError, match="plan 'nope'"):
         summary(tmp_path, "nope")

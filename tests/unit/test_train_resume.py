@@ -241,7 +241,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no tensors": (lambda path: path.unlink(), "cannot be read (FileNotFoundError"),
     "half a record": (
         lambda path: (path.parent / "state.json").write_text('{"identity": "key'),
-        "cannot be read (JSONDecodeError",
+        "state.json: not valid JSON",
     ),
     "a flipped bit in the best epoch's weights": (
         lambda path: flip(path.with_name("best-1.safetensors")),

@@ -70,8 +70,9 @@ def summary():
 onstart:
     global WATCH, HELD
     HELD = in_use(ROOT)  # until this process ends
-    HELD.__enter__()
-    write(PLAN)
+    with told():
+        HELD.__enter__()
+        write(PLAN)
     tell_devices()
     note_command()
     if PLAN.config.tracking.enabled:
