@@ -45,8 +45,10 @@ def told():
 
 with told():
     if not GIVEN.replace_workflow_config:
-        workflow.configfiles = config_files(GIVEN.configfiles, Path("config.yaml"))
-    PLAN = read_plan(workflow.configfiles, GIVEN.config_args, Path(workflow.basedir))
+        FILES = config_files(GIVEN.configfiles, Path("config.yaml"))
+        workflow.configfiles = [str(file) for file in FILES]
+    FILES = [Path(file) for file in workflow.configfiles]
+    PLAN = read_plan(FILES, GIVEN.config_args, Path(workflow.basedir))
     NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
 
