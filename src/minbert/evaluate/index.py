@@ -38,7 +38,7 @@ def build_index(published: Sequence[Line], tables: Iterable[Path], out_dir: Path
     """Write `index.csv` and `index.md` in `out_dir`.
 
     `published` are the rows of published.csv, in order: {paper, table, row, variant, split,
-    figures}. `tables` are the papers' csv tables (`table.to_csv`). A row whose paper or variant is
+    figures}. `tables` are the papers' csv tables. A row whose paper or variant is
     in none of them is `not configured`.
     """
     found: dict[tuple[str, ...], dict[str, str]] = {}

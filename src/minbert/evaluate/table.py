@@ -115,7 +115,7 @@ def _row(paper: str, row: TableRow, values: Values, variant_scored: bool) -> Row
             f"{' and '.join(others)}; say with 'other_task' which of them the row shows"
         )
     other_task = row.other_task or (others[0] if others else None)
-    names = {task: task for task in OVERALL_TASKS} | {rule: rule for rule in RULES}
+    names = {name: name for name in (*OVERALL_TASKS, *RULES)}
     if other_task:
         names["other"] = other_task
     shown = {name: values[task].values() for name, task in names.items() if task in values}
@@ -143,28 +143,23 @@ def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:
 
 
 def write_table(table: Table, folder: Path) -> None:
-    """Write `table.csv`, `table.md` and `table.tex` in `folder`."""
-    write_text(folder / "table.csv", to_csv(table))
-    write_text(folder / "table.md", to_markdown(table))
-    write_text(folder / "table.tex", to_latex(table))
+    """Write `table.csv`, `table.md` and `table.tex` in `folder`.
 
-
-def to_csv(table: Table) -> str:
-    """Return the table as csv, with every number unrounded and in a column of its own.
-
-    Columns are named `sst_published`, `sst_mean`, `sst_low`, `sst_high`, `sst_n`, `sst_last` (the
-    mean after the last epoch) and so on. A cell is empty if there is no number: `status` says why.
+    The csv has every number unrounded and in a column of its own: `sst_published`, `sst_mean`,
+    `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the last epoch) and so on. A cell is
+    empty if there is no number: `status` says why.
     """
     lines = [_csv_line(table, row) for row in table.rows]
-    return csv_text(list(lines[0]) if lines else [], lines)
+    write_text(folder / "table.csv", csv_text(list(lines[0]) if lines else [], lines))
+    write_text(folder / "table.md", _to_markdown(table))
+    write_text(folder / "table.tex", _to_latex(table))
 
 
 def _csv_line(table: Table, row: Row) -> dict[str, Any]:
     spec = row.spec
-    line: dict[str, Any]
-    line = {"paper": table.paper, "table": spec.table, "row": spec.row, "variant": spec.variant}
-    line |= {"split": spec.split, "status": row.status, "seeds": row.n}
-    line["other_task"] = row.other_task
+    line: dict[str, Any] = {"paper": table.paper}
+    line |= {name: getattr(spec, name) for name in ("table", "row", "variant", "split")}
+    line |= {"status": row.status, "seeds": row.n, "other_task": row.other_task}
     for name in (*OVERALL_TASKS, "other"):
         line |= {f"{name}_published": spec.published.get(name)} | _csv_scores(row, name, name)
     line |= {"overall_published": spec.published.get("overall"), "overall_rule": table.rule}
@@ -278,20 +273,20 @@ def _selection(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def to_markdown(table: Table) -> str:
+def _to_markdown(table: Table) -> str:
     """Return the table as markdown, a section for each of the paper's own tables."""
     parts = [f"# {markdown(table.title)}", markdown(table.caption)]
     found = sections(table)
     for section in found:
-        heads = [" ".join(part for part in column if part) for column in section.columns]
+        heads = [" ".join(filter(None, column)) for column in section.columns]
         parts += [f"## {section.heading}" if section.heading else ""]
         parts += [markdown_table([heads, *section.lines], left=2), *map(markdown, section.notes)]
     parts += ["## How to read this" if len(found) > 1 else ""]
     parts += map(markdown, [*remarks(table, table.rows), *table.footnotes])
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def to_latex(table: Table) -> str:
+def _to_latex(table: Table) -> str:
     """Return a LaTeX float for each of the paper's tables."""
     floats = []
     for section in sections(table):
@@ -337,7 +332,7 @@ def _other_title(rows: Sequence[Row]) -> str:
 
 
 def _note(row: Row) -> str:
-    return "; ".join(part for part in (row.spec.note, row.remark) if part)
+    return "; ".join(filter(None, (row.spec.note, row.remark)))
 
 
 def _number(value: float | None) -> str:

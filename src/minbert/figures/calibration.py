@@ -16,16 +16,14 @@ TASK = "para"
 
 
 class Spec(VariantsSpec):
-    """A panel per variant, on dev; `bins` are of equal width."""
+    """A diagram per variant, on dev: `bins` of equal width, with the share of all pairs behind.
+
+    The expected calibration error is that of Guo et al. (2017, section 2), on the score of class 1.
+    """
 
     bins: int = Field(default=10, ge=2, le=50)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the reliability diagrams, with the share of all pairs in each bin behind.
-
-        The expected calibration error is that of Guo et al. (2017, section 2), on the score of
-        class 1.
-        """
         draw = partial(_panel, bins=self.bins)
         figure, found, absent = panel_each(inputs, self.variants, TASK, (2.5, 2.5), draw)
         if not found:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from minbert.base.errors import UserError, nearest
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
-from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, absent_notes, present
+from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, missing_notes
 from minbert.figures.scored import TITLES
 from minbert.spec.task import TASKS
 
@@ -34,12 +34,11 @@ class Table(BaseModel):
 
 
 class Spec(VariantsSpec):
-    """Two panels per table: training loss above, scores below."""
+    """Two panels per table, with the histories of our stages: training loss above, scores below."""
 
     tables: tuple[Table, ...] = Field(min_length=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the tables beside the histories of our stages."""
         files = {table.title: self._files(inputs, table) for table in self.tables}
         read = {title: curves.read_histories(of_seeds) for title, of_seeds in files.items()}
         entries = [
@@ -66,9 +65,8 @@ class Spec(VariantsSpec):
         counts = [len(runs) for runs in read.values() if runs]
         notes += [curves.lines_note(counts)] if counts else []
         # By table: a variant may have only some of its stages.
-        there = {title: present(of_seeds) for title, of_seeds in files.items()}
         failed = {table.title for table in self.tables if table.variant in inputs.failed}
-        return figure, [*notes, *absent_notes({t: t for t in files}, there, files, failed)]
+        return figure, [*notes, *missing_notes({t: t for t in files}, files, failed)]
 
     def _files(self, inputs: Inputs, table: Table) -> OfSeeds:
         where = f"table '{table.title}'"

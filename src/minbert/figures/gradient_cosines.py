@@ -19,17 +19,17 @@ Runs = Mapping[str, Sequence[curves.History]]
 
 
 class Spec(VariantsSpec):
-    """A line per variant. `smooth` is the running mean's width as a share of the longest run."""
+    """A line per variant (Yu et al., 2020, section 2).
+
+    First row: between two tasks' gradients of the shared parameters, before surgery. Second:
+    between a task's gradient and the step's, before surgery (the plain sum) and after. Third: as
+    the first, by group of layers. Rows that no history has values for are left out. `smooth` is the
+    running mean's width as a share of the longest run.
+    """
 
     smooth: float = Field(default=1 / 10, ge=0, lt=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the cosines from the histories (Yu et al., 2020, section 2).
-
-        First row: between two tasks' gradients of the shared parameters, before surgery. Second:
-        between a task's gradient and the step's, before surgery (the plain sum) and after. Third:
-        as the first, by group of layers. Rows that no history has values for are left out.
-        """
         read, absent = curves.histories_of(inputs, self.variants)
         found = {name: runs for name, runs in read.items() if _tasks(runs, PAIR)}
         without = [self.variants[name] for name in read if name not in found]

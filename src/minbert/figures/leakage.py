@@ -16,14 +16,13 @@ _COLUMNS = ("id", "split", "sentence1", "sentence2")
 
 
 class Spec(VariantsSpec):
-    """All variants of one paper, on dev."""
+    """All variants of one paper, on dev.
+
+    Texts are compared as `minbert.data.report.seen` sees them. Tasks without overlap have no panel,
+    but are named in a note.
+    """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw each variant's dev scores with and without the examples that overlap with train.
-
-        Texts are compared as `minbert.data.report.seen` sees them. Tasks without overlap have no
-        panel, but are named in a note.
-        """
         found: dict[str, dict[str, tuple[Interval, Interval]]] = {}
         heads: dict[str, str] = {}
         spared: list[str] = []

@@ -12,8 +12,8 @@ from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 class Spec(VariantsSpec):
     """A line per variant, in the order of `variants`.
 
-    `task`, `metric` and `split` choose the rows of the history. `smooth` is the width of the
-    running mean as a share of the epochs shown; 0 draws the raw curve only.
+    `task`, `metric` and `split` choose the rows of the history, which must be there. `smooth` is
+    the width of the running mean as a share of the epochs shown; 0 draws the raw curve only.
     """
 
     task: str = "overall"
@@ -23,7 +23,6 @@ class Spec(VariantsSpec):
     smooth: float = Field(default=1 / 20, ge=0, lt=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the curves from the histories, which must have the chosen rows."""
         of = Of(self.split, self.task, self.metric)
         found, notes = curves.histories_of(inputs, self.variants)
         for history in (one for histories in found.values() for one in histories):

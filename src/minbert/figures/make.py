@@ -23,11 +23,9 @@ SEEDED = ("histories", "stage_histories", "predictions")
 def make(job: Job) -> None:
     """Draw a figure as `figure.pdf` and `figure.png`."""
     spec = job.spec
-    stamp = (
-        f"commit {commit()}  backbone {spec['backbone']}  data {spec['data']}  "
-        f"seeds {spec['seeds']}"
-    )
-    draw_kind(spec["kind"], {**spec["draw"], "stamp": stamp}, inputs_of(job), job.out / "figure")
+    made_from = "  ".join(f"{name} {spec[name]}" for name in ("backbone", "data", "seeds"))
+    drawn = {**spec["draw"], "stamp": f"commit {commit()}  {made_from}"}
+    draw_kind(spec["kind"], drawn, inputs_of(job), job.out / "figure")
 
 
 def inputs_of(job: Job) -> Inputs:
@@ -61,4 +59,4 @@ def draw_kind(kind: str, spec: Mapping[str, Any], inputs: Inputs, stem: Path) ->
     with style.style():
         figure, notes = made.plot(inputs)
         figure.suptitle(made.title)
-        style.save(figure, stem, made.stamp, notes=notes, title=made.title, caption=made.caption)
+        style.save(figure, notes, made, stem)

@@ -1,7 +1,7 @@
 """Scores against parameters: the models that no smaller model equals."""
 
 from collections.abc import Mapping
-from itertools import chain, product
+from itertools import product
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -17,15 +17,14 @@ _OTHER = style.Look("0.6", "none", "o")
 
 
 class Spec(FigureSpec):
-    """All variants of one paper by their scores on `split`."""
+    """All variants of one paper: overall score and each task on `split`, against parameters.
+
+    Variants on the front of any panel have a look of their own, the others are grey.
+    """
 
     split: Literal["dev", "test"] = "dev"
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw a panel for the overall score and each task, against the counted parameters.
-
-        Variants on the front of any panel have a look of their own, the others are grey.
-        """
         paper = paper_scores(inputs, self.variants, self.split)
         notes = list(paper.absent)
         shown = {name: seeds for name, seeds in paper.shown.items() if seeds}
@@ -51,11 +50,10 @@ class Spec(FigureSpec):
         if len(named) < len(set().union(*by_measure.values())):
             entries.append(style.entry("other variants", _OTHER))
         entries.append(style.entry("front", style.Look("0.4", "-", "")))
-        figure, grid = style.panel_pairs(len(by_measure), entries)
-        for (measure, of_variants), axes in zip(by_measure.items(), chain(*grid), strict=False):
+        figure, panels = style.panel_pairs(len(by_measure), entries)
+        for (measure, of_variants), axes in zip(by_measure.items(), panels, strict=True):
             _panel(axes, of_variants, sizes, fronts[measure], looks)
             axes.set(xlabel="Parameters (millions)", ylabel=TITLES[measure])
-        style.hide_empty(grid)
         said = (
             f"Scores on {self.split}; overall: {paper.rule} mean of SST, paraphrase and STS. "
             "Front: no other variant with at most as many parameters has a mean as high."

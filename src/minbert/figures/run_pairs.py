@@ -11,12 +11,11 @@ from minbert.figures.run_curves import Spec as CurvesSpec
 
 
 class Spec(CurvesSpec):
-    """`pairs` are two variants each, in a row per pair."""
+    """`pairs` are two variants each, in a row per pair and on one scale."""
 
     pairs: tuple[tuple[str, str], ...] = Field(min_length=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw loss and score of both runs of each pair, on one scale."""
         self.check_variants((name for pair in self.pairs for name in pair), "key 'pairs'")
         found, notes = self.read_runs(inputs)
         if not found:

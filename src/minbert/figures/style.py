@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from minbert.base.files import whole
-from minbert.figures.inputs import Values
+from minbert.figures.inputs import FigureSpec, Values
 
 COLUMN = 3.5  # inches: a column of a two-column paper
 WIDE = 7.0  # inches: both columns
@@ -136,10 +136,14 @@ def panel_grid(
     ]
 
 
-def panel_pairs(count: int, entries: Sequence[Line2D]) -> tuple[Figure, list[list[Axes]]]:
-    """Return the `panel_grid` of `count` panels, two in a row."""
+def panel_pairs(count: int, entries: Sequence[Line2D]) -> tuple[Figure, list[Axes]]:
+    """Return the `panel_grid` of `count` panels, two in a row, and the axes of these panels."""
     columns = min(2, count)
-    return panel_grid(-(-count // columns), columns, 1.75, entries)
+    figure, grid = panel_grid(-(-count // columns), columns, 1.75, entries)
+    panels = [axes for row in grid for axes in row]
+    for axes in panels[count:]:
+        axes.set_axis_off()
+    return figure, panels[:count]
 
 
 def entry(label: str, look: Look, **change: Any) -> Line2D:
@@ -180,17 +184,11 @@ def heat_map(
     axes.tick_params(length=0)
     for (row, column), value in np.ndenumerate(values):
         if np.isnan(value):
-            corner = (column - 0.5, row - 0.5)
-            axes.add_patch(
-                Rectangle(corner, 1, 1, facecolor="0.97", edgecolor="0.8", hatch="////", lw=0)
-            )
+            cell = Rectangle((column - 0.5, row - 0.5), 1, 1, hatch="////", lw=0)
+            axes.add_patch(cell).set(facecolor="0.97", edgecolor="0.8")
         light = np.isnan(value) or _luminance(colormaps[colors](scale(value))[:3]) > 0.18
-        about: dict[str, Any] = {
-            "ha": "center",
-            "va": "center",
-            "color": "black" if light else "white",
-        }
-        axes.text(column, row, words[row][column], fontsize=size, **about)
+        about: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
+        axes.text(column, row, words[row][column], color="black" if light else "white", **about)
 
 
 def _luminance(rgb: Sequence[float]) -> float:
@@ -242,9 +240,8 @@ def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
     figure.set_size_inches(width, height)
     step = line_height / height
     for i, (line, color) in enumerate(lines):
-        figure.text(
-            0.01, (len(lines) - i - 0.6) * step, line, fontsize=_SMALL, color=color, va="bottom"
-        )
+        at = (0.01, (len(lines) - i - 0.6) * step)
+        figure.text(*at, line, fontsize=_SMALL, color=color, va="bottom")
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine):
         footer = (len(lines) + 0.6) * step
@@ -274,24 +271,15 @@ def add_legend(axes: Axes) -> None:
     axes.legend(handles, labels, handlelength=3.2, columnspacing=1.2, **about)
 
 
-def save(
-    figure: Figure,
-    stem: Path,
-    stamp: str,
-    *,
-    notes: Sequence[str] = (),
-    title: str = "",
-    caption: str = "",
-) -> None:
-    """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), `stamp` at the bottom.
+def save(figure: Figure, notes: Sequence[str], spec: FigureSpec, stem: Path) -> None:
+    """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), with `notes` and stamp below.
 
-    `stamp` says what the figure was made from; `notes` go above it; `title` and `caption` go into
-    the files' metadata. The files have no date, so that the same figure has the same bytes.
+    The files have no date, so that the same figure has the same bytes.
     """
-    add_footer(figure, notes, stamp)
+    add_footer(figure, notes, spec.stamp)
     metadata: dict[str, dict[str, str | None]] = {
-        "png": {"Software": None, "Title": title, "Description": caption},
-        "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
+        "png": {"Software": None, "Title": spec.title, "Description": spec.caption},
+        "pdf": {"CreationDate": None, "Title": spec.title, "Subject": spec.caption},
     }
     for extension, about in metadata.items():
         with whole(stem.with_name(f"{stem.name}.{extension}")) as temporary:

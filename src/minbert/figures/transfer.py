@@ -26,14 +26,13 @@ Cells = dict[tuple[str, str], Cell | None]  # by first and second task
 
 
 class Spec(VariantsSpec):
-    """The variants that start from a model of one task and train another."""
+    """The variants that start from a model of one task and train another, on dev.
+
+    A cell has the score, and its difference from the model that was trained on that task alone,
+    with its 95 % interval if there are several seeds.
+    """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the matrices of transfer and forgetting from the paper's dev scores.
-
-        A cell has the score, and its difference from the model that was trained on that task alone,
-        with its 95 % interval if there are several seeds.
-        """
         found = {name: transfer(name, inputs.facts["stages"][name]) for name in self.variants}
         paper = paper_scores(inputs, self.variants)
         count = len(set().union(*paper.shown.values()))

@@ -17,6 +17,7 @@ from minbert.base.progress import clock
 from minbert.evaluate.index import in_words
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table import FAILED, SCORED
+from minbert.evaluate.text import read_csv
 from minbert.report.material import Material
 from minbert.report.pictures import picture
 from minbert.report.runs import Runs, read_runs
@@ -60,7 +61,7 @@ def _page(material: Material) -> dict[str, Any]:
     papers = [paper_tables(material, paper) for paper in material.papers]
     with ThreadPoolExecutor(job.threads) as pool:  # Pictures are shrunk side by side.
         pictures = list(pool.map(partial(picture, material), material.names("figure")))
-    index = material.lines("index")
+    index = read_csv(job.need("index"))
     claims = claims_of(material)
     command = job.root / "logs" / COMMAND
     return {

@@ -23,15 +23,13 @@ class Runs(NamedTuple):
 def read_runs(material: Material) -> Runs:
     """Read the record of every run that finished, except for those that are damaged."""
     spec = material.job.spec
-    records: dict[tuple[str, int], dict[str, Any]] = {}
-    for name, record in material.records("run"):
-        key, seed = name.split("/")
-        records[key, int(seed)] = record
+    records = dict(material.records("run"))  # by KEY/SEED
     owners: dict[str, str] = {}
     stages = []
     for stage in spec["stages"]:
         key = stage["key"]
-        of_key = [records[key, seed] for seed in spec["seeds"] if (key, seed) in records]
+        names = [f"{key}/{seed}" for seed in spec["seeds"]]
+        of_key = [records[name] for name in names if name in records]
         title = f"{stage['paper']} / {stage['variant']} / {stage['stage']}"
         shared = owners.setdefault(key, title)
         stages.append(_stage(stage, of_key, "" if shared == title else shared))
