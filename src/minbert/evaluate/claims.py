@@ -1,11 +1,9 @@
 """What the papers claim, and whether it held here: a table of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scipy.special import stdtr
 
@@ -13,9 +11,7 @@ from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
 from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table
 from minbert.spec.task import TASKS
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 HOLDS, FAILS, NOISE, NOT_RUN = "holds", "does not hold", "within noise", "not run"
 IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed", NOISE: NOISE, NOT_RUN: NOT_RUN}

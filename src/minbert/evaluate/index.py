@@ -1,20 +1,16 @@
 """The index of all published rows: which of them were scored here, and what they scored."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.table import SCORED
 from minbert.evaluate.text import csv_text, markdown_table, read_csv
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 NAMES = ("paper", "table", "row", "variant")
 """What tells published rows apart."""

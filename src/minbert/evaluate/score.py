@@ -1,13 +1,11 @@
 """The score table of all runs of a paper, made from their predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import methodcaller
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +20,7 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.scoring import overall
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS, known_task
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 Metrics = dict[str, float]
 Read = Callable[[Path, str], dict[str, Metrics | None]]

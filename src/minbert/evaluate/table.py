@@ -1,12 +1,10 @@
 """A paper's table, published figures beside ours: csv, markdown and LaTeX."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
@@ -15,9 +13,7 @@ from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.text import ABSENT, csv_text, latex, latex_float, markdown, markdown_table
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 OWN_RULE = "†"

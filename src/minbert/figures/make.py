@@ -1,10 +1,8 @@
 """Drawing a planned figure: its inputs are found and its kind draws them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,9 +11,7 @@ from minbert.base.errors import UserError, nearest
 from minbert.figures import style
 from minbert.figures.inputs import FigureSpec, Inputs
 from minbert.spec.parts import load_part
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 SEEDED = ("histories", "stage_histories", "predictions")
 

@@ -1,12 +1,10 @@
 """Making the report: what the page shows, and how it becomes HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import yaml
@@ -24,9 +22,7 @@ from minbert.report.runs import Runs, read_runs
 from minbert.report.tables import Claims, claims_of, paper_tables
 from minbert.report.warnings import find_warnings
 from minbert.spec.grid import ALL
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 96}
 COMMAND = "command.txt"

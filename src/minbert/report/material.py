@@ -1,17 +1,13 @@
 """What a report is made from: the files and specs of its job's needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from minbert.store.job import Job
 from minbert.store.plans import read_description
 from minbert.store.record import sound
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
 
 
 @dataclass(frozen=True)
