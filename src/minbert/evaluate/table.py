@@ -209,10 +209,11 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
     has_other = any(_published(row, "other") or "other" in row.scores for row in rows)
     names = [*OVERALL_TASKS, *["other"] * has_other]
     has_last = any(table.rule in row.last for row in rows)
+    others = {TASKS[row.other_task].title for row in rows if row.other_task in TASKS}
+    titles = {name: TASKS[name].title for name in OVERALL_TASKS}
+    titles["other"] = " / ".join(sorted(others)) or "Other"
     columns = [("", "Row"), ("", "Split")]
-    for name in names:
-        title = TASKS[name].title if name in TASKS else _other_title(rows)
-        columns += [(title, "paper"), (title, "ours")]
+    columns += [(titles[name], side) for name in names for side in ("paper", "ours")]
     columns.append(("Overall", "paper"))
     columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in RULES]
     columns += [("Overall", "last epoch" + OWN_RULE)] * has_last
@@ -228,7 +229,8 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
         line += [_ours(row, rule, "overall") for rule in RULES]
         line += [_number(row.last.get(table.rule))] * has_last
         counts = (spec.parameters, spec.parameters_bert_base)
-        lines.append([*line, str(row.n), *(_millions(count) for count in counts)])
+        said = ("not counted" if count is None else f"{count / 1e6:.2f} M" for count in counts)
+        lines.append([*line, str(row.n), *said])
     numbered = [f"[{number}] {note}" for number, note in enumerate(notes, start=1)]
     return Section(heading, rows, columns, lines, numbered)
 
@@ -322,18 +324,9 @@ def _ours(row: Row, name: str, published: str) -> str:
     return f"{value.in_words()}{fewer}"
 
 
-def _other_title(rows: Sequence[Row]) -> str:
-    titles = {TASKS[row.other_task].title for row in rows if row.other_task in TASKS}
-    return " / ".join(sorted(titles)) or "Other"
-
-
 def _note(row: Row) -> str:
     return "; ".join(filter(None, (row.spec.note, row.remark)))
 
 
 def _number(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.3f}"
-
-
-def _millions(count: int | None) -> str:
-    return "not counted" if count is None else f"{count / 1e6:.2f} M"

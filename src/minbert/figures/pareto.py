@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Literal
 
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from minbert.evaluate.reading import Of
@@ -14,6 +13,7 @@ from minbert.figures.inputs import Drawn, FigureSpec, Inputs
 from minbert.figures.scored import TITLES, bars, over_seeds, paper_scores, seeds_note
 
 _OTHER = style.Look("0.6", "none", "o")
+_SMALL = {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
 
 
 class Spec(FigureSpec):
@@ -52,7 +52,17 @@ class Spec(FigureSpec):
         entries.append(style.entry("front", style.Look("0.4", "-", "")))
         figure, panels = style.panel_pairs(len(by_measure), entries)
         for (measure, of_variants), axes in zip(by_measure.items(), panels, strict=True):
-            _panel(axes, of_variants, sizes, fronts[measure], looks)
+            for name, one in of_variants.items():
+                about = {"markersize": 4, "elinewidth": 0.8} if name in looks else _SMALL
+                at = sizes[name] / 1e6
+                look = looks.get(name, _OTHER)
+                style.points(axes, [at], [one.mean], look, yerr=bars([one]), **about)
+            best = [(sizes[name] / 1e6, of_variants[name].mean) for name in fronts[measure]]
+            xs, ys = zip(*best, strict=True)
+            axes.step(xs, ys, where="post", color="0.4", linewidth=0.9, marker="", zorder=1)
+            axes.margins(0.08)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_locator(MaxNLocator(nbins=5))
             axes.set(xlabel="Parameters (millions)", ylabel=TITLES[measure])
         said = (
             f"Scores on {self.split}; overall: {paper.rule} mean of SST, paraphrase and STS. "
@@ -71,23 +81,3 @@ def front(sizes: Mapping[str, int], means: Mapping[str, float]) -> list[str]:
         if not kept or means[name] > means[kept[-1]]:
             kept.append(name)
     return kept
-
-
-def _panel(
-    axes: Axes,
-    found: Mapping[str, Interval],
-    sizes: Mapping[str, int],
-    best: list[str],
-    looks: Mapping[str, style.Look],
-) -> None:
-    small = {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
-    for name, one in found.items():
-        about = {"markersize": 4, "elinewidth": 0.8} if name in looks else small
-        look = looks.get(name, _OTHER)
-        style.points(axes, [sizes[name] / 1e6], [one.mean], look, yerr=bars([one]), **about)
-    xs = [sizes[name] / 1e6 for name in best]
-    ys = [found[name].mean for name in best]
-    axes.step(xs, ys, where="post", color="0.4", linewidth=0.9, marker="", zorder=1)
-    axes.margins(0.08)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=5))

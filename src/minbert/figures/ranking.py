@@ -1,10 +1,8 @@
 """A paper's variants from best to worst: overall score and each task, with intervals over seeds."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 from minbert.evaluate.reading import Of
-from minbert.evaluate.statistics import Interval
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
 from minbert.spec.task import TASKS
@@ -21,10 +19,16 @@ class Spec(FigureSpec):
     def plot(self, inputs: Inputs) -> Drawn:
         paper = scored.paper_scores(inputs, self.variants, self.split)
         found = scored.over_seeds(paper.scores)
-        names = sorted(
-            (name for name in self.variants if paper.shown[name]),
-            key=lambda name: _order(found, name, self.split, paper.rule),
-        )
+
+        def order(name: str) -> tuple[bool, float]:
+            if (whole := found.get(Of(name, self.split, paper.rule))) is not None:
+                return False, -whole.mean
+            means = [
+                found[of].mean for task in TASKS if (of := Of(name, self.split, task)) in found
+            ]
+            return True, -sum(means) / len(means)
+
+        names = sorted((name for name in self.variants if paper.shown[name]), key=order)
         if not names:
             return style.nothing(), paper.absent
         labels = [self.variants[name] for name in names]
@@ -35,11 +39,3 @@ class Spec(FigureSpec):
         said = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on {self.split}."
         counts = (len(paper.shown[name]) for name in names)
         return figure, [said, *scored.seeds_note(counts), *paper.absent]
-
-
-def _order(found: Mapping[Of, Interval], name: str, split: str, rule: str) -> tuple[bool, float]:
-    whole = found.get(Of(name, split, rule))
-    if whole is not None:
-        return False, -whole.mean
-    means = [found[of].mean for task in TASKS if (of := Of(name, split, task)) in found]
-    return True, -sum(means) / len(means)

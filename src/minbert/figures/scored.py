@@ -147,7 +147,18 @@ def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> F
         axes.set(xlabel=x, ylabel=y, title=f"{TITLES[measure]} (n = {len(of)})")
     legend = figure.add_subplot(grid[divmod(cells - 1, _ACROSS)])
     legend.set_axis_off()
-    _scatter_legend(legend, points, looks)
+    shown = {point.paper for point in points}
+    entries = [
+        style.entry(style.shorten(paper, 30), look, linestyle="none")
+        for paper, look in looks.items()
+        if paper in shown
+    ]
+    if len({point.test for point in points}) > 1:
+        grey = style.Look("0.4", "none", "o")
+        entries.append(style.entry("scored on dev", grey))
+        entries.append(style.entry("scored on test", grey, markerfacecolor="white"))
+    entries.append(style.entry("equal scores", style.Look("0.6", "-", ""), linewidth=0.8))
+    legend.legend(handles=entries, loc="center", handlelength=1.6)
     return figure
 
 
@@ -164,18 +175,3 @@ def _scatter_panel(axes: Axes, points: Sequence[Point], looks: dict[str, style.L
         about: dict[str, Any] = {"markersize": 4, "elinewidth": 0.7, "xerr": bars([point.x])}
         about |= {"yerr": bars([point.y])} | ({"markerfacecolor": "white"} if point.test else {})
         style.points(axes, [point.x.mean], [point.y.mean], look, **about)
-
-
-def _scatter_legend(axes: Axes, points: Sequence[Point], looks: dict[str, style.Look]) -> None:
-    shown = {point.paper for point in points}
-    entries = [
-        style.entry(style.shorten(paper, 30), look, linestyle="none")
-        for paper, look in looks.items()
-        if paper in shown
-    ]
-    if len({point.test for point in points}) > 1:
-        grey = style.Look("0.4", "none", "o")
-        entries.append(style.entry("scored on dev", grey))
-        entries.append(style.entry("scored on test", grey, markerfacecolor="white"))
-    entries.append(style.entry("equal scores", style.Look("0.6", "-", ""), linewidth=0.8))
-    axes.legend(handles=entries, loc="center", handlelength=1.6)

@@ -44,7 +44,9 @@ class Spec(VariantsSpec):
         for name, (first, second, alone) in found.items():
             gains[first, second] = _cell(paper.scores, name, alone, second)
             losses[first, second] = _cell(paper.scores, name, alone, first)
-            same[second, second] = _alone(paper.scores, alone, second)
+            if scored := paper.scores.get(Of(alone, "dev", second)):
+                words = f"{np.mean(list(scored.values())):.3f}\nalone"
+                same[second, second] = Cell(0.0, words)
         every = [abs(cell.difference) for cell in (*gains.values(), *losses.values()) if cell]
         furthest = max(every, default=0.0) or 1.0
         rows = [task for task in TASKS if any(task == first for first, _ in gains)]
@@ -93,11 +95,6 @@ def _cell(scores: Scores, variant: str, alone: str, task: str) -> Cell | None:
     half = "" if change.high is None else f" \u00b1{change.high - change.mean:.3f}"
     signed = f"{change.mean:+.3f}".replace("-", "\u2212")
     return Cell(change.mean, f"{np.mean([after[seed] for seed in both]):.3f}\n{signed}{half}")
-
-
-def _alone(scores: Scores, variant: str, task: str) -> Cell | None:
-    values = list(scores.get(Of(variant, "dev", task), {}).values())
-    return Cell(0.0, f"{np.mean(values):.3f}\nalone") if values else None
 
 
 def _matrix(axes: Axes, cells: Cells, firsts: list[str], seconds: list[str], most: float) -> None:
