@@ -30,11 +30,11 @@ class Spec(VariantsSpec):
             return figure, absent
         single = all(len(one.seeds) == 1 for one in found)
         bars = "Wilson over a bin's pairs (1 seed)" if single else "Student t over seeds"
-        said = (
-            f"n = {len(found[0].ids)} dev pairs in {self.bins} bins; grey: share of pairs in each."
-        )
-        error = f"ECE: expected calibration error (Guo et al., 2017). 95 % intervals: {bars}."
-        return figure, [said, error, *absent]
+        return figure, [
+            f"n = {len(found[0].ids)} dev pairs in {self.bins} bins; grey: share of pairs in each.",
+            f"ECE: expected calibration error (Guo et al., 2017). 95 % intervals: {bars}.",
+            *absent,
+        ]
 
 
 class Bins(NamedTuple):

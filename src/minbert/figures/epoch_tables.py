@@ -62,8 +62,8 @@ class Spec(VariantsSpec):
         notes = [f"Scores: {', '.join(TITLES[task] for task in TASKS if task in shown)}."]
         if "train score" not in shown:
             notes.append("Our runs recorded no scores on train.")
-        counts = [len(runs) for runs in read.values() if runs]
-        notes += [curves.lines_note(counts)] if counts else []
+        if counts := [len(runs) for runs in read.values() if runs]:
+            notes.append(curves.lines_note(counts))
         # By table: a variant may have only some of its stages.
         failed = {table.title for table in self.tables if table.variant in inputs.failed}
         return figure, [*notes, *missing_notes({t: t for t in files}, files, failed)]
@@ -79,8 +79,7 @@ class Spec(VariantsSpec):
                 f"{', '.join(stages)}.{nearest(table.stage, stages)}"
             )
         if table.task not in TASKS:
-            hint = nearest(table.task, TASKS)
-            raise UserError(f"{said}: unknown task '{table.task}'.{hint}")
+            raise UserError(f"{said}: unknown task '{table.task}'.{nearest(table.task, TASKS)}")
         return stages[table.stage]
 
 
@@ -110,7 +109,7 @@ def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]
         curves.epoch_axis(axes, max(printed, curves.longest(runs) if runs else 0) or 1)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
     if not above.has_data() and not below.has_data():
-        below.text(0.5, 0.5, "no run yet", transform=below.transAxes, ha="center", color="0.4")
+        style.say(below)
         below.plot([], [])
     above.set_title(style.shorten(table.title, 24), fontsize=7.5)
     below.set_xlabel("Epoch")

@@ -1,5 +1,7 @@
 """The training loss of several variants over epochs (the hybrid-bert paper, Figure 3)."""
 
+from itertools import chain
+
 from matplotlib.ticker import LogLocator, NullFormatter
 from pydantic import Field
 
@@ -25,7 +27,7 @@ class Spec(VariantsSpec):
     def plot(self, inputs: Inputs) -> Drawn:
         of = Of(self.split, self.task, self.metric)
         found, notes = curves.histories_of(inputs, self.variants)
-        for history in (one for histories in found.values() for one in histories):
+        for history in chain(*found.values()):
             if of not in history.rows:
                 raise UserError(
                     f"{history.path}: no row of task '{self.task}', metric '{self.metric}', split "
@@ -45,7 +47,7 @@ class Spec(VariantsSpec):
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
         if not lines:
-            axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", color="0.4")
+            style.say(axes)
             return figure, notes
         style.add_legend(axes)
         return figure, [curves.smoothed_note(lines, window, " (faint: as logged)"), *notes]

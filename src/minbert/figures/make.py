@@ -55,4 +55,4 @@ def draw_kind(kind: str, spec: Mapping[str, Any], inputs: Inputs, stem: Path) ->
     with style.style():
         figure, notes = made.plot(inputs)
         figure.suptitle(made.title)
-        style.save(figure, notes, made, stem)
+        style.save(figure, stem, made.stamp, notes=notes, title=made.title, caption=made.caption)

@@ -64,11 +64,12 @@ class Spec(FigureSpec):
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_locator(MaxNLocator(nbins=5))
             axes.set(xlabel="Parameters (millions)", ylabel=TITLES[measure])
-        said = (
+        return figure, [
             f"Scores on {self.split}; overall: {paper.rule} mean of SST, paraphrase and STS. "
-            "Front: no other variant with at most as many parameters has a mean as high."
-        )
-        return figure, [said, *seeds_note(map(len, shown.values())), *notes]
+            "Front: no other variant with at most as many parameters has a mean as high.",
+            *seeds_note(map(len, shown.values())),
+            *notes,
+        ]
 
 
 def front(sizes: Mapping[str, int], means: Mapping[str, float]) -> list[str]:

@@ -1,7 +1,5 @@
 """Runs that a paper compares, side by side (minbert-downstream, Figures 2 to 6)."""
 
-from typing import Any
-
 from pydantic import Field
 
 from minbert.figures import style
@@ -32,8 +30,7 @@ class Spec(CurvesSpec):
                     continue
                 for axes in (loss, score):
                     axes.set_axis_off()
-                    about: dict[str, Any] = {"transform": axes.transAxes, "fontsize": 7}
-                    axes.text(0.5, 0.5, f"{label}: no run", ha="center", color="0.4", **about)
+                    style.say(axes, f"{label}: no run", fontsize=7)
             style.share_height(row[:2])
             style.share_height(row[2:])
         for axes in grid[-1]:

@@ -13,12 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from minbert.base.files import whole
-from minbert.figures.inputs import FigureSpec, Values
+from minbert.figures.inputs import Values
 
 COLUMN = 3.5  # inches: a column of a two-column paper
 WIDE = 7.0  # inches: both columns
@@ -124,15 +123,14 @@ def panel_grid(
     labels, across = _legend_columns(labels, WIDE * _POINTS, 7)
     above = _LEGEND_LINE * -(-len(labels) // across)
     figure = new_figure(WIDE, 0.35 + above + rows * height)
-    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[above or 0.01, *[height] * rows])
-    if entries:
-        legend = figure.add_subplot(grid[0, :])
-        legend.set_axis_off()
-        about: dict[str, Any] = {"loc": "center", "ncols": across, "borderpad": 0}
-        legend.legend(list(entries), labels, handlelength=3.2, columnspacing=1.2, **about)
+    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[above, *[height] * rows])
+    legend = figure.add_subplot(grid[0, :])
+    legend.set_axis_off()
+    about: dict[str, Any] = {"loc": "center", "ncols": across, "borderpad": 0}
+    legend.legend(list(entries), labels, handlelength=3.2, columnspacing=1.2, **about)
     return figure, [
-        [figure.add_subplot(grid[row + 1, column]) for column in range(columns)]
-        for row in range(rows)
+        [figure.add_subplot(grid[row, column]) for column in range(columns)]
+        for row in range(1, rows + 1)
     ]
 
 
@@ -211,12 +209,17 @@ def hide_empty(grid: Iterable[Iterable[Axes]]) -> None:
         axes.set_axis_off()
 
 
+def say(axes: Axes, text: str = "no run yet", **more: Any) -> None:
+    """Write in the middle of the axes that there is nothing to show."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color="0.4", **more)
+
+
 def nothing(text: str = "no run yet") -> Figure:
     """Return a figure that only says that there is nothing to show."""
     figure = new_figure(COLUMN, 1.0)
     axes = figure.add_subplot()
     axes.set_axis_off()
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
+    say(axes, text, va="center")
     return figure
 
 
@@ -242,10 +245,8 @@ def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
     for i, (line, color) in enumerate(lines):
         at = (0.01, (len(lines) - i - 0.6) * step)
         figure.text(*at, line, fontsize=_SMALL, color=color, va="bottom")
-    engine = figure.get_layout_engine()
-    if isinstance(engine, ConstrainedLayoutEngine):
-        footer = (len(lines) + 0.6) * step
-        engine.set(rect=(0, footer, 1, 1 - footer))
+    footer = (len(lines) + 0.6) * step
+    figure.set_layout_engine("constrained", rect=(0, footer, 1, 1 - footer))
 
 
 def _legend_columns(labels: list[str], width: float, handle: int) -> tuple[list[str], int]:
@@ -254,7 +255,7 @@ def _legend_columns(labels: list[str], width: float, handle: int) -> tuple[list[
     `handle` is the width of a line and its spacing in units of the font size.
     """
     short = [shorten(label, int(width / _LEGEND / 0.6) - 7) for label in labels]
-    widest = _LEGEND * (handle + 0.56 * max((len(label) for label in short), default=1))
+    widest = _LEGEND * (handle + 0.56 * max(map(len, short)))
     return short, max(1, min(len(short), int(width / widest)))
 
 
@@ -271,15 +272,18 @@ def add_legend(axes: Axes) -> None:
     axes.legend(handles, labels, handlelength=3.2, columnspacing=1.2, **about)
 
 
-def save(figure: Figure, notes: Sequence[str], spec: FigureSpec, stem: Path) -> None:
+def save(
+    figure: Figure, stem: Path, stamp: str, *, notes: Sequence[str], title: str, caption: str
+) -> None:
     """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), with `notes` and stamp below.
 
+    `stamp` says what the figure was made from; `title` and `caption` go into the files' metadata.
     The files have no date, so that the same figure has the same bytes.
     """
-    add_footer(figure, notes, spec.stamp)
+    add_footer(figure, notes, stamp)
     metadata: dict[str, dict[str, str | None]] = {
-        "png": {"Software": None, "Title": spec.title, "Description": spec.caption},
-        "pdf": {"CreationDate": None, "Title": spec.title, "Subject": spec.caption},
+        "png": {"Software": None, "Title": title, "Description": caption},
+        "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
     }
     for extension, about in metadata.items():
         with whole(stem.with_name(f"{stem.name}.{extension}")) as temporary:
