@@ -113,16 +113,12 @@ def against(estimate: Estimate, direction: str, margin: float) -> float:
     (two one-sided tests, Schuirmann 1987), and the larger of the two probabilities counts. They
     are those of the t distribution around the estimate.
     """
-    tails = []
     if direction == "higher":
-        tails.append(_below(estimate, 0.0, including=True))
+        return _below(estimate, 0.0, including=True)
     if direction == "lower":
-        tails.append(1 - _below(estimate, 0.0, including=False))
-    if direction in ("same", "not lower"):
-        tails.append(_below(estimate, -margin, including=False))
-    if direction in ("same", "not higher"):
-        tails.append(1 - _below(estimate, margin, including=True))
-    return max(tails)
+        return 1 - _below(estimate, 0.0, including=False)
+    low, high = _below(estimate, -margin, False), 1 - _below(estimate, margin, True)
+    return {"same": max(low, high), "not lower": low, "not higher": high}[direction]
 
 
 def _below(estimate: Estimate, bound: float, including: bool) -> float:

@@ -84,8 +84,7 @@ def seeds_note(counts: Iterable[int], what: str = "Points") -> list[str]:
 def rows_of_panels(labels: Sequence[str], count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure of `count` panels that share rows, labelled from the top by `labels`."""
     figure = style.new_figure(style.WIDE, 1.2 + _ROW * len(labels))
-    grid = figure.add_gridspec(1, count)
-    panels = list(grid.subplots(sharey=True, squeeze=False)[0])
+    panels = list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
     for axes in panels:
         axes.tick_params(axis="y", length=0, labelleft=axes is panels[0])
         axes.xaxis.set_major_locator(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]))
