@@ -9,10 +9,7 @@ from minbert.figures.scored import TITLES
 
 
 class Spec(VariantsSpec):
-    """A line per variant, a panel per task and one for the overall score.
-
-    Dev scores after each epoch and, dotted, the train scores in the histories.
-    """
+    """A line per variant, a panel per task and one for the overall score; train is dotted."""
 
     def plot(self, inputs: Inputs) -> Drawn:
         found, absent = curves.histories_of(inputs, self.variants)

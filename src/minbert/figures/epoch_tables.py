@@ -50,17 +50,18 @@ class Spec(VariantsSpec):
         across = min(_ACROSS, len(self.tables))
         bands = -(-len(self.tables) // across)
         figure, grid = style.panel_grid(2 * bands, across, 1.2, entries)
-        shown = set()
+        trained = False
         for number, table in enumerate(self.tables):
             band, column = divmod(number, across)
             above, below = grid[2 * band][column], grid[2 * band + 1][column]
-            shown |= _draw(above, below, table, read[table.title])
+            trained |= _draw(above, below, table, read[table.title])
             if column == 0:
                 above.set_ylabel("Training loss")
                 below.set_ylabel("Score")
         style.hide_empty(grid)
+        shown = {table.task for table in self.tables}
         notes = [f"Scores: {', '.join(TITLES[task] for task in TASKS if task in shown)}."]
-        if "train score" not in shown:
+        if not trained:
             notes.append("Our runs recorded no scores on train.")
         if counts := [len(runs) for runs in read.values() if runs]:
             notes.append(curves.lines_note(counts))
@@ -83,10 +84,10 @@ class Spec(VariantsSpec):
         return stages[table.stage]
 
 
-def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]) -> set[str]:
-    """Draw a table; return its task, and `train score` if our runs have one."""
+def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]) -> bool:
+    """Draw a table; return whether our runs have its scores on train."""
     metric = TASKS[table.task].metric
-    shown = {table.task}
+    trained = Of("train", table.task, metric)
     for axes, values, look, face in (
         (above, table.loss, PUBLISHED_TRAIN, None),
         (below, table.train, PUBLISHED_TRAIN, None),
@@ -97,13 +98,10 @@ def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]
             axes.plot(range(1, len(values) + 1), values, **about, linewidth=0.9)
     for axes, of, look, smooth in (
         (above, Of("train", table.task, "loss"), TRAIN, 1.0),
-        (below, Of("train", table.task, metric), TRAIN, 0.0),
+        (below, trained, TRAIN, 0.0),
         (below, Of("dev", table.task, metric), DEV, 0.0),
     ):
-        curve = curves.curve_of(runs, of)
-        curves.draw_curve(axes, curve, look, smooth, faint=False)
-        if curve is not None and axes is below and look is TRAIN:
-            shown.add("train score")
+        curves.draw_curve(axes, curves.curve_of(runs, of), look, smooth, faint=False)
     printed = max(len(table.loss), len(table.train), len(table.dev))
     for axes in (above, below):
         curves.epoch_axis(axes, max(printed, curves.longest(runs) if runs else 0) or 1)
@@ -113,4 +111,4 @@ def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]
         below.plot([], [])
     above.set_title(style.shorten(table.title, 24), fontsize=7.5)
     below.set_xlabel("Epoch")
-    return shown
+    return any(trained in run.rows for run in runs)

@@ -22,7 +22,6 @@ from minbert.spec.task import TASKS
 
 _METRIC = re.compile(r"fusion_attention/(\d+)/(attention|feed_forward)/(\d+)")
 _WORDS = {"attention": "attention", "feed_forward": "feed-forward"}
-_MOST = 4  # panels side by side
 
 
 class Target(NamedTuple):
@@ -56,8 +55,8 @@ class Spec(VariantsSpec):
                 notes.append(f"{target.title}: its runs recorded no attention.")
         if not found:
             return style.nothing("no attention yet"), notes
-        most = max(len(weights) for _, weights in found)
-        figure, panels = style.panels(len(found), 1.1 + 0.15 * most, _MOST)
+        rows = max(len(weights) for _, weights in found)
+        figure, panels = style.panels(len(found), 1.1 + 0.15 * rows, most=4)
         for axes, (target, weights) in zip(panels, found, strict=True):
             values = np.stack(list(weights.values()))
             words = [[f"{value:.2f}" for value in row] for row in values]

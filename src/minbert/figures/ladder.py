@@ -14,10 +14,7 @@ from minbert.figures.scored import Scores, marks
 
 
 class Spec(FigureSpec):
-    """The mean gains in dev scores, overall and for each task; published ones are hollow.
-
-    Rows are in the order of `variants`, each compared with the row above or, if named, `over`.
-    """
+    """Rows in the order of `variants`, each compared with the row above or, if named, `over`."""
 
     variants: dict[str, str] = Field(min_length=2)
     over: dict[str, str] = Field(default_factory=dict)

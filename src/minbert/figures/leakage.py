@@ -1,7 +1,5 @@
 """Dev scores with and without the examples that also occur in train."""
 
-import numpy as np
-
 from minbert.data.parquet import read_file
 from minbert.data.report import overlapping
 from minbert.evaluate.scoring import score_task
@@ -61,9 +59,7 @@ class Spec(VariantsSpec):
 
 def whole_and_clean(task: str, one: Predicted, leaked: set[str]) -> tuple[Interval, Interval]:
     """Return the score on all dev examples, and on those whose text does not occur in train."""
-    clean = np.array([name not in leaked for name in one.ids])
-    whole, kept = (
-        [score_task(task, seed[of], one.label[of]) for seed in one.prediction]
-        for of in (np.full(len(clean), True), clean)
-    )
+    clean = [n for n, name in enumerate(one.ids) if name not in leaked]
+    whole = [score_task(task, seed, one.label) for seed in one.prediction]
+    kept = [score_task(task, seed[clean], one.label[clean]) for seed in one.prediction]
     return interval(whole), interval(kept)

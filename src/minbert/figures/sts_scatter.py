@@ -16,10 +16,7 @@ _BINS = 20
 
 
 class Spec(VariantsSpec):
-    """A panel per variant, on dev: each pair's label and mean prediction.
-
-    The r above is the mean of the seeds' r.
-    """
+    """A panel per variant, on dev: each pair's label and mean prediction; r is the mean of seeds."""
 
     def plot(self, inputs: Inputs) -> Drawn:
         figure, found, absent = panel_each(inputs, self.variants, TASK, (2.75, 2.75), _panel)
