@@ -16,7 +16,7 @@ _BINS = 20
 
 
 class Spec(VariantsSpec):
-    """A panel per variant, on dev: each pair's label and mean prediction; r is the mean of seeds."""
+    """A panel per variant, on dev: each pair's label and mean prediction, and the seeds' mean r."""
 
     def plot(self, inputs: Inputs) -> Drawn:
         figure, found, absent = panel_each(inputs, self.variants, TASK, (2.75, 2.75), _panel)
