@@ -1,11 +1,9 @@
 """What the papers claim, and whether it held here: a table of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scipy.special import stdtr
 
@@ -13,9 +11,7 @@ from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
 from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table
 from minbert.spec.task import TASKS
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 HOLDS, FAILS, NOISE, NOT_RUN = "holds", "does not hold", "within noise", "not run"
 IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed", NOISE: NOISE, NOT_RUN: NOT_RUN}
@@ -117,16 +113,12 @@ def against(estimate: Estimate, direction: str, margin: float) -> float:
     (two one-sided tests, Schuirmann 1987), and the larger of the two probabilities counts. They
     are those of the t distribution around the estimate.
     """
-    tails = []
     if direction == "higher":
-        tails.append(_below(estimate, 0.0, including=True))
+        return _below(estimate, 0.0, including=True)
     if direction == "lower":
-        tails.append(1 - _below(estimate, 0.0, including=False))
-    if direction in ("same", "not lower"):
-        tails.append(_below(estimate, -margin, including=False))
-    if direction in ("same", "not higher"):
-        tails.append(1 - _below(estimate, margin, including=True))
-    return max(tails)
+        return 1 - _below(estimate, 0.0, including=False)
+    low, high = _below(estimate, -margin, False), 1 - _below(estimate, margin, True)
+    return {"same": max(low, high), "not lower": low, "not higher": high}[direction]
 
 
 def _below(estimate: Estimate, bound: float, including: bool) -> float:

@@ -1,20 +1,16 @@
 """The index of all published rows: which of them were scored here, and what they scored."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.table import SCORED
 from minbert.evaluate.text import csv_text, markdown_table, read_csv
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 NAMES = ("paper", "table", "row", "variant")
 """What tells published rows apart."""
@@ -38,7 +34,7 @@ def build_index(published: Sequence[Line], tables: Iterable[Path], out_dir: Path
     """Write `index.csv` and `index.md` in `out_dir`.
 
     `published` are the rows of published.csv, in order: {paper, table, row, variant, split,
-    figures}. `tables` are the papers' csv tables (`table.to_csv`). A row whose paper or variant is
+    figures}. `tables` are the papers' csv tables. A row whose paper or variant is
     in none of them is `not configured`.
     """
     found: dict[tuple[str, ...], dict[str, str]] = {}

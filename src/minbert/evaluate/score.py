@@ -1,12 +1,11 @@
 """The score table of all runs of a paper, made from their predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from operator import methodcaller
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +20,10 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.scoring import overall
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS, known_task
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 Metrics = dict[str, float]
-Read = dict[tuple[Path, str], dict[str, Metrics | None]]
-"""{(file, task): {split: metrics}}: what was read; None for a split without labels."""
+Read = Callable[[Path, str], dict[str, Metrics | None]]
 
 
 class TaskScore(NamedTuple):
@@ -89,7 +85,7 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> None:
     if the same paper, variant and seed occur twice, or predictions are malformed.
     """
     found: dict[tuple[str, str], dict[int, RunScores]] = {}
-    read: Read = {}
+    read = cache(_score_file)
     seen: set[tuple[str, str, int]] = set()
     for run in runs:
         name = (run["paper"], run["variant"], run["seed"])
@@ -117,17 +113,14 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> None:
 
 
 def _run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
-    """Return a run's scores, each file read once into `read`; None if one is missing."""
+    """Return a run's scores; None if one of its files is missing."""
     tasks: Mapping[str, Mapping[str, Any]] = run["tasks"]
     files = [Path(of[name]) for of in tasks.values() for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):
         return None
     splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "test": {}}
     for task, of in tasks.items():
-        at = (Path(of["predictions"]), task)
-        if at not in read:
-            read[at] = _score_file(*at)
-        for split, metrics in read[at].items():
+        for split, metrics in read(Path(of["predictions"]), task).items():
             if metrics is not None:
                 last = _last_dev_score(of["history"], task) if split == "dev" else None
                 splits[split][task] = TaskScore(of["key"], metrics, last)
@@ -145,12 +138,8 @@ def best_of(
     candidate wins a tie. Test scores come along and decide nothing.
     """
     if by == "overall":
-        name = _highest(candidates, lambda main: overall(main, rule))
-        return {} if name is None else dict(candidates[name])
-    chosen: dict[str, Seeds] = {}
-    for task in TASKS:
-        if (name := _highest(candidates, methodcaller("get", task))) is not None:
-            chosen[task] = candidates[name]
+        return dict(_highest(candidates, lambda main: overall(main, rule)))
+    chosen = {task: _highest(candidates, methodcaller("get", task)) for task in TASKS}
     found = {}
     for seed in sorted({seed for seeds in chosen.values() for seed in seeds}):
         runs = {task: seeds[seed].splits for task, seeds in chosen.items() if seed in seeds}
@@ -164,10 +153,10 @@ def best_of(
 
 def _highest(
     candidates: Mapping[str, Seeds], score: Callable[[dict[str, float]], float | None]
-) -> str | None:
-    """Return the candidate with the highest mean `score` of its dev scores over its seeds.
+) -> Seeds:
+    """Return the runs of the candidate with the highest mean `score` of its dev scores over seeds.
 
-    The first of a tie; None if no candidate has a score. Means are exact sums over counts, so that
+    The first of a tie; none if no candidate has a score. Means are exact sums over counts, so that
     the same values in another order tie.
     """
     means = {}
@@ -175,7 +164,7 @@ def _highest(
         values = [v for run in seeds.values() if (v := score(run.main("dev"))) is not None]
         if values:
             means[name] = fmean(values)
-    return max(means, key=lambda name: means[name]) if means else None
+    return candidates[max(means, key=lambda name: means[name])] if means else {}
 
 
 def _rows(run: Mapping[str, Any], split: str, scores: RunScores) -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ class Interval(NamedTuple):
         return f"{self.mean:.3f}" + ("" if self.high is None else f" ± {self.high - self.mean:.3f}")
 
 
-def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Return the mean of `values` and its Student-t interval.
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean of `values` and its 95 % Student-t interval.
 
     mean +- t(n - 1) * s / sqrt(n), with s the standard deviation with n - 1 degrees of freedom
     (Student, 1908). Raises ValueError if there is no value or one is not finite.
@@ -33,5 +33,5 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     mean = float(sample.mean())
     if n == 1:
         return Interval(mean, None, None, 1)
-    half = float(stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / np.sqrt(n))
+    half = float(stdtrit(n - 1, 0.975) * sample.std(ddof=1) / np.sqrt(n))
     return Interval(mean, mean - half, mean + half, n)

@@ -1,12 +1,10 @@
 """A paper's table, published figures beside ours: csv, markdown and LaTeX."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
@@ -15,9 +13,7 @@ from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.text import ABSENT, csv_text, latex, latex_float, markdown, markdown_table
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 OWN_RULE = "†"
@@ -115,7 +111,7 @@ def _row(paper: str, row: TableRow, values: Values, variant_scored: bool) -> Row
             f"{' and '.join(others)}; say with 'other_task' which of them the row shows"
         )
     other_task = row.other_task or (others[0] if others else None)
-    names = {task: task for task in OVERALL_TASKS} | {rule: rule for rule in RULES}
+    names = {name: name for name in (*OVERALL_TASKS, *RULES)}
     if other_task:
         names["other"] = other_task
     shown = {name: values[task].values() for name, task in names.items() if task in values}
@@ -143,28 +139,23 @@ def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:
 
 
 def write_table(table: Table, folder: Path) -> None:
-    """Write `table.csv`, `table.md` and `table.tex` in `folder`."""
-    write_text(folder / "table.csv", to_csv(table))
-    write_text(folder / "table.md", to_markdown(table))
-    write_text(folder / "table.tex", to_latex(table))
+    """Write `table.csv`, `table.md` and `table.tex` in `folder`.
 
-
-def to_csv(table: Table) -> str:
-    """Return the table as csv, with every number unrounded and in a column of its own.
-
-    Columns are named `sst_published`, `sst_mean`, `sst_low`, `sst_high`, `sst_n`, `sst_last` (the
-    mean after the last epoch) and so on. A cell is empty if there is no number: `status` says why.
+    The csv has every number unrounded and in a column of its own: `sst_published`, `sst_mean`,
+    `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the last epoch) and so on. A cell is
+    empty if there is no number: `status` says why.
     """
     lines = [_csv_line(table, row) for row in table.rows]
-    return csv_text(list(lines[0]) if lines else [], lines)
+    write_text(folder / "table.csv", csv_text(list(lines[0]) if lines else [], lines))
+    write_text(folder / "table.md", _to_markdown(table))
+    write_text(folder / "table.tex", _to_latex(table))
 
 
 def _csv_line(table: Table, row: Row) -> dict[str, Any]:
     spec = row.spec
-    line: dict[str, Any]
-    line = {"paper": table.paper, "table": spec.table, "row": spec.row, "variant": spec.variant}
-    line |= {"split": spec.split, "status": row.status, "seeds": row.n}
-    line["other_task"] = row.other_task
+    line: dict[str, Any] = {"paper": table.paper}
+    line |= {name: getattr(spec, name) for name in ("table", "row", "variant", "split")}
+    line |= {"status": row.status, "seeds": row.n, "other_task": row.other_task}
     for name in (*OVERALL_TASKS, "other"):
         line |= {f"{name}_published": spec.published.get(name)} | _csv_scores(row, name, name)
     line |= {"overall_published": spec.published.get("overall"), "overall_rule": table.rule}
@@ -218,10 +209,11 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
     has_other = any(_published(row, "other") or "other" in row.scores for row in rows)
     names = [*OVERALL_TASKS, *["other"] * has_other]
     has_last = any(table.rule in row.last for row in rows)
+    others = {TASKS[row.other_task].title for row in rows if row.other_task in TASKS}
+    titles = {name: TASKS[name].title for name in OVERALL_TASKS}
+    titles["other"] = " / ".join(sorted(others)) or "Other"
     columns = [("", "Row"), ("", "Split")]
-    for name in names:
-        title = TASKS[name].title if name in TASKS else _other_title(rows)
-        columns += [(title, "paper"), (title, "ours")]
+    columns += [(titles[name], side) for name in names for side in ("paper", "ours")]
     columns.append(("Overall", "paper"))
     columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in RULES]
     columns += [("Overall", "last epoch" + OWN_RULE)] * has_last
@@ -237,7 +229,8 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
         line += [_ours(row, rule, "overall") for rule in RULES]
         line += [_number(row.last.get(table.rule))] * has_last
         counts = (spec.parameters, spec.parameters_bert_base)
-        lines.append([*line, str(row.n), *(_millions(count) for count in counts)])
+        said = ("not counted" if count is None else f"{count / 1e6:.2f} M" for count in counts)
+        lines.append([*line, str(row.n), *said])
     numbered = [f"[{number}] {note}" for number, note in enumerate(notes, start=1)]
     return Section(heading, rows, columns, lines, numbered)
 
@@ -278,20 +271,20 @@ def _selection(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def to_markdown(table: Table) -> str:
+def _to_markdown(table: Table) -> str:
     """Return the table as markdown, a section for each of the paper's own tables."""
     parts = [f"# {markdown(table.title)}", markdown(table.caption)]
     found = sections(table)
     for section in found:
-        heads = [" ".join(part for part in column if part) for column in section.columns]
+        heads = [" ".join(filter(None, column)) for column in section.columns]
         parts += [f"## {section.heading}" if section.heading else ""]
         parts += [markdown_table([heads, *section.lines], left=2), *map(markdown, section.notes)]
     parts += ["## How to read this" if len(found) > 1 else ""]
     parts += map(markdown, [*remarks(table, table.rows), *table.footnotes])
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def to_latex(table: Table) -> str:
+def _to_latex(table: Table) -> str:
     """Return a LaTeX float for each of the paper's tables."""
     floats = []
     for section in sections(table):
@@ -331,18 +324,9 @@ def _ours(row: Row, name: str, published: str) -> str:
     return f"{value.in_words()}{fewer}"
 
 
-def _other_title(rows: Sequence[Row]) -> str:
-    titles = {TASKS[row.other_task].title for row in rows if row.other_task in TASKS}
-    return " / ".join(sorted(titles)) or "Other"
-
-
 def _note(row: Row) -> str:
-    return "; ".join(part for part in (row.spec.note, row.remark) if part)
+    return "; ".join(filter(None, (row.spec.note, row.remark)))
 
 
 def _number(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.3f}"
-
-
-def _millions(count: int | None) -> str:
-    return "not counted" if count is None else f"{count / 1e6:.2f} M"

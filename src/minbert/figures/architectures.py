@@ -29,37 +29,34 @@ class Block(NamedTuple):
 
 
 class Spec(FigureSpec):
-    """A drawing per variant, of its last stage; at most six."""
+    """A drawing per variant, of its last stage, from its resolved spec and the backbone's shapes.
+
+    A block over all columns is shared by all tasks; blocks side by side are one copy per task.
+    """
 
     variants: dict[str, str] = Field(min_length=1, max_length=6)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the models from their resolved specs and the backbone's shapes.
-
-        A block over all columns is shared by all tasks; blocks side by side are one copy per task.
-        """
         shapes = inputs.facts["architecture"]
         if shapes is None:
             return style.nothing("the backbone's shapes are not known yet"), []
         arch = Architecture.model_validate(shapes)
-        stages = {name: inputs.facts["stages"][name][-1] for name in self.variants}
+        stages = [inputs.facts["stages"][name][-1] for name in self.variants]
+        totals = [stage["parameters"]["total"] for stage in stages]
+        most = max(total or 0 for total in totals)
         figure, panels = style.panels(len(stages), 2.9)
-        most = max(stage["parameters"]["total"] or 0 for stage in stages.values())
-        drawn = list(zip(panels, stages.items(), strict=True))
-        highest = max(_model(axes, stage, arch) for axes, (_, stage) in drawn)
-        for axes, (name, stage) in drawn:
+        highest = max(_model(axes, stage, arch) for axes, stage in zip(panels, stages, strict=True))
+        for axes, label, total in zip(panels, self.variants.values(), totals, strict=True):
             axes.set_ylim(-0.05, highest + 0.4)
-            total = stage["parameters"]["total"]
             share = "" if total in (None, most) else f", {total / most:.0%} of the largest"
             counted = "not known" if total is None else f"{_count(total)}{share}"
-            label = style.shorten(self.variants[name], 30)
-            axes.set_title(f"{label}\nparameters: {counted}", fontsize=7.5)
-        said = (
+            said = f"{style.shorten(label, 30)}\nparameters: {counted}"
+            axes.set_title(said, fontsize=7.5)
+        return figure, [
             f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, over all columns: "
             "shared. Orange: a copy for each task. Numbers: parameters of one copy; M: millions, "
             "k: thousands."
-        )
-        return figure, [said]
+        ]
 
 
 def blocks(spec: Mapping[str, Any], arch: Architecture) -> list[Block]:
@@ -112,13 +109,13 @@ def _model(axes: Axes, stage: Mapping[str, Any], arch: Architecture) -> float:
 def _box(
     axes: Axes, left: float, floor: float, width: float, height: float, color: str, said: str
 ) -> None:
-    corner, width, height = (left + _GAP / 2, floor), width - _GAP, height - _GAP
-    about: dict[str, Any] = {"edgecolor": "0.2", "lw": 0.5, "zorder": 1}
-    axes.add_patch(Rectangle(corner, width, height, facecolor=color, **about))
+    box = Rectangle((left + _GAP / 2, floor), width - _GAP, height - _GAP)
+    box.set(facecolor=color, edgecolor="0.2", linewidth=0.5, zorder=1)
+    axes.add_patch(box)
     behind = {"facecolor": color, "edgecolor": "none", "pad": 0.8}
-    about = {"ha": "center", "va": "center", "linespacing": 1.1, "zorder": 3}
-    middle = (corner[0] + width / 2, floor + height / 2)
-    axes.text(*middle, said, fontsize=_SIZE, bbox=behind, **about)
+    about: dict[str, Any] = {"ha": "center", "va": "center", "linespacing": 1.1, "zorder": 3}
+    x, y = box.get_center()
+    axes.text(x, y, said, fontsize=_SIZE, bbox=behind, **about)
 
 
 def _count(number: int) -> str:

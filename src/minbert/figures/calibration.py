@@ -16,27 +16,25 @@ TASK = "para"
 
 
 class Spec(VariantsSpec):
-    """A panel per variant, on dev; `bins` are of equal width."""
+    """A diagram per variant, on dev: `bins` of equal width, with the share of all pairs behind.
+
+    The expected calibration error is that of Guo et al. (2017, section 2), on the score of class 1.
+    """
 
     bins: int = Field(default=10, ge=2, le=50)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the reliability diagrams, with the share of all pairs in each bin behind.
-
-        The expected calibration error is that of Guo et al. (2017, section 2), on the score of
-        class 1.
-        """
         draw = partial(_panel, bins=self.bins)
         figure, found, absent = panel_each(inputs, self.variants, TASK, (2.5, 2.5), draw)
         if not found:
             return figure, absent
         single = all(len(one.seeds) == 1 for one in found)
         bars = "Wilson over a bin's pairs (1 seed)" if single else "Student t over seeds"
-        said = (
-            f"n = {len(found[0].ids)} dev pairs in {self.bins} bins; grey: share of pairs in each."
-        )
-        error = f"ECE: expected calibration error (Guo et al., 2017). 95 % intervals: {bars}."
-        return figure, [said, error, *absent]
+        return figure, [
+            f"n = {len(found[0].ids)} dev pairs in {self.bins} bins; grey: share of pairs in each.",
+            f"ECE: expected calibration error (Guo et al., 2017). 95 % intervals: {bars}.",
+            *absent,
+        ]
 
 
 class Bins(NamedTuple):

@@ -14,14 +14,13 @@ TASK = "sst"
 
 
 class Spec(VariantsSpec):
-    """A panel per variant, on dev."""
+    """A matrix per variant, on dev.
+
+    A row is a true class: the shares of it that were predicted as each class, over all seeds, and
+    in small type the number of examples per seed.
+    """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the confusion matrices from dev predictions.
-
-        A row is a true class: the shares of it that were predicted as each class, over all seeds,
-        and in small type the number of examples per seed.
-        """
         figure, found, absent = panel_each(inputs, self.variants, TASK, (2.65, 2.5), _panel)
         if not found:
             return figure, absent

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, mean_of, present
+from minbert.figures.inputs import Inputs, OfSeeds, Values, mean_of, missing_notes, present
 from minbert.spec.task import TASKS
 
 _POINTS = 400  # of a line at most: more would only make the PDF large
@@ -71,9 +71,9 @@ def histories_of(
     inputs: Inputs, variants: Mapping[str, str]
 ) -> tuple[dict[str, list[History]], list[str]]:
     """Return the histories of the variants that have any, and the notes on missing runs."""
-    there = {name: present(inputs.histories.get(name, {})) for name in variants}
-    found = {name: read_histories(files) for name, files in there.items() if files}
-    return found, absent_notes(variants, there, inputs.histories, inputs.failed)
+    read = {name: read_histories(inputs.histories.get(name, {})) for name in variants}
+    found = {name: runs for name, runs in read.items() if runs}
+    return found, missing_notes(variants, inputs.histories, inputs.failed)
 
 
 def dev_measures(inputs: Inputs, runs: Sequence[History]) -> list[tuple[str, str]]:

@@ -1,7 +1,5 @@
 """Each task's score over the epochs (the hybrid-bert paper, Figures 4 to 6)."""
 
-from itertools import chain
-
 from matplotlib.ticker import MaxNLocator
 
 from minbert.figures import curves, style
@@ -11,10 +9,9 @@ from minbert.figures.scored import TITLES
 
 
 class Spec(VariantsSpec):
-    """A line per variant, a panel per task and one for the overall score."""
+    """A line per variant, a panel per task and one for the overall score; train is dotted."""
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the dev scores after each epoch and, dotted, the train scores in the histories."""
         found, absent = curves.histories_of(inputs, self.variants)
         if not found:
             return style.nothing(), absent
@@ -24,18 +21,16 @@ class Spec(VariantsSpec):
         trained = any(Of("train", *m) in run.rows for run in every for m in measures)
         if trained:
             entries.append(style.entry("on train", style.Look("0.4", style.DOTS, "")))
-        figure, grid = style.panel_pairs(len(measures), entries)
-        for measure, axes in zip(measures, chain(*grid), strict=False):
+        figure, panels = style.panel_pairs(len(measures), entries)
+        for measure, axes in zip(measures, panels, strict=True):
             for number, runs in enumerate(found.values()):
                 look = style.look(number)
                 dotted = style.Look(look.color, style.DOTS, "")
                 for split, line in (("dev", look), ("train", dotted)):
-                    curve = curves.curve_of(runs, Of(split, *measure))
-                    curves.draw_curve(axes, curve, line)
+                    curves.draw_curve(axes, curves.curve_of(runs, Of(split, *measure)), line)
             axes.set(xlabel="Epoch", ylabel=TITLES[measure[0]])
             curves.epoch_axis(axes, curves.longest(every))
             axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
-        style.hide_empty(grid)
         said = curves.lines_note(len(runs) for runs in found.values())
         more = "; dotted: on the training batches, during training" if trained else ""
         return figure, [f"Dev scores after each epoch{more}.", said, *absent]

@@ -8,10 +8,9 @@ from minbert.spec.protocol import OVERALL_TASKS
 
 
 class Spec(FigureSpec):
-    """It has no options."""
+    """The test score of each tested variant against its dev score; there are no options."""
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the test score of each tested variant against its dev score."""
         points: list[Point] = []
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from minbert.base.errors import UserError, nearest
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
-from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, absent_notes, present
+from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, missing_notes
 from minbert.figures.scored import TITLES
 from minbert.spec.task import TASKS
 
@@ -34,12 +34,11 @@ class Table(BaseModel):
 
 
 class Spec(VariantsSpec):
-    """Two panels per table: training loss above, scores below."""
+    """Two panels per table, with the histories of our stages: training loss above, scores below."""
 
     tables: tuple[Table, ...] = Field(min_length=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the tables beside the histories of our stages."""
         files = {table.title: self._files(inputs, table) for table in self.tables}
         read = {title: curves.read_histories(of_seeds) for title, of_seeds in files.items()}
         entries = [
@@ -51,24 +50,24 @@ class Spec(VariantsSpec):
         across = min(_ACROSS, len(self.tables))
         bands = -(-len(self.tables) // across)
         figure, grid = style.panel_grid(2 * bands, across, 1.2, entries)
-        shown = set()
+        trained = False
         for number, table in enumerate(self.tables):
             band, column = divmod(number, across)
             above, below = grid[2 * band][column], grid[2 * band + 1][column]
-            shown |= _draw(above, below, table, read[table.title])
+            trained |= _draw(above, below, table, read[table.title])
             if column == 0:
                 above.set_ylabel("Training loss")
                 below.set_ylabel("Score")
         style.hide_empty(grid)
+        shown = {table.task for table in self.tables}
         notes = [f"Scores: {', '.join(TITLES[task] for task in TASKS if task in shown)}."]
-        if "train score" not in shown:
+        if not trained:
             notes.append("Our runs recorded no scores on train.")
-        counts = [len(runs) for runs in read.values() if runs]
-        notes += [curves.lines_note(counts)] if counts else []
+        if counts := [len(runs) for runs in read.values() if runs]:
+            notes.append(curves.lines_note(counts))
         # By table: a variant may have only some of its stages.
-        there = {title: present(of_seeds) for title, of_seeds in files.items()}
         failed = {table.title for table in self.tables if table.variant in inputs.failed}
-        return figure, [*notes, *absent_notes({t: t for t in files}, there, files, failed)]
+        return figure, [*notes, *missing_notes({t: t for t in files}, files, failed)]
 
     def _files(self, inputs: Inputs, table: Table) -> OfSeeds:
         where = f"table '{table.title}'"
@@ -81,15 +80,14 @@ class Spec(VariantsSpec):
                 f"{', '.join(stages)}.{nearest(table.stage, stages)}"
             )
         if table.task not in TASKS:
-            hint = nearest(table.task, TASKS)
-            raise UserError(f"{said}: unknown task '{table.task}'.{hint}")
+            raise UserError(f"{said}: unknown task '{table.task}'.{nearest(table.task, TASKS)}")
         return stages[table.stage]
 
 
-def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]) -> set[str]:
-    """Draw a table; return its task, and `train score` if our runs have one."""
+def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]) -> bool:
+    """Draw a table; return whether our runs have its scores on train."""
     metric = TASKS[table.task].metric
-    shown = {table.task}
+    trained = Of("train", table.task, metric)
     for axes, values, look, face in (
         (above, table.loss, PUBLISHED_TRAIN, None),
         (below, table.train, PUBLISHED_TRAIN, None),
@@ -100,20 +98,17 @@ def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]
             axes.plot(range(1, len(values) + 1), values, **about, linewidth=0.9)
     for axes, of, look, smooth in (
         (above, Of("train", table.task, "loss"), TRAIN, 1.0),
-        (below, Of("train", table.task, metric), TRAIN, 0.0),
+        (below, trained, TRAIN, 0.0),
         (below, Of("dev", table.task, metric), DEV, 0.0),
     ):
-        curve = curves.curve_of(runs, of)
-        curves.draw_curve(axes, curve, look, smooth, faint=False)
-        if curve is not None and axes is below and look is TRAIN:
-            shown.add("train score")
+        curves.draw_curve(axes, curves.curve_of(runs, of), look, smooth, faint=False)
     printed = max(len(table.loss), len(table.train), len(table.dev))
     for axes in (above, below):
         curves.epoch_axis(axes, max(printed, curves.longest(runs) if runs else 0) or 1)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
     if not above.has_data() and not below.has_data():
-        below.text(0.5, 0.5, "no run yet", transform=below.transAxes, ha="center", color="0.4")
+        style.say(below)
         below.plot([], [])
     above.set_title(style.shorten(table.title, 24), fontsize=7.5)
     below.set_xlabel("Epoch")
-    return shown
+    return any(trained in run.rows for run in runs)

@@ -14,15 +14,14 @@ from minbert.figures.inputs import (
     OfSeeds,
     Values,
     VariantsSpec,
-    absent_notes,
     mean_of,
+    missing_notes,
     present,
 )
 from minbert.spec.task import TASKS
 
 _METRIC = re.compile(r"fusion_attention/(\d+)/(attention|feed_forward)/(\d+)")
 _WORDS = {"attention": "attention", "feed_forward": "feed-forward"}
-_MOST = 4  # panels side by side
 
 
 class Target(NamedTuple):
@@ -36,19 +35,17 @@ class Target(NamedTuple):
 
 
 class Spec(VariantsSpec):
-    """A panel for each fusion of the variants."""
+    """A panel for each fusion of the variants: its mean attention over adapters.
+
+    A row is a sublayer, with the first layer at the bottom; a column is an adapter. A row adds up
+    to 1: it is the mean over all tokens of the target's dev set, and over seeds.
+    """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the mean attention over adapters from the histories.
-
-        A row is a sublayer, with the first layer at the bottom; a column is an adapter. A row adds
-        up to 1: it is the mean over all tokens of the target's dev set, and over seeds.
-        """
         targets = list(self._targets(inputs))
-        there = {target.title: present(target.files) for target in targets}
-        wanted = {target.title: target.files for target in targets}
+        files = {target.title: target.files for target in targets}
         failed = {target.title for target in targets if target.variant in inputs.failed}
-        notes = absent_notes({title: title for title in wanted}, there, wanted, failed)
+        notes = missing_notes({title: title for title in files}, files, failed)
         found: list[tuple[Target, dict[tuple[int, str], Values]]] = []
         for target in targets:
             runs = read_histories(target.files)
@@ -58,8 +55,8 @@ class Spec(VariantsSpec):
                 notes.append(f"{target.title}: its runs recorded no attention.")
         if not found:
             return style.nothing("no attention yet"), notes
-        most = max(len(weights) for _, weights in found)
-        figure, panels = style.panels(len(found), 1.1 + 0.15 * most, _MOST)
+        rows = max(len(weights) for _, weights in found)
+        figure, panels = style.panels(len(found), 1.1 + 0.15 * rows, most=4)
         for axes, (target, weights) in zip(panels, found, strict=True):
             values = np.stack(list(weights.values()))
             words = [[f"{value:.2f}" for value in row] for row in values]
@@ -72,7 +69,7 @@ class Spec(VariantsSpec):
             title = f"target:\n{style.shorten(target.title, 22)}"
             axes.set_title(title, fontsize=7.5, loc="right")
             axes.set(xlabel="adapter", ylabel="layer" if axes is panels[0] else "")
-        over = mean_of([max(len(of) for of in there.values())])
+        over = mean_of([max(len(present(of)) for of in files.values())])
         even = " or ".join(sorted({f"{1 / len(target.adapters):.2f}" for target, _ in found}))
         said = f"Mean over the tokens of the target's dev set, {over}. Rows add up to 1."
         return figure, [f"{said} Uniform attention: {even}.", *notes]

@@ -19,17 +19,17 @@ Runs = Mapping[str, Sequence[curves.History]]
 
 
 class Spec(VariantsSpec):
-    """A line per variant. `smooth` is the running mean's width as a share of the longest run."""
+    """A line per variant (Yu et al., 2020, section 2).
+
+    First row: between two tasks' gradients of the shared parameters, before surgery. Second:
+    between a task's gradient and the step's, before surgery (the plain sum) and after. Third: as
+    the first, by group of layers. Rows that no history has values for are left out. `smooth` is the
+    running mean's width as a share of the longest run.
+    """
 
     smooth: float = Field(default=1 / 10, ge=0, lt=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the cosines from the histories (Yu et al., 2020, section 2).
-
-        First row: between two tasks' gradients of the shared parameters, before surgery. Second:
-        between a task's gradient and the step's, before surgery (the plain sum) and after. Third:
-        as the first, by group of layers. Rows that no history has values for are left out.
-        """
         read, absent = curves.histories_of(inputs, self.variants)
         found = {name: runs for name, runs in read.items() if _tasks(runs, PAIR)}
         without = [self.variants[name] for name in read if name not in found]
@@ -38,7 +38,12 @@ class Spec(VariantsSpec):
         if not found:
             return style.nothing("no cosines" if read else "no run yet"), absent
         every = [run for runs in found.values() for run in runs]
-        pairs, tasks, groups = _tasks(every, PAIR), _tasks(every, AFTER), _groups(every)
+        pairs, tasks = _tasks(every, PAIR), _tasks(every, AFTER)
+        named = (of.metric.partition("/") for run in every for of in run.rows)
+        # In the order of the histories, which is that of the encoder.
+        groups = list(
+            dict.fromkeys(group for metric, _, group in named if metric == PAIR and group)
+        )
         entries = style.entries_of(self.variants[name] for name in found)
         if tasks:
             entries.append(style.entry("second row: the step after surgery", _GREY))
@@ -69,12 +74,6 @@ class Spec(VariantsSpec):
 def _tasks(runs: Iterable[curves.History], metric: str) -> list[str]:
     """Return the tasks, or pairs of tasks, that the runs have rows of `metric` for."""
     return list(dict.fromkeys(of.task for run in runs for of in run.rows if of.metric == metric))
-
-
-def _groups(runs: Iterable[curves.History]) -> list[str]:
-    """Return the groups of layers in the order of the histories, which is that of the encoder."""
-    named = (of.metric.partition("/") for run in runs for of in run.rows)
-    return list(dict.fromkeys(group for metric, _, group in named if metric == PAIR and group))
 
 
 def _said(pair: str) -> str:

@@ -54,7 +54,7 @@ class FigureSpec(BaseModel, ABC):
 
     @abstractmethod
     def plot(self, inputs: Inputs) -> Drawn:
-        """Return the figure without its title, and its notes."""
+        """Return the figure without its title, and its notes. The class says what it shows."""
 
     def check_variants(self, names: Iterable[str], where: str) -> None:
         """Raise `UserError`, naming the key `where`, if the figure does not show one of `names`."""
@@ -95,6 +95,14 @@ def absent_notes(
         names = [f"{label} (seed {seed})" for seed in gone] if there else [label]
         found["Failed" if not there and name in failed else "Not run"] += names
     return [f"{word}: {listed(names)}." for word, names in found.items() if names]
+
+
+def missing_notes(
+    labels: Mapping[str, str], wanted: Mapping[str, OfSeeds], failed: Iterable[str]
+) -> list[str]:
+    """Return `absent_notes` on the seeds whose files do not exist."""
+    shown = {name: present(of_seeds) for name, of_seeds in wanted.items()}
+    return absent_notes(labels, shown, wanted, failed)
 
 
 def mean_of(counts: Iterable[int]) -> str:

@@ -8,18 +8,9 @@ from pydantic import Field
 
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval, interval
-from minbert.figures import style
+from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
-from minbert.figures.scored import (
-    LABEL,
-    TITLES,
-    Scores,
-    marks,
-    paper_scores,
-    rows_legend,
-    rows_of_panels,
-    seeds_note,
-)
+from minbert.figures.scored import Scores, marks
 
 
 class Spec(FigureSpec):
@@ -29,14 +20,13 @@ class Spec(FigureSpec):
     over: dict[str, str] = Field(default_factory=dict)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the mean gains in dev scores, overall and for each task; published ones hollow."""
         self.check_variants((*self.over, *self.over.values()), "key 'over'")
         below = {name: self.over.get(name, before) for before, name in pairwise(self.variants)}
-        paper = paper_scores(inputs, self.variants)
+        paper = scored.paper_scores(inputs, self.variants)
         if not paper.measures:
             return style.nothing(), paper.absent
         labels, keys = self._labels(below)
-        figure, panels = rows_of_panels(labels, len(paper.measures))
+        figure, panels = scored.rows_of_panels(labels, len(paper.measures))
         published = _published(inputs.facts["published"], paper.rule)
         counts = set()
         for axes, measure in zip(panels, paper.measures, strict=True):
@@ -48,12 +38,12 @@ class Spec(FigureSpec):
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
             marks(axes, ours, style.look(0), label="ours")
             marks(axes, said, style.look(4), filled=False, label="published", lower=0.22)
-            axes.set_xlabel(f"Gain in\n{TITLES[measure].replace('Overall', 'overall')}")
-        rows_legend(panels)
+            axes.set_xlabel(f"Gain in\n{scored.TITLES[measure].replace('Overall', 'overall')}")
+        scored.rows_legend(panels)
         first = next(iter(self.variants.values()))
         of_all = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on dev."
         over = "; ".join([f"Each row over the one above, the first over {first}", *keys])
-        return figure, [of_all, f"{over}.", *seeds_note(counts, "Gains"), *paper.absent]
+        return figure, [of_all, f"{over}.", *scored.seeds_note(counts, "Gains"), *paper.absent]
 
     def _labels(self, below: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Return the rows' labels, and the key to the letters of rows not over the row above."""
@@ -63,7 +53,7 @@ class Spec(FigureSpec):
             mark = ""
             if other != before:
                 mark = f" ({letters.setdefault(other, chr(ord('a') + len(letters) % 26))})"
-            labels.append(f"{style.shorten(self.variants[name], LABEL - len(mark))}{mark}")
+            labels.append(f"{style.shorten(self.variants[name], scored.LABEL - len(mark))}{mark}")
         return labels, [f"({mark}) over {self.variants[of]}" for of, mark in letters.items()]
 
 

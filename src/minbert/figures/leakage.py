@@ -1,7 +1,5 @@
 """Dev scores with and without the examples that also occur in train."""
 
-import numpy as np
-
 from minbert.data.parquet import read_file
 from minbert.data.report import overlapping
 from minbert.evaluate.scoring import score_task
@@ -16,14 +14,13 @@ _COLUMNS = ("id", "split", "sentence1", "sentence2")
 
 
 class Spec(VariantsSpec):
-    """All variants of one paper, on dev."""
+    """All variants of one paper, on dev.
+
+    Texts are compared as `minbert.data.report.seen` sees them. Tasks without overlap have no panel,
+    but are named in a note.
+    """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw each variant's dev scores with and without the examples that overlap with train.
-
-        Texts are compared as `minbert.data.report.seen` sees them. Tasks without overlap have no
-        panel, but are named in a note.
-        """
         found: dict[str, dict[str, tuple[Interval, Interval]]] = {}
         heads: dict[str, str] = {}
         spared: list[str] = []
@@ -62,9 +59,7 @@ class Spec(VariantsSpec):
 
 def whole_and_clean(task: str, one: Predicted, leaked: set[str]) -> tuple[Interval, Interval]:
     """Return the score on all dev examples, and on those whose text does not occur in train."""
-    clean = np.array([name not in leaked for name in one.ids])
-    whole, kept = (
-        [score_task(task, seed[of], one.label[of]) for seed in one.prediction]
-        for of in (np.full(len(clean), True), clean)
-    )
+    clean = [n for n, name in enumerate(one.ids) if name not in leaked]
+    whole = [score_task(task, seed, one.label) for seed in one.prediction]
+    kept = [score_task(task, seed[clean], one.label[clean]) for seed in one.prediction]
     return interval(whole), interval(kept)

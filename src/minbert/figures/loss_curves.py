@@ -1,5 +1,7 @@
 """The training loss of several variants over epochs (the hybrid-bert paper, Figure 3)."""
 
+from itertools import chain
+
 from matplotlib.ticker import LogLocator, NullFormatter
 from pydantic import Field
 
@@ -12,8 +14,8 @@ from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 class Spec(VariantsSpec):
     """A line per variant, in the order of `variants`.
 
-    `task`, `metric` and `split` choose the rows of the history. `smooth` is the width of the
-    running mean as a share of the epochs shown; 0 draws the raw curve only.
+    `task`, `metric` and `split` choose the rows of the history, which must be there. `smooth` is
+    the width of the running mean as a share of the epochs shown; 0 draws the raw curve only.
     """
 
     task: str = "overall"
@@ -23,10 +25,9 @@ class Spec(VariantsSpec):
     smooth: float = Field(default=1 / 20, ge=0, lt=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the curves from the histories, which must have the chosen rows."""
         of = Of(self.split, self.task, self.metric)
         found, notes = curves.histories_of(inputs, self.variants)
-        for history in (one for histories in found.values() for one in histories):
+        for history in chain(*found.values()):
             if of not in history.rows:
                 raise UserError(
                     f"{history.path}: no row of task '{self.task}', metric '{self.metric}', split "
@@ -46,7 +47,7 @@ class Spec(VariantsSpec):
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
         if not lines:
-            axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", color="0.4")
+            style.say(axes)
             return figure, notes
         style.add_legend(axes)
         return figure, [curves.smoothed_note(lines, window, " (faint: as logged)"), *notes]

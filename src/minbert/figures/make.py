@@ -1,10 +1,8 @@
 """Drawing a planned figure: its inputs are found and its kind draws them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,9 +11,7 @@ from minbert.base.errors import UserError, nearest
 from minbert.figures import style
 from minbert.figures.inputs import FigureSpec, Inputs
 from minbert.spec.parts import load_part
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 SEEDED = ("histories", "stage_histories", "predictions")
 
@@ -23,11 +19,9 @@ SEEDED = ("histories", "stage_histories", "predictions")
 def make(job: Job) -> None:
     """Draw a figure as `figure.pdf` and `figure.png`."""
     spec = job.spec
-    stamp = (
-        f"commit {commit()}  backbone {spec['backbone']}  data {spec['data']}  "
-        f"seeds {spec['seeds']}"
-    )
-    draw_kind(spec["kind"], {**spec["draw"], "stamp": stamp}, inputs_of(job), job.out / "figure")
+    made_from = "  ".join(f"{name} {spec[name]}" for name in ("backbone", "data", "seeds"))
+    drawn = {**spec["draw"], "stamp": f"commit {commit()}  {made_from}"}
+    draw_kind(spec["kind"], drawn, inputs_of(job), job.out / "figure")
 
 
 def inputs_of(job: Job) -> Inputs:

@@ -6,8 +6,6 @@ from minbert.figures import style
 from minbert.figures.curves import Of, curve_of, draw_curve, epoch_axis, longest, read_history
 from minbert.spec.task import TASKS
 
-_DPI = 150
-
 
 def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
     """Draw the run of `history` (parquet) as PNG `target`; `rule` names its overall score.
@@ -33,4 +31,4 @@ def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
         figure.suptitle(style.shorten(title, 80))
         notes = ["Losses: running mean over half an epoch, with penalties and dropout."]
         style.add_footer(figure, notes, f"overall: {rule}")
-        figure.savefig(target, format="png", dpi=_DPI, metadata={"Software": None})
+        figure.savefig(target, format="png", dpi=150, metadata={"Software": None})

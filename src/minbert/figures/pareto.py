@@ -1,10 +1,9 @@
 """Scores against parameters: the models that no smaller model equals."""
 
 from collections.abc import Mapping
-from itertools import chain, product
+from itertools import product
 from typing import Literal
 
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from minbert.evaluate.reading import Of
@@ -14,18 +13,18 @@ from minbert.figures.inputs import Drawn, FigureSpec, Inputs
 from minbert.figures.scored import TITLES, bars, over_seeds, paper_scores, seeds_note
 
 _OTHER = style.Look("0.6", "none", "o")
+_SMALL = {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
 
 
 class Spec(FigureSpec):
-    """All variants of one paper by their scores on `split`."""
+    """All variants of one paper: overall score and each task on `split`, against parameters.
+
+    Variants on the front of any panel have a look of their own, the others are grey.
+    """
 
     split: Literal["dev", "test"] = "dev"
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw a panel for the overall score and each task, against the counted parameters.
-
-        Variants on the front of any panel have a look of their own, the others are grey.
-        """
         paper = paper_scores(inputs, self.variants, self.split)
         notes = list(paper.absent)
         shown = {name: seeds for name, seeds in paper.shown.items() if seeds}
@@ -51,16 +50,26 @@ class Spec(FigureSpec):
         if len(named) < len(set().union(*by_measure.values())):
             entries.append(style.entry("other variants", _OTHER))
         entries.append(style.entry("front", style.Look("0.4", "-", "")))
-        figure, grid = style.panel_pairs(len(by_measure), entries)
-        for (measure, of_variants), axes in zip(by_measure.items(), chain(*grid), strict=False):
-            _panel(axes, of_variants, sizes, fronts[measure], looks)
+        figure, panels = style.panel_pairs(len(by_measure), entries)
+        for (measure, of_variants), axes in zip(by_measure.items(), panels, strict=True):
+            for name, one in of_variants.items():
+                about = {"markersize": 4, "elinewidth": 0.8} if name in looks else _SMALL
+                at = sizes[name] / 1e6
+                look = looks.get(name, _OTHER)
+                style.points(axes, [at], [one.mean], look, yerr=bars([one]), **about)
+            best = [(sizes[name] / 1e6, of_variants[name].mean) for name in fronts[measure]]
+            xs, ys = zip(*best, strict=True)
+            axes.step(xs, ys, where="post", color="0.4", linewidth=0.9, marker="", zorder=1)
+            axes.margins(0.08)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_locator(MaxNLocator(nbins=5))
             axes.set(xlabel="Parameters (millions)", ylabel=TITLES[measure])
-        style.hide_empty(grid)
-        said = (
+        return figure, [
             f"Scores on {self.split}; overall: {paper.rule} mean of SST, paraphrase and STS. "
-            "Front: no other variant with at most as many parameters has a mean as high."
-        )
-        return figure, [said, *seeds_note(map(len, shown.values())), *notes]
+            "Front: no other variant with at most as many parameters has a mean as high.",
+            *seeds_note(map(len, shown.values())),
+            *notes,
+        ]
 
 
 def front(sizes: Mapping[str, int], means: Mapping[str, float]) -> list[str]:
@@ -73,23 +82,3 @@ def front(sizes: Mapping[str, int], means: Mapping[str, float]) -> list[str]:
         if not kept or means[name] > means[kept[-1]]:
             kept.append(name)
     return kept
-
-
-def _panel(
-    axes: Axes,
-    found: Mapping[str, Interval],
-    sizes: Mapping[str, int],
-    best: list[str],
-    looks: Mapping[str, style.Look],
-) -> None:
-    small = {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
-    for name, one in found.items():
-        about = {"markersize": 4, "elinewidth": 0.8} if name in looks else small
-        look = looks.get(name, _OTHER)
-        style.points(axes, [sizes[name] / 1e6], [one.mean], look, yerr=bars([one]), **about)
-    xs = [sizes[name] / 1e6 for name in best]
-    ys = [found[name].mean for name in best]
-    axes.step(xs, ys, where="post", color="0.4", linewidth=0.9, marker="", zorder=1)
-    axes.margins(0.08)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=5))

@@ -13,14 +13,14 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, present
+from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, missing_notes, present
 
 MOST_PANELS = 12  # more variants would not fit on a page
 _COLUMNS = ("id", "task", "split", "prediction", "scores", "label")
 
 
 class Predicted(NamedTuple):
-    """The labelled examples of a split: `ids` [n], `label` [n]; `prediction` [seeds, n], `scores`
+    """The labelled dev examples: `ids` [n], `label` [n]; `prediction` [seeds, n], `scores`
     [seeds, n, outputs]: probabilities of the classes, or of class 1, or the value."""
 
     seeds: tuple[int, ...]
@@ -30,33 +30,32 @@ class Predicted(NamedTuple):
     scores: Values
 
 
-def read_predicted(of_seeds: OfSeeds, task: str, split: str = "dev") -> Predicted | None:
-    """Return what the seeds whose files exist predict of `task`; None without any such file.
+def read_predicted(of_seeds: OfSeeds, task: str) -> Predicted | None:
+    """Return what the seeds whose files exist predict of `task` on dev; None without such a file.
 
     Examples are in the order of their ids, so that variants can be compared. Seeds that predict
-    different examples, and a split without labels, raise `UserError`.
+    different examples, and a file without labels, raise `UserError`.
     """
     there = present(of_seeds)
     if not there:
         return None
-    read = [_read(path, task, split) for path in there.values()]
-    paths = list(there.values())
-    ids, label = read[0][:2]
-    for path, other in zip(paths, read, strict=True):
+    read = {path: _read(path, task) for path in there.values()}
+    first, (ids, label, *_) = next(iter(read.items()))
+    for path, other in read.items():
         if other[0] != ids or not np.array_equal(other[1], label):
             raise UserError(
-                f"{path}: its {split} examples of '{task}' are not those of {paths[0]}; train the "
+                f"{path}: its dev examples of '{task}' are not those of {first}; train the "
                 "variant's seeds again, on the same data"
             )
-    prediction, scores = (np.stack([one[n] for one in read]) for n in (2, 3))
+    prediction, scores = (np.stack([one[n] for one in read.values()]) for n in (2, 3))
     return Predicted(tuple(there), ids, label, prediction, scores)
 
 
-def _read(path: Path, task: str, split: str) -> tuple[list[str], Values, Values, Values]:
-    table = read_file(path, _COLUMNS, [("task", "=", task), ("split", "=", split)])
+def _read(path: Path, task: str) -> tuple[list[str], Values, Values, Values]:
+    table = read_file(path, _COLUMNS, [("task", "=", task), ("split", "=", "dev")])
     table = table.filter(pc.is_valid(table["label"])).sort_by("id")
     if table.num_rows == 0:
-        raise UserError(f"{path}: no labelled {split} examples of task '{task}'")
+        raise UserError(f"{path}: no labelled dev examples of task '{task}'")
     scores = table["scores"].combine_chunks()
     flat = np.asarray(scores.flatten().to_numpy(zero_copy_only=False), dtype=float)
     if len(flat) % len(scores):
@@ -73,17 +72,15 @@ def of_variants(
     Variants that predict different examples raise `UserError`.
     """
     wanted = {name: inputs.predictions.get(name, {}).get(task, {}) for name in variants}
-    shown = {name: files for name, of_seeds in wanted.items() if (files := present(of_seeds))}
-    found: dict[str, Predicted] = {}
-    for name in list(shown)[:MOST_PANELS]:
-        if (one := read_predicted(wanted[name], task)) is not None:
-            found[name] = one
+    shown = [name for name, of_seeds in wanted.items() if present(of_seeds)]
+    read = {name: read_predicted(wanted[name], task) for name in shown[:MOST_PANELS]}
+    found = {name: one for name, one in read.items() if one is not None}
     if len({tuple(one.ids) for one in found.values()}) > 1:
         raise UserError(
             f"variants {', '.join(found)} predict different dev examples of '{task}'; "
             "train them again, on the same data"
         )
-    notes = absent_notes(variants, shown, wanted, inputs.failed)
+    notes = missing_notes(variants, wanted, inputs.failed)
     if len(shown) > MOST_PANELS:
         notes.append(f"Not shown, for lack of space: {len(shown) - MOST_PANELS} more variants.")
     return found, notes

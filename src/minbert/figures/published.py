@@ -14,10 +14,9 @@ from minbert.spec.task import TASKS
 
 
 class Spec(FigureSpec):
-    """It has no options."""
+    """Each published figure against ours, on the paper's own split; there are no options."""
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw each published figure against ours, on the split that the paper scored it on."""
         points: list[Point] = []
         without: Counter[str] = Counter()
         rules = inputs.facts["rules"]

@@ -1,54 +1,41 @@
 """A paper's variants from best to worst: overall score and each task, with intervals over seeds."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 from minbert.evaluate.reading import Of
-from minbert.evaluate.statistics import Interval
-from minbert.figures import style
+from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
-from minbert.figures.scored import (
-    TITLES,
-    marks,
-    over_seeds,
-    paper_scores,
-    rows_of_panels,
-    seeds_note,
-)
 from minbert.spec.task import TASKS
 
 
 class Spec(FigureSpec):
-    """All variants of one paper by their scores on `split`."""
+    """All variants of one paper by their scores on `split`.
+
+    Variants without an overall score come last, sorted by their mean over tasks.
+    """
 
     split: Literal["dev", "test"] = "dev"
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw a panel for the overall score, by the paper's rule, and each task.
+        paper = scored.paper_scores(inputs, self.variants, self.split)
+        found = scored.over_seeds(paper.scores)
 
-        Variants without an overall score come last, sorted by their mean over tasks.
-        """
-        paper = paper_scores(inputs, self.variants, self.split)
-        found = over_seeds(paper.scores)
-        names = sorted(
-            (name for name in self.variants if paper.shown[name]),
-            key=lambda name: _order(found, name, self.split, paper.rule),
-        )
+        def order(name: str) -> tuple[bool, float]:
+            if (whole := found.get(Of(name, self.split, paper.rule))) is not None:
+                return False, -whole.mean
+            means = [
+                found[of].mean for task in TASKS if (of := Of(name, self.split, task)) in found
+            ]
+            return True, -sum(means) / len(means)
+
+        names = sorted((name for name in self.variants if paper.shown[name]), key=order)
         if not names:
             return style.nothing(), paper.absent
         labels = [self.variants[name] for name in names]
-        figure, panels = rows_of_panels(labels, len(paper.measures))
+        figure, panels = scored.rows_of_panels(labels, len(paper.measures))
         for axes, measure in zip(panels, paper.measures, strict=True):
-            marks(axes, [found.get(Of(name, self.split, measure)) for name in names])
-            axes.set_xlabel(TITLES[measure].replace(" ", "\n", 1))
+            scored.marks(axes, [found.get(Of(name, self.split, measure)) for name in names])
+            axes.set_xlabel(scored.TITLES[measure].replace(" ", "\n", 1))
         said = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on {self.split}."
         counts = (len(paper.shown[name]) for name in names)
-        return figure, [said, *seeds_note(counts), *paper.absent]
-
-
-def _order(found: Mapping[Of, Interval], name: str, split: str, rule: str) -> tuple[bool, float]:
-    whole = found.get(Of(name, split, rule))
-    if whole is not None:
-        return False, -whole.mean
-    means = [found[of].mean for task in TASKS if (of := Of(name, split, task)) in found]
-    return True, -sum(means) / len(means)
+        return figure, [said, *scored.seeds_note(counts), *paper.absent]

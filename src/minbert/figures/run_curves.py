@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 class Spec(VariantsSpec):
-    """Two panels per variant, of its last stage.
+    """Two panels per variant, of its last stage: loss and score; all scores have one scale.
 
     `chance` is the score of random guessing, by task and `overall`.
     """
@@ -44,7 +44,6 @@ class Spec(VariantsSpec):
     chance: dict[str, float] = Field(default_factory=dict)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw loss and score of each variant; all scores have one scale."""
         found, notes = self.read_runs(inputs)
         if not found:
             return style.nothing(), notes

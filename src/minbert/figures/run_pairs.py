@@ -1,7 +1,5 @@
 """Runs that a paper compares, side by side (minbert-downstream, Figures 2 to 6)."""
 
-from typing import Any
-
 from pydantic import Field
 
 from minbert.figures import style
@@ -11,12 +9,11 @@ from minbert.figures.run_curves import Spec as CurvesSpec
 
 
 class Spec(CurvesSpec):
-    """`pairs` are two variants each, in a row per pair."""
+    """`pairs` are two variants each, in a row per pair and on one scale."""
 
     pairs: tuple[tuple[str, str], ...] = Field(min_length=1)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw loss and score of both runs of each pair, on one scale."""
         self.check_variants((name for pair in self.pairs for name in pair), "key 'pairs'")
         found, notes = self.read_runs(inputs)
         if not found:
@@ -33,8 +30,7 @@ class Spec(CurvesSpec):
                     continue
                 for axes in (loss, score):
                     axes.set_axis_off()
-                    about: dict[str, Any] = {"transform": axes.transAxes, "fontsize": 7}
-                    axes.text(0.5, 0.5, f"{label}: no run", ha="center", color="0.4", **about)
+                    style.say(axes, f"{label}: no run", fontsize=7)
             style.share_height(row[:2])
             style.share_height(row[2:])
         for axes in grid[-1]:

@@ -84,8 +84,7 @@ def seeds_note(counts: Iterable[int], what: str = "Points") -> list[str]:
 def rows_of_panels(labels: Sequence[str], count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure of `count` panels that share rows, labelled from the top by `labels`."""
     figure = style.new_figure(style.WIDE, 1.2 + _ROW * len(labels))
-    grid = figure.add_gridspec(1, count)
-    panels = list(grid.subplots(sharey=True, squeeze=False)[0])
+    panels = list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
     for axes in panels:
         axes.tick_params(axis="y", length=0, labelleft=axes is panels[0])
         axes.xaxis.set_major_locator(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]))
@@ -147,7 +146,18 @@ def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> F
         axes.set(xlabel=x, ylabel=y, title=f"{TITLES[measure]} (n = {len(of)})")
     legend = figure.add_subplot(grid[divmod(cells - 1, _ACROSS)])
     legend.set_axis_off()
-    _scatter_legend(legend, points, looks)
+    shown = {point.paper for point in points}
+    entries = [
+        style.entry(style.shorten(paper, 30), look, linestyle="none")
+        for paper, look in looks.items()
+        if paper in shown
+    ]
+    if len({point.test for point in points}) > 1:
+        grey = style.Look("0.4", "none", "o")
+        entries.append(style.entry("scored on dev", grey))
+        entries.append(style.entry("scored on test", grey, markerfacecolor="white"))
+    entries.append(style.entry("equal scores", style.Look("0.6", "-", ""), linewidth=0.8))
+    legend.legend(handles=entries, loc="center", handlelength=1.6)
     return figure
 
 
@@ -164,18 +174,3 @@ def _scatter_panel(axes: Axes, points: Sequence[Point], looks: dict[str, style.L
         about: dict[str, Any] = {"markersize": 4, "elinewidth": 0.7, "xerr": bars([point.x])}
         about |= {"yerr": bars([point.y])} | ({"markerfacecolor": "white"} if point.test else {})
         style.points(axes, [point.x.mean], [point.y.mean], look, **about)
-
-
-def _scatter_legend(axes: Axes, points: Sequence[Point], looks: dict[str, style.Look]) -> None:
-    shown = {point.paper for point in points}
-    entries = [
-        style.entry(style.shorten(paper, 30), look, linestyle="none")
-        for paper, look in looks.items()
-        if paper in shown
-    ]
-    if len({point.test for point in points}) > 1:
-        grey = style.Look("0.4", "none", "o")
-        entries.append(style.entry("scored on dev", grey))
-        entries.append(style.entry("scored on test", grey, markerfacecolor="white"))
-    entries.append(style.entry("equal scores", style.Look("0.6", "-", ""), linewidth=0.8))
-    axes.legend(handles=entries, loc="center", handlelength=1.6)

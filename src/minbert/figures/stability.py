@@ -10,12 +10,11 @@ from minbert.figures.scored import TITLES, marks, rows_legend, rows_of_panels
 
 
 class Spec(VariantsSpec):
-    """A row per variant; `last` is how many epochs at the end are compared."""
+    """A row per variant: how far its dev scores spread over the `last` epochs, and its best."""
 
     last: int = Field(default=5, ge=2)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw the spread of the dev scores over the last epochs, and the best epoch."""
         found, absent = histories_of(inputs, self.variants)
         if not found:
             return style.nothing(), absent

@@ -16,10 +16,9 @@ _BINS = 20
 
 
 class Spec(VariantsSpec):
-    """A panel per variant, on dev."""
+    """A panel per variant, on dev: each pair's label and mean prediction, and the seeds' mean r."""
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Draw each pair's label and mean prediction; the r above is the mean of the seeds' r."""
         figure, found, absent = panel_each(inputs, self.variants, TASK, (2.75, 2.75), _panel)
         if not found:
             return figure, absent

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
@@ -124,22 +123,25 @@ def panel_grid(
     labels, across = _legend_columns(labels, WIDE * _POINTS, 7)
     above = _LEGEND_LINE * -(-len(labels) // across)
     figure = new_figure(WIDE, 0.35 + above + rows * height)
-    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[above or 0.01, *[height] * rows])
-    if entries:
-        legend = figure.add_subplot(grid[0, :])
-        legend.set_axis_off()
-        about: dict[str, Any] = {"loc": "center", "ncols": across, "borderpad": 0}
-        legend.legend(list(entries), labels, handlelength=3.2, columnspacing=1.2, **about)
+    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[above, *[height] * rows])
+    legend = figure.add_subplot(grid[0, :])
+    legend.set_axis_off()
+    about: dict[str, Any] = {"loc": "center", "ncols": across, "borderpad": 0}
+    legend.legend(list(entries), labels, handlelength=3.2, columnspacing=1.2, **about)
     return figure, [
-        [figure.add_subplot(grid[row + 1, column]) for column in range(columns)]
-        for row in range(rows)
+        [figure.add_subplot(grid[row, column]) for column in range(columns)]
+        for row in range(1, rows + 1)
     ]
 
 
-def panel_pairs(count: int, entries: Sequence[Line2D]) -> tuple[Figure, list[list[Axes]]]:
-    """Return the `panel_grid` of `count` panels, two in a row."""
+def panel_pairs(count: int, entries: Sequence[Line2D]) -> tuple[Figure, list[Axes]]:
+    """Return the `panel_grid` of `count` panels, two in a row, and the axes of these panels."""
     columns = min(2, count)
-    return panel_grid(-(-count // columns), columns, 1.75, entries)
+    figure, grid = panel_grid(-(-count // columns), columns, 1.75, entries)
+    panels = [axes for row in grid for axes in row]
+    for axes in panels[count:]:
+        axes.set_axis_off()
+    return figure, panels[:count]
 
 
 def entry(label: str, look: Look, **change: Any) -> Line2D:
@@ -180,17 +182,11 @@ def heat_map(
     axes.tick_params(length=0)
     for (row, column), value in np.ndenumerate(values):
         if np.isnan(value):
-            corner = (column - 0.5, row - 0.5)
-            axes.add_patch(
-                Rectangle(corner, 1, 1, facecolor="0.97", edgecolor="0.8", hatch="////", lw=0)
-            )
+            cell = Rectangle((column - 0.5, row - 0.5), 1, 1, hatch="////", lw=0)
+            axes.add_patch(cell).set(facecolor="0.97", edgecolor="0.8")
         light = np.isnan(value) or _luminance(colormaps[colors](scale(value))[:3]) > 0.18
-        about: dict[str, Any] = {
-            "ha": "center",
-            "va": "center",
-            "color": "black" if light else "white",
-        }
-        axes.text(column, row, words[row][column], fontsize=size, **about)
+        about: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
+        axes.text(column, row, words[row][column], color="black" if light else "white", **about)
 
 
 def _luminance(rgb: Sequence[float]) -> float:
@@ -213,12 +209,17 @@ def hide_empty(grid: Iterable[Iterable[Axes]]) -> None:
         axes.set_axis_off()
 
 
+def say(axes: Axes, text: str = "no run yet", **more: Any) -> None:
+    """Write in the middle of the axes that there is nothing to show."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color="0.4", **more)
+
+
 def nothing(text: str = "no run yet") -> Figure:
     """Return a figure that only says that there is nothing to show."""
     figure = new_figure(COLUMN, 1.0)
     axes = figure.add_subplot()
     axes.set_axis_off()
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
+    say(axes, text, va="center")
     return figure
 
 
@@ -242,13 +243,10 @@ def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
     figure.set_size_inches(width, height)
     step = line_height / height
     for i, (line, color) in enumerate(lines):
-        figure.text(
-            0.01, (len(lines) - i - 0.6) * step, line, fontsize=_SMALL, color=color, va="bottom"
-        )
-    engine = figure.get_layout_engine()
-    if isinstance(engine, ConstrainedLayoutEngine):
-        footer = (len(lines) + 0.6) * step
-        engine.set(rect=(0, footer, 1, 1 - footer))
+        at = (0.01, (len(lines) - i - 0.6) * step)
+        figure.text(*at, line, fontsize=_SMALL, color=color, va="bottom")
+    footer = (len(lines) + 0.6) * step
+    figure.set_layout_engine("constrained", rect=(0, footer, 1, 1 - footer))
 
 
 def _legend_columns(labels: list[str], width: float, handle: int) -> tuple[list[str], int]:
@@ -257,7 +255,7 @@ def _legend_columns(labels: list[str], width: float, handle: int) -> tuple[list[
     `handle` is the width of a line and its spacing in units of the font size.
     """
     short = [shorten(label, int(width / _LEGEND / 0.6) - 7) for label in labels]
-    widest = _LEGEND * (handle + 0.56 * max((len(label) for label in short), default=1))
+    widest = _LEGEND * (handle + 0.56 * max(map(len, short)))
     return short, max(1, min(len(short), int(width / widest)))
 
 
@@ -275,18 +273,12 @@ def add_legend(axes: Axes) -> None:
 
 
 def save(
-    figure: Figure,
-    stem: Path,
-    stamp: str,
-    *,
-    notes: Sequence[str] = (),
-    title: str = "",
-    caption: str = "",
+    figure: Figure, stem: Path, stamp: str, *, notes: Sequence[str], title: str, caption: str
 ) -> None:
-    """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), `stamp` at the bottom.
+    """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), with `notes` and stamp below.
 
-    `stamp` says what the figure was made from; `notes` go above it; `title` and `caption` go into
-    the files' metadata. The files have no date, so that the same figure has the same bytes.
+    `stamp` says what the figure was made from; `title` and `caption` go into the files' metadata.
+    The files have no date, so that the same figure has the same bytes.
     """
     add_footer(figure, notes, stamp)
     metadata: dict[str, dict[str, str | None]] = {

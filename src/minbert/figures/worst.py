@@ -1,7 +1,7 @@
 """The dev examples with the largest errors, with their text."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,18 +38,20 @@ class Example(NamedTuple):
     error: str
 
 
+Section = tuple[str, list[Example]]  # a task's heading and rows
+
+
 class Spec(VariantsSpec):
-    """`count` examples of each task, by their mean error over all variants and seeds."""
+    """`count` examples of each task, by their mean error over all variants and seeds.
+
+    The error of a classifier is 1 minus the probability of the true class, that of a regression the
+    distance from the label. Text is shown as `plain` makes it.
+    """
 
     count: int = Field(default=4, ge=1, le=20)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        """Set the table from dev predictions and the example tables.
-
-        The error of a classifier is 1 minus the probability of the true class, that of a
-        regression the distance from the label. Text is shown as `plain` makes it.
-        """
-        sections: list[tuple[str, list[Example]]] = []
+        sections: list[Section] = []
         runs: set[int] = set()
         for task in (task for task in TASKS if task in inputs.examples):
             found, _ = of_variants(inputs, self.variants, task)
@@ -69,10 +71,7 @@ class Spec(VariantsSpec):
         return _set(sections), [said, error, *absent]
 
 
-def _section(
-    task: str, found: Sequence[Predicted], path: Path, count: int
-) -> tuple[str, list[Example]]:
-    """Return the heading and rows of a task."""
+def _section(task: str, found: Sequence[Predicted], path: Path, count: int) -> Section:
     label = found[0].label
     errors = np.concatenate([_errors(task, one) for one in found]).mean(axis=0)
     worst = np.lexsort((np.arange(len(errors)), -errors))[:count]
@@ -109,22 +108,21 @@ def _texts(path: Path, ids: Sequence[str]) -> list[list[str]]:
     """Return the lines of each example's sentences."""
     columns = ("id", "sentence1", "sentence2")
     rows = read_file(path, columns, [("id", "in", list(ids))]).to_pylist()
-    by_id: Mapping[str, Any] = {row["id"]: row for row in rows}
-    unknown = [name for name in ids if name not in by_id]
-    if unknown:
-        raise UserError(
-            f"{path}: no example '{unknown[0]}', which is among the predictions; train the "
-            "variants again, on this data"
-        )
+    texts = {row["id"]: (row["sentence1"], row["sentence2"]) for row in rows}
+    for name in ids:
+        if name not in texts:
+            raise UserError(
+                f"{path}: no example '{name}', which is among the predictions; train the "
+                "variants again, on this data"
+            )
     limit = (_RIGHT - _LEFT) * 72
-    pairs = [[by_id[name][column] for column in columns[1:]] for name in ids]
     return [
-        [line for text in pair if text for line in wrapped(plain(text), SIZE, limit, _LINES)]
-        for pair in pairs
+        [line for text in texts[name] if text for line in wrapped(plain(text), SIZE, limit, _LINES)]
+        for name in ids
     ]
 
 
-def _set(sections: Sequence[tuple[str, list[Example]]]) -> Figure:
+def _set(sections: Sequence[Section]) -> Figure:
     """Return the table as a figure; each row is as high as its text."""
     high = sum(1.9 + sum(len(row.lines) + 0.6 for row in rows) for _, rows in sections) * _LINE
     figure = style.new_figure(style.WIDE, high + 0.3)

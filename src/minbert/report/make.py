@@ -1,12 +1,10 @@
 """Making the report: what the page shows, and how it becomes HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import yaml
@@ -17,15 +15,14 @@ from minbert.base.progress import clock
 from minbert.evaluate.index import in_words
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table import FAILED, SCORED
+from minbert.evaluate.text import read_csv
 from minbert.report.material import Material
 from minbert.report.pictures import picture
 from minbert.report.runs import Runs, read_runs
 from minbert.report.tables import Claims, claims_of, paper_tables
 from minbert.report.warnings import find_warnings
 from minbert.spec.grid import ALL
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 96}
 COMMAND = "command.txt"
@@ -60,7 +57,7 @@ def _page(material: Material) -> dict[str, Any]:
     papers = [paper_tables(material, paper) for paper in material.papers]
     with ThreadPoolExecutor(job.threads) as pool:  # Pictures are shrunk side by side.
         pictures = list(pool.map(partial(picture, material), material.names("figure")))
-    index = material.lines("index")
+    index = read_csv(job.need("index"))
     claims = claims_of(material)
     command = job.root / "logs" / COMMAND
     return {

@@ -1,19 +1,13 @@
 """What a report is made from: the files and specs of its job's needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minbert.evaluate.text import read_csv
+from minbert.store.job import Job
 from minbert.store.plans import read_description
 from minbert.store.record import sound
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
 
 
 @dataclass(frozen=True)
@@ -25,11 +19,6 @@ class Material:
 
     job: Job
 
-    def file(self, name: str) -> Path | None:
-        """Return the file of a need; None if it is missing."""
-        path = self.job.need(name)
-        return path if path.is_file() else None
-
     def records(self, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the rest of the name, and the record, of each need `PREFIX/` that can be read."""
         for name in self.names(prefix):
@@ -40,8 +29,8 @@ class Material:
     def damaged(self) -> list[str]:
         """The records of runs and data that cannot be read, under the results root."""
         needs = [f"{prefix}/{name}" for prefix in ("run", "data") for name in self.names(prefix)]
-        there = [path for path in map(self.file, needs) if path]
-        return [str(path.relative_to(self.job.root)) for path in there if not sound(path)]
+        files = [path for path in map(self.job.need, needs) if path.is_file() and not sound(path)]
+        return [str(path.relative_to(self.job.root)) for path in files]
 
     def names(self, prefix: str) -> list[str]:
         """Return what follows `PREFIX/` in the names of the needs, in their order."""
@@ -52,10 +41,6 @@ class Material:
         """Return the spec of the node that a need comes from."""
         need = self.job.described["needs"][name]
         return read_description(self.job.root, need["kind"], need["key"])["spec"]
-
-    def lines(self, name: str) -> list[dict[str, str]]:
-        """Return the lines of a need's csv file."""
-        return read_csv(self.job.need(name))
 
     @cached_property
     def papers(self) -> list[str]:

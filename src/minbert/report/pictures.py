@@ -28,9 +28,9 @@ class Picture(NamedTuple):
 def picture(material: Material, name: str) -> Picture:
     """Return the figure `name` of the report."""
     spec = material.spec(f"figure/{name}")
-    path = material.file(f"figure/{name}")
     about = (name, spec["paper"], spec["draw"]["title"], spec["draw"]["caption"])
-    if path is None:
+    path = material.job.need(f"figure/{name}")
+    if not path.is_file():
         return Picture(*about, "", 0, 0)
     packed, size = shrunk(path, WIDEST, COLOURS)
     source = "data:image/png;base64," + base64.b64encode(packed).decode()

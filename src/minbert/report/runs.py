@@ -23,21 +23,23 @@ class Runs(NamedTuple):
 def read_runs(material: Material) -> Runs:
     """Read the record of every run that finished, except for those that are damaged."""
     spec = material.job.spec
-    records: dict[tuple[str, int], dict[str, Any]] = {}
-    for name, record in material.records("run"):
-        key, seed = name.split("/")
-        records[key, int(seed)] = record
+    records = dict(material.records("run"))  # by KEY/SEED
     owners: dict[str, str] = {}
     stages = []
     for stage in spec["stages"]:
         key = stage["key"]
-        of_key = [records[key, seed] for seed in spec["seeds"] if (key, seed) in records]
+        names = [f"{key}/{seed}" for seed in spec["seeds"]]
+        of_key = [records[name] for name in names if name in records]
         title = f"{stage['paper']} / {stage['variant']} / {stage['stage']}"
         shared = owners.setdefault(key, title)
         stages.append(_stage(stage, of_key, "" if shared == title else shared))
     counts: dict[str, Counter[str]] = {}
     for record in records.values():
-        for name, value in _environment(record).items():
+        recorded = record.get("environment", {})
+        ran_on = {name: str(recorded[name]) for name in ENVIRONMENT if name in recorded}
+        if packages := recorded.get("packages"):
+            ran_on["packages"] = ", ".join(f"{n} {v}" for n, v in sorted(packages.items()))
+        for name, value in ran_on.items():
             counts.setdefault(name, Counter())[value] += 1
     ordered = {name: [value for value, _ in of.most_common()] for name, of in counts.items()}
     seconds = sum(record["outcome"]["seconds"] for record in records.values())
@@ -70,11 +72,3 @@ def _stage(
         "epoch": ", ".join(str(r["outcome"].get("best_epoch", "?")) for r in records),
         "shared": shared,
     }
-
-
-def _environment(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run ran on, in words."""
-    recorded = record.get("environment", {})
-    found = {name: str(recorded[name]) for name in ENVIRONMENT if name in recorded}
-    packages = ", ".join(f"{n} {v}" for n, v in sorted(recorded.get("packages", {}).items()))
-    return found | ({"packages": packages} if packages else {})

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from minbert.evaluate import claims, table
 from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.text import read_csv
 from minbert.evaluate.winner import winners
 from minbert.report.material import Material
 
@@ -53,9 +54,9 @@ def paper_tables(material: Material, paper: str) -> Paper:
     best = winners(scores, {paper: made.rule}).get(paper)
     if best is None:
         return about
-    stages = [stage for stage in job.spec["stages"] if stage["paper"] == paper]
-    label = next(stage["label"] for stage in stages if stage["variant"] == best.variant)
-    return about._replace(best=label, score=interval(list(best.dev.values())))
+    labels = {(of["paper"], of["variant"]): of["label"] for of in job.spec["stages"]}
+    score = interval(list(best.dev.values()))
+    return about._replace(best=labels[paper, best.variant], score=score)
 
 
 def claims_of(material: Material) -> Claims | None:
@@ -63,7 +64,7 @@ def claims_of(material: Material) -> Claims | None:
     if "claims" not in material.job.described["needs"]:
         return None
     spec = material.spec("claims")
-    lines = [_typed(line) for line in material.lines("claims")]
+    lines = [_typed(line) for line in read_csv(material.job.need("claims"))]
     papers = []
     for paper, title in sorted(spec["titles"].items(), key=lambda n: material.papers.index(n[0])):
         of_paper = [line for line in lines if line["paper"] == paper]
@@ -81,7 +82,6 @@ def _verdict_early(cells: Sequence[str]) -> Sequence[str]:
 
 def _typed(line: Mapping[str, str]) -> dict[str, Any]:
     """Return a line of the csv as `claims.cells` takes it, without empty values."""
-    found: dict[str, Any] = {name: text for name, text in line.items() if text != ""}
-    found |= {name: float(line[name]) for name in NUMBERS if name in found}
-    found |= {name: int(line[name]) for name in COUNTS if name in found}
+    types = dict.fromkeys(NUMBERS, float) | dict.fromkeys(COUNTS, int)
+    found = {name: types.get(name, str)(text) for name, text in line.items() if text != ""}
     return {"published_difference": None, "margin": "", "seeds_against": None, **found}

@@ -39,7 +39,13 @@ def find_warnings(
         yield f"{text}, and differences between variants may be chance.", ()
     text = "Dev chose the epoch of every run, and is what is reported. So dev scores are too high;"
     yield f"{text} the column “last epoch” has those that were not chosen.", ()
-    overlaps, rejected = _of_data(material)
+    overlaps, rejected = [], []
+    for task, report in material.records("data"):
+        title = TASKS[task].title if task in TASKS else task
+        counts = report.get("overlaps", {}).items()
+        overlaps += [f"{title}: {count} texts of {where}" for where, count in counts if count]
+        counts = report.get("rejected", {}).items()
+        rejected += [f"{title}: {count} rows of {where}" for where, count in counts]
     if overlaps:
         text = "Leakage: some texts are in more than one split. The figures “leakage” have the"
         yield f"{text} scores without them.", overlaps
@@ -48,18 +54,5 @@ def find_warnings(
     for name in ("commit", "device", "precision", "packages"):
         if len(values := runs.environments.get(name, ())) > 1:
             yield f"The runs do not all have the same {name}.", values
-    edited = [value for value in runs.environments.get("commit", ()) if value.endswith("+")]
-    if edited:
+    if edited := [each for each in runs.environments.get("commit", ()) if each.endswith("+")]:
         yield "Runs were made with code that was not committed.", edited
-
-
-def _of_data(material: Material) -> tuple[list[str], list[str]]:
-    """Return how many texts are in several splits, and how many rows were left out."""
-    overlaps, rejected = [], []
-    for task, report in material.records("data"):
-        title = TASKS[task].title if task in TASKS else task
-        counts = report.get("overlaps", {}).items()
-        overlaps += [f"{title}: {count} texts of {where}" for where, count in counts if count]
-        counts = report.get("rejected", {}).items()
-        rejected += [f"{title}: {count} rows of {where}" for where, count in counts]
-    return overlaps, rejected
