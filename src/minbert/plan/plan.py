@@ -181,7 +181,7 @@ class Plan(Experiment):
         without those that are the best of others. `datasets` are {task: key of its example table}.
         """
         made, config = self.outputs[grid.paper], self.config
-        scored = {variant.name: self.scored(variant) for variant in grid.variants.values()}
+        scored = {name: variant.scored for name, variant in grid.variants.items()}
         used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
         return {
             "scores": made.scores.key,

@@ -56,8 +56,14 @@ class Variant:
     best_by: Literal["overall", "task"] = "overall"
 
     def stage_for(self, task: str) -> Stage | None:
-        """Return the stage that `task` is scored by, the last that has it; None if none has."""
-        return next((s for s in reversed(self.stages) if task in s.spec.tasks), None)
+        """Return the stage that `task` is scored by; None if the variant does not have it."""
+        return self.scored.get(task)
+
+    @property
+    def scored(self) -> dict[str, Stage]:
+        """The stage that each task is scored by, the last that has it."""
+        found = {task: stage for stage in self.stages for task in stage.spec.tasks}
+        return {task: found[task] for task in TASKS if task in found}
 
 
 @dataclass(frozen=True)
