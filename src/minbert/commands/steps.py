@@ -37,14 +37,14 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
-def run_step(root: Path, *asked: Any) -> None:
-    """Make one node, `asked` for as of `load_job`.
+def run_step(root: Path, *asked: Any, **more: Any) -> None:
+    """Make one node, asked for as of `load_job`.
 
     `STOPS` end the step as an error does, so that what it holds is closed.
     """
     _on_stop(_stop)
     with in_use(root):
-        run_job(load_job(root, *asked))
+        run_job(load_job(root, *asked, **more))
 
 
 def load_job(

@@ -41,11 +41,9 @@ class Plan(Experiment):
     options: str = ""
 
     @classmethod
-    def load(
-        cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config", options: str = ""
-    ) -> Plan:
+    def load(cls, config: Mapping[str, Any] | Path, base: Path) -> Plan:
         """Return the plan of a config file or of a merged mapping."""
-        return cls.of(load_config(config, where=where), base, options)
+        return cls.of(load_config(config), base)
 
     @classmethod
     def of(cls, config: Config, base: Path, options: str = "") -> Plan:

@@ -205,16 +205,16 @@ def config_files(given: Sequence[Path], default: Path) -> list[Path]:
 def load_config(
     source: Mapping[str, Any] | Path | str | Sequence[Path],
     overrides: Mapping[str, Any] | Sequence[str] = (),
-    where: str = "config",
 ) -> Config:
     """Return the configuration of files, later ones over earlier, or of a parsed mapping.
 
     `overrides` go over it: a mapping, or `dotted.key=value` words of a command line. Raises one
     `UserError` that lists every problem with its key, what was found and what is expected.
     """
-    values: dict[str, Any] = {}
+    values: Mapping[str, Any] = {}
+    where = "config"
     if isinstance(source, Mapping):
-        values = dict(source)
+        values = source
     else:
         files = [source] if isinstance(source, Path | str) else source
         for path in files:

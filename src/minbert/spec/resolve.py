@@ -55,10 +55,6 @@ class Variant:
     best_of: tuple[str, ...] = ()
     best_by: Literal["overall", "task"] = "overall"
 
-    def stage_for(self, task: str) -> Stage | None:
-        """Return the stage that `task` is scored by; None if the variant does not have it."""
-        return self.scored.get(task)
-
     @property
     def scored(self) -> dict[str, Stage]:
         """The stage that each task is scored by, the last that has it."""
@@ -113,11 +109,10 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
             raise UserError(
                 f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
             )
-    stages_of = {
-        name: [s for one in (name, *v.best_of) for s in variants[one].stages]
-        for name, v in variants.items()
+    scored = {
+        name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
+        for name, variant in variants.items()
     }
-    scored = {name: {t for s in found for t in s.spec.tasks} for name, found in stages_of.items()}
     for where, claim in raw.claims:
         check_claim(claim, scored, where)
     return Grid(
