@@ -205,6 +205,7 @@ def config_files(given: Sequence[Path], default: Path) -> list[Path]:
 def load_config(
     source: Mapping[str, Any] | Path | str | Sequence[Path],
     overrides: Mapping[str, Any] | Sequence[str] = (),
+    where: str = "config",
 ) -> Config:
     """Return the configuration of files, later ones over earlier, or of a parsed mapping.
 
@@ -212,7 +213,6 @@ def load_config(
     `UserError` that lists every problem with its key, what was found and what is expected.
     """
     values: Mapping[str, Any] = {}
-    where = "config"
     if isinstance(source, Mapping):
         values = source
     else:
