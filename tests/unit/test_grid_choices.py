@@ -61,7 +61,7 @@ def test_train_takes_tasks_and_also_score_carries_them(tmp_path: Path) -> None:
     assert spec(found, "rest").trained_tasks == ("sst", "lmrd")
     assert spec(found, "row", "first").ordered_tasks == ("sst",)
     assert spec(found, "row", "second").trained_tasks == ("para",)
-    assert found.variants["row"].stage_for("sst") == found.variants["row"].stages[1]
+    assert found.variants["row"].scored["sst"] == found.variants["row"].stages[1]
 
 
 def test_train_can_be_expanded(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from minbert.plan.describe import title, write
 from minbert.plan.difference import Described, difference
 from minbert.plan.pending import Earlier, pending
 from minbert.plan.plan import Plan
-from minbert.store.code import differs
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
 from minbert.store.record import RECORDS, sound
@@ -70,11 +69,11 @@ def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], lis
                 target = node.folder(plan.root, seed) if seed in seeds else source
                 if target == source or target in carried or node.done(plan.root, seed):
                     continue
-                undeclared = sorted(differing - set(modules or differing))
-                if fault := _fault(earlier, node, old, seed, target, undeclared):
+                each = Carry(node, old, seed, source, target, sorted(differing))
+                if fault := _fault(earlier, each, modules):
                     refused[target] = f"{title(plan, node, seed)}: {fault}"
                 else:
-                    carried[target] = Carry(node, old, seed, source, target, sorted(differing))
+                    carried[target] = each
     for node, seed in pending(plan):
         target = node.folder(plan.root, seed)
         old_stage = earlier.latest(node) if node.kind == "train" else None
@@ -85,26 +84,19 @@ def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], lis
     return list(carried.values()), [refused[at] for at in refused if at not in carried]
 
 
-def _fault(
-    earlier: Earlier,
-    node: Node,
-    old: Described,
-    seed: int | None,
-    target: Path,
-    undeclared: Sequence[str],
-) -> str | None:
-    """Return why the result of `old` cannot be carried over to `node`, if it cannot."""
-    if undeclared:
+def _fault(earlier: Earlier, each: Carry, declared: Sequence[str]) -> str | None:
+    """Return why a result cannot be carried over, if it cannot."""
+    if declared and (undeclared := [name for name in each.modules if name not in declared]):
         return f"its code differs in {', '.join(undeclared)} too"
-    if target.is_dir() and any(target.iterdir()):
-        return f"{target} is not empty, and nothing is overwritten; delete it first"
-    if other := sorted(earlier.made_otherwise(old, node.describe())):
+    if each.target.is_dir() and any(each.target.iterdir()):
+        return f"{each.target} is not empty, and nothing is overwritten; delete it first"
+    if other := sorted(earlier.made_otherwise(each.old, each.node.describe())):
         return f"what it was made from came out differently when made again: {', '.join(other)}"
-    for path in (earlier.finished(old)[seed] / name for name in RECORDS):
+    for path in (each.source / name for name in RECORDS):
         if path.exists() and not sound(path):
             return f"{path} is damaged"
-    wanted = node.spec.get("dependencies", {})
-    return _other_version(earlier, old, seed, wanted) if wanted else None
+    wanted = each.node.spec.get("dependencies", {})
+    return _other_version(earlier, each.old, each.seed, wanted) if wanted else None
 
 
 def _other_version(
@@ -160,22 +152,15 @@ def _carry(each: Carry, reason: str) -> None:
 
 
 def _record(each: Carry, reason: str) -> dict[str, Any]:
-    now = each.node.code
+    found = difference(each.old, each.node)
     return {
         "kind": each.node.kind,
         "seed": each.seed,
         "from": each.old["key"],
         "to": each.node.key,
-        "code": {
-            name: [each.old["code"].get(name), now.get(name)]
-            for name in differs(each.old["code"], now)
-        },
+        "code": found.code,
         "modules": each.modules,
-        "needs": {
-            name: [each.old["needs"][name]["key"], need.node.key]
-            for name, need in each.node.needs.items()
-            if each.old["needs"][name]["key"] != need.node.key
-        },
+        "needs": found.needs,
         "reason": reason,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

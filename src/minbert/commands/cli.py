@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minbert import __version__
 from minbert.base.errors import UserError, printable, unwritable
 from minbert.base.process import settle_in
-from minbert.predict.arguments import add_predict, add_submit, make_commands, whole_number
+from minbert.predict.inputs import FORMATS
+from minbert.spec.task import TASKS
 from minbert.store.kinds import KINDS
 
 if TYPE_CHECKING:
     from minbert.plan.plan import Plan
+
+_EXAMPLES = """\
+examples:
+  minbert predict 3-bert --task sst "A warm, funny film." "It drags."
+  minbert predict hybrid-bert --task para --in questions.tsv --out answers.jsonl
+
+Two sentences in a row are a pair; in text files a tab separates them. See docs/predicting.md.
+"""
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -27,16 +37,32 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(words)
     try:
         arguments.run(arguments)
-    except UserError as error:
-        print(f"minbert: {printable(str(error))}", file=sys.stderr)
-        raise SystemExit(2) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        if (message := unwritable(error)) is None:
+    except (UserError, OSError) as error:
+        message = str(error) if isinstance(error, UserError) else unwritable(error)
+        if message is None:
             raise
-        print(f"minbert: {message}", file=sys.stderr)
+        print(f"minbert: {printable(message)}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+class _Mixed(argparse.ArgumentParser):
+    """A parser that accepts sentences after options, as in `predict VARIANT --task sst WORDS`."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse options first, then the rest; the library's method calls this one again."""
+        if self._mixing:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,73 +72,108 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Run the grids themselves by: snakemake --cores N all",
     )
     parser.add_argument("--version", action="version", version=f"minbert {__version__}")
-    commands = make_commands(parser)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Mixed)
 
-    plan = commands.add_parser("plan", help="say what is done and what would run, and why")
+    def command(
+        name: str, run: Callable[[argparse.Namespace], None], help: str, **about: Any
+    ) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = commands.add_parser(name, help=help, **about)
+        made.set_defaults(run=run)
+        return made
+
+    plan = command("plan", _plan, "say what is done and what would run, and why")
     _add_config(plan)
     verify = "read data again even if its files have the size and time that they had"
     plan.add_argument("--verify", action="store_true", help=verify)
     plan.add_argument(
         "--why", metavar="VARIANT", help="say in full why a variant (or PAPER/VARIANT) would run"
     )
-    plan.set_defaults(run=_plan)
 
-    gc = commands.add_parser("gc", help="list results that the configuration no longer needs")
+    gc = command("gc", _gc, "list results that the configuration no longer needs")
     _add_config(gc)
     gc.add_argument("--delete", action="store_true", help="delete them")
-    gc.set_defaults(run=_gc)
 
-    adopt = commands.add_parser("adopt", help="keep results over a refactoring of their code")
+    adopt = command("adopt", _adopt, "keep results over a refactoring of their code")
     adopt.add_argument(
         "modules", nargs="*", metavar="MODULE", help="only where the code differs in these alone"
     )
     _add_config(adopt)
     adopt.add_argument("--apply", action="store_true", help="carry them over")
     adopt.add_argument("--reason", metavar="TEXT", help="why it changes no result")
-    adopt.set_defaults(run=_adopt)
 
-    ui = commands.add_parser("ui", help="open MLflow on the runs")
+    ui = command("ui", _ui, "open MLflow on the runs")
     _add_root(ui)
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    ui.add_argument("--port", type=whole_number(1, 65535), default=5000)
-    ui.set_defaults(run=_ui)
+    ui.add_argument("--port", type=_whole_number(1, 65535), default=5000)
 
-    add_predict(commands, _predict)
-    add_submit(commands, _submit)
+    predict = command(
+        "predict",
+        _predict,
+        "predict new sentences with a trained variant",
+        description="Predict sentences with a trained variant; prints one JSON object per line.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_variant(predict)
+    predict.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to predict")
+    predict.add_argument("--task", metavar="TASK", help=f"one of {', '.join(TASKS)}")
+    predict.add_argument(
+        "--in",
+        dest="source",
+        metavar="FILE",
+        help="a file of sentences, or - for standard input (the default unless it is a terminal)",
+    )
+    predict.add_argument(
+        "--format",
+        dest="form",
+        choices=FORMATS,
+        help="of the input (default: by the file's ending, or text)",
+    )
+    predict.add_argument("--out", type=Path, metavar="FILE", help="(default: standard output)")
+    predict.add_argument("--device", default="auto", help="auto, cpu, mps, cuda or cuda:N")
 
-    follow = commands.add_parser("follow", help="store what jobs measure in MLflow, as it comes")
+    submit = command(
+        "submit",
+        _submit,
+        "write the course's prediction files of a trained variant",
+        description="Write a variant's dev and test predictions in the format of the CS 224N "
+        "default project.",
+    )
+    _add_variant(submit)
+    submit.add_argument(
+        "--out", type=Path, metavar="DIR", help="(default: RESULTS/submissions/PAPER/VARIANT/seedN)"
+    )
+
+    follow = command("follow", _follow, "store what jobs measure in MLflow, as it comes")
     _add_root(follow)
     follow.add_argument(
-        "--until", type=whole_number(1), metavar="PID", help="end when this process has ended"
+        "--until", type=_whole_number(1), metavar="PID", help="end when this process has ended"
     )
     follow.add_argument("--plan", help="the plan's name, for the papers' descriptions")
     follow.add_argument("--once", action="store_true", help="store what there is, then end")
-    follow.set_defaults(run=_follow)
 
-    publish = commands.add_parser("publish", help="copy tables and figures to their plain names")
+    publish = command("publish", _publish, "copy tables and figures to their plain names")
     _add_root(publish)
     publish.add_argument("--plan", required=True, help="the plan's name, as the rule gives it")
     publish.add_argument("--partial", action="store_true", help="what there is, after a failure")
-    publish.set_defaults(run=_publish)
 
-    summary = commands.add_parser("summary", help="summarise a workflow and its results")
+    summary = command("summary", _summary, "summarise a workflow and its results")
     _add_root(summary)
     summary.add_argument("--plan", required=True, help="the plan's name, from the workflow")
-    summary.set_defaults(run=_summary)
 
-    for step, kind in KINDS.items():
-        command = commands.add_parser(step, help=f"step: {kind.help}")
-        command.add_argument("key", help="the node's key (16 hex digits)")
-        _add_root(command)
-        command.add_argument("--plan", help="the plan's name (default: the newest with this key)")
-        command.add_argument("--threads", type=whole_number(1), default=1)
+    for name, kind in KINDS.items():
+        step = command(name, _step, f"step: {kind.help}")
+        step.add_argument("key", help="the node's key (16 hex digits)")
+        _add_root(step)
+        step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
+        step.add_argument("--threads", type=_whole_number(1), default=1)
         if kind.seeded:
-            command.add_argument("--seed", type=whole_number(0), required=True)
+            step.add_argument("--seed", type=_whole_number(0), required=True)
         if kind.computes:
-            command.add_argument(
-                "--memory", type=whole_number(0), metavar="MB", help="what it needs of a GPU"
+            step.add_argument(
+                "--memory", type=_whole_number(0), metavar="MB", help="what it needs of a GPU"
             )
-        command.set_defaults(run=_step, step=step, seed=None, memory=None)
+        step.set_defaults(step=name, seed=None, memory=None)
     return parser
 
 
@@ -125,10 +186,32 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_variant(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("variant", metavar="VARIANT", help="a name in RESULTS/variants.tsv")
+    parser.add_argument("--paper", help="needed if several papers have a variant of this name")
+    parser.add_argument(
+        "--seed", type=_whole_number(0), metavar="N", help="(default: the smallest trained)"
+    )
+    _add_root(parser)
+
+
 def _add_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results", type=Path, default=Path("results"), help="results root (default: results)"
     )
+
+
+def _whole_number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
+    """Return a `type` of an option: a whole number from `low` to `high`."""
+
+    def read(word: str) -> int:
+        if not re.fullmatch("[0-9]{1,19}", word) or not low <= int(word) <= high:
+            raise argparse.ArgumentTypeError(
+                f"found {word[:40]!r}, expected a whole number from {low} to {high}"
+            )
+        return int(word)
+
+    return read
 
 
 def _step(arguments: argparse.Namespace) -> None:
@@ -142,8 +225,8 @@ def _step(arguments: argparse.Namespace) -> None:
     if arguments.threads > 1 and not alone:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     memory = arguments.memory and arguments.memory * 10**6
-    at = arguments.step, arguments.key, arguments.seed
-    run_step(arguments.results, *at, arguments.threads, memory, arguments.plan)
+    at = arguments.results, arguments.step, arguments.key, arguments.seed
+    run_step(*at, arguments.threads, memory, arguments.plan)
 
 
 def _read(arguments: argparse.Namespace) -> Plan:
@@ -184,15 +267,18 @@ def _ui(arguments: argparse.Namespace) -> None:
 def _predict(arguments: argparse.Namespace) -> None:
     from minbert.predict.predict import predict
 
-    predict(**{name: value for name, value in vars(arguments).items() if name != "run"})
+    predict(**_asked(arguments))
 
 
 def _submit(arguments: argparse.Namespace) -> None:
     from minbert.predict.submit import submit
 
-    made = submit(**{name: value for name, value in vars(arguments).items() if name != "run"})
-    for path, rows in made.items():
+    for path, rows in submit(**_asked(arguments)).items():
         print(f"{path}: {rows} rows")
+
+
+def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {name: value for name, value in vars(arguments).items() if name != "run"}
 
 
 def _follow(arguments: argparse.Namespace) -> None:

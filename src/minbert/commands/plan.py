@@ -6,7 +6,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.progress import clock
-from minbert.plan.cost import GPU_RATE, Cost, Costs
+from minbert.plan.cost import GPU_RATE, Costs
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
 from minbert.plan.difference import some
@@ -108,31 +108,37 @@ def _best(variant: Variant) -> str:
 
 
 def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
-    table: list[tuple[str, tuple[int, ...], float, tuple[float, float]]] = []
+    table: dict[str, tuple[float, ...]] = {}
     for grid in plan.grids:
         own = {k for k, ref in plan.owners.items() if ref.paper == grid.paper}
         waiting = [node for node, _ in jobs if node.kind == "train" and node.key in own]
-        stages = sum(len(variant.stages) for variant in grid.variants.values())
-        of_seeds = len(own) * len(plan.config.seeds)
-        numbers = (len(grid.variants), stages, len(own), of_seeds, len(waiting))
-        hours = sum(costs.gpu_hours(node) for node in waiting)
-        table.append((grid.paper, numbers, hours, _seconds([costs.of(n) for n in waiting])))
-    columns = zip(*(numbers for _, numbers, _, _ in table), strict=True)
-    totals = tuple(sum(column) for column in columns)
-    hours = sum(row[2] for row in table)
-    times = sum(row[3][0] for row in table), sum(row[3][1] for row in table)
-    table.append(("all", totals, hours, times))
-    cells = [(name, *map(str, n), f"{h:.2g}", *map(clock, s)) for name, n, h, s in table]
+        found = [costs.of(node) for node in waiting]
+        table[grid.paper] = (
+            len(grid.variants),
+            sum(len(variant.stages) for variant in grid.variants.values()),
+            len(own),
+            len(own) * len(plan.config.seeds),
+            len(waiting),
+            sum(costs.gpu_hours(node) for node in waiting),
+            sum(cost.seconds for cost in found if cost.measured),
+            sum(cost.seconds for cost in found if not cost.measured),
+        )
+    table["all"] = tuple(map(sum, zip(*table.values(), strict=True)))
+    cells = [
+        (name, *map(str, row[:5]), f"{row[5]:.2g}", *map(clock, row[6:]))
+        for name, row in table.items()
+    ]
+    variants, stages, distinct, trainings, to_run, _, _, estimated = table["all"]
     shared = len(plan.stages) - len(plan.owners)
     lines = [
         _aligned([TOTALS, *cells]),
         "",
-        f"{totals[0]} variants, {totals[1]} stages, {totals[2]} distinct ({shared} shared), "
-        f"{len(plan.config.seeds)} seeds: {totals[3]} training jobs, {totals[4]} to run",
+        f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
+        f"{len(plan.config.seeds)} seeds: {trainings} training jobs, {to_run} to run",
         f"GPU-hours: of the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
         "Measured: of the jobs to run, one at a time, as long as finished runs of the same shape.",
     ]
-    if times[1]:
+    if estimated:
         lines.append(f"Estimated: if there is no such run, {costs.basis}.")
     lines += [*_bound(plan, costs, jobs), *remarks(plan, earlier), *_sharing(plan)]
     return "\n".join(lines)
@@ -164,14 +170,6 @@ def _bound(plan: Plan, costs: Costs, jobs: Pending) -> Iterator[str]:
     yield (
         f"On n devices: at least {clock(sum(seconds.values()))} / n, and never less than the "
         f"longest chain of trainings, {clock(longest)} ({' > '.join(chain)})."
-    )
-
-
-def _seconds(costs: Sequence[Cost]) -> tuple[float, float]:
-    """Return the seconds that are measured, and those that are estimated."""
-    return (
-        sum(cost.seconds for cost in costs if cost.measured),
-        sum(cost.seconds for cost in costs if not cost.measured),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -37,22 +37,14 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a job to stop: a cluster's or Snakemake's, and Ctrl-C."""
 
 
-def run_step(
-    root: Path,
-    kind: str,
-    key: str,
-    seed: int | None,
-    threads: int,
-    memory: int | None = None,
-    plan: str | None = None,
-) -> None:
-    """Make one node; `STOPS` end the step as an error does, so that what it holds is closed.
+def run_step(root: Path, *asked: Any, **more: Any) -> None:
+    """Make one node, asked for as of `load_job`.
 
-    `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
+    `STOPS` end the step as an error does, so that what it holds is closed.
     """
     _on_stop(_stop)
     with in_use(root):
-        run_job(load_job(root, kind, key, seed, threads, memory, plan))
+        run_job(load_job(root, *asked, **more))
 
 
 def load_job(
@@ -64,9 +56,10 @@ def load_job(
     memory: int | None = None,
     plan: str | None = None,
 ) -> Job:
-    """Read what `plan` says of a node (default: the newest plan); refuse other code or versions.
+    """Read what `plan` says of a node (default: the newest plan).
 
-    Raises `UserError`.
+    `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
+    Raises `UserError` for other code or versions than were planned.
     """
     described = describe_job(root, kind, key, plan)
     if (found := key_of(described)) != key:
@@ -103,8 +96,8 @@ def run_job(job: Job) -> None:
     if job.described["kind"] == "train":
         _train(job)
     elif "device" in job.extra:
-        with _lease(job) as device:
-            _make(replace(job, device=device))
+        with _lease(job) as leased:
+            _make(leased)
     else:
         with no_gpu():
             _make(job)
@@ -114,10 +107,12 @@ def _make(job: Job, **more: Any) -> Any:
     return import_module(job.described["maker"]).make(job, **more)
 
 
-def _lease(job: Job) -> AbstractContextManager[str]:
+@contextmanager
+def _lease(job: Job) -> Iterator[Job]:
     """Wait for the device that the job computes on, and hold it for the block."""
     say = partial(print, file=sys.stderr, flush=True)
-    return device_for(job.extra["device"], job.memory, say)
+    with device_for(job.extra["device"], job.memory, say) as device:
+        yield replace(job, device=device)
 
 
 def _train(job: Job) -> None:
@@ -127,8 +122,8 @@ def _train(job: Job) -> None:
         if waited and finished("train", job.spec, job.out):
             print("the process that was waited for has finished it", file=sys.stderr)
             return
-        with _lease(job) as device:
-            _train_on(replace(job, device=device), work)
+        with _lease(job) as leased:
+            _train_on(leased, work)
 
 
 def _train_on(job: Job, work: Path) -> None:

@@ -3,7 +3,6 @@
 import statistics
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from minbert.base.files import read_json
@@ -138,7 +137,7 @@ class Costs:
         Measured: the median of the node's own runs, else of all finished runs of the same shape,
         on the device that the configuration names.
         """
-        seconds = self._own(node) or self._shaped.get(self._shape(node.describe()), [])
+        seconds = self._seconds(node.key) or self._shaped.get(self._shape(node.describe()), [])
         if seconds:
             return Cost(statistics.median(seconds), True)
         waiting = BATCH_SECONDS * batches(*self._stage(node)) if self._on_gpu else 0.0
@@ -169,14 +168,12 @@ class Costs:
         """Return the examples of each split of a task."""
         folder = self.experiment.sources.data(task).folder(self.experiment.root)
         if report := sound(folder / "report.json"):
-            rows = report["rows"]
-            return Rows(rows.get("train", 0), rows.get("dev", 0), rows.get("test", 0))
+            return Rows(*(report["rows"].get(split, 0) for split in Rows._fields))
         config = self.experiment.config
         if config.data != "builtin":
             return SIZES[task]
         chosen = (config.corpus.sizes or {}).get(task)
-        sizes = chosen.model_dump() if chosen else DEFAULT_SIZES[task]
-        return Rows(sizes["train"], sizes["dev"], sizes["test"])
+        return Rows(**(chosen.model_dump() if chosen else DEFAULT_SIZES[task]))
 
     @cached_property
     def _rate(self) -> tuple[float, bool]:
@@ -185,7 +182,7 @@ class Costs:
             self.operations(node) / seconds
             for node in trained
             if node.spec["stage"]["trainable"] != "heads"
-            for seconds in self._own(node)
+            for seconds in self._seconds(node.key)
         ]
         if rates:
             return statistics.median(rates), True
@@ -198,10 +195,8 @@ class Costs:
         wish = self.experiment.config.device
         return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
 
-    def _own(self, node: Node) -> list[float]:
-        return self._seconds(self.experiment.root / "store" / "train" / node.key)
-
-    def _seconds(self, folder: Path) -> list[float]:
+    def _seconds(self, key: str) -> list[float]:
+        folder = self.experiment.root / "store" / "train" / key
         return [
             record["outcome"]["seconds"]
             for record in map(sound, sorted(folder.glob("seed*/run.json")))
@@ -213,10 +208,10 @@ class Costs:
     def _shaped(self) -> dict[str, list[float]]:
         """Seconds of all finished runs under the results root, by shape."""
         found: dict[str, list[float]] = {}
-        store = self.experiment.root / "store"
-        for path in sorted((store / "spec").glob("train-*.json")):
+        specs = self.experiment.root / "store" / "spec"
+        for path in sorted(specs.glob("train-*.json")):
             described = read_json(path)
-            if seconds := self._seconds(store / "train" / described["key"]):
+            if seconds := self._seconds(described["key"]):
                 found.setdefault(self._shape(described), []).extend(seconds)
         return found
 

@@ -1,17 +1,12 @@
 """What makes the key of a node another than that of an earlier one: in a few words, or in full."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minbert.store.code import PACKAGE
-from minbert.store.node import canonical
-
-if TYPE_CHECKING:
-    from minbert.store.node import Node
+from minbert.store.node import Node, canonical
 
 Described = dict[str, Any]
 Pair = tuple[Any, Any]

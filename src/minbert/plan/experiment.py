@@ -26,11 +26,10 @@ from minbert.spec.protocol import LMRD_URL
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TASKS, task_facts
+from minbert.spec.task import task_facts
 from minbert.store.node import Need, Node
 
 PUBLISHED = Path("workflow/published.csv")
-VOCABULARY = "minbert.data.vocabulary"
 PRETRAINING_ITEMS = 24_000
 """Texts that the built-in vocabulary is learnt from."""
 
@@ -70,11 +69,6 @@ class Experiment:
     def variant(self, ref: StageRef) -> Variant:
         """Return the variant that a stage belongs to."""
         return self.variants[ref.paper, ref.variant]
-
-    def scored(self, variant: Variant) -> dict[str, Stage]:
-        """Return, for each task of a variant, the last of its stages that has the task."""
-        found = {task: variant.stage_for(task) for task in TASKS}
-        return {task: stage for task, stage in found.items() if stage is not None}
 
     @cached_property
     def _trainings(self) -> dict[StageRef, Node]:
@@ -126,10 +120,7 @@ class Experiment:
         }
         if self.config.dependencies:
             asked["dependencies"] = versions(self.config.dependencies)
-        compute = {
-            name: getattr(self.config, name)
-            for name in ("device", "precision", "checkpoint_seconds")
-        }
+        compute = self.config.model_dump(include={"device", "precision", "checkpoint_seconds"})
         parts = tuple(spec.parts().values())
         return Node("train", asked, "minbert.train.run", parts, needs, compute)
 
@@ -212,13 +203,10 @@ class Sources:
         shown = {"source": "course", "task": task, "facts": task_facts(task)}
         source = self.config.course
         if _is_url(source):
-            fetches = {
-                split: _fetch(f"{source.rstrip('/')}/{name}", pin)
-                for split, (name, pin) in course_files(task).items()
-            }
-            spec = {split: node.spec["checksum"] for split, node in fetches.items()}
-            needs = {s: Need(n, n.spec["name"]) for s, n in fetches.items()}
-            return Node("data", {**shown, "files": spec}, maker, needs=needs)
+            pins = course_files(task)
+            needs = {s: _fetched(f"{source.rstrip('/')}/{n}", pin) for s, (n, pin) in pins.items()}
+            found = {split: pin for split, (_, pin) in pins.items()}
+            return Node("data", {**shown, "files": found}, maker, needs=needs)
         paths = in_folder(task, Path(source))
         found = {s: f"git:{self.cache.digest(p, 'git')}" for s, p in paths.items()}
         extra = {"paths": {split: str(path.absolute()) for split, path in paths.items()}}
@@ -234,9 +222,7 @@ class Sources:
                     f"lmrd is {source!r}: only {LMRD_URL} has a known checksum. "
                     "Download the file yourself and give its path."
                 )
-            fetch = _fetch(source, LMRD_PIN)
-            need = Need(fetch, fetch.spec["name"])
-            return Node("data", spec, maker, needs={"archive": need})
+            return Node("data", spec, maker, needs={"archive": _fetched(source, LMRD_PIN)})
         path = Path(source).absolute()
         if path.is_dir():
             spec["files"] = f"tree:{self.cache.tree(path)}"
@@ -275,7 +261,8 @@ class Sources:
         wish = self.config.pretraining
         seed = self.config.corpus.seed
         words = {"seed": seed, "size": wish.vocabulary, "items": PRETRAINING_ITEMS}
-        needs = {"tokenizer": Need(Node("vocabulary", words, VOCABULARY), "tokenizer.json")}
+        vocabulary = Node("vocabulary", words, "minbert.data.vocabulary")
+        needs = {"tokenizer": Need(vocabulary, "tokenizer.json")}
         spec = {"seed": seed, "pretraining": wish.model_dump()}
         extra = {"device": self.config.device}
         node = Node("backbone", spec, "minbert.train.pretrain", (), needs, extra)
@@ -286,7 +273,7 @@ def _is_url(source: str) -> bool:
     return source.startswith(("http://", "https://", "file://"))
 
 
-def _fetch(url: str, checksum: str) -> Node:
+def _fetched(url: str, checksum: str) -> Need:
     name = url.rpartition("/")[2]
     spec = {"name": name, "checksum": checksum}
-    return Node("fetch", spec, "minbert.data.fetch", extra={"url": url})
+    return Need(Node("fetch", spec, "minbert.data.fetch", extra={"url": url}), name)

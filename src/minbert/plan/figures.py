@@ -1,6 +1,6 @@
 """The nodes of figures: what each is made from, by what its kind reads."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ FIGURES = Path("workflow/figures.yaml")
 def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node:
     """Return the node of a paper's figure; without named variants it shows all that it can."""
     reads = FIGURE_KINDS[spec.kind]
-    variants = _variants(exp, grid, name, spec, reads)
-    needs = {"/".join(words): need for words, need in _run_needs(exp, variants, reads)}
-    needs |= _score_needs({grid.paper: scores}, reads)
+    variants = _variants(grid, name, spec, reads)
+    needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
     if "examples" in reads.papers:
-        tasks = dict.fromkeys(task for v in variants for task in _tasks(exp, v, reads))
+        tasks = dict.fromkeys(task for v in variants for task in _read(v, reads))
         for task in tasks:
             needs[f"examples/{task}"] = Need(exp.sources.data(task), "examples.parquet")
     labels = {"variants": {variant.name: variant.label for variant in variants}}
@@ -74,14 +73,9 @@ def _node(
     return Node("figure", shown, "minbert.figures.make", parts, needs)
 
 
-def _variants(
-    exp: Experiment, grid: Grid, name: str, spec: Figure, reads: FigureKind
-) -> list[Variant]:
+def _variants(grid: Grid, name: str, spec: Figure, reads: FigureKind) -> list[Variant]:
     """Return the variants that a figure shows, and refuse those that have nothing for it."""
-    able = []
-    for variant in grid.variants.values():
-        if not reads.runs or (variant.stages and (not reads.tasks or _tasks(exp, variant, reads))):
-            able.append(variant)
+    able = [v for v in grid.variants.values() if not reads.runs or _read(v, reads)]
     if not spec.variants:
         return able
     for named in spec.variants:
@@ -93,37 +87,28 @@ def _variants(
     return [grid.variants[named] for named in spec.variants]
 
 
-def _tasks(exp: Experiment, variant: Variant, reads: FigureKind) -> list[str]:
-    """Return the tasks of a variant that a figure reads."""
-    return [task for task in exp.scored(variant) if task in reads.tasks or not reads.tasks]
+def _read(variant: Variant, reads: FigureKind) -> dict[str, Stage]:
+    """Return the tasks of a variant that a figure reads, and the stage that each is scored by."""
+    return {t: stage for t, stage in variant.scored.items() if t in reads.tasks or not reads.tasks}
 
 
-Words = tuple[str, ...]
-
-
-def _run_needs(
-    exp: Experiment, variants: Iterable[Variant], reads: FigureKind
-) -> Iterator[tuple[Words, Need]]:
-    """Yield the words of a need's name (no word has a slash) and the need."""
+def _run_needs(exp: Experiment, variants: Iterable[Variant], reads: FigureKind) -> dict[str, Need]:
+    """Return the files of runs, by names of words none of which has a slash."""
+    needs = {}
     for variant in variants:
         for kind in reads.runs:
-            for words, stage, file in _files(exp, variant, kind, reads):
+            file = "predictions.parquet" if kind == "predictions" else "history.parquet"
+            if kind == "predictions":
+                below = {f"/{task}": stage for task, stage in _read(variant, reads).items()}
+            elif kind == "stage_histories":
+                below = {f"/{stage.ref.stage}": stage for stage in variant.stages}
+            else:
+                below = {"": variant.stages[-1]}
+            for word, stage in below.items():
                 for seed in exp.config.seeds:
                     need = Need(exp.train(stage.ref), file, seed)
-                    yield (kind, variant.name, *words, str(seed)), need
-
-
-def _files(
-    exp: Experiment, variant: Variant, kind: str, reads: FigureKind
-) -> Iterator[tuple[Words, Stage, str]]:
-    if kind == "histories":
-        yield (), variant.stages[-1], "history.parquet"
-    elif kind == "predictions":
-        for task in _tasks(exp, variant, reads):
-            yield (task,), exp.scored(variant)[task], "predictions.parquet"
-    else:
-        for stage in variant.stages:
-            yield (stage.ref.stage,), stage, "history.parquet"
+                    needs[f"{kind}/{variant.name}{word}/{seed}"] = need
+    return needs
 
 
 def _score_needs(scores: Mapping[str, Node], reads: FigureKind) -> dict[str, Need]:

@@ -1,11 +1,11 @@
 """The nodes of what people look at, but figures: scores, tables, index, claims, report."""
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from minbert.data.identity import sha256
 from minbert.plan.experiment import Experiment
 from minbert.plan.figures import paper_figure
 from minbert.plan.parameters import parameters
@@ -55,7 +55,7 @@ def _scores(exp: Experiment, grid: Grid) -> Node:
                 choice = {"best_of": variant.best_of, "by": variant.best_by}
                 runs.append(entry | choice | {"key": "", "rule": grid.overall})
                 continue
-            trained = {t: exp.train(s.ref) for t, s in exp.scored(variant).items()}
+            trained = {t: exp.train(s.ref) for t, s in variant.scored.items()}
             entry["key"] = exp.train(variant.stages[-1].ref).key
             runs.append(entry | {"tasks": {task: node.key for task, node in trained.items()}})
             for node in trained.values():
@@ -139,7 +139,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         needs[f"scores.{grid.paper}"] = Need(outputs[grid.paper].scores, "scores.parquet")
         for name in {name for claim in grid.claims for name in claim.variants}:
             for variant in (name, *grid.variants[name].best_of):
-                for stage in exp.scored(grid.variants[variant]).values():
+                for stage in grid.variants[variant].scored.values():
                     node = exp.train(stage.ref)
                     for seed in exp.config.seeds:
                         at = f"predictions.{node.key}.{seed}"
@@ -189,10 +189,9 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
 
 def _published(exp: Experiment, grid: Grid, variant: str, task: str) -> float | None:
     """Return the figure that the paper gives of a variant on dev; None if it gives none."""
-    rows = [
-        r for r in exp.published if (r.paper, r.variant, r.split) == (grid.paper, variant, "dev")
-    ]
-    for row in rows:
+    for row in exp.published:
+        if (row.paper, row.variant, row.split) != (grid.paper, variant, "dev"):
+            continue
         if task in ("overall", grid.overall):
             figure = row.figures["overall"]
         elif task in OVERALL_TASKS:
@@ -237,7 +236,7 @@ def report_node(
         "seeds": list(exp.config.seeds),
         "config": config,
         "stages": [_stage(exp, ref) for ref in exp.stages],
-        "templates": {name: _digest(name) for name in TEMPLATES},
+        "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
     return Node("report", spec, "minbert.report.make", needs=needs)
 
@@ -251,8 +250,3 @@ def _stage(exp: Experiment, ref: StageRef) -> dict[str, Any]:
         "tasks": list(exp.stages[ref].spec.trained_tasks),
         "key": exp.train(ref).key,
     }
-
-
-def _digest(name: str) -> str:
-    """Return the hash of a template, which no syntax tree holds."""
-    return hashlib.sha256((PAGE / name).read_bytes()).hexdigest()

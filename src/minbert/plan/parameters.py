@@ -115,7 +115,7 @@ def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = Fal
     None: shapes not known yet, a head that cannot be counted, or a variant that is the best of
     others.
     """
-    stages = {id(stage): stage for stage in experiment.scored(variant).values()}
+    stages = {id(stage): stage for stage in variant.scored.values()}
     counted = [counts(experiment, stage, base_shapes) for stage in stages.values()]
     totals = [found and found["total"] for found in counted]
     known = [total for total in totals if total is not None]

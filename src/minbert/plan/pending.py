@@ -198,42 +198,39 @@ class Earlier:
         there, and equal to the old one, do not count.
         """
         found = set(differs(old["code"], new["code"]))
-        for _, was, need in self._new_needs(old, new):
-            if not self._equal(was, need):
-                pair = [self.described[each["kind"], each["key"]] for each in (was, need)]
-                found |= self.changed_modules(*pair)
+        for _, equal, before, now in self._new_needs(old, new):
+            if not equal:
+                found |= self.changed_modules(before, now)
         return found
 
     def made_otherwise(self, old: Described, new: Described) -> set[str]:
         """Return the needed files, at any depth, that were made again and have other bytes now."""
         found = set()
-        for name, was, need in self._new_needs(old, new):
-            equal = self._equal(was, need)
+        for name, equal, before, now in self._new_needs(old, new):
             if equal is False:
                 found.add(name)
             if equal is None:
-                pair = [self.described[each["kind"], each["key"]] for each in (was, need)]
-                found |= self.made_otherwise(*pair)
+                found |= self.made_otherwise(before, now)
         return found
 
-    @staticmethod
-    def _new_needs(old: Described, new: Described) -> Iterator[tuple[str, Described, Described]]:
-        """Yield (name, old need, new need) where the two are of different keys."""
-        for name, need in new["needs"].items():
-            was = old["needs"].get(name)
-            if was and was["key"] != need["key"] and need["kind"] != "fetch":
-                yield name, was, need
+    def _new_needs(
+        self, old: Described, new: Described
+    ) -> Iterator[tuple[str, bool | None, Described, Described]]:
+        """Yield (name, whether the bytes are equal, old node, new node) where the keys differ.
 
-    def _equal(self, one: Described, other: Described) -> bool | None:
-        """Whether the files of two needs have the same bytes; None unless both are there.
-
-        None, too, for what depends on a seed.
+        That is None unless both files are there, and for what depends on a seed.
         """
         store = self.plan.root / "store"
-        old, new = (store / each["kind"] / each["key"] / each["file"] for each in (one, other))
-        if KINDS[one["kind"]].seeded or not (old.exists() and new.exists()):
-            return None
-        return filecmp.cmp(old, new, shallow=False)
+        for name, need in new["needs"].items():
+            was = old["needs"].get(name)
+            if not was or was["key"] == need["key"] or need["kind"] == "fetch":
+                continue
+            one, other = (store / each["kind"] / each["key"] / each["file"] for each in (was, need))
+            equal = None
+            if not KINDS[was["kind"]].seeded and one.exists() and other.exists():
+                equal = filecmp.cmp(one, other, shallow=False)
+            before, now = (self.described[each["kind"], each["key"]] for each in (was, need))
+            yield name, equal, before, now
 
 
 def _role(described: Described) -> Any:

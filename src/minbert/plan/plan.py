@@ -41,11 +41,9 @@ class Plan(Experiment):
     options: str = ""
 
     @classmethod
-    def load(
-        cls, config: Mapping[str, Any] | Path, base: Path, where: str = "config", options: str = ""
-    ) -> Plan:
+    def load(cls, config: Mapping[str, Any] | Path, base: Path) -> Plan:
         """Return the plan of a config file or of a merged mapping."""
-        return cls.of(load_config(config, where=where), base, options)
+        return cls.of(load_config(config), base)
 
     @classmethod
     def of(cls, config: Config, base: Path, options: str = "") -> Plan:
@@ -181,7 +179,7 @@ class Plan(Experiment):
         without those that are the best of others. `datasets` are {task: key of its example table}.
         """
         made, config = self.outputs[grid.paper], self.config
-        scored = {variant.name: self.scored(variant) for variant in grid.variants.values()}
+        scored = {name: variant.scored for name, variant in grid.variants.items()}
         used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
         return {
             "scores": made.scores.key,

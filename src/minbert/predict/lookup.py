@@ -1,5 +1,6 @@
 """The training run that a variant's task comes from, found in a results folder."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,6 @@ class Run:
     """A training run as the source of one task of a variant."""
 
     root: Path
-    paper: str
     variant: str
     task: str
     key: str
@@ -64,8 +64,8 @@ class Found:
     @property
     def tasks(self) -> tuple[str, ...]:
         """Its tasks, in the order of `TASKS`."""
-        each = [self.wanted or {}, *self.chosen.values()]
-        return tuple(task for task in TASKS if any(task in keys for keys in each))
+        found = {*(self.wanted or ()), *itertools.chain(*self.chosen.values())}
+        return tuple(task for task in TASKS if task in found)
 
     def runs(self, tasks: Sequence[str], seed: int | None = None) -> dict[str, Run]:
         """Return the run of each of `tasks`, all with `seed` (default: the smallest trained).
@@ -84,9 +84,7 @@ class Found:
                 f"config.yaml and run `{_snakemake(self.root)}`"
             )
         keys = self.chosen[seed]
-        return {
-            task: Run(self.root, self.paper, self.name, task, keys[task], seed) for task in tasks
-        }
+        return {task: Run(self.root, self.name, task, keys[task], seed) for task in tasks}
 
     def _untrained(self, tasks: Sequence[str]) -> str:
         about = f"{self.paper}: variant '{self.name}' is not trained yet"

@@ -84,7 +84,7 @@ class Predictor:
         self.max_length = min(self.spec.max_length, positions)
         self.tokenizer = load_wordpiece(backbone / "tokenizer.json")
         self.special = special_tokens(backbone / "tokenizer.json")
-        self.model = load_trained(self.spec, backbone, weights).to(self.device).eval()
+        self.model = load_trained(self.spec, backbone, weights).to(self.device)
         self.loss = load_part("loss", self.spec.tasks[self.task].loss)()
 
     @torch.no_grad()

@@ -212,9 +212,9 @@ def load_config(
     `overrides` go over it: a mapping, or `dotted.key=value` words of a command line. Raises one
     `UserError` that lists every problem with its key, what was found and what is expected.
     """
-    values: dict[str, Any] = {}
+    values: Mapping[str, Any] = {}
     if isinstance(source, Mapping):
-        values = dict(source)
+        values = source
     else:
         files = [source] if isinstance(source, Path | str) else source
         for path in files:

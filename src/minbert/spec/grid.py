@@ -186,14 +186,14 @@ def _head(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
 
 def _bodies(file: GridFile, path: Path) -> Iterator[tuple[str, _Body]]:
     for name, values in file.templates.items():
-        body = _Body(f"{path}: template '{name}'", path, True, values)
+        where = f"{path}: template '{name}'"
         if "expand" in values:
-            raise UserError(f"{body.where}: 'expand' belongs to variants, not to templates")
-        _check_keys(body)
-        yield name, body
+            raise UserError(f"{where}: 'expand' belongs to variants, not to templates")
+        _check_keys(values, where)
+        yield name, _Body(where, path, True, values)
     for pattern, values in file.variants.items():
         where = f"{path}: variant '{pattern}'"
-        _check_keys(_Body(where, path, False, values))
+        _check_keys(values, where)
         for name, own, settings in _expansions(pattern, values, where):
             body = _Body(f"{path}: variant '{name}'", path, False, own, settings)
             _check_name(name, body.where)
@@ -208,16 +208,16 @@ def _check_name(name: str, where: str) -> None:
         )
 
 
-def _check_keys(body: _Body) -> None:
+def _check_keys(values: dict[str, Any], where: str) -> None:
     own = (*Looks.model_fields, *STRUCTURE)
     known = [*own, *StageSpec.model_fields]
     problems: list[str] = []
-    for key, value in body.values.items():
+    for key, value in values.items():
         if key in StageSpec.model_fields:
             problems += unknown_keys({key: value})
         elif key not in own:
             problems.append(f"unknown key '{key}'.{nearest(key, known)} Known: {', '.join(known)}")
-    stages = body.values.get("stages")
+    stages = values.get("stages")
     if stages is not None and not isinstance(stages, list):
         problems.append("'stages' is a list of stages, each with a name")
     elif stages and len(stages) > MAX_DEPTH:
@@ -226,11 +226,11 @@ def _check_keys(body: _Body) -> None:
         if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
             problems.append(f"stage {number}: expected a mapping with a 'name', found {stage!r}")
             continue
-        _check_name(stage["name"], f"{body.where}, stage '{stage['name']}'")
+        _check_name(stage["name"], f"{where}, stage '{stage['name']}'")
         rest = {key: value for key, value in stage.items() if key not in ("name", *CHOICE)}
         problems += unknown_keys(rest, f"stages.{stage['name']}.")
     if problems:
-        raise UserError("\n".join(f"{body.where}: {problem}" for problem in problems))
+        raise UserError("\n".join(f"{where}: {problem}" for problem in problems))
 
 
 def unknown_keys(values: Any, path: str = "", annotation: Any = StageSpec) -> Iterator[str]:

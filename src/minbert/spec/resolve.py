@@ -55,9 +55,11 @@ class Variant:
     best_of: tuple[str, ...] = ()
     best_by: Literal["overall", "task"] = "overall"
 
-    def stage_for(self, task: str) -> Stage | None:
-        """Return the stage that `task` is scored by, the last that has it; None if none has."""
-        return next((s for s in reversed(self.stages) if task in s.spec.tasks), None)
+    @property
+    def scored(self) -> dict[str, Stage]:
+        """The stage that each task is scored by, the last that has it."""
+        found = {task: stage for stage in self.stages for task in stage.spec.tasks}
+        return {task: found[task] for task in TASKS if task in found}
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,10 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
             raise UserError(
                 f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
             )
-    stages_of = {
-        name: [s for one in (name, *v.best_of) for s in variants[one].stages]
-        for name, v in variants.items()
+    scored = {
+        name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
+        for name, variant in variants.items()
     }
-    scored = {name: {t for s in found for t in s.spec.tasks} for name, found in stages_of.items()}
     for where, claim in raw.claims:
         check_claim(claim, scored, where)
     return Grid(

@@ -78,7 +78,8 @@ class _Loader(yaml.SafeLoader):
             if key.tag == f"{_TAG}merge":
                 continue
             if key.tag != f"{_TAG}str":
-                raise _error(f"a key must be text, found {_shown(key)}; put it in quotes", key)
+                found = key.value if isinstance(key, yaml.ScalarNode) else "a list or a mapping"
+                raise _error(f"a key must be text, found {found}; put it in quotes", key)
             if key.value in first:
                 raise _error(
                     f"duplicate key '{key.value}' (first on line {first[key.value]}); "
@@ -95,10 +96,6 @@ def _error(problem: str, at: Any) -> yaml.MarkedYAMLError:
 
 def _unknown(_: Any, node: yaml.Node) -> NoReturn:
     raise _error(f"unknown tag '{node.tag.replace(_TAG, '!!')}'; leave it out", node)
-
-
-def _shown(node: yaml.Node) -> str:
-    return str(node.value) if isinstance(node, yaml.ScalarNode) else "a list or a mapping"
 
 
 def _scalar(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
@@ -155,10 +152,9 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
         raise UserError(f"{path}: there is no such file.{near}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{path}: cannot be read: {why}") from None
     value = parse_yaml(text, str(path))
     if value is None:
         return {}
@@ -231,22 +227,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validated(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
-    """Return `values` as a `model`; raise one `UserError` that lists all that is wrong."""
+    """Return `values` as a `model`; raise one `UserError` with a line for each wrong key."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise UserError(explain(error, where, model)) from None
+        problems: dict[str, tuple[list[str], list[Any]]] = {}
+        for item in error.errors(include_url=False):
+            path, known = _path(model, item["loc"])
+            problems.setdefault(path, (known, []))[1].append(item)
+        lines = [f"{where}: {_problem(path, *found)}" for path, found in problems.items()]
+        raise UserError("\n".join(lines)) from None
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
-
-
-def explain(error: ValidationError, where: str, model: type[BaseModel]) -> str:
-    """Return a line for each wrong key: `where`, what was found, and what `model` expects."""
-    problems: dict[str, tuple[list[str], list[Any]]] = {}
-    for item in error.errors(include_url=False):
-        path, known = _path(model, item["loc"])
-        problems.setdefault(path, (known, []))[1].append(item)
-    return "\n".join(f"{where}: {_problem(path, *found)}" for path, found in problems.items())
 
 
 def _path(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list[str]]:

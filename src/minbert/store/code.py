@@ -53,10 +53,6 @@ def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return sorted(n for n in {*planned, *now} if planned.get(n) != now.get(n))
 
 
-def _is_outside(name: str, outside: Sequence[str]) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in outside)
-
-
 @cache
 def _sources(folders: tuple[str, ...]) -> dict[str, Path]:
     """Return the source file of every module of the package, by name."""
@@ -79,7 +75,8 @@ def _closure(
             raise UserError(f"'{root}' is no module of {PACKAGE}: no source file has that name")
     while waiting:
         name = waiting.pop()
-        if name in found or name not in sources or _is_outside(name, outside):
+        is_outside = any(f"{name}.".startswith(f"{each}.") for each in outside)
+        if name in found or name not in sources or is_outside:
             continue
         found[name], imported = _parse(name, sources[name])
         waiting += [name.rpartition(".")[0], *imported]
