@@ -27,10 +27,7 @@ def md5(path: Path | str) -> str:
 
 
 def git_blob(path: Path | str) -> str:
-    """Return git's id of the content, as `git hash-object --no-filters`: 40 hex digits.
-
-    A repository's tree lists these ids, so a file can be pinned without downloading it.
-    """
+    """Return the id by which git's trees list the content, as `git hash-object --no-filters`."""
     digest = hashlib.sha1(b"blob %d\0" % Path(path).stat().st_size, usedforsecurity=False)
     with Path(path).open("rb") as handle:
         return hashlib.file_digest(handle, lambda: digest).hexdigest()

@@ -9,14 +9,11 @@ from minbert.model.encoder import Attention, FeedForward, Layer
 from minbert.model.sharing import SharedEncoder
 
 START = 0.01
-"""Standard deviation of a bottleneck's first weights (Houlsby et al., 2019, section 3.6)."""
+"""Standard deviation of a bottleneck's first weights: it starts near the identity (section 3.6)."""
 
 
 class Bottleneck(nn.Module):
-    """x + up(GELU(down(x))), [T, H] to [T, H], `width` units between; starts near the identity.
-
-    It is before a sublayer's skip connection (Houlsby et al., 2019, section 2.1).
-    """
+    """x + up(GELU(down(x))), [T, H], `width` units between (Houlsby et al., 2019, section 2.1)."""
 
     def __init__(self, hidden: int, width: int) -> None:
         super().__init__()

@@ -44,7 +44,6 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     tokenizer = read_tokenizer(folder, arch.vocab_size)
     tensors, path = _read_weights(folder)
     state = _convert(tensors, arch, path)
-    out.mkdir(parents=True, exist_ok=True)
     save_weights(out / WEIGHTS, state)
     write_json(out / "config.json", arch.model_dump())
     save_tokenizer(tokenizer, out / "tokenizer.json")

@@ -37,7 +37,7 @@ class Heads(nn.Module):
         self.heads[name] = make(width, TASKS[name].classes, task.head)
 
     def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
-        """Return logits [B, classes] from the embeddings of B rows; of 2B for a siamese task."""
+        """Return logits [B, classes] from B embeddings, or B first and B second ones if siamese."""
         features = self.spec.tasks[task].features
         if features:
             u, v = pooled.chunk(2)
@@ -76,10 +76,7 @@ class MultitaskModel(Heads):
         return pooling(hidden, batch, self.encoder.pooler(task))
 
     def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
-        """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings.
-
-        For a siamese task `batch` has 2B rows: all first sentences, then all second ones.
-        """
+        """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings."""
         return self.from_pooled(task, self.pooled(task, batch, noise))
 
     def shared_parameters(self) -> list[nn.Parameter]:

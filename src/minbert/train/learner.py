@@ -44,11 +44,9 @@ class Learner(ABC):
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None: ...
 
     @staticmethod
-    def insert(
-        encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]
-    ) -> SharedEncoder:
+    def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
         """Add to the pretrained `encoder` what the stage inserts; `state` is what it saved."""
-        return encoder
+        return None
 
     @staticmethod
     def trained(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -215,10 +215,7 @@ class Loop:
                 self.settings.checkpoints.after_step(at.step)
 
     def train_step(self, batch: Step) -> Surgery | None:
-        """Make one optimiser step; return what surgery did, if any.
-
-        If memory runs out, the step is tried once more, in parts, with half of the room.
-        """
+        """Make one step, in smaller parts if memory runs out; return what surgery did, if any."""
         found = self._gradients(batch)
         if found is None:
             # Not in the handler of the error, whose traceback holds on to the activations.

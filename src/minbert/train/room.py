@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from minbert.engine.device import free_device_memory, machine_memory
+from minbert.engine.device import machine_memory
 from minbert.spec.architecture import NUMBER
 
 SHARE = 0.4
@@ -38,7 +38,7 @@ def budget(device: torch.device, threads: int, state: int) -> float:
     fifths of what is free when the job begins.
     """
     if device.type == "cuda":
-        return 2 * SHARE * free_device_memory(device)
+        return 2 * SHARE * torch.cuda.mem_get_info(device)[0]
     jobs = max(1, (os.cpu_count() or 1) // threads)
     return min(SHARE * machine_memory() / jobs, max(OF_STATE * state, SMALL - state))
 

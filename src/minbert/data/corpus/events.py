@@ -1,7 +1,4 @@
-"""Events (who does what to whom, where and how) and the sentences that describe them.
-
-One event can be phrased in many ways: by synonyms, in active or passive voice, in another order.
-"""
+"""Events (who does what to whom, where and how) and the many sentences that can describe each."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -42,11 +39,6 @@ class Event:
     time: Concept | None = None
     manner: Concept | None = None
     negated: bool = False
-
-    @property
-    def personal(self) -> bool:
-        """Whether the action is done to a person, so that the two people could swap roles."""
-        return self.action.group == "person"
 
 
 def _by_group(concepts: list[Concept]) -> dict[str, list[Concept]]:

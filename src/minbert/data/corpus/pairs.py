@@ -157,7 +157,7 @@ def similar_pair(dice: Dice) -> tuple[str, str, float]:
     manner = dice.weighted([("drift", 0.8), ("swap", 0.06), ("event", 0.14)])
     if manner == "event":
         second = draw_event(dice)
-    elif manner == "swap" and first.personal and first.count == 1:
+    elif manner == "swap" and first.action.group == "person" and first.count == 1:
         second = swapped(first)
     else:
         second = _drift(dice, first, dice.pick((0.0, 0.15, 0.3, 0.5, 0.7, 1.0)))

@@ -116,10 +116,6 @@ class Style(NamedTuple):
     detail: float = 1.0
     twist: float = 1.0
 
-    def negates(self, dice: Dice) -> bool:
-        """Draw whether to express an opinion as the negation of its opposite."""
-        return dice.chance(NEGATED * self.twist)
-
 
 PLAIN = Style()
 
@@ -149,7 +145,7 @@ def _turned(
     dice: Dice, sign: int, style: Style, negations: tuple[tuple[str, float], ...]
 ) -> tuple[str, int, float]:
     """Return a negation, if any, the grade of the word after it, and the factor that is left."""
-    if style.negates(dice):
+    if dice.chance(NEGATED * style.twist):  # as the negation of its opposite
         phrase, left = dice.pick(negations)
         return phrase, _grade(dice, -sign), left
     return "", _grade(dice, sign), 1.0
@@ -210,10 +206,7 @@ def _fragment(dice: Dice, sign: int, style: Style) -> Opinion:
 
 
 def clause(dice: Dice, sign: int, style: Style = PLAIN, whole: bool = True) -> Opinion:
-    """Return one clause that is good (`sign` 1) or bad (-1).
-
-    A clause that need not be `whole` may have no verb: `a truly charming western`.
-    """
+    """Return a clause that is good (`sign` 1) or bad (-1); if not `whole`, maybe without a verb."""
     kinds = [(_copular, 4.0), (_verbal, 2.5), (_nominal, 2.0), (_fragment, 0.0 if whole else 3.0)]
     return dice.weighted(kinds)(dice, sign, style)
 
@@ -270,9 +263,8 @@ def neutral(dice: Dice) -> Opinion:
             return Opinion(join(start, plot(dice, draw_event(dice))), 0.0)
         text = statement(dice, draw_event(dice)).removesuffix(" .")
         return Opinion(join(f"in this {genre} ,", text), 0.0)
-    sign = 1 if dice.chance(0.5) else -1
-    grade = 2 if dice.chance(0.5) else 1
-    a, b = dice.common(ADJECTIVES[sign * grade]), dice.common(ADJECTIVES[-sign * grade])
+    grade = _grade(dice, 1 if dice.chance(0.5) else -1)
+    a, b = dice.common(ADJECTIVES[grade]), dice.common(ADJECTIVES[-grade])
     both = dice.pick((f"by turns {a} and {b}", f"half {a} , half {b}", f"as {a} as it is {b}"))
     return Opinion(join(subject(dice, 1.0), "is", both), 0.0)
 

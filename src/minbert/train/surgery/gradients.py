@@ -63,21 +63,13 @@ def combine(
             if gradient is None:
                 continue
             if gradient.is_sparse:
-                scaled = _scaled(gradient, weight)
+                scaled = gradient.coalesce() * weight
                 total = scaled if total is None else total + scaled
             elif total is None:
                 total = gradient.mul_(weight)
             else:
                 total.addcmul_(gradient, weight.to(gradient.dtype))
         parameter.grad = total
-
-
-def _scaled(gradient: Tensor, weight: Tensor) -> Tensor:
-    gradient = gradient.coalesce()
-    values = gradient.values() * weight
-    return torch.sparse_coo_tensor(
-        gradient.indices(), values, gradient.shape, is_coalesced=True, check_invariants=False
-    )
 
 
 def cosines(gramian: Tensor) -> Tensor:
