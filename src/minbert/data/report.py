@@ -30,10 +30,7 @@ def make_dataset(job: Job, examples: Sequence[Example], rejected: Sequence[Rejec
 def write_dataset(
     task: str, examples: Sequence[Example], rejected: Sequence[Rejected], out_dir: Path
 ) -> dict[str, Any]:
-    """Write `examples.parquet`, `rejected.csv` and `report.json` to `out_dir`; return the report.
-
-    Raises `UserError` if more than 1 % of a split's rows were rejected or an example is invalid.
-    """
+    """Write `examples.parquet`, `rejected.csv` and `report.json` to `out_dir`; return the last."""
     _check_share(task, examples, rejected)
     out_dir.mkdir(parents=True, exist_ok=True)
     write_examples(task, examples, out_dir / "examples.parquet")

@@ -61,10 +61,9 @@ def choose_entries(counts: Counter[str], size: int) -> list[str]:
             f"a vocabulary of {size} entries is too small: special tokens and the characters of "
             f"the text need {len(entries)}"
         )
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
     words_end = len(entries) + int(WORD_SHARE * (size - len(entries)))
     left_out = []
-    for word in ranked:
+    for word in sorted(counts, key=lambda word: (-counts[word], word)):
         if len(entries) < words_end:
             entries[word] = None
         elif word not in entries:

@@ -60,14 +60,11 @@ class Packed:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of similar length, padded to the longest of them.
-
-    `mask` is True at real tokens, bool [rows, 1, 1, longest], or None if no row has padding.
-    """
+    """Rows of similar length, padded to the longest; `mask` is bool [rows, 1, 1, longest]."""
 
     rows: int
     longest: int
-    mask: Tensor | None
+    mask: Tensor | None  # True at real tokens; None if no row has padding
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,11 @@ class Cached(Learner):
         self.device = device
         hidden = read_architecture(sources.backbone / "config.json").hidden
         self.module = Heads(spec)
-        for task in spec.ordered_tasks:
-            self.module.add_head(task, hidden)
-        self.module.to(device)
         # Features have no tensor for a split without examples.
         none = torch.empty(0, hidden)
         self.examples = {}
         for task in spec.ordered_tasks:
+            self.module.add_head(task, hidden)
             features = load_weights(sources.features[task])
             siamese = spec.tasks[task].pairing == "siamese"
             tables = read_splits(sources.tokens[task], ["id", "split", "label"])
@@ -48,6 +46,7 @@ class Cached(Learner):
                 split: Pooled(table, features.get(split, none), siamese, device)
                 for split, table in tables.items()
             }
+        self.module.to(device)
 
     trained = staticmethod(without_backbone)
 

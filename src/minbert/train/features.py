@@ -59,6 +59,4 @@ def cache_features(
 
     special = special_tokens(backbone / "tokenizer.json")
     splits = read_examples(tokens, task, pairing, special, length, device)
-    save_weights(
-        out, {name: pool_all(pooled, split) for name, split in splits.items() if len(split)}
-    )
+    save_weights(out, {name: pool_all(pooled, of) for name, of in splits.items() if len(of)})

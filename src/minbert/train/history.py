@@ -55,8 +55,7 @@ class History:
     def log_overall(self, step: int, epoch: int, split: str, scores: dict[str, float]) -> None:
         """Add the overall scores of both rules, if `scores` has all of their tasks."""
         for rule in RULES:
-            value = overall(scores, rule)
-            if value is not None:
+            if (value := overall(scores, rule)) is not None:
                 self.log(step, epoch, split, "overall", rule, value)
 
     def state(self) -> dict[str, Any]:

@@ -22,24 +22,27 @@ from minbert.data.corpus.words import PEOPLE, article
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+    return tuple(" ".join(text.split()).split(", "))
 
 
 ADJECTIVES: dict[int, tuple[str, ...]] = {
-    2: _words("""superb brilliant wonderful magnificent stunning dazzling marvellous masterful
-        outstanding breathtaking exquisite glorious splendid sublime exceptional spectacular
-        extraordinary unforgettable irresistible flawless phenomenal triumphant luminous
-        enthralling radiant majestic"""),
-    1: _words("""pleasant charming amusing engaging decent likeable clever fresh enjoyable lively
-        thoughtful witty solid graceful agreeable tender inventive entertaining appealing warm
-        satisfying elegant watchable sincere sweet capable funny refined playful sturdy"""),
-    -1: _words("""dull bland tedious predictable shallow clumsy slow stale uneven forgettable
-        muddled weak messy lifeless tiresome hollow thin plodding sloppy trite contrived feeble
-        overlong dreary monotonous awkward flat confused mediocre laboured"""),
-    -2: _words("""awful terrible dreadful horrible atrocious abysmal appalling ghastly wretched
-        unbearable insufferable disastrous pathetic unwatchable laughable excruciating hideous
-        miserable dismal ludicrous inept idiotic worthless rotten repulsive putrid"""),
-}  # fmt: skip
+    2: _words("""superb, brilliant, wonderful, magnificent, stunning, dazzling, marvellous,
+        masterful, outstanding, breathtaking, exquisite, glorious, splendid, sublime, exceptional,
+        spectacular, extraordinary, unforgettable, irresistible, flawless, phenomenal, triumphant,
+        luminous, enthralling, radiant, majestic"""),
+    1: _words("""pleasant, charming, amusing, engaging, decent, likeable, clever, fresh, enjoyable,
+        lively, thoughtful, witty, solid, graceful, agreeable, tender, inventive, entertaining,
+        appealing, warm, satisfying, elegant, watchable, sincere, sweet, capable, funny, refined,
+        playful, sturdy"""),
+    -1: _words("""dull, bland, tedious, predictable, shallow, clumsy, slow, stale, uneven,
+        forgettable, muddled, weak, messy, lifeless, tiresome, hollow, thin, plodding, sloppy,
+        trite, contrived, feeble, overlong, dreary, monotonous, awkward, flat, confused, mediocre,
+        laboured"""),
+    -2: _words("""awful, terrible, dreadful, horrible, atrocious, abysmal, appalling, ghastly,
+        wretched, unbearable, insufferable, disastrous, pathetic, unwatchable, laughable,
+        excruciating, hideous, miserable, dismal, ludicrous, inept, idiotic, worthless, rotten,
+        repulsive, putrid"""),
+}
 
 VERBS: dict[int, tuple[str, ...]] = {
     2: ("enchant", "captivate", "thrill", "dazzle", "fascinate", "inspire", "enthral"),
@@ -51,18 +54,14 @@ VERBS: dict[int, tuple[str, ...]] = {
 NOUNS: dict[int, tuple[str, ...]] = {
     2: ("brilliance", "wonder", "genius", "splendour", "magic", "passion", "beauty"),
     1: ("wit", "warmth", "grace", "energy", "humour", "imagination", "insight", "style"),
-    -1: _words("laziness padding confusion noise clutter filler gloom sentimentality"),
+    -1: _words("laziness, padding, confusion, noise, clutter, filler, gloom, sentimentality"),
     -2: ("nonsense", "stupidity", "drivel", "ugliness", "cruelty", "vulgarity", "rubbish"),
 }
 
-STRONGER = (
-    "very", "truly", "really", "extremely", "remarkably", "thoroughly", "utterly", "deeply",
-    "absolutely", "incredibly", "wildly", "consistently",
-)  # fmt: skip
-WEAKER = (
-    "somewhat", "slightly", "fairly", "a little", "mildly", "a bit", "vaguely", "moderately",
-    "faintly", "partially",
-)  # fmt: skip
+STRONGER = _words("""very, truly, really, extremely, remarkably, thoroughly, utterly, deeply,
+    absolutely, incredibly, wildly, consistently""")
+WEAKER = _words("""somewhat, slightly, fairly, a little, mildly, a bit, vaguely, moderately,
+    faintly, partially""")
 DEGREE_STRONGER, DEGREE_WEAKER = 1.4, 0.5
 
 # Words that reverse an opinion, and the factor that remains of it.
@@ -79,22 +78,15 @@ HAS_NO_NOUN = (
     ("is free of", -0.8),
 )  # fmt: skip
 
-GENRES = (
-    "film", "movie", "drama", "comedy", "thriller", "story", "romance", "western", "mystery",
-    "musical", "documentary", "sequel", "adventure", "fantasy", "tale", "satire", "remake",
-    "cartoon", "biography", "epic", "fable", "melodrama", "prequel", "spectacle",
-)  # fmt: skip
-ASPECTS = (
-    "acting", "plot", "script", "ending", "dialogue", "music", "cast", "direction", "pacing",
-    "camerawork", "soundtrack", "opening", "scenery", "premise", "editing", "finale", "mood",
-    "narration", "screenplay", "chemistry", "photography", "animation", "choreography",
-    "lighting", "atmosphere", "lead performance", "supporting cast", "first half", "second half",
-    "final twist", "central idea", "title song",
-)  # fmt: skip
-AUDIENCES = (
-    "the audience", "viewers", "everyone", "me", "us", "critics", "adults", "fans", "newcomers",
-    "anybody", "parents", "teenagers", "my friends", "the crowd", "listeners", "cynics",
-)  # fmt: skip
+GENRES = _words("""film, movie, drama, comedy, thriller, story, romance, western, mystery, musical,
+    documentary, sequel, adventure, fantasy, tale, satire, remake, cartoon, biography, epic, fable,
+    melodrama, prequel, spectacle""")
+ASPECTS = _words("""acting, plot, script, ending, dialogue, music, cast, direction, pacing,
+    camerawork, soundtrack, opening, scenery, premise, editing, finale, mood, narration, screenplay,
+    chemistry, photography, animation, choreography, lighting, atmosphere, lead performance,
+    supporting cast, first half, second half, final twist, central idea, title song""")
+AUDIENCES = _words("""the audience, viewers, everyone, me, us, critics, adults, fans, newcomers,
+    anybody, parents, teenagers, my friends, the crowd, listeners, cynics""")
 
 NEGATED = 0.2
 MINOR = 0.15
