@@ -35,8 +35,7 @@ def read_file(
             present = file.schema_arrow.names
             wanted = present if columns is None else list(columns)
             needed = list(dict.fromkeys([*wanted, *(name for name, _, _ in conditions)]))
-            absent = [name for name in needed if name not in present]
-            if absent:
+            if absent := [name for name in needed if name not in present]:
                 raise UserError(
                     f"{path}: no column '{absent[0]}' (needed: {', '.join(needed)}); "
                     f"found {', '.join(present) or 'no columns'}.{nearest(absent[0], present)}"

@@ -38,16 +38,16 @@ def sublayers(encoder: SharedEncoder) -> Iterator[tuple[str, Attention | FeedFor
             yield f"{name}.feed_forward", module.feed_forward
 
 
-def insert(encoder: SharedEncoder, make: Callable[[str], nn.Module]) -> None:
-    """Freeze `encoder`, then insert `make(name)`, which may be trained, into each sublayer."""
+def insert(encoder: SharedEncoder, make: Callable[[], nn.Module]) -> None:
+    """Freeze `encoder`, then insert `make()`, which may be trained, into each sublayer."""
     encoder.requires_grad_(False)
-    for name, sublayer in sublayers(encoder):
-        sublayer.adapter = make(name)
+    for _, sublayer in sublayers(encoder):
+        sublayer.adapter = make()
 
 
 def add_adapters(encoder: SharedEncoder, width: int) -> None:
     """Give the frozen `encoder` a bottleneck of `width` units in each of its sublayers."""
-    insert(encoder, lambda name: Bottleneck(encoder.hidden, width))
+    insert(encoder, lambda: Bottleneck(encoder.hidden, width))
 
 
 def without_backbone(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

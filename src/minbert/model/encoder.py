@@ -176,8 +176,7 @@ class Stack(nn.Module):
         """Return [T, H], from the stack's own embeddings or from `hidden` [T, H] of the one below.
 
         `noise` [T, H] is added to the stack's own embeddings. With `first_only` the last layer
-        computes each row's first token alone, [B, H]: the same numbers, less work. Raises
-        `ValueError` if there are neither embeddings nor `hidden`, or both.
+        computes each row's first token alone, [B, H]: the same numbers, less work.
         """
         if (self.embeddings is None) == (hidden is None):
             raise ValueError("a stack starts from its own embeddings or from a hidden state")
@@ -193,11 +192,6 @@ class Stack(nn.Module):
 def whole_encoder(arch: Architecture, dropout: Rates) -> Stack:
     """Return the encoder with all of its parts; its state is a backbone's state."""
     return Stack(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
-
-
-def embeddings(module: nn.Module) -> list[nn.Embedding]:
-    """Return the word embeddings of every stack in `module`."""
-    return [part.word for part in module.modules() if isinstance(part, Embeddings)]
 
 
 def allocate(module: nn.Module) -> None:

@@ -46,10 +46,7 @@ class Heads(nn.Module):
 
 
 class MultitaskModel(Heads):
-    """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
-
-    Initial weights come from torch's default generator: seed it first.
-    """
+    """The encoder, and for each task of `spec`, trained or not, its pooling and its head."""
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
         super().__init__(spec)

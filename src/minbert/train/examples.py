@@ -1,9 +1,8 @@
 """A task's examples as tokens on the device, and the packed batches made of them."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,7 @@ Pairing = Literal["siamese", "cross"] | None
 """How a pair is encoded; None for single sentences."""
 
 
-@dataclass(frozen=True)
-class SpecialTokens:
+class SpecialTokens(NamedTuple):
     """Ids of the tokens around a sequence's sentences."""
 
     cls: int

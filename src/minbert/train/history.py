@@ -33,12 +33,12 @@ SCHEMA = pa.schema(
 Listener = Callable[[Measured], None]
 
 
+@dataclass
 class History:
     """All measured values of a run, in order; those without a slash are passed on to `listener`."""
 
-    def __init__(self, listener: Listener | None = None) -> None:
-        self.rows: list[Measured] = []
-        self.listener = listener
+    listener: Listener | None = None
+    rows: list[Measured] = field(default_factory=list)
 
     def log(self, step: int, epoch: int, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now, after step `step` (from 1) of `epoch` (from 1)."""

@@ -10,10 +10,7 @@ from minbert.data.corpus.words import Concept
 
 @dataclass(frozen=True)
 class Event:
-    """One event. `patient` is who or what the action is done to, `count` how many of them.
-
-    The group of a place or a time is its preposition. An empty slot is None.
-    """
+    """One event: `agent` does `action` to `count` of `patient`; an empty slot is None."""
 
     agent: Concept
     action: Concept
@@ -28,10 +25,8 @@ class Event:
 
 
 def _by_group(concepts: list[Concept]) -> dict[str, list[Concept]]:
-    groups: dict[str, list[Concept]] = {}
-    for concept in concepts:
-        groups.setdefault(concept.group, []).append(concept)
-    return groups
+    groups = dict.fromkeys(concept.group for concept in concepts)
+    return {group: [c for c in concepts if c.group == group] for group in groups}
 
 
 _TOWNS = [Concept((town,), "in") for town in words.TOWNS]

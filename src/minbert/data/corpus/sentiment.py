@@ -8,16 +8,9 @@ are not enough: bad sentences contain many good words, and good ones many bad wo
 
 from typing import NamedTuple
 
+from minbert.data.corpus import events
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import (
-    draw_event,
-    draw_place,
-    join,
-    noun_phrase,
-    plot,
-    statement,
-    word,
-)
+from minbert.data.corpus.events import join, noun_phrase, plot
 from minbert.data.corpus.words import PEOPLE, article
 
 
@@ -166,7 +159,7 @@ def subject(dice: Dice, detail: float) -> str:
 def _plot(dice: Dice, detail: float) -> str:
     if dice.chance(0.25):
         return noun_phrase(dice, dice.common(PEOPLE), None)
-    return plot(dice, draw_event(dice, detail=detail))
+    return plot(dice, events.draw_event(dice, detail=detail))
 
 
 def _copular(dice: Dice, sign: int, style: Style) -> Opinion:
@@ -204,8 +197,8 @@ def clause(dice: Dice, sign: int, style: Style = PLAIN, whole: bool = True) -> O
 
 
 def _opening(dice: Dice) -> str:
-    place, genre = draw_place(dice), dice.common(GENRES)
-    where = f"{place.group} {word(dice, place)}"
+    place, genre = events.draw_place(dice), dice.common(GENRES)
+    where = f"{place.group} {events.word(dice, place)}"
     who = noun_phrase(dice, dice.common(PEOPLE), None)
     return dice.pick(
         (
@@ -252,8 +245,8 @@ def neutral(dice: Dice) -> Opinion:
         genre = dice.common(GENRES)
         if dice.chance(0.5):
             start = dice.pick((f"this {genre} is about", f"the {genre} follows", "we meet"))
-            return Opinion(join(start, plot(dice, draw_event(dice))), 0.0)
-        text = statement(dice, draw_event(dice)).removesuffix(" .")
+            return Opinion(join(start, plot(dice, events.draw_event(dice))), 0.0)
+        text = events.statement(dice, events.draw_event(dice)).removesuffix(" .")
         return Opinion(join(f"in this {genre} ,", text), 0.0)
     grade = _grade(dice, 1 if dice.chance(0.5) else -1)
     a, b = dice.common(ADJECTIVES[grade]), dice.common(ADJECTIVES[-grade])

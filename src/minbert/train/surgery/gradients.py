@@ -20,10 +20,7 @@ class Surgery(NamedTuple):
 
 
 def inner_products(gradients: Sequence[Gradients]) -> Tensor:
-    """Return [P, n, n], float32: the inner products of n gradients, parameter by parameter.
-
-    Their sum over the P parameters is the Gramian. A gradient that is None counts as zero.
-    """
+    """Return [P, n, n], float32: the Gramian of n gradients by parameter; None counts as zero."""
     n = len(gradients)
     present = (g.device for row in gradients for g in row if g is not None)
     zero = torch.zeros((), device=next(present, torch.device("cpu")))
