@@ -38,10 +38,7 @@ class Embeddings(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H].
-
-    An `adapter` changes the sublayer's output before the skip connection.
-    """
+    """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H]."""
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
@@ -52,7 +49,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(arch.hidden, 3 * arch.hidden)
         self.output = nn.Linear(arch.hidden, arch.hidden)
         self.dropout = Dropout(dropout.sublayer)
-        self.adapter: nn.Module | None = None
+        self.adapter: nn.Module | None = None  # changes what is added to the input
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:

@@ -9,13 +9,7 @@ from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
-from minbert.spec.architecture import (
-    WEIGHTS,
-    Architecture,
-    check_pairing,
-    read_architecture,
-    shared_depth,
-)
+from minbert.spec.architecture import WEIGHTS, Architecture, check_pairing, shared_depth
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -87,12 +81,12 @@ class MultitaskModel(Heads):
         return own
 
 
-def build_model(spec: StageSpec, backbone: Path) -> MultitaskModel:
+def build_model(arch: Architecture, spec: StageSpec, backbone: Path) -> MultitaskModel:
     """Return the model of a stage: its encoder is the backbone's, its heads are new.
 
-    New weights come from torch's default generator: seed it first. Raises `UserError` if a file
-    of the folder `backbone` is missing or damaged, or the files do not belong together.
+    New weights come from torch's default generator: seed it first. Raises `UserError` if the
+    weights in the folder `backbone` are missing or damaged, or not of the architecture `arch`.
     """
-    model = MultitaskModel(read_architecture(backbone / "config.json"), spec)
+    model = MultitaskModel(arch, spec)
     model.encoder.load_backbone(load_weights(backbone / WEIGHTS))
     return model

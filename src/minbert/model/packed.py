@@ -69,15 +69,12 @@ class Group:
 
 @dataclass(frozen=True)
 class PaddedView:
-    """The groups' padded rows, end to end: `size` slots in all.
+    """The groups' padded rows, end to end: `size` slots in all."""
 
-    `slots` is each token's slot, int64 [T]; `order` has the batch's rows as in the groups, [B].
-    """
-
-    slots: Tensor
+    slots: Tensor  # of each token, int64 [T]
     size: int
     groups: tuple[Group, ...]
-    order: Tensor
+    order: Tensor  # the batch's rows as in the groups, [B]
 
     def pad(self, packed: Tensor) -> Tensor:
         """Return `packed` [T, N] in its slots, [size, N], with zeros elsewhere."""

@@ -32,7 +32,7 @@ class Finetuned(Learner):
         self.architecture = read_architecture(sources.backbone / "config.json")
         if spec.max_length > self.architecture.positions:
             spec = spec.model_copy(update={"max_length": self.architecture.positions})
-        self.module = build_model(spec, sources.backbone)
+        self.module = build_model(self.architecture, spec, sources.backbone)
         self._start(spec, sources)
         self.module.to(device)
         special = special_tokens(sources.backbone / "tokenizer.json")

@@ -46,10 +46,7 @@ class Outcome:
 
 @dataclass
 class Position:
-    """How far a run has come: `done` steps of `epoch` (from 1), `step` in all.
-
-    `seconds` are those of the whole run with its interrupted parts, `training` those of its steps.
-    """
+    """How far a run has come: `done` steps of `epoch` (from 1), `step` in all."""
 
     epoch: int = 1
     done: int = 0
@@ -57,8 +54,8 @@ class Position:
     best_epoch: int = 0
     best_score: float = float("-inf")
     score: float = float("nan")
-    training: float = 0.0
-    seconds: float = 0.0
+    training: float = 0.0  # seconds of the steps
+    seconds: float = 0.0  # of the whole run with its interrupted parts
     _read: float = field(default_factory=time.perf_counter)
 
     def state(self) -> dict[str, Any]:

@@ -94,13 +94,15 @@ def similarity(a: Event, b: Event) -> float:
     agent, patient = _alike(a.agent, b.agent), _alike(a.patient, b.patient)
     if a.agent == b.patient and a.patient == b.agent:  # the same two people in swapped roles
         agent = patient = 0.6
+    slots = ((a.agent_trait, b.agent_trait), (a.patient_trait, b.patient_trait))
+    traits = [_alike(x, y) for x, y in slots if x or y]
     # Verbs of one group are not related in meaning: selling a boat is not much like towing one.
     shares = {
         "action": float(a.action == b.action),
         "patient": patient,
         "agent": agent,
         "place": _alike(a.place, b.place) if a.place or b.place else None,
-        "traits": _traits(a, b),
+        "traits": sum(traits) / len(traits) if traits else None,
         "count": float(a.count == b.count),
     }
     present = {slot: share for slot, share in shares.items() if share is not None}
@@ -110,12 +112,6 @@ def similarity(a: Event, b: Event) -> float:
     if not (agent or patient or a.action == b.action):
         score = 0.0
     return max(0.0, score - _NEGATION * (a.negated != b.negated))
-
-
-def _traits(a: Event, b: Event) -> float | None:
-    slots = ((a.agent_trait, b.agent_trait), (a.patient_trait, b.patient_trait))
-    shares = [_alike(x, y) for x, y in slots if x or y]
-    return sum(shares) / len(shares) if shares else None
 
 
 def _drift(dice: Dice, event: Event, amount: float) -> Event:
