@@ -36,10 +36,8 @@ def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return {package: installed version}, or `absent` for a package that is not installed.
-
-    Builds of one version count as the same: a machine's devices decide which build it has.
-    """
+    """Return {package: installed version}, or `absent` for a package that is not installed."""
+    # Builds of one version count as the same: a machine's devices decide which build it has.
     return {name: _version(name).partition("+")[0] for name in packages}
 
 

@@ -26,10 +26,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` with control characters as escapes, so that it cannot steer a terminal.
-
-    Messages quote what was found, which may be anything.
-    """
+    """Return `text`, which may quote anything, with control characters as escapes."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii")
         for c in text

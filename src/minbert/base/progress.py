@@ -9,11 +9,10 @@ LINE_EVERY = 30.0  # seconds between plain lines
 
 
 class Progress:
-    """Steps done of all, with the loss, the rate and the time left; nothing if `silent`."""
+    """Steps done of all, with the loss, the rate and the time left."""
 
-    def __init__(self, title: str, silent: bool = False) -> None:
+    def __init__(self, title: str) -> None:
         self.title = title
-        self.silent = silent
         self.bar: Any = None
         self.total = self.done = self.before = 0
         self.started = self.reported = time.monotonic()
@@ -22,7 +21,7 @@ class Progress:
         """Begin work of `total` steps, of which an earlier run has done `done`."""
         self.total, self.done, self.before = total, done, done
         self.started = self.reported = time.monotonic()
-        if sys.stderr.isatty() and not self.silent:
+        if sys.stderr.isatty():
             from tqdm import tqdm
 
             self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step")
@@ -48,8 +47,6 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print one line above the bar; a full disk under the log does not stop the work."""
-        if self.silent:
-            return
         line = f"[{self.title}] {line}"
         with suppress(OSError):
             if self.bar is not None:

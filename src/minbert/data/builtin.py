@@ -1,13 +1,6 @@
-"""The data sets of the built-in corpus: generated English with something to learn in every task.
-
-All tasks share one vocabulary and grammar (`minbert.data.corpus`), so what a model learns in one
-helps in the others. The same seed gives the same text on any machine.
-"""
-
-from __future__ import annotations
+"""The data sets of the built-in corpus: generated English with something to learn in every task."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError, nearest
 from minbert.data.corpus.dice import Dice
@@ -16,9 +9,7 @@ from minbert.data.corpus.sentiment import Style, clause, graded, neutral, opinio
 from minbert.data.examples import Example
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import SPLITS
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 DEFAULT_SIZES: dict[str, dict[str, int]] = {
     "sst": {"train": 3000, "dev": 600, "test": 600},
@@ -41,6 +32,8 @@ BARE = Style(detail=0.0, twist=0.4)
 # A verdict sums up the review and counts as much as this many sentences.
 VERDICT = 3.0
 VERDICTS = ("overall ,", "in the end ,", "all in all ,", "to sum up ,", "in short ,")
+# Between the mean sentiments of ratings 1 to 10; 5 and 6 are neither good nor bad.
+RATING_BOUNDS = (-1.05, -0.75, -0.45, -0.15, 0.0, 0.15, 0.45, 0.75, 1.05)
 
 Drawn = tuple[str, str | None, float]
 """One or two sentences and a label."""
@@ -68,12 +61,6 @@ def _para(dice: Dice) -> Drawn:
 def _sts(dice: Dice) -> Drawn:
     first, second, score = similar_pair(dice)
     return first, second, round(min(5.0, max(0.0, score + dice.gauss(NOISE["sts"]))), 2)
-
-
-def _rating(mean: float) -> int:
-    """Return the rating, 1 to 10, of a mean sentiment; 5 and 6 are neither good nor bad."""
-    steps = (-1.05, -0.75, -0.45, -0.15, 0.0, 0.15, 0.45, 0.75, 1.05)
-    return 1 + sum(mean > step for step in steps)
 
 
 def _draft(dice: Dice, tone: float, words: int) -> tuple[str, float]:
@@ -104,7 +91,7 @@ def _review(dice: Dice, groups: tuple[tuple[int, ...], ...]) -> tuple[str, int]:
     tone = 0.1 + 0.8 * (sum(wanted) / len(wanted) - 1) / 9
     while True:
         text, mean = _draft(dice, tone, 90 + int(dice.uniform() * dice.uniform() * 180))
-        rating = _rating(mean)
+        rating = 1 + sum(mean > bound for bound in RATING_BOUNDS)
         if rating in wanted and SHORTEST <= len(text.split()) <= LONGEST:
             return text, rating
 

@@ -1,21 +1,16 @@
 """The course's files: Stanford CS 224N's default project of 2023 (SST, Quora, STS, CFIMDB)."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError, nearest
 from minbert.data.examples import LARGEST, Example, Rejected, decode, fault, split_lines
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import COURSE_URL, SPLITS
 from minbert.spec.task import TASKS, Task
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 COURSE_FILES: dict[str, dict[str, tuple[str, str]]] = {
     "sst": {

@@ -1,7 +1,5 @@
 """Downloads that resume, are verified, and appear under their final name only when whole."""
 
-from __future__ import annotations
-
 import http.client
 import logging
 import os
@@ -12,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from tqdm import tqdm
@@ -20,9 +18,7 @@ from tqdm import tqdm
 from minbert.base.errors import UserError
 from minbert.base.locks import FOREVER, take
 from minbert.data.identity import checksum
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 log = logging.getLogger(__name__)
 

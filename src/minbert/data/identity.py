@@ -27,10 +27,7 @@ def md5(path: Path | str) -> str:
 
 
 def git_blob(path: Path | str) -> str:
-    """Return git's id of the content, as `git hash-object --no-filters`: 40 hex digits.
-
-    A repository's tree lists these ids, so a file can be pinned without downloading it.
-    """
+    """Return the id by which git's trees list the content, as `git hash-object --no-filters`."""
     digest = hashlib.sha1(b"blob %d\0" % Path(path).stat().st_size, usedforsecurity=False)
     with Path(path).open("rb") as handle:
         return hashlib.file_digest(handle, lambda: digest).hexdigest()
@@ -72,15 +69,15 @@ class DigestCache:
     def tree(self, folder: Path) -> str:
         """Return the SHA-256 of the names and contents of all `.txt` files below `folder`."""
         folder = folder.absolute()
-        files = sorted(path for path in folder.rglob("*.txt") if path.is_file())
-        stats = [path.stat() for path in files]
-        names = [path.relative_to(folder).as_posix() for path in files]
-        seen = [[n, s.st_size, s.st_mtime_ns] for n, s in zip(names, stats, strict=True)]
+        paths = sorted(path for path in folder.rglob("*.txt") if path.is_file())
+        files = {path.relative_to(folder).as_posix(): path for path in paths}
+        stats = {name: path.stat() for name, path in files.items()}
+        seen = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()]
 
         def compute() -> str:
-            return _of_json([[name, sha256(path)] for name, path in zip(names, files, strict=True)])
+            return _of_json([[name, sha256(path)] for name, path in files.items()])
 
-        newest = max((s.st_mtime_ns for s in stats), default=0)
+        newest = max((stat.st_mtime_ns for stat in stats.values()), default=0)
         return self._cached(f"{folder}/", [_of_json(seen)], "sha256", newest, compute)
 
     def _cached(

@@ -1,7 +1,5 @@
 """The Large Movie Review Dataset: Maas et al. (2011), 50,000 reviews with ratings from 1 to 10."""
 
-from __future__ import annotations
-
 import hashlib
 import lzma
 import re
@@ -10,16 +8,13 @@ import zlib
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError
 from minbert.data.examples import Example, Rejected, fault
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.task import TASKS
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 LMRD_PIN = "md5:7c2ac02c03563afcf9b574c7e56c153a"
 DEV_SHARE = 0.1
@@ -30,8 +25,7 @@ _DAMAGED = (
     *(tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError),
     *(TypeError, ValueError),  # tarfile's own, at the end of a header
 )
-_SPLITS = ("train", "test")
-_POLARITIES = ("neg", "pos")
+_FOLDERS = tuple(product(("train", "test"), ("neg", "pos")))
 _MEMBER = re.compile(r"(?:.*/)?(?P<id>(?P<split>train|test)/(?P<polarity>neg|pos)/[^/]+)\.txt")
 _NAME = re.compile(r"([0-9]+)_([0-9]{1,2})")
 
@@ -67,7 +61,7 @@ def read_lmrd(source: Path) -> tuple[list[Example], list[Rejected]]:
             rejected.append(Rejected(f"{key}.txt", 1, reason, text, split))
         else:
             found[key] = example
-    for split, polarity in product(_SPLITS, _POLARITIES):
+    for split, polarity in _FOLDERS:
         if not any(key.startswith(f"{split}/{polarity}/") for key in found):
             raise UserError(
                 f"{source}: no review in {split}/{polarity}/; expected the Large Movie Review "
@@ -98,7 +92,7 @@ def _review(key: str, split: str, polarity: str, content: bytes) -> Example | st
 
 def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
     root = folder if (folder / "train").is_dir() else folder / "aclImdb"
-    for split, polarity in product(_SPLITS, _POLARITIES):
+    for split, polarity in _FOLDERS:
         for path in sorted((root / split / polarity).glob("*.txt")):
             if not path.is_file() or path.stat().st_size > MAX_REVIEW_BYTES:
                 raise UserError(f"{path} {_NO_REVIEW}; take it out of the folder")

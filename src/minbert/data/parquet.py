@@ -4,8 +4,8 @@
 job and is not needed for a single file.
 """
 
+import operator
 from collections.abc import Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from minbert.base.errors import UserError, nearest
 
 Condition = tuple[str, str, Any]
 """A column, `=`, `!=` or `in`, and the value (for `in`, the values) to compare it with."""
+_COMPARE = {"=": operator.eq, "!=": operator.ne, "in": pc.Expression.isin}
 
 
 def read_file(
@@ -34,8 +35,7 @@ def read_file(
             present = file.schema_arrow.names
             wanted = present if columns is None else list(columns)
             needed = list(dict.fromkeys([*wanted, *(name for name, _, _ in conditions)]))
-            absent = [name for name in needed if name not in present]
-            if absent:
+            if absent := [name for name in needed if name not in present]:
                 raise UserError(
                     f"{path}: no column '{absent[0]}' (needed: {', '.join(needed)}); "
                     f"found {', '.join(present) or 'no columns'}.{nearest(absent[0], present)}"
@@ -46,14 +46,6 @@ def read_file(
             f"{path}: is damaged or not a parquet file ({error}); delete it and run snakemake "
             "again to make it again"
         ) from error
-    if conditions:
-        table = table.filter(reduce(lambda a, b: a & b, map(_expression, conditions)))
+    for name, how, value in conditions:
+        table = table.filter(_COMPARE[how](pc.field(name), value))
     return table.select(wanted)
-
-
-def _expression(condition: Condition) -> Any:
-    name, how, value = condition
-    column = pc.field(name)
-    if how == "in":
-        return column.isin(value)
-    return {"=": column == value, "!=": column != value}[how]

@@ -1,23 +1,19 @@
 """A data set's folder: the example table, the rejected rows, and a report on both."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole, write_json
 from minbert.data.examples import Example, Rejected, write_examples
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS, Task
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 MAX_REJECTED = 0.01
 """The largest share of a split's rows that may be malformed; beyond it, the file is wrong."""
@@ -34,10 +30,7 @@ def make_dataset(job: Job, examples: Sequence[Example], rejected: Sequence[Rejec
 def write_dataset(
     task: str, examples: Sequence[Example], rejected: Sequence[Rejected], out_dir: Path
 ) -> dict[str, Any]:
-    """Write `examples.parquet`, `rejected.csv` and `report.json` to `out_dir`; return the report.
-
-    Raises `UserError` if more than 1 % of a split's rows were rejected or an example is invalid.
-    """
+    """Write `examples.parquet`, `rejected.csv` and `report.json` to `out_dir`; return the last."""
     _check_share(task, examples, rejected)
     out_dir.mkdir(parents=True, exist_ok=True)
     write_examples(task, examples, out_dir / "examples.parquet")

@@ -1,11 +1,8 @@
 """The token table: WordPiece ids of all sentences, without special tokens or padding."""
 
-from __future__ import annotations
-
 import os
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +11,7 @@ from tokenizers import Tokenizer
 from minbert.base.files import whole
 from minbert.data.examples import read_examples
 from minbert.data.wordpiece import load_wordpiece
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 MAX_TOKENS = 510
 """The most ids of a sentence: BERT has 512 positions, and [CLS] and [SEP] take two."""

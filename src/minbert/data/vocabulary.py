@@ -5,13 +5,10 @@ processes. The weights of the built-in backbone need fixed ids, so this module c
 and breaks ties by the text of a piece.
 """
 
-from __future__ import annotations
-
 import string
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
@@ -19,9 +16,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from minbert.base.errors import UserError
 from minbert.data.corpus.pretraining import pretraining_text
 from minbert.data.wordpiece import CONTINUES, SPECIAL_TOKENS, bert_tokenizer, save_tokenizer
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 # The share of whole words among the entries that are left after the characters.
 WORD_SHARE = 0.9
@@ -66,10 +61,9 @@ def choose_entries(counts: Counter[str], size: int) -> list[str]:
             f"a vocabulary of {size} entries is too small: special tokens and the characters of "
             f"the text need {len(entries)}"
         )
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
     words_end = len(entries) + int(WORD_SHARE * (size - len(entries)))
     left_out = []
-    for word in ranked:
+    for word in sorted(counts, key=lambda word: (-counts[word], word)):
         if len(entries) < words_end:
             entries[word] = None
         elif word not in entries:

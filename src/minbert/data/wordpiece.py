@@ -86,8 +86,7 @@ def read_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
             f"{folder}: has neither tokenizer.json nor vocab.txt; copy one of them from the "
             "source of the weights"
         )
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= vocab_size:
+    if (largest := max(tokenizer.get_vocab().values())) >= vocab_size:
         raise UserError(
             f"{path}: has token id {largest}, but config.json's vocab_size is {vocab_size}; "
             "the tokenizer belongs to other weights"
@@ -116,8 +115,7 @@ def _normalizer(settings: Path) -> normalizers.Normalizer:
 
 
 def _check_special(words: Mapping[str, int], path: Path) -> None:
-    missing = [token for token in SPECIAL_TOKENS if token not in words]
-    if missing:
+    if missing := [token for token in SPECIAL_TOKENS if token not in words]:
         raise UserError(f"{path}: the vocabulary has no {', '.join(missing)}; is it BERT's?")
 
 

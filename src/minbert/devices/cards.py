@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from minbert.base.errors import UserError
 
-SLOTS = 8  # of a card: at most this many jobs share it
+SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FAKE = "MINBERT_FAKE_DEVICES"
 QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free")

@@ -1,7 +1,4 @@
-"""The device of a job: slots of a GPU, leased by file locks so that jobs can share the GPUs.
-
-A slot is a fixed share of a card's memory. A process that ends, however it does, frees its locks.
-"""
+"""The device of a job: slots of a GPU, leased by file locks so that jobs can share the GPUs."""
 
 import os
 import time

@@ -48,7 +48,7 @@ class Best:
         """Let `write` make the file for `epoch`, the best one so far."""
         write(self._path(epoch))
         self.epoch, self._crc32 = epoch, file_checksum(self._path(epoch))
-        self._remove_except(epoch, self._saved)
+        self._remove(but=(epoch, self._saved))
 
     def state(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "crc32": self._crc32}
@@ -56,7 +56,7 @@ class Best:
     def saved(self) -> None:
         """Note that a complete state names the file; remove all others."""
         self._saved = self.epoch
-        self._remove_except(self.epoch)
+        self._remove(but=(self.epoch,))
 
     def resume(self, epoch: int, crc32: int) -> str:
         """Take over the file that a saved state names; return what is wrong with it, or ""."""
@@ -73,16 +73,13 @@ class Best:
             shutil.copyfile(self.path, temporary)
 
     def clear(self) -> None:
-        self._remove_except()
+        self._remove()
 
     def _path(self, epoch: int) -> Path:
         return self.folder / f"best-{epoch}.safetensors"
 
-    def _remove_except(self, *epochs: int) -> None:
-        kept = {self._path(epoch) for epoch in epochs}
-        for path in self.folder.glob("best-*.safetensors"):
-            if path not in kept:
-                path.unlink()
+    def _remove(self, but: tuple[int, ...] = ()) -> None:
+        remove(self.folder, "best-*.safetensors", *map(self._path, but))
 
 
 class Checkpoints:
@@ -103,10 +100,7 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def resume(self, parts: Mapping[str, Part], device: str) -> str:
-        """Restore a saved state into `parts`, which later calls save.
-
-        Returns "" if there is no state or it was restored, else why it was refused.
-        """
+        """Restore a state, if saved, into `parts`, to be saved later; return why not, or ""."""
         self._parts, self._device = parts, device
         found = self._read()
         if isinstance(found, str):
@@ -146,16 +140,13 @@ class Checkpoints:
         record = {"identity": self.identity, "tensors": path.name, "crc32": checksum}
         record |= {"device": self._device, "best": self.best.state(), "facts": facts}
         write_json(self.folder / RECORD, record)
-        for old in self.folder.glob("state-*.safetensors"):
-            if old != path:
-                old.unlink()
+        remove(self.folder, "state-*.safetensors", path)
         self.best.saved()
         self._last = time.monotonic()
 
     def clear(self) -> None:
         (self.folder / RECORD).unlink(missing_ok=True)
-        for path in self.folder.glob("state-*.safetensors"):
-            path.unlink()
+        remove(self.folder, "state-*.safetensors")
         self.best.clear()
 
     def _read(self) -> tuple[Path, dict[str, Any]] | str:
@@ -199,15 +190,18 @@ class Generators:
 
 
 def read_tensors(path: Path, part: str) -> dict[str, Any]:
-    """Read the tensors of a state that are named `part.NAME`, by NAME, on the CPU.
-
-    All tensors of one call share a mapping of the file, which is freed with them.
-    """
+    """Read a state's tensors `part.NAME` by NAME, on the CPU; they share a mapping of the file."""
     start = f"{part}."
     with safe_open(path, "pt") as file:
         names = file.keys()
         found = [name for name in names if name.startswith(start)]
         return {name.removeprefix(start): file.get_tensor(name) for name in found}
+
+
+def remove(folder: Path, pattern: str, *but: Path) -> None:
+    """Delete the files of `folder` that match `pattern`, except those in `but`."""
+    for path in set(folder.glob(pattern)).difference(but):
+        path.unlink()
 
 
 def file_checksum(path: Path) -> int:

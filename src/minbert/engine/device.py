@@ -58,11 +58,6 @@ def machine_memory() -> int:
     return min(whole, int(limit)) if limit != "max" else whole
 
 
-def free_device_memory(device: torch.device) -> int:
-    """Return the bytes that are free on a CUDA GPU."""
-    return torch.cuda.mem_get_info(device)[0]
-
-
 def give_back(device: torch.device | None = None) -> None:
     """Return freed memory to the system, and that which torch caches on a CUDA `device`."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it.

@@ -9,14 +9,11 @@ from minbert.model.encoder import Attention, FeedForward, Layer
 from minbert.model.sharing import SharedEncoder
 
 START = 0.01
-"""Standard deviation of a bottleneck's first weights (Houlsby et al., 2019, section 3.6)."""
+"""Standard deviation of a bottleneck's first weights: it starts near the identity (section 3.6)."""
 
 
 class Bottleneck(nn.Module):
-    """x + up(GELU(down(x))), [T, H] to [T, H], `width` units between; starts near the identity.
-
-    It is before a sublayer's skip connection (Houlsby et al., 2019, section 2.1).
-    """
+    """x + up(GELU(down(x))), [T, H], `width` units between (Houlsby et al., 2019, section 2.1)."""
 
     def __init__(self, hidden: int, width: int) -> None:
         super().__init__()
@@ -41,16 +38,16 @@ def sublayers(encoder: SharedEncoder) -> Iterator[tuple[str, Attention | FeedFor
             yield f"{name}.feed_forward", module.feed_forward
 
 
-def insert(encoder: SharedEncoder, make: Callable[[str], nn.Module]) -> None:
-    """Freeze `encoder`, then insert `make(name)`, which may be trained, into each sublayer."""
+def insert(encoder: SharedEncoder, make: Callable[[], nn.Module]) -> None:
+    """Freeze `encoder`, then insert `make()`, which may be trained, into each sublayer."""
     encoder.requires_grad_(False)
-    for name, sublayer in sublayers(encoder):
-        sublayer.adapter = make(name)
+    for _, sublayer in sublayers(encoder):
+        sublayer.adapter = make()
 
 
 def add_adapters(encoder: SharedEncoder, width: int) -> None:
     """Give the frozen `encoder` a bottleneck of `width` units in each of its sublayers."""
-    insert(encoder, lambda name: Bottleneck(encoder.hidden, width))
+    insert(encoder, lambda: Bottleneck(encoder.hidden, width))
 
 
 def without_backbone(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

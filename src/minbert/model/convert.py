@@ -16,9 +16,9 @@ from minbert.spec.stage import Dropout
 
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.ckpt")
 _EMBEDDINGS = {
-    "embeddings.word.weight": "embeddings.word_embeddings.weight",
-    "embeddings.position.weight": "embeddings.position_embeddings.weight",
-    "embeddings.token_type.weight": "embeddings.token_type_embeddings.weight",
+    "embeddings.word": "embeddings.word_embeddings",
+    "embeddings.position": "embeddings.position_embeddings",
+    "embeddings.token_type": "embeddings.token_type_embeddings",
     "embeddings.norm": "embeddings.LayerNorm",
     "pooler.dense": "pooler.dense",
 }
@@ -44,7 +44,6 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     tokenizer = read_tokenizer(folder, arch.vocab_size)
     tensors, path = _read_weights(folder)
     state = _convert(tensors, arch, path)
-    out.mkdir(parents=True, exist_ok=True)
     save_weights(out / WEIGHTS, state)
     write_json(out / "config.json", arch.model_dump())
     save_tokenizer(tokenizer, out / "tokenizer.json")
@@ -88,8 +87,6 @@ def _read_shards(folder: Path) -> dict[str, Tensor]:
 
 def _sources(name: str) -> list[str]:
     """Return the Hugging Face tensors whose rows, stacked, are our tensor `name`."""
-    if name in _EMBEDDINGS:
-        return [_EMBEDDINGS[name]]
     part, _, kind = name.rpartition(".")
     if part in _EMBEDDINGS:
         return [f"{_EMBEDDINGS[part]}.{kind}"]

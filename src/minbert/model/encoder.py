@@ -38,10 +38,7 @@ class Embeddings(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H].
-
-    An `adapter` changes the sublayer's output before the skip connection.
-    """
+    """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H]."""
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
@@ -52,7 +49,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(arch.hidden, 3 * arch.hidden)
         self.output = nn.Linear(arch.hidden, arch.hidden)
         self.dropout = Dropout(dropout.sublayer)
-        self.adapter: nn.Module | None = None
+        self.adapter: nn.Module | None = None  # changes what is added to the input
         self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
@@ -176,8 +173,7 @@ class Stack(nn.Module):
         """Return [T, H], from the stack's own embeddings or from `hidden` [T, H] of the one below.
 
         `noise` [T, H] is added to the stack's own embeddings. With `first_only` the last layer
-        computes each row's first token alone, [B, H]: the same numbers, less work. Raises
-        `ValueError` if there are neither embeddings nor `hidden`, or both.
+        computes each row's first token alone, [B, H]: the same numbers, less work.
         """
         if (self.embeddings is None) == (hidden is None):
             raise ValueError("a stack starts from its own embeddings or from a hidden state")
@@ -193,11 +189,6 @@ class Stack(nn.Module):
 def whole_encoder(arch: Architecture, dropout: Rates) -> Stack:
     """Return the encoder with all of its parts; its state is a backbone's state."""
     return Stack(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
-
-
-def embeddings(module: nn.Module) -> list[nn.Embedding]:
-    """Return the word embeddings of every stack in `module`."""
-    return [part.word for part in module.modules() if isinstance(part, Embeddings)]
 
 
 def allocate(module: nn.Module) -> None:

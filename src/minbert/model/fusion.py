@@ -50,7 +50,7 @@ class Fusion(nn.Module):
 
 def add_fusion(encoder: SharedEncoder, widths: Sequence[int]) -> None:
     """Give the frozen `encoder` a fusion in each of its sublayers; `load_adapters` fills them."""
-    insert(encoder, lambda name: Fusion(encoder.hidden, widths))
+    insert(encoder, lambda: Fusion(encoder.hidden, widths))
 
 
 def adapter_width(state: Mapping[str, Tensor], hidden: int, layers: int, where: Path) -> int:

@@ -32,11 +32,7 @@ class MaskedLanguageModel(nn.Module):
         initialise(self)
 
     def forward(self, batch: Packed, masked: Tensor) -> tuple[Tensor, Tensor]:
-        """Return word logits [M, vocabulary] at `masked`, and next-sentence logits [B].
-
-        `masked` is int64 [M], indices into the batch's tokens. A next-sentence logit above 0 means
-        that the second sentence follows the first.
-        """
+        """Return word logits [M, words] at tokens `masked` [M], and next-sentence logits [B]."""
         states = self.encoder(batch)
         hidden = states.index_select(0, masked)
         hidden = self.norm(F.gelu(self.dense(hidden)))

@@ -9,13 +9,7 @@ from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
-from minbert.spec.architecture import (
-    WEIGHTS,
-    Architecture,
-    check_pairing,
-    read_architecture,
-    shared_depth,
-)
+from minbert.spec.architecture import WEIGHTS, Architecture, check_pairing, shared_depth
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -37,7 +31,7 @@ class Heads(nn.Module):
         self.heads[name] = make(width, TASKS[name].classes, task.head)
 
     def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
-        """Return logits [B, classes] from the embeddings of B rows; of 2B for a siamese task."""
+        """Return logits [B, classes] from B embeddings, or B first and B second ones if siamese."""
         features = self.spec.tasks[task].features
         if features:
             u, v = pooled.chunk(2)
@@ -46,10 +40,7 @@ class Heads(nn.Module):
 
 
 class MultitaskModel(Heads):
-    """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
-
-    Initial weights come from torch's default generator: seed it first.
-    """
+    """The encoder, and for each task of `spec`, trained or not, its pooling and its head."""
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
         super().__init__(spec)
@@ -76,10 +67,7 @@ class MultitaskModel(Heads):
         return pooling(hidden, batch, self.encoder.pooler(task))
 
     def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
-        """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings.
-
-        For a siamese task `batch` has 2B rows: all first sentences, then all second ones.
-        """
+        """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings."""
         return self.from_pooled(task, self.pooled(task, batch, noise))
 
     def shared_parameters(self) -> list[nn.Parameter]:
@@ -93,12 +81,12 @@ class MultitaskModel(Heads):
         return own
 
 
-def build_model(spec: StageSpec, backbone: Path) -> MultitaskModel:
+def build_model(arch: Architecture, spec: StageSpec, backbone: Path) -> MultitaskModel:
     """Return the model of a stage: its encoder is the backbone's, its heads are new.
 
-    New weights come from torch's default generator: seed it first. Raises `UserError` if a file
-    of the folder `backbone` is missing or damaged, or the files do not belong together.
+    New weights come from torch's default generator: seed it first. Raises `UserError` if the
+    weights in the folder `backbone` are missing or damaged, or not of the architecture `arch`.
     """
-    model = MultitaskModel(read_architecture(backbone / "config.json"), spec)
+    model = MultitaskModel(arch, spec)
     model.encoder.load_backbone(load_weights(backbone / WEIGHTS))
     return model

@@ -60,27 +60,21 @@ class Packed:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of similar length, padded to the longest of them.
-
-    `mask` is True at real tokens, bool [rows, 1, 1, longest], or None if no row has padding.
-    """
+    """Rows of similar length, padded to the longest; `mask` is bool [rows, 1, 1, longest]."""
 
     rows: int
     longest: int
-    mask: Tensor | None
+    mask: Tensor | None  # True at real tokens; None if no row has padding
 
 
 @dataclass(frozen=True)
 class PaddedView:
-    """The groups' padded rows, end to end: `size` slots in all.
+    """The groups' padded rows, end to end: `size` slots in all."""
 
-    `slots` is each token's slot, int64 [T]; `order` has the batch's rows as in the groups, [B].
-    """
-
-    slots: Tensor
+    slots: Tensor  # of each token, int64 [T]
     size: int
     groups: tuple[Group, ...]
-    order: Tensor
+    order: Tensor  # the batch's rows as in the groups, [B]
 
     def pad(self, packed: Tensor) -> Tensor:
         """Return `packed` [T, N] in its slots, [size, N], with zeros elsewhere."""

@@ -44,10 +44,7 @@ class SharedEncoder(nn.Module):
     def forward(
         self, task: str, batch: Packed, noise: Tensor | None = None, first_only: bool = False
     ) -> Tensor:
-        """Return the last layer's output for `task`, [T, H]; `noise` [T, H] is as in `Embeddings`.
-
-        With `first_only` the output is that of each row's first token, [B, H].
-        """
+        """Return `task`'s last layer, [T, H], or with `first_only` that of first tokens, [B, H]."""
         own = self._own(task)
         if self.shared.embeddings is None:
             return own(batch, noise=noise, first_only=first_only)
@@ -70,10 +67,7 @@ class SharedEncoder(nn.Module):
         return below + list(self.own[task].parameters())
 
     def load_backbone(self, state: Mapping[str, Tensor]) -> None:
-        """Start every copy from the same backbone: `state` has the names of `whole_encoder`.
-
-        Raises `UserError` naming the tensor if one is missing, unexpected, or has another shape.
-        """
+        """Start every copy from the same backbone: `state` has the names of `whole_encoder`."""
         stacks = [self.shared, *(self._own(task) for task in self.own)]
         check_state(state, {n: list(p.shape) for s in stacks for n, p in s.named_parameters()})
         with torch.no_grad():
@@ -83,7 +77,7 @@ class SharedEncoder(nn.Module):
 
 
 def check_state(state: Mapping[str, Tensor], expected: Mapping[str, list[int]]) -> None:
-    """Raise `UserError` unless the tensors of a backbone have the `expected` names and shapes."""
+    """Raise `UserError` naming a tensor of a backbone that lacks the `expected` name or shape."""
     found = {name: list(tensor.shape) for name, tensor in state.items()}
     for name in [*expected, *found]:
         ours, theirs = expected.get(name), found.get(name)

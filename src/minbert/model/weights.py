@@ -13,10 +13,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import whole
 
 CHECKSUM = "sha256"
-"""The header's entry with the checksum of its file's tensors.
-
-It is the only one: safetensors writes several in an order that changes by the process.
-"""
+"""The header's only entry: safetensors writes several in an order that changes by the process."""
 
 
 def save_weights(path: Path, state: Mapping[str, Tensor]) -> None:
@@ -36,10 +33,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file on the CPU; `UserError` if it is missing or damaged.
-
-    A file that we wrote holds the checksum of its tensors; one from elsewhere need not.
-    """
+    """Read a safetensors file on the CPU; `UserError` if it is missing or damaged."""
     try:
         with safe_open(path, "pt") as file:
             written = (file.metadata() or {}).get(CHECKSUM)
@@ -51,6 +45,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
             f"{path}: not a whole safetensors file ({error}); delete it and make or download it "
             "again"
         ) from error
+    # A file from elsewhere need not hold a checksum.
     if written is not None and (found := checksum(tensors)) != written:
         raise UserError(
             f"{path}: is damaged: the SHA-256 of its tensors is {found}, expected {written}, "

@@ -35,7 +35,7 @@ def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskMod
     """
     kind: type[Learner] = load_part("trainable", spec.trainable)
     state = load_weights(weights)
-    model = build_model(spec, backbone)
+    model = build_model(read_architecture(backbone / "config.json"), spec, backbone)
     kind.insert(model.encoder, spec, state)
     saved = kind.trained(model.state_dict())
     ours, theirs = ({n: t.shape for n, t in tensors.items()} for tensors in (saved, state))

@@ -17,17 +17,12 @@ class AdapterTuned(Finetuned):
     The backbone is frozen and not saved; its dropout stays on in training.
     """
 
-    @staticmethod
-    def insert(
-        encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]
-    ) -> SharedEncoder:
-        assert spec.adapter is not None
-        add_adapters(encoder, spec.adapter.width)
-        return encoder
+    trained = staticmethod(without_backbone)
 
     @staticmethod
-    def trained(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return without_backbone(state)
+    def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
+        assert spec.adapter is not None
+        add_adapters(encoder, spec.adapter.width)
 
     def _start(self, spec: StageSpec, sources: Sources) -> None:
         self.insert(self.module.encoder, spec, {})

@@ -1,16 +1,11 @@
 """A backbone from a Hugging Face folder, or from the hub at a pinned commit."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError
 from minbert.model.convert import convert_hugging_face
 from minbert.spec.architecture import FILES, SHARDS
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
+from minbert.store.job import Job
 
 
 def make(job: Job) -> None:

@@ -1,7 +1,5 @@
 """A frozen encoder, which is not even loaded: heads are trained on cached features."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 import torch
@@ -36,13 +34,11 @@ class Cached(Learner):
         self.device = device
         hidden = read_architecture(sources.backbone / "config.json").hidden
         self.module = Heads(spec)
-        for task in spec.ordered_tasks:
-            self.module.add_head(task, hidden)
-        self.module.to(device)
         # Features have no tensor for a split without examples.
         none = torch.empty(0, hidden)
         self.examples = {}
         for task in spec.ordered_tasks:
+            self.module.add_head(task, hidden)
             features = load_weights(sources.features[task])
             siamese = spec.tasks[task].pairing == "siamese"
             tables = read_splits(sources.tokens[task], ["id", "split", "label"])
@@ -50,10 +46,9 @@ class Cached(Learner):
                 split: Pooled(table, features.get(split, none), siamese, device)
                 for split, table in tables.items()
             }
+        self.module.to(device)
 
-    @staticmethod
-    def trained(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return without_backbone(state)
+    trained = staticmethod(without_backbone)
 
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         examples = self.examples[task]["train"]

@@ -1,9 +1,8 @@
 """A task's examples as tokens on the device, and the packed batches made of them."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +19,7 @@ Pairing = Literal["siamese", "cross"] | None
 """How a pair is encoded; None for single sentences."""
 
 
-@dataclass(frozen=True)
-class SpecialTokens:
+class SpecialTokens(NamedTuple):
     """Ids of the tokens around a sequence's sentences."""
 
     cls: int
@@ -42,13 +40,12 @@ class Sequences:
     def __init__(self, rows: list[np.ndarray], seconds: list[int], device: torch.device) -> None:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         self.lengths = lengths
-        self.starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+        ends = np.cumsum(lengths)
+        self.starts = ends - lengths
         flat = np.concatenate(rows) if rows else np.zeros(0, np.int32)
         self.flat = torch.from_numpy(flat.astype(np.int64)).to(device)
-        types = np.zeros(len(flat), np.int64)
-        for start, length, second in zip(self.starts, lengths, seconds, strict=True):
-            types[start + length - second : start + length] = 1
-        self.types = torch.from_numpy(types).to(device)
+        second = np.arange(len(flat)) >= np.repeat(ends - seconds, lengths)
+        self.types = torch.from_numpy(second.astype(np.int64)).to(device)
         self.device = device
 
     def __len__(self) -> int:

@@ -1,9 +1,6 @@
 """A frozen encoder's features, kept: every distinct sequence of a task is encoded once."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,11 +11,9 @@ from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
+from minbert.store.job import Job
 from minbert.train.examples import Pairing, read_examples, special_tokens
 from minbert.train.inference import pool_all
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
 
 
 def make(job: Job) -> None:
@@ -64,6 +59,4 @@ def cache_features(
 
     special = special_tokens(backbone / "tokenizer.json")
     splits = read_examples(tokens, task, pairing, special, length, device)
-    save_weights(
-        out, {name: pool_all(pooled, split) for name, split in splits.items() if len(split)}
-    )
+    save_weights(out, {name: pool_all(pooled, of) for name, of in splits.items() if len(of)})

@@ -32,7 +32,7 @@ class Finetuned(Learner):
         self.architecture = read_architecture(sources.backbone / "config.json")
         if spec.max_length > self.architecture.positions:
             spec = spec.model_copy(update={"max_length": self.architecture.positions})
-        self.module = build_model(spec, sources.backbone)
+        self.module = build_model(self.architecture, spec, sources.backbone)
         self._start(spec, sources)
         self.module.to(device)
         special = special_tokens(sources.backbone / "tokenizer.json")
@@ -70,18 +70,15 @@ class Finetuned(Learner):
 
 
 def start_from(model: MultitaskModel, state: dict[str, Tensor], where: Path) -> None:
-    """Give `model` the weights in `state`, which an earlier stage saved in the file `where`.
-
-    Raises `UserError` if they hold an encoder that shares its layers in another way.
-    """
+    """Give `model` the weights `state` of the file `where`, which an earlier stage saved."""
     ours = model.state_dict()
     earlier = state
     for task, how in model.spec.tasks.items():
         if how.head_from is not None:
             state = {n: t for n, t in state.items() if not n.startswith(f"heads.{task}.")}
             taken = f"heads.{how.head_from}."
-            heads = {n: t for n, t in earlier.items() if n.startswith(taken)}
-            state |= {n.replace(taken, f"heads.{task}.", 1): t for n, t in heads.items()}
+            for name in (name for name in earlier if name.startswith(taken)):
+                state[name.replace(taken, f"heads.{task}.", 1)] = earlier[name]
     # One encoder for all tasks becomes the start of each task's own copy.
     for name in ours:
         whole = re.sub(r"^encoder\.own\.[^.]+\.", "encoder.shared.", name)

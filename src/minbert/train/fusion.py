@@ -1,9 +1,9 @@
 """AdapterFusion tuning: attention over frozen adapters, and heads (Pfeiffer et al., 2021)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from torch import Tensor
-from torch.nn import Module
 
 from minbert.model.adapter import sublayers
 from minbert.model.fusion import Fusion, adapter_width, add_fusion, fused_widths, load_adapters
@@ -18,11 +18,8 @@ class FusionTuned(AdapterTuned):
     """A fusion of the frozen adapters of earlier stages, with new heads; all of it is saved."""
 
     @staticmethod
-    def insert(
-        encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]
-    ) -> SharedEncoder:
+    def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
         add_fusion(encoder, fused_widths(state))
-        return encoder
 
     def _start(self, spec: StageSpec, sources: Sources) -> None:
         encoder, arch = self.module.encoder, self.architecture
@@ -42,16 +39,12 @@ class FusionTuned(AdapterTuned):
         """
         sums: dict[str, Tensor] = {}
 
-        def note(name: str) -> Callable[[Module, tuple[Tensor, ...], Tensor], None]:
-            def hook(fusion: Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-                assert isinstance(fusion, Fusion)
-                found = fusion.weights(inputs[0], fusion.changes(inputs[0])).double().sum(1)
-                sums[name] = sums[name] + found if name in sums else found
-
-            return hook
+        def note(name: str, fusion: Fusion, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            found = fusion.weights(inputs[0], fusion.changes(inputs[0])).double().sum(1)
+            sums[name] = sums[name] + found if name in sums else found
 
         hooks = [
-            sublayer.adapter.register_forward_hook(note(name))
+            sublayer.adapter.register_forward_hook(partial(note, name))
             for name, sublayer in sublayers(self.module.encoder)
             if sublayer.adapter is not None
         ]

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,12 @@ SCHEMA = pa.schema(
 Listener = Callable[[Measured], None]
 
 
+@dataclass
 class History:
-    """All measured values of a run, in order.
+    """All measured values of a run, in order; those without a slash are passed on to `listener`."""
 
-    They are passed on to `listener`, but for details for figures (metrics with a slash).
-    """
-
-    def __init__(self, listener: Listener | None = None) -> None:
-        self.rows: list[Measured] = []
-        self.listener = listener
+    listener: Listener | None = None
+    rows: list[Measured] = field(default_factory=list)
 
     def log(self, step: int, epoch: int, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now, after step `step` (from 1) of `epoch` (from 1)."""
@@ -57,8 +55,7 @@ class History:
     def log_overall(self, step: int, epoch: int, split: str, scores: dict[str, float]) -> None:
         """Add the overall scores of both rules, if `scores` has all of their tasks."""
         for rule in RULES:
-            value = overall(scores, rule)
-            if value is not None:
+            if (value := overall(scores, rule)) is not None:
                 self.log(step, epoch, split, "overall", rule, value)
 
     def state(self) -> dict[str, Any]:
@@ -74,6 +71,7 @@ class History:
             pq.write_table(table, temporary, write_page_checksum=True)
 
 
+@dataclass
 class LossMeter:
     """Training losses, collected on the device and read in groups so that steps need not wait.
 
@@ -81,20 +79,13 @@ class LossMeter:
     weighted sum over a step's batches). Raises `UserError` if a loss is not finite.
     """
 
-    def __init__(
-        self,
-        history: History,
-        ids: Callable[[str, Tensor], list[str]],
-        window: int,
-        read_every: int,
-    ) -> None:
-        self.history = history
-        self.ids = ids
-        self.window = window
-        self.read_every = read_every
-        self.waiting: list[tuple[int, str, Tensor, float, Tensor]] = []
-        self.sums: dict[str, list[float]] = {}
-        self.latest = math.nan
+    history: History
+    ids: Callable[[str, Tensor], list[str]]
+    window: int
+    read_every: int
+    waiting: list[tuple[int, str, Tensor, float, Tensor]] = field(default_factory=list)
+    sums: dict[str, list[float]] = field(default_factory=dict)
+    latest: float = math.nan
 
     def add(self, step: int, task: str, rows: Tensor, weight: float, loss: Tensor) -> None:
         self.waiting.append((step, task, rows, weight, loss.detach()))
@@ -134,6 +125,7 @@ class LossMeter:
         self.sums, self.latest = state["sums"], state["latest"]
 
 
+@dataclass
 class TrainScores:
     """Scores on train, from the predictions that each epoch's batches got while they trained.
 
@@ -141,11 +133,10 @@ class TrainScores:
     Predictions stay on the device until the epoch's end, so that no step waits for them.
     """
 
-    def __init__(self, history: History, labels: Callable[[str], Tensor]) -> None:
-        self.history = history
-        self.labels = labels
-        self.rows: dict[str, list[Tensor]] = {}
-        self.predictions: dict[str, list[Tensor]] = {}
+    history: History
+    labels: Callable[[str], Tensor]
+    rows: dict[str, list[Tensor]] = field(default_factory=dict)
+    predictions: dict[str, list[Tensor]] = field(default_factory=dict)
 
     def add(self, task: str, rows: Tensor, prediction: Tensor) -> None:
         self.rows.setdefault(task, []).append(rows)

@@ -16,17 +16,11 @@ TOKENS_A_BATCH = {"cpu": 4096, "mps": 4096, "cuda": 65536}  # padded, in evaluat
 def distinct(sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the distinct sequences [U], and each row's place among them [N]."""
     flat, types = sequences.flat.cpu().numpy(), sequences.types.cpu().numpy()
-    seen: dict[bytes, int] = {}
-    places = np.empty(len(sequences), np.int64)
-    rows: list[int] = []
-    for row, (start, length) in enumerate(zip(sequences.starts, sequences.lengths, strict=True)):
-        span = slice(start, start + length)
-        text = flat[span].tobytes() + types[span].tobytes()
-        place = seen.setdefault(text, len(rows))
-        if place == len(rows):
-            rows.append(row)
-        places[row] = place
-    return np.array(rows, np.int64), places
+    spans = [slice(a, a + n) for a, n in zip(sequences.starts, sequences.lengths, strict=True)]
+    texts = [flat[span].tobytes() + types[span].tobytes() for span in spans]
+    place = {text: n for n, text in enumerate(dict.fromkeys(texts))}
+    places = np.array([place[text] for text in texts], np.int64)
+    return np.unique(places, return_index=True)[1], places
 
 
 def batches(lengths: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
@@ -44,15 +38,12 @@ def pool_all(pooled: Callable[[Packed], Tensor], examples: Examples) -> Tensor:
     """Return the pooled embedding of every sequence of `examples`, float32 [sequences, H]."""
     sequences = examples.sequences
     rows, places = distinct(sequences)
-    found: Tensor | None = None
-    for batch in batches(sequences.lengths[rows], TOKENS_A_BATCH[sequences.device.type]):
-        result = pooled(sequences.pack(rows[batch])).float()
-        if found is None:
-            found = result.new_zeros(len(rows), result.shape[1])
-        found[torch.from_numpy(batch).to(result.device)] = result
-    if found is None:
+    if not len(rows):
         raise ValueError(f"no examples of task '{examples.task}' to encode")
-    return found[torch.from_numpy(places).to(found.device)]
+    order = list(batches(sequences.lengths[rows], TOKENS_A_BATCH[sequences.device.type]))
+    found = torch.cat([pooled(sequences.pack(rows[batch])).float() for batch in order])
+    back = np.argsort(np.concatenate(order))[places]
+    return found[torch.from_numpy(back).to(found.device)]
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -18,16 +18,13 @@ from minbert.train.examples import Labelled
 
 @dataclass(frozen=True)
 class Sources:
-    """The files that a stage is trained on; tasks map to `tokens.parquet` or cached features.
-
-    `start` and `adapters` are weights of earlier stages: the one it starts from, those it fuses.
-    """
+    """The files that a stage is trained on; tasks map to `tokens.parquet` or cached features."""
 
     backbone: Path
     tokens: dict[str, Path]
     features: dict[str, Path]
-    start: Path | None = None
-    adapters: tuple[Path, ...] = ()
+    start: Path | None = None  # the weights of the stage that it starts from
+    adapters: tuple[Path, ...] = ()  # those of the stages that it fuses
 
 
 class Learner(ABC):
@@ -44,11 +41,9 @@ class Learner(ABC):
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None: ...
 
     @staticmethod
-    def insert(
-        encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]
-    ) -> SharedEncoder:
+    def insert(encoder: SharedEncoder, spec: StageSpec, state: Mapping[str, Tensor]) -> None:
         """Add to the pretrained `encoder` what the stage inserts; `state` is what it saved."""
-        return encoder
+        return None
 
     @staticmethod
     def trained(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from minbert.base.progress import Progress
 from minbert.engine.checkpoints import Best, Checkpoints, Generators, Part
 from minbert.engine.device import give_back, is_out_of_memory
 from minbert.evaluate.scoring import score_task, selection_score
-from minbert.model.encoder import embeddings
+from minbert.model.encoder import Embeddings
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
@@ -24,7 +24,7 @@ from minbert.train.inference import autocast
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss
 from minbert.train.optimiser import AdamW
-from minbert.train.room import in_parts, too_large
+from minbert.train.room import in_parts
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.step import Gradients, Passes, Trained
 from minbert.train.surgery.gradients import Surgery, cosine_rows, layer_groups
@@ -46,10 +46,7 @@ class Outcome:
 
 @dataclass
 class Position:
-    """How far a run has come: `done` steps of `epoch` (from 1), `step` in all.
-
-    `seconds` are those of the whole run with its interrupted parts, `training` those of its steps.
-    """
+    """How far a run has come: `done` steps of `epoch` (from 1), `step` in all."""
 
     epoch: int = 1
     done: int = 0
@@ -57,8 +54,8 @@ class Position:
     best_epoch: int = 0
     best_score: float = float("-inf")
     score: float = float("nan")
-    training: float = 0.0
-    seconds: float = 0.0
+    training: float = 0.0  # seconds of the steps
+    seconds: float = 0.0  # of the whole run with its interrupted parts
     _read: float = field(default_factory=time.perf_counter)
 
     def state(self) -> dict[str, Any]:
@@ -123,7 +120,8 @@ class Loop:
         chosen = spec.optimiser.schedule
         schedule = load_part("schedule", chosen.name)(self.total, chosen.warmup)
         # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
-        deferred = embeddings(learner.module) if device.type == "cpu" else ()
+        parts = learner.module.modules() if device.type == "cpu" else ()
+        deferred = [part.word for part in parts if isinstance(part, Embeddings)]
         self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, deferred)
         self.scores = TrainScores(history, lambda task: learner.examples[task]["train"].labels)
         self.meter = LossMeter(
@@ -167,8 +165,7 @@ class Loop:
         """Train every epoch, from a checkpoint if there is one; keep the best epoch's weights."""
         at, say, checkpoints = self.position, self.settings.progress, self.settings.checkpoints
         if checkpoints:
-            refused = checkpoints.resume(self.parts(), self.settings.device.type)
-            if refused:
+            if refused := checkpoints.resume(self.parts(), self.settings.device.type):
                 say.say(f"starting from scratch: {refused}")
             elif at.step:
                 say.say(f"resuming after step {at.step} of {self.total}")
@@ -215,10 +212,7 @@ class Loop:
                 self.settings.checkpoints.after_step(at.step)
 
     def train_step(self, batch: Step) -> Surgery | None:
-        """Make one optimiser step; return what surgery did, if any.
-
-        If memory runs out, the step is tried once more, in parts, with half of the room.
-        """
+        """Make one step, in smaller parts if memory runs out; return what surgery did, if any."""
         found = self._gradients(batch)
         if found is None:
             # Not in the handler of the error, whose traceback holds on to the activations.
@@ -248,8 +242,12 @@ class Loop:
             if not is_out_of_memory(error):
                 raise
             if again:
-                step, room = self.position.step, self.passes.room
-                raise UserError(too_large(batch, step, room, error)) from error
+                sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
+                raise UserError(
+                    f"out of memory at step {self.position.step} ({sizes}), also in "
+                    f"{in_parts(self.passes.room)}. Lower 'batch_size' or 'max_length', run fewer "
+                    f"jobs at once, or use a smaller backbone. {error}"
+                ) from error
         return None
 
     def _evaluate(self) -> float:

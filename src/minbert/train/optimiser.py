@@ -14,6 +14,8 @@ from torch.nn import Embedding, Parameter
 from minbert.spec.stage import Optimiser
 from minbert.train.schedules import Schedule
 
+_KEPT = ("first", "second", "count")  # of each parameter, in a state
+
 
 class AdamW:
     """AdamW on `parameters`, at the rates of `schedule`.
@@ -38,8 +40,7 @@ class AdamW:
         self.rows = {
             id(e.weight): DeferredRows(e, chosen) for e in embeddings if id(e.weight) in there
         }
-        self._counts: dict[int, Tensor] = {}
-        self._moments: dict[int, tuple[Tensor, Tensor]] = {}
+        self._kept: dict[int, tuple[Tensor, ...]] = {}
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
@@ -51,27 +52,21 @@ class AdamW:
         factor, beta1 = self.schedule(self.steps)
         lr, beta1 = chosen.lr * factor, chosen.betas[0] if beta1 is None else beta1
         self.steps += 1
-        moved, gradients = [], []
+        moved = []
         for number, parameter in enumerate(self.parameters):
-            gradient = parameter.grad
-            if gradient is None:
-                continue
-            if gradient.is_sparse:
-                self.rows[id(parameter)].step(gradient, lr, beta1)
-                continue
-            if number not in self._counts:
-                self._start(number)
-            moved.append(number)
-            gradients.append(gradient)
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                self.rows[id(parameter)].step(parameter.grad, lr, beta1)
+            elif parameter.grad is not None:
+                moved.append((parameter, parameter.grad, *self._moments(number)))
         if not moved:
             return
-        counts = [self._counts[n] for n in moved]
+        parameters, gradients, first, second, counts = map(list, zip(*moved, strict=True))
         torch._foreach_add_(counts, 1.0)
         torch._fused_adamw_(
-            [self.parameters[n] for n in moved],
+            parameters,
             gradients,
-            [self._moments[n][0] for n in moved],
-            [self._moments[n][1] for n in moved],
+            first,
+            second,
             [],
             counts,
             lr=lr,
@@ -83,10 +78,13 @@ class AdamW:
             maximize=False,
         )
 
-    def _start(self, number: int) -> None:
-        parameter = self.parameters[number]
-        self._counts[number] = torch.zeros((), device=parameter.device)
-        self._moments[number] = (torch.zeros_like(parameter), torch.zeros_like(parameter))
+    def _moments(self, number: int) -> tuple[Tensor, ...]:
+        """Return a parameter's first and second moment and its step count, at first all zero."""
+        if number not in self._kept:
+            weight = self.parameters[number].detach()
+            count = torch.zeros((), device=weight.device)
+            self._kept[number] = (torch.zeros_like(weight), torch.zeros_like(weight), count)
+        return self._kept[number]
 
     def settle(self) -> None:
         for rows in self.rows.values():
@@ -94,9 +92,8 @@ class AdamW:
 
     def state(self) -> dict[str, Tensor]:
         state = {"steps": torch.tensor(self.steps)}
-        for number, count in self._counts.items():
-            state[f"{number}.count"] = count
-            state[f"{number}.first"], state[f"{number}.second"] = self._moments[number]
+        for number, kept in self._kept.items():
+            state |= {f"{number}.{name}": t for name, t in zip(_KEPT, kept, strict=True)}
         for number, parameter in enumerate(self.parameters):
             if rows := self.rows.get(id(parameter)):
                 state |= {f"{number}.rows.{name}": t for name, t in rows.state().items()}
@@ -106,10 +103,8 @@ class AdamW:
         self.steps = int(state["steps"])
         for number, parameter in enumerate(self.parameters):
             if f"{number}.count" in state:
-                self._start(number)
-                self._counts[number].copy_(state[f"{number}.count"])
-                for name, moment in zip(("first", "second"), self._moments[number], strict=True):
-                    moment.copy_(state[f"{number}.{name}"])
+                for name, kept in zip(_KEPT, self._moments(number), strict=True):
+                    kept.copy_(state[f"{number}.{name}"])
             if rows := self.rows.get(id(parameter)):
                 rows.load({name: state[f"{number}.rows.{name}"] for name in rows.state()})
 

@@ -1,12 +1,9 @@
 """The built-in backbone: a small BERT, pretrained on the corpus as BERT was."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,12 +19,10 @@ from minbert.model.mlm import MaskedLanguageModel, mimetic
 from minbert.model.weights import save_weights
 from minbert.spec.pretraining import Pretraining
 from minbert.spec.stage import Dropout, Optimiser
+from minbert.store.job import Job
 from minbert.train.examples import Sequences, frame, special_tokens
 from minbert.train.optimiser import AdamW
 from minbert.train.schedules.linear import linear
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
 
 ITEMS = 24_000
 """Texts drawn for pretraining; later passes see them again, masked differently."""
@@ -182,10 +177,7 @@ def _read(tokenizer: Path, seed: int, device: torch.device) -> Text:
 
 
 def _strangers(seconds: list[str]) -> tuple[list[int], list[int]]:
-    """Return the items that are pairs, and for each another one that ends in the same character.
-
-    So a question replaces a question and a statement a statement, and the form gives nothing away.
-    """
+    """Return the pairs among the items, and for each another pair: a question for a question."""
     alike: dict[str, list[int]] = {}
     for item, second in enumerate(seconds):
         if second:

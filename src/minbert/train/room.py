@@ -1,14 +1,13 @@
 """How much memory a batch's activations may take, and how larger batches are divided."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import Module
 
-from minbert.engine.device import free_device_memory, machine_memory
+from minbert.engine.device import machine_memory
 from minbert.spec.architecture import NUMBER
 
 SHARE = 0.4
@@ -32,13 +31,12 @@ def state_bytes(module: Module) -> int:
 def budget(device: torch.device, threads: int, state: int) -> float:
     """Return the bytes that activations may take.
 
-    On a CPU the machine's memory is divided among as many jobs as its cores have room for, and a
-    model gets at most a share of the bytes of its `state`. It is the same at every call on a
-    machine, because how batches are divided decides the last bits of a result. On a GPU it is four
-    fifths of what is free when the job begins.
+    On a CPU the machine's memory is divided among as many jobs as its cores have room for. It is
+    the same at every call on a machine, because how batches are divided decides the last bits of a
+    result. On a GPU it is four fifths of what is free when the job begins.
     """
     if device.type == "cuda":
-        return 2 * SHARE * free_device_memory(device)
+        return 2 * SHARE * torch.cuda.mem_get_info(device)[0]
     jobs = max(1, (os.cpu_count() or 1) // threads)
     return min(SHARE * machine_memory() / jobs, max(OF_STATE * state, SMALL - state))
 
@@ -61,11 +59,3 @@ def divide(sizes: np.ndarray, most: float) -> Iterator[slice]:
 
 def in_parts(room: float) -> str:
     return f"parts of {PART * room / 2**20:.0f} MiB of activations"
-
-
-def too_large(batch: Sequence[tuple[str, Tensor]], step: int, room: float, error: object) -> str:
-    sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
-    return (
-        f"out of memory at step {step} ({sizes}), also in {in_parts(room)}. Lower 'batch_size' or "
-        f"'max_length', run fewer jobs at once, or use a smaller backbone. {error}"
-    )

@@ -1,10 +1,8 @@
 """A training job: one stage, one seed; its weights, history, predictions and record."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +16,11 @@ from minbert.engine.checkpoints import Best, Checkpoints
 from minbert.engine.device import choose_device, choose_precision, device_name, peak_device_memory
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
+from minbert.store.job import Job
 from minbert.train.history import History, Listener
 from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Settings
 from minbert.train.room import budget, state_bytes
-
-if TYPE_CHECKING:
-    from minbert.store.job import Job
 
 PREDICTIONS = pa.schema(
     [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,14 +28,6 @@ class Trained(NamedTuple):
     prediction: Tensor
 
 
-class Penalty(Protocol):
-    """What is added to the loss of the training `rows` [B], given the head's `output`."""
-
-    generator: torch.Generator
-
-    def __call__(self, task: str, rows: Tensor, output: Tensor) -> Tensor: ...
-
-
 class Passes:
     """Forward and backward passes through a task's batch, in as many parts as memory needs.
 
@@ -58,9 +50,8 @@ class Passes:
         self.autocast = autocast
         self.room = room / (2 if spec.smart else 1)
         self.parts = 1  # the most that a batch was divided into so far
-        self.penalty: Penalty | None = (
-            load_part("penalty", "smart")(spec, learner, losses, seed) if spec.smart else None
-        )
+        smart = load_part("penalty", "smart") if spec.smart else None
+        self.penalty = smart(spec, learner, losses, seed) if smart else None
 
     def __call__(
         self, task: str, rows: Tensor, weight: float, parameters: Sequence[Parameter] | None

@@ -1,1 +1,1 @@
-"""The language of the built-in corpus: its vocabulary, its sentences and what they mean."""
+"""The language of the built-in corpus, in which all tasks speak, so that each helps the others."""

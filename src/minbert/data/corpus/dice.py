@@ -15,19 +15,15 @@ class Dice:
     """A random stream named by its seeds: the same names give the same stream."""
 
     def __init__(self, *seeds: object) -> None:
-        self._random = random.Random(":".join(map(str, seeds))).random
+        self.uniform = random.Random(":".join(map(str, seeds))).random  # a number in [0, 1)
 
     def chance(self, probability: float) -> bool:
         """Return True with `probability`."""
-        return self._random() < probability
+        return self.uniform() < probability
 
     def below(self, n: int) -> int:
         """Return a whole number in [0, n), all equally likely."""
-        return int(self._random() * n)
-
-    def uniform(self) -> float:
-        """Return a number in [0, 1)."""
-        return self._random()
+        return int(self.uniform() * n)
 
     def pick(self, items: Sequence[T]) -> T:
         """Return one of `items`, all equally likely."""
@@ -38,12 +34,12 @@ class Dice:
 
         The first k of n items share a probability of (k / n) ** (1 / 3), close to Zipf's law.
         """
-        u = self._random()
+        u = self.uniform()
         return items[int(u * u * u * len(items))]
 
     def weighted(self, weights: Sequence[tuple[T, float]]) -> T:
         """Return an item of the (item, weight) pairs, with a probability proportional to weight."""
-        rest = self._random() * sum(weight for _, weight in weights)
+        rest = self.uniform() * sum(weight for _, weight in weights)
         for item, weight in weights:
             rest -= weight
             if rest < 0:
@@ -52,4 +48,4 @@ class Dice:
 
     def gauss(self, deviation: float) -> float:
         """Return nearly normal noise of mean 0; a sum of 12 uniform numbers has variance 1."""
-        return deviation * (sum(self._random() for _ in range(12)) - 6.0)
+        return deviation * (sum(self.uniform() for _ in range(12)) - 6.0)

@@ -1,36 +1,16 @@
-"""Events (who does what to whom, where and how) and the sentences that describe them.
-
-One event can be phrased in many ways: by synonyms, in active or passive voice, in another order.
-"""
+"""Events (who does what to whom, where and how) and the many sentences that can describe each."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
+from minbert.data.corpus import words
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.words import (
-    ACTIONS,
-    MANNERS,
-    NUMBERS,
-    PEOPLE,
-    PERSON_TRAITS,
-    PLACES,
-    THING_TRAITS,
-    THINGS,
-    TIMES,
-    TOWNS,
-    VERBS,
-    Concept,
-    article,
-    plural,
-)
+from minbert.data.corpus.words import Concept
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event. `patient` is who or what the action is done to, `count` how many of them.
-
-    The group of a place or a time is its preposition. An empty slot is None.
-    """
+    """One event: `agent` does `action` to `count` of `patient`; an empty slot is None."""
 
     agent: Concept
     action: Concept
@@ -43,22 +23,15 @@ class Event:
     manner: Concept | None = None
     negated: bool = False
 
-    @property
-    def personal(self) -> bool:
-        """Whether the action is done to a person, so that the two people could swap roles."""
-        return self.action.group == "person"
-
 
 def _by_group(concepts: list[Concept]) -> dict[str, list[Concept]]:
-    groups: dict[str, list[Concept]] = {}
-    for concept in concepts:
-        groups.setdefault(concept.group, []).append(concept)
-    return groups
+    groups = dict.fromkeys(concept.group for concept in concepts)
+    return {group: [c for c in concepts if c.group == group] for group in groups}
 
 
-_TOWNS = [Concept((town,), "in") for town in TOWNS]
-_ACTIONS = _by_group(ACTIONS)
-_PATIENTS = _by_group(THINGS) | {"person": PEOPLE}
+_TOWNS = [Concept((town,), "in") for town in words.TOWNS]
+_ACTIONS = _by_group(words.ACTIONS)
+_PATIENTS = _by_group(words.THINGS) | {"person": words.PEOPLE}
 
 
 def other(dice: Dice, items: Sequence[Concept], *than: Concept | None) -> Concept:
@@ -70,7 +43,7 @@ def other(dice: Dice, items: Sequence[Concept], *than: Concept | None) -> Concep
 
 def draw_place(dice: Dice) -> Concept:
     """Return a place or, one time in ten, a town."""
-    return dice.pick(_TOWNS) if dice.chance(0.1) else dice.common(PLACES)
+    return dice.pick(_TOWNS) if dice.chance(0.1) else dice.common(words.PLACES)
 
 
 def draw_patient(dice: Dice, action: Concept, *than: Concept) -> Concept:
@@ -85,7 +58,7 @@ def draw_action(dice: Dice, kind: str, than: Concept | None = None) -> Concept:
 
 def draw_trait(dice: Dice, kind: str, than: Concept | None = None) -> Concept:
     """Return a trait that people (`person`) or things (any other kind) can have."""
-    return other(dice, PERSON_TRAITS if kind == "person" else THING_TRAITS, than)
+    return other(dice, words.PERSON_TRAITS if kind == "person" else words.THING_TRAITS, than)
 
 
 def draw_event(
@@ -99,7 +72,7 @@ def draw_event(
     personal = dice.chance(0.3) if personal is None else personal
     kind = "person" if personal else dice.pick([k for k in _ACTIONS if k != "person"])
     action = draw_action(dice, kind)
-    agent = dice.common(PEOPLE)
+    agent = dice.common(words.PEOPLE)
     several = dice.chance(0.25) if several is None else several
     return Event(
         agent=agent,
@@ -107,10 +80,10 @@ def draw_event(
         patient=draw_patient(dice, action, agent),
         agent_trait=draw_trait(dice, "person") if dice.chance(0.35 * detail) else None,
         patient_trait=draw_trait(dice, kind) if dice.chance(0.35 * detail) else None,
-        count=2 + dice.below(len(NUMBERS)) if several else 1,
+        count=2 + dice.below(len(words.NUMBERS)) if several else 1,
         place=draw_place(dice) if dice.chance(0.6 * detail) else None,
-        time=dice.common(TIMES) if dice.chance(0.2 * detail) else None,
-        manner=dice.common(MANNERS) if dice.chance(0.2 * detail) else None,
+        time=dice.common(words.TIMES) if dice.chance(0.2 * detail) else None,
+        manner=dice.common(words.MANNERS) if dice.chance(0.2 * detail) else None,
         negated=dice.chance(0.12),
     )
 
@@ -137,12 +110,12 @@ def noun_phrase(
     """Return `a big dog`, `the hound` or `three small dogs`."""
     name = word(dice, noun)
     if count > 1:
-        name = plural(name)
+        name = words.plural(name)
     if trait is not None:
         name = f"{word(dice, trait)} {name}"
     if count > 1:
-        return f"{NUMBERS[count - 2]} {name}"
-    return f"the {name}" if definite else f"{article(name)} {name}"
+        return f"{words.NUMBERS[count - 2]} {name}"
+    return f"the {name}" if definite else f"{words.article(name)} {name}"
 
 
 def choose_words(
@@ -154,13 +127,13 @@ def choose_words(
         tail.reverse()
     who = noun_phrase(dice, event.agent, event.agent_trait, definite=definite)
     what = noun_phrase(dice, event.patient, event.patient_trait, event.count, definite)
-    verb = VERBS[word(dice, event.action)]
+    verb = words.VERBS[word(dice, event.action)]
     how = "" if event.manner is None else word(dice, event.manner)
-    words = {**asdict(verb), "who": who, "what": what, "how": how}
-    words["not"] = "not" if event.negated else ""
-    words["did"] = f"did not {how} {verb.base}" if event.negated else f"{how} {verb.past}"
-    words["is"], words["was"] = ("are", "were") if event.count > 1 else ("is", "was")
-    return words, tail
+    chosen = {**asdict(verb), "who": who, "what": what, "how": how}
+    chosen["not"] = "not" if event.negated else ""
+    chosen["did"] = f"did not {how} {verb.base}" if event.negated else f"{how} {verb.past}"
+    chosen["is"], chosen["was"] = ("are", "were") if event.count > 1 else ("is", "was")
+    return chosen, tail
 
 
 def join(*parts: str | None) -> str:
@@ -168,8 +141,8 @@ def join(*parts: str | None) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _fill(template: str, words: dict[str, str]) -> str:
-    return join(*template.format_map(words).split())
+def _fill(template: str, chosen: dict[str, str]) -> str:
+    return join(*template.format_map(chosen).split())
 
 
 def _around(dice: Dice, clause: str, tail: list[str], fronting: float) -> str:
@@ -190,15 +163,15 @@ _STATEMENTS = (
 
 def statement(dice: Dice, event: Event) -> str:
     """Return a sentence that says that `event` is happening or happened."""
-    words, tail = choose_words(dice, event)
-    clause = _fill(dice.weighted(_STATEMENTS), words)
+    chosen, tail = choose_words(dice, event)
+    clause = _fill(dice.weighted(_STATEMENTS), chosen)
     return f"{_around(dice, clause, tail, 0.25)} ."
 
 
 def plot(dice: Dice, event: Event) -> str:
     """Return `event` as the plot of a film: `a chef who steals two boats near the river`."""
-    words, tail = choose_words(dice, event)
-    return join(_fill("{who} who {how} {third} {what}", words), *tail)
+    chosen, tail = choose_words(dice, event)
+    return join(_fill("{who} who {how} {third} {what}", chosen), *tail)
 
 
 _QUESTIONS = {
@@ -244,6 +217,6 @@ QUESTIONS = tuple(_QUESTIONS)
 
 def question(dice: Dice, event: Event, kind: str) -> str:
     """Return a question of `kind` (one of `QUESTIONS`) about `event`."""
-    words, tail = choose_words(dice, event, definite=dice.chance(0.5))
-    clause = _fill(dice.pick(_QUESTIONS[kind]), words)
+    chosen, tail = choose_words(dice, event, definite=dice.chance(0.5))
+    clause = _fill(dice.pick(_QUESTIONS[kind]), chosen)
     return f"{_around(dice, clause, tail, 0.2)} ?"

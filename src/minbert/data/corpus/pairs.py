@@ -2,20 +2,9 @@
 
 from dataclasses import replace
 
+from minbert.data.corpus import events
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import (
-    QUESTIONS,
-    Event,
-    draw_action,
-    draw_event,
-    draw_patient,
-    draw_place,
-    draw_trait,
-    other,
-    question,
-    statement,
-    swapped,
-)
+from minbert.data.corpus.events import Event
 from minbert.data.corpus.words import NUMBERS, PEOPLE, Concept
 
 PARAPHRASE_RATE = 0.37
@@ -40,24 +29,26 @@ def _changed_count(dice: Dice, count: int) -> int:
 def _change(dice: Dice, event: Event, slot: str) -> Event:
     """Return `event` with another concept in `slot`: agent, action or patient."""
     if slot == "agent":
-        return replace(event, agent=other(dice, PEOPLE, event.agent, event.patient))
+        return replace(event, agent=events.other(dice, PEOPLE, event.agent, event.patient))
     if slot == "action":
-        return replace(event, action=draw_action(dice, event.action.group, event.action))
-    return replace(event, patient=draw_patient(dice, event.action, event.patient, event.agent))
+        return replace(event, action=events.draw_action(dice, event.action.group, event.action))
+    return replace(
+        event, patient=events.draw_patient(dice, event.action, event.patient, event.agent)
+    )
 
 
 def _different(dice: Dice, event: Event, kind: str, difference: str) -> tuple[Event, str]:
     """Return an event and a question kind that differ from these as `difference` says."""
     if difference == "event":
-        return draw_event(dice, detail=0.7), kind
+        return events.draw_event(dice, detail=0.7), kind
     if difference == "swap":
-        return swapped(event), kind
+        return events.swapped(event), kind
     if difference == "count":
         return replace(event, count=_changed_count(dice, event.count)), kind
     if difference == "negation":
         return replace(event, negated=not event.negated), kind
     if difference == "question":
-        return event, dice.pick([q for q in QUESTIONS if q != kind])
+        return event, dice.pick([q for q in events.QUESTIONS if q != kind])
     slots = ["agent", "action", "patient"]
     one = dice.pick(slots)
     changed = [one] if difference == "word" else [slot for slot in slots if slot != one]
@@ -75,18 +66,18 @@ def paraphrase_pair(dice: Dice) -> tuple[str, str, int]:
     difference = dice.weighted(_DIFFERENCES)
     several = True if difference == "count" else False if difference == "swap" else None
     personal = True if difference == "swap" else None
-    event = draw_event(dice, personal, several, detail=0.7)
+    event = events.draw_event(dice, personal, several, detail=0.7)
     if difference == "negation":
         event = replace(event, negated=dice.chance(0.5))
-    kind = dice.pick(QUESTIONS)
-    first = question(dice, event, kind)
+    kind = dice.pick(events.QUESTIONS)
+    first = events.question(dice, event, kind)
     if same := dice.chance(PARAPHRASE_RATE):
-        second = question(dice, event, kind)
+        second = events.question(dice, event, kind)
         while second == first:
-            second = question(dice, event, kind)
+            second = events.question(dice, event, kind)
     else:
         event, kind = _different(dice, event, kind, difference)
-        second = question(dice, event, kind)
+        second = events.question(dice, event, kind)
     if dice.chance(0.5):
         first, second = second, first
     return first, second, int(same)
@@ -99,21 +90,19 @@ def _alike(a: Concept | None, b: Concept | None) -> float:
 
 
 def similarity(a: Event, b: Event) -> float:
-    """Return the similarity of two events, 0 to 5: the weighted share of slots that agree.
-
-    Related concepts count in part, as do the same two people in swapped roles. If only one event
-    is negated, `_NEGATION` is subtracted.
-    """
+    """Return the similarity of two events, 0 to 5: the weighted share of slots that agree."""
     agent, patient = _alike(a.agent, b.agent), _alike(a.patient, b.patient)
-    if a.agent == b.patient and a.patient == b.agent:
+    if a.agent == b.patient and a.patient == b.agent:  # the same two people in swapped roles
         agent = patient = 0.6
+    slots = ((a.agent_trait, b.agent_trait), (a.patient_trait, b.patient_trait))
+    traits = [_alike(x, y) for x, y in slots if x or y]
     # Verbs of one group are not related in meaning: selling a boat is not much like towing one.
     shares = {
         "action": float(a.action == b.action),
         "patient": patient,
         "agent": agent,
         "place": _alike(a.place, b.place) if a.place or b.place else None,
-        "traits": _traits(a, b),
+        "traits": sum(traits) / len(traits) if traits else None,
         "count": float(a.count == b.count),
     }
     present = {slot: share for slot, share in shares.items() if share is not None}
@@ -125,24 +114,18 @@ def similarity(a: Event, b: Event) -> float:
     return max(0.0, score - _NEGATION * (a.negated != b.negated))
 
 
-def _traits(a: Event, b: Event) -> float | None:
-    slots = ((a.agent_trait, b.agent_trait), (a.patient_trait, b.patient_trait))
-    shares = [_alike(x, y) for x, y in slots if x or y]
-    return sum(shares) / len(shares) if shares else None
-
-
 def _drift(dice: Dice, event: Event, amount: float) -> Event:
     """Return `event` with each slot changed, dropped or added with probability `amount`."""
     for slot in ("agent", "action", "patient"):
         if dice.chance(amount):
             event = _change(dice, event, slot)
     if dice.chance(amount):
-        event = replace(event, place=draw_place(dice) if dice.chance(0.5) else None)
+        event = replace(event, place=events.draw_place(dice) if dice.chance(0.5) else None)
     if dice.chance(amount):
-        trait = draw_trait(dice, "person", event.agent_trait) if dice.chance(0.5) else None
+        trait = events.draw_trait(dice, "person", event.agent_trait) if dice.chance(0.5) else None
         event = replace(event, agent_trait=trait)
     if dice.chance(amount):
-        trait = draw_trait(dice, event.action.group) if dice.chance(0.5) else None
+        trait = events.draw_trait(dice, event.action.group) if dice.chance(0.5) else None
         event = replace(event, patient_trait=trait)
     if dice.chance(0.4 * amount):
         event = replace(event, count=_changed_count(dice, event.count))
@@ -153,15 +136,15 @@ def _drift(dice: Dice, event: Event, amount: float) -> Event:
 
 def similar_pair(dice: Dice) -> tuple[str, str, float]:
     """Return two statements and their similarity, 0 to 5, without noise."""
-    first = draw_event(dice)
+    first = events.draw_event(dice)
     manner = dice.weighted([("drift", 0.8), ("swap", 0.06), ("event", 0.14)])
     if manner == "event":
-        second = draw_event(dice)
-    elif manner == "swap" and first.personal and first.count == 1:
-        second = swapped(first)
+        second = events.draw_event(dice)
+    elif manner == "swap" and first.action.group == "person" and first.count == 1:
+        second = events.swapped(first)
     else:
         second = _drift(dice, first, dice.pick((0.0, 0.15, 0.3, 0.5, 0.7, 1.0)))
-    a, b = statement(dice, first), statement(dice, second)
+    a, b = events.statement(dice, first), events.statement(dice, second)
     while a == b:
-        b = statement(dice, second)
+        b = events.statement(dice, second)
     return a, b, similarity(first, second)

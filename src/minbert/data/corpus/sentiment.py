@@ -8,38 +8,34 @@ are not enough: bad sentences contain many good words, and good ones many bad wo
 
 from typing import NamedTuple
 
+from minbert.data.corpus import events
 from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import (
-    draw_event,
-    draw_place,
-    join,
-    noun_phrase,
-    plot,
-    statement,
-    word,
-)
+from minbert.data.corpus.events import join, noun_phrase, plot
 from minbert.data.corpus.words import PEOPLE, article
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+    return tuple(" ".join(text.split()).split(", "))
 
 
 ADJECTIVES: dict[int, tuple[str, ...]] = {
-    2: _words("""superb brilliant wonderful magnificent stunning dazzling marvellous masterful
-        outstanding breathtaking exquisite glorious splendid sublime exceptional spectacular
-        extraordinary unforgettable irresistible flawless phenomenal triumphant luminous
-        enthralling radiant majestic"""),
-    1: _words("""pleasant charming amusing engaging decent likeable clever fresh enjoyable lively
-        thoughtful witty solid graceful agreeable tender inventive entertaining appealing warm
-        satisfying elegant watchable sincere sweet capable funny refined playful sturdy"""),
-    -1: _words("""dull bland tedious predictable shallow clumsy slow stale uneven forgettable
-        muddled weak messy lifeless tiresome hollow thin plodding sloppy trite contrived feeble
-        overlong dreary monotonous awkward flat confused mediocre laboured"""),
-    -2: _words("""awful terrible dreadful horrible atrocious abysmal appalling ghastly wretched
-        unbearable insufferable disastrous pathetic unwatchable laughable excruciating hideous
-        miserable dismal ludicrous inept idiotic worthless rotten repulsive putrid"""),
-}  # fmt: skip
+    2: _words("""superb, brilliant, wonderful, magnificent, stunning, dazzling, marvellous,
+        masterful, outstanding, breathtaking, exquisite, glorious, splendid, sublime, exceptional,
+        spectacular, extraordinary, unforgettable, irresistible, flawless, phenomenal, triumphant,
+        luminous, enthralling, radiant, majestic"""),
+    1: _words("""pleasant, charming, amusing, engaging, decent, likeable, clever, fresh, enjoyable,
+        lively, thoughtful, witty, solid, graceful, agreeable, tender, inventive, entertaining,
+        appealing, warm, satisfying, elegant, watchable, sincere, sweet, capable, funny, refined,
+        playful, sturdy"""),
+    -1: _words("""dull, bland, tedious, predictable, shallow, clumsy, slow, stale, uneven,
+        forgettable, muddled, weak, messy, lifeless, tiresome, hollow, thin, plodding, sloppy,
+        trite, contrived, feeble, overlong, dreary, monotonous, awkward, flat, confused, mediocre,
+        laboured"""),
+    -2: _words("""awful, terrible, dreadful, horrible, atrocious, abysmal, appalling, ghastly,
+        wretched, unbearable, insufferable, disastrous, pathetic, unwatchable, laughable,
+        excruciating, hideous, miserable, dismal, ludicrous, inept, idiotic, worthless, rotten,
+        repulsive, putrid"""),
+}
 
 VERBS: dict[int, tuple[str, ...]] = {
     2: ("enchant", "captivate", "thrill", "dazzle", "fascinate", "inspire", "enthral"),
@@ -51,18 +47,14 @@ VERBS: dict[int, tuple[str, ...]] = {
 NOUNS: dict[int, tuple[str, ...]] = {
     2: ("brilliance", "wonder", "genius", "splendour", "magic", "passion", "beauty"),
     1: ("wit", "warmth", "grace", "energy", "humour", "imagination", "insight", "style"),
-    -1: _words("laziness padding confusion noise clutter filler gloom sentimentality"),
+    -1: _words("laziness, padding, confusion, noise, clutter, filler, gloom, sentimentality"),
     -2: ("nonsense", "stupidity", "drivel", "ugliness", "cruelty", "vulgarity", "rubbish"),
 }
 
-STRONGER = (
-    "very", "truly", "really", "extremely", "remarkably", "thoroughly", "utterly", "deeply",
-    "absolutely", "incredibly", "wildly", "consistently",
-)  # fmt: skip
-WEAKER = (
-    "somewhat", "slightly", "fairly", "a little", "mildly", "a bit", "vaguely", "moderately",
-    "faintly", "partially",
-)  # fmt: skip
+STRONGER = _words("""very, truly, really, extremely, remarkably, thoroughly, utterly, deeply,
+    absolutely, incredibly, wildly, consistently""")
+WEAKER = _words("""somewhat, slightly, fairly, a little, mildly, a bit, vaguely, moderately,
+    faintly, partially""")
 DEGREE_STRONGER, DEGREE_WEAKER = 1.4, 0.5
 
 # Words that reverse an opinion, and the factor that remains of it.
@@ -79,22 +71,15 @@ HAS_NO_NOUN = (
     ("is free of", -0.8),
 )  # fmt: skip
 
-GENRES = (
-    "film", "movie", "drama", "comedy", "thriller", "story", "romance", "western", "mystery",
-    "musical", "documentary", "sequel", "adventure", "fantasy", "tale", "satire", "remake",
-    "cartoon", "biography", "epic", "fable", "melodrama", "prequel", "spectacle",
-)  # fmt: skip
-ASPECTS = (
-    "acting", "plot", "script", "ending", "dialogue", "music", "cast", "direction", "pacing",
-    "camerawork", "soundtrack", "opening", "scenery", "premise", "editing", "finale", "mood",
-    "narration", "screenplay", "chemistry", "photography", "animation", "choreography",
-    "lighting", "atmosphere", "lead performance", "supporting cast", "first half", "second half",
-    "final twist", "central idea", "title song",
-)  # fmt: skip
-AUDIENCES = (
-    "the audience", "viewers", "everyone", "me", "us", "critics", "adults", "fans", "newcomers",
-    "anybody", "parents", "teenagers", "my friends", "the crowd", "listeners", "cynics",
-)  # fmt: skip
+GENRES = _words("""film, movie, drama, comedy, thriller, story, romance, western, mystery, musical,
+    documentary, sequel, adventure, fantasy, tale, satire, remake, cartoon, biography, epic, fable,
+    melodrama, prequel, spectacle""")
+ASPECTS = _words("""acting, plot, script, ending, dialogue, music, cast, direction, pacing,
+    camerawork, soundtrack, opening, scenery, premise, editing, finale, mood, narration, screenplay,
+    chemistry, photography, animation, choreography, lighting, atmosphere, lead performance,
+    supporting cast, first half, second half, final twist, central idea, title song""")
+AUDIENCES = _words("""the audience, viewers, everyone, me, us, critics, adults, fans, newcomers,
+    anybody, parents, teenagers, my friends, the crowd, listeners, cynics""")
 
 NEGATED = 0.2
 MINOR = 0.15
@@ -115,10 +100,6 @@ class Style(NamedTuple):
 
     detail: float = 1.0
     twist: float = 1.0
-
-    def negates(self, dice: Dice) -> bool:
-        """Draw whether to express an opinion as the negation of its opposite."""
-        return dice.chance(NEGATED * self.twist)
 
 
 PLAIN = Style()
@@ -149,7 +130,7 @@ def _turned(
     dice: Dice, sign: int, style: Style, negations: tuple[tuple[str, float], ...]
 ) -> tuple[str, int, float]:
     """Return a negation, if any, the grade of the word after it, and the factor that is left."""
-    if style.negates(dice):
+    if dice.chance(NEGATED * style.twist):  # as the negation of its opposite
         phrase, left = dice.pick(negations)
         return phrase, _grade(dice, -sign), left
     return "", _grade(dice, sign), 1.0
@@ -178,7 +159,7 @@ def subject(dice: Dice, detail: float) -> str:
 def _plot(dice: Dice, detail: float) -> str:
     if dice.chance(0.25):
         return noun_phrase(dice, dice.common(PEOPLE), None)
-    return plot(dice, draw_event(dice, detail=detail))
+    return plot(dice, events.draw_event(dice, detail=detail))
 
 
 def _copular(dice: Dice, sign: int, style: Style) -> Opinion:
@@ -210,17 +191,14 @@ def _fragment(dice: Dice, sign: int, style: Style) -> Opinion:
 
 
 def clause(dice: Dice, sign: int, style: Style = PLAIN, whole: bool = True) -> Opinion:
-    """Return one clause that is good (`sign` 1) or bad (-1).
-
-    A clause that need not be `whole` may have no verb: `a truly charming western`.
-    """
+    """Return a clause that is good (`sign` 1) or bad (-1); if not `whole`, maybe without a verb."""
     kinds = [(_copular, 4.0), (_verbal, 2.5), (_nominal, 2.0), (_fragment, 0.0 if whole else 3.0)]
     return dice.weighted(kinds)(dice, sign, style)
 
 
 def _opening(dice: Dice) -> str:
-    place, genre = draw_place(dice), dice.common(GENRES)
-    where = f"{place.group} {word(dice, place)}"
+    place, genre = events.draw_place(dice), dice.common(GENRES)
+    where = f"{place.group} {events.word(dice, place)}"
     who = noun_phrase(dice, dice.common(PEOPLE), None)
     return dice.pick(
         (
@@ -267,12 +245,11 @@ def neutral(dice: Dice) -> Opinion:
         genre = dice.common(GENRES)
         if dice.chance(0.5):
             start = dice.pick((f"this {genre} is about", f"the {genre} follows", "we meet"))
-            return Opinion(join(start, plot(dice, draw_event(dice))), 0.0)
-        text = statement(dice, draw_event(dice)).removesuffix(" .")
+            return Opinion(join(start, plot(dice, events.draw_event(dice))), 0.0)
+        text = events.statement(dice, events.draw_event(dice)).removesuffix(" .")
         return Opinion(join(f"in this {genre} ,", text), 0.0)
-    sign = 1 if dice.chance(0.5) else -1
-    grade = 2 if dice.chance(0.5) else 1
-    a, b = dice.common(ADJECTIVES[sign * grade]), dice.common(ADJECTIVES[-sign * grade])
+    grade = _grade(dice, 1 if dice.chance(0.5) else -1)
+    a, b = dice.common(ADJECTIVES[grade]), dice.common(ADJECTIVES[-grade])
     both = dice.pick((f"by turns {a} and {b}", f"half {a} , half {b}", f"as {a} as it is {b}"))
     return Opinion(join(subject(dice, 1.0), "is", both), 0.0)
 

@@ -65,7 +65,7 @@ THINGS = concepts("""
     animal: camel, elephant, otter
 """)
 
-# The group of a place is its preposition, whichever synonym is used.
+# The group of a place or a time is its preposition, whichever synonym is used.
 PLACES = concepts("""
     in the: kitchen, garden, forest/woods, village/hamlet, library, hospital/clinic, city, castle
     in the: park, cellar/basement, museum, church/chapel, attic/loft, workshop/studio, valley
@@ -125,12 +125,10 @@ _PLURALS = {
 }  # fmt: skip
 
 
-def plural(noun: str) -> str:
-    """Return the plural of `noun`."""
-    return _PLURALS.get(noun) or _with_s(noun)
-
-
-def _with_s(word: str) -> str:
+def plural(word: str) -> str:
+    """Return the plural of a noun, or the third person of a verb."""
+    if word in _PLURALS:
+        return _PLURALS[word]
     if word.endswith(("s", "x", "ch", "sh")):
         return word + "es"
     if word.endswith("y") and word[-2] not in "aeiou":
@@ -197,7 +195,7 @@ def verb(base: str) -> Verb:
     elif base.endswith("y") and base[-2] not in "aeiou":
         past = f"{base[:-1]}ied"
     past, participle = _IRREGULAR.get(base, f"{past} {past}").split()
-    return Verb(base, _with_s(base), past, participle, ing)
+    return Verb(base, plural(base), past, participle, ing)
 
 
 VERBS: dict[str, Verb] = {word: verb(word) for action in ACTIONS for word in action.words}

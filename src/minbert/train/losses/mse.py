@@ -1,25 +1,12 @@
 """Squared error on one number."""
 
 from torch import Tensor
-from torch.nn import functional as F
 
-from minbert.train.losses import HIGHEST, coin
+from minbert.train.losses import SquaredError
 
 
-class MeanSquaredError:
-    """Squared error in the label's own units; the prediction is the head's output."""
-
-    def loss(self, output: Tensor, label: Tensor) -> Tensor:
-        return F.mse_loss(self.prediction(output), label)
+class MeanSquaredError(SquaredError):
+    """The prediction is the head's output."""
 
     def constant(self, label: Tensor, classes: int) -> Tensor:
         return label.mean().reshape(1)
-
-    def scores(self, output: Tensor) -> Tensor:
-        return output.float()
-
-    def prediction(self, output: Tensor) -> Tensor:
-        return output.float().squeeze(-1)
-
-    def log_probabilities(self, output: Tensor) -> Tensor:
-        return coin(self.prediction(output) / HIGHEST)

@@ -68,10 +68,7 @@ class OneOfEach(EpochSampler):
 
 
 def draw(size: int, count: int, generator: torch.Generator) -> Tensor:
-    """Return `count` row numbers below `size`: whole permutations, then part of another one.
-
-    No row comes twice before every row has come once (sampling without replacement).
-    """
+    """Return `count` rows below `size`, without replacement: whole permutations, then a part."""
     whole, rest = divmod(count, size)
     parts = [torch.randperm(size, generator=generator) for _ in range(whole)]
     if rest:

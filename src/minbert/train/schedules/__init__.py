@@ -15,10 +15,7 @@ Schedule = Callable[[int], Setting]  # from a step, counted from 0
 
 
 def with_warmup(steps: int, warmup: float, decay: Callable[[float], float]) -> Schedule:
-    """Rise linearly over the first `warmup` share of `steps`, then follow `decay`.
-
-    `decay` maps the share of the remaining steps done, in [0, 1], to a factor of the base rate.
-    """
+    """Rise linearly over the `warmup` share of `steps`; then follow `decay` of the rest's share."""
     rising = round(warmup * steps)
 
     def at(step: int) -> Setting:

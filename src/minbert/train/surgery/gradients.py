@@ -20,10 +20,7 @@ class Surgery(NamedTuple):
 
 
 def inner_products(gradients: Sequence[Gradients]) -> Tensor:
-    """Return [P, n, n], float32: the inner products of n gradients, parameter by parameter.
-
-    Their sum over the P parameters is the Gramian. A gradient that is None counts as zero.
-    """
+    """Return [P, n, n], float32: the Gramian of n gradients by parameter; None counts as zero."""
     n = len(gradients)
     present = (g.device for row in gradients for g in row if g is not None)
     zero = torch.zeros((), device=next(present, torch.device("cpu")))
@@ -63,21 +60,13 @@ def combine(
             if gradient is None:
                 continue
             if gradient.is_sparse:
-                scaled = _scaled(gradient, weight)
+                scaled = gradient.coalesce() * weight
                 total = scaled if total is None else total + scaled
             elif total is None:
                 total = gradient.mul_(weight)
             else:
                 total.addcmul_(gradient, weight.to(gradient.dtype))
         parameter.grad = total
-
-
-def _scaled(gradient: Tensor, weight: Tensor) -> Tensor:
-    gradient = gradient.coalesce()
-    values = gradient.values() * weight
-    return torch.sparse_coo_tensor(
-        gradient.indices(), values, gradient.shape, is_coalesced=True, check_invariants=False
-    )
 
 
 def cosines(gramian: Tensor) -> Tensor:
