@@ -114,8 +114,7 @@ rule figure:
 # published: while it is there, the plain names hold what the configuration asks for.
 rule publish:
     input:
-        [ancient(path) for path in PLAN.products.values()],
-        [ancient(path) for path in PLAN.scores],
+        [ancient(path) for path in PLAN.copied],
     output:
         PLAN.mark,
     log:

@@ -154,6 +154,15 @@ class Plan(Experiment):
         return [made.scores.folder(self.root) / "scores.parquet" for made in self.outputs.values()]
 
     @property
+    def copied(self) -> list[Path]:
+        """The keyed files that are published; those that are left, if the mark is there.
+
+        Otherwise Snakemake would publish again once something else needs a file that is missing.
+        """
+        files = [*self.products.values(), *self.scores]
+        return [path for path in files if path.exists()] if self.mark.exists() else files
+
+    @property
     def asked(self) -> list[Path]:
         """Every file that `all` asks for: the mark, and what lasts of trainings and products."""
         folders = [(node, node.folder(self.root, seed)) for node, seed in self.runs()]
