@@ -218,8 +218,8 @@ def _jobs(jobs: set[str]) -> str:
 
 
 _ORDER = (
-    *("data", "backbone", "tokens", "features", "scores", "table", "index", "claims", "figure"),
-    *("tables", "report", "publish"),
+    *("data", "vocabulary", "backbone", "tokens", "features", "scores", "table", "index"),
+    *("claims", "figure", "tables", "report", "publish"),
 )
 
 
