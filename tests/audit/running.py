@@ -199,7 +199,14 @@ def _work_off(found: Run, lines: Lines | None) -> None:
         if node.kind == "train":
             _settle(folder / "run.json")
     if not plan.mark.exists():
-        _job(found, "publish", ["publish", "--plan", written], plan.root, lines, "publish")
+        _job(
+            found,
+            "publish",
+            ["publish", "--plan", written, "--mark", str(plan.mark)],
+            plan.root,
+            lines,
+            "publish",
+        )
 
 
 def _job(

@@ -70,9 +70,9 @@ def test_a_full_disk_has_one_line_on_the_command_line(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "results/model.safetensors")
 
-    monkeypatch.setattr("minbert.publish.publish.publish", full)
+    monkeypatch.setattr("minbert.publish.publish.publish_partial", full)
     with pytest.raises(SystemExit) as ended:
-        main(["publish", "--plan", "00", "--results", str(tmp_path)])
+        main(["publish", "--plan", "00", "--partial", "--results", str(tmp_path)])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
         "minbert: cannot write results/model.safetensors: No space left on device; make room "
@@ -97,9 +97,9 @@ def test_an_error_of_another_kind_keeps_its_traceback(
     def lost(*_: Any) -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file", "scores.parquet")
 
-    monkeypatch.setattr("minbert.publish.publish.publish", lost)
+    monkeypatch.setattr("minbert.publish.publish.publish_partial", lost)
     with pytest.raises(FileNotFoundError):
-        main(["publish", "--plan", "00", "--results", str(tmp_path)])
+        main(["publish", "--plan", "00", "--partial", "--results", str(tmp_path)])
 
 
 LIMITED = """

@@ -11,8 +11,9 @@ import pytest
 from minbert.base.files import read_json, write_text
 from minbert.evaluate.text import read_csv
 from minbert.publish.names import COLUMNS
-from minbert.publish.publish import failed_variants, publish
-from minbert.store.plans import PUBLISHED, write_plan
+from minbert.publish.publish import failed_variants
+from minbert.publish.publish import publish as publish_all
+from minbert.store.plans import PUBLISHED, read_plan, write_plan
 from minbert.track.journal import Journal
 
 
@@ -40,10 +41,14 @@ def planned(root: Path, text: str, *papers: str, **more: str) -> str:
         "papers": {paper: {"scores": f"{text}{paper}"} for paper in papers},
         "variants": [[paper, text, *COLUMNS[2:]] for paper in papers],
         "stamp": f"{text} {' '.join(papers)}",
-        "mark": f"{text} {' '.join(papers)}-0.done",
         "options": f"--config name={text}",
     }
     return write_plan(root, record)
+
+
+def publish(root: Path, plan: str) -> None:
+    stamp = read_plan(root, plan)["stamp"]
+    publish_all(root, plan, root / "store" / "published" / f"{stamp}-0.done")
 
 
 def holders(root: Path) -> set[str]:

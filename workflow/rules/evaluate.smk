@@ -124,4 +124,4 @@ rule publish:
     params:
         at=lambda w: AT,
     shell:
-        "exec python -m minbert publish {params.at} 2> {log:q}"
+        "exec python -m minbert publish {params.at} --mark {output:q} 2> {log:q}"

@@ -155,7 +155,9 @@ def _parser() -> argparse.ArgumentParser:
     publish = command("publish", _publish, "copy tables and figures to their plain names")
     _add_root(publish)
     publish.add_argument("--plan", required=True, help="the plan's name, as the rule gives it")
-    publish.add_argument("--partial", action="store_true", help="what there is, after a failure")
+    how = publish.add_mutually_exclusive_group(required=True)
+    how.add_argument("--mark", type=Path, help="publish all, then leave this file")
+    how.add_argument("--partial", action="store_true", help="what there is, after a failure")
 
     summary = command("summary", _summary, "summarise a workflow and its results")
     _add_root(summary)
@@ -302,7 +304,7 @@ def _publish(arguments: argparse.Namespace) -> None:
     if arguments.partial:
         print(publish_partial(arguments.results, arguments.plan), file=sys.stderr)
     else:
-        publish(arguments.results, arguments.plan)
+        publish(arguments.results, arguments.plan, arguments.mark)
 
 
 def _summary(arguments: argparse.Namespace) -> None:

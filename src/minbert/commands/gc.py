@@ -12,7 +12,7 @@ from minbert.base.files import read_json
 from minbert.base.locks import in_use
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.plans import description_path
+from minbert.store.plans import description_path, held, plan_path
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ def delete(plan: Plan, found: list[Leftover]) -> None:
             shutil.rmtree(plan.root / "work" / own, ignore_errors=True)
             if len(own.parts) == 1:
                 description_path(plan.root, each.kind, own.name).unlink(missing_ok=True)
+        published = held(plan.root).get("plans", {}).values()
+        for path in plan_path(plan.root, "").parent.glob("*.json"):
+            if path.stem not in published:
+                path.unlink()
 
 
 def report(plan: Plan, *, remove: bool) -> Iterator[str]:

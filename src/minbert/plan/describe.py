@@ -39,7 +39,6 @@ def record_of(plan: Plan) -> dict[str, Any]:
         **plan.publication,
         "tracking": plan.config.tracking.enabled,
         "stamp": plan.stamp,
-        "mark": plan.mark.name,
         "options": plan.options,
         "jobs": jobs,
     }

@@ -55,9 +55,8 @@ class PlainNames:
         papers = self.record["papers"]
         return any(name.startswith((f"tables/{p}.", f"figures/{p}/")) for p in papers)
 
-    def leave_mark(self) -> None:
+    def leave_mark(self, mark: Path) -> None:
         """Leave the plan's mark, alone of its stamp."""
-        mark = self.root / "store" / "published" / self.record["mark"]
         for earlier in mark.parent.glob(f"{self.record['stamp']}-*.done"):
             earlier.unlink()
         mark.parent.mkdir(parents=True, exist_ok=True)

@@ -27,14 +27,14 @@ from minbert.track.journal import END, newest_attempts
 from minbert.track.runs import ALL, record_grids
 
 
-def publish(root: Path, plan: str) -> None:
-    """Copy each product of a plan to its plain name, and leave the plan's mark."""
+def publish(root: Path, plan: str, mark: Path) -> None:
+    """Copy each product of a plan to its plain name, and leave its `mark` (`Plan.mark`)."""
     record = read_plan(root, plan)
     with publishing(root):
         names = PlainNames(root, plan, record)
         names.take()
         record_grids(root, record, complete=True)
-        names.leave_mark()
+        names.leave_mark(mark)
 
 
 def publish_partial(root: Path, plan: str) -> str:

@@ -7,6 +7,7 @@ other settings, side by side on one results folder, do not meet.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ def plan_path(root: Path, plan: str) -> Path:
 def write_plan(root: Path, record: Mapping[str, Any]) -> str:
     """Write the record of a plan under the hash of its content, which is returned."""
     name = digest(record)
-    if not plan_path(root, name).exists():
+    try:
+        read_plan(root, name)
+    except UserError:
         write_json(plan_path(root, name), record)
     return name
 
@@ -69,7 +72,7 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
         )
     record = read_json(path)
     if digest(record) != plan:
-        raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
+        raise UserError(f"{path}: was changed after it was written; {AGAIN}")
     return record
 
 
@@ -80,9 +83,11 @@ def held(root: Path) -> dict[str, Any]:
     names; `options` chose the configuration that was published last.
     """
     try:
-        return read_json(root / PUBLISHED)
+        found = read_json(root / PUBLISHED)
     except (FileNotFoundError, UserError):
         return {}
+    types = {"plans": dict, "stamps": dict, "names": list, "options": str}
+    return found if all(isinstance(found.get(name), of) for name, of in types.items()) else {}
 
 
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
@@ -105,7 +110,7 @@ def _newest(root: Path, name: str) -> dict[str, Any] | None:
     """Return the newest record that has the job `name`."""
     paths = plan_path(root, "").parent.glob("*.json")
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
-        record = read_plan(root, path.stem)
-        if name in record["jobs"]:
-            return record
+        with suppress(UserError):
+            if name in (record := read_plan(root, path.stem))["jobs"]:
+                return record
     return None
