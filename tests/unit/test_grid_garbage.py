@@ -17,7 +17,7 @@ from minbert.commands.steps import run_step
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.plans import description_path
+from minbert.store.plans import description_path, plan_path
 
 GRID = """paper: hybrid-bert
 title: T
@@ -77,6 +77,7 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     assert all(folder.exists() for folder in needed)
     assert not any(path.exists() for path in gone) and not work.exists()
     assert leftovers(after) == []
+    assert not list(plan_path(after.root, "").parent.glob("*.json")), "none of them is published"
     assert not description_path(
         before.root, "scores", before.outputs["hybrid-bert"].scores.key
     ).exists()

@@ -134,6 +134,19 @@ def test_a_damaged_description_is_written_again(base: Path) -> None:
         assert path.read_text("utf-8") == whole
 
 
+def test_a_damaged_record_is_written_again_and_stops_nobody_who_needs_it_not(base: Path) -> None:
+    made = plan(base)
+    name = write(made)
+    path = plan_path(made.root, name)
+    whole = path.read_text("utf-8")
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match=re.escape(str(path))):
+        describe_job(made.root, "train", key(made, "1-bert"), name)
+    other = write(plan(base, device="cuda:2"))
+    assert describe_job(made.root, "train", key(made, "1-bert"))["extra"]["device"] == "cuda:2"
+    assert write(made) == name != other and path.read_text("utf-8") == whole
+
+
 def test_making_a_plan_writes_nothing(base: Path) -> None:
     made = plan(base)
     plan_text(made)

@@ -13,7 +13,7 @@ from minbert.evaluate.text import read_csv
 from minbert.publish.names import COLUMNS
 from minbert.publish.publish import failed_variants
 from minbert.publish.publish import publish as publish_all
-from minbert.store.plans import PUBLISHED, read_plan, write_plan
+from minbert.store.plans import PUBLISHED, held, read_plan, write_plan
 from minbert.track.journal import Journal
 
 
@@ -100,7 +100,9 @@ def test_one_paper_does_not_take_the_others_off_the_pages(tmp_path: Path) -> Non
 
 def test_a_damaged_page_stops_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path, "first", "one")
-    write_text(tmp_path / PUBLISHED, "{")
+    for text in ("{", "[]", '{"plans": [], "stamps": {"one": 3}}'):
+        write_text(tmp_path / PUBLISHED, text)
+        assert held(tmp_path) == {}
     write_text(tmp_path / "store" / "published" / "first one-7.done", "")
     publish(tmp_path, plan)
     (mark,) = (tmp_path / "store" / "published").glob("*.done")
