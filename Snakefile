@@ -4,7 +4,6 @@
 #   snakemake --cores 8 -n all       what would run
 #   minbert plan                     the same, variant by variant, with reasons and time
 
-import contextlib
 import functools
 import os
 import shlex
@@ -12,8 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from minbert.base.errors import UserError
-from minbert.base.errors import unwritable
+from minbert.base.errors import retold
 from minbert.base.locks import in_use
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans, has_gpus
@@ -30,20 +28,7 @@ from snakemake.logging import logger
 # The configuration is read here, as `minbert plan` does: Snakemake's own reader takes 010 for 8,
 # and the second of two equal keys. Jobs that start elsewhere are given the same files and words.
 GIVEN = workflow.config_settings
-
-
-@contextlib.contextmanager
-def told():
-    """Tell an error of the block without a traceback."""
-    try:
-        yield
-    except UserError as error:
-        raise WorkflowError(str(error))
-    except OSError as error:
-        raise WorkflowError(unwritable(error) or str(error))
-
-
-with told():
+with retold(WorkflowError):
     if not GIVEN.replace_workflow_config:
         FILES = config_files(GIVEN.configfiles, Path("config.yaml"))
         workflow.configfiles = [str(file) for file in FILES]

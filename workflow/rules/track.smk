@@ -70,7 +70,7 @@ def summary():
 onstart:
     global WATCH, HELD
     HELD = in_use(ROOT)  # until this process ends
-    with told():
+    with retold(WorkflowError):
         HELD.__enter__()
         write(PLAN)
     tell_devices()

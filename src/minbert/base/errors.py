@@ -58,3 +58,14 @@ def unwritable(error: OSError) -> str | None:
     if error.errno in _CLOSED:
         return f"{what}; make its folder writable, or choose another (`results` in config.yaml)"
     return None
+
+
+@contextmanager
+def retold(kind: type[Exception]) -> Iterator[None]:
+    """Raise what a user is meant to read of the block's errors as an error of another kind."""
+    try:
+        yield
+    except UserError as error:
+        raise kind(str(error)) from None
+    except OSError as error:
+        raise kind(unwritable(error) or str(error)) from None
