@@ -4,6 +4,7 @@
 #   snakemake --cores 8 -n all       what would run
 #   minbert plan                     the same, variant by variant, with reasons and time
 
+import contextlib
 import functools
 import os
 import shlex
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 from minbert.base.errors import retold
-from minbert.base.locks import in_use
+from minbert.base.locks import in_use, only_one
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.plan.demand import Demand, job_threads
@@ -21,7 +22,7 @@ from minbert.plan.pending import inputs, pending
 from minbert.commands.plan import read_plan
 from minbert.commands.watch import Watch, Work
 from minbert.spec.config import config_files
-from minbert.store.node import digest
+from minbert.store.plans import plan_name
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -34,7 +35,7 @@ with retold(WorkflowError):
         workflow.configfiles = [str(file) for file in FILES]
     FILES = [Path(file) for file in workflow.configfiles]
     PLAN = read_plan(FILES, GIVEN.config_args, Path(workflow.basedir))
-    NAME = digest(record_of(PLAN))  # of the record that its jobs read (store.plans)
+    NAME = plan_name(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
 
 config.update(PLAN.config.model_dump(mode="json"))

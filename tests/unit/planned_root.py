@@ -36,7 +36,7 @@ class Planned:
         described = {"kind": "train", "key": key, "spec": spec, "needs": {}, "owner": owner}
         write_json(self.root / "store" / "spec" / f"train-{key}.json", described)
         own = {"title": variant, "owner": owner, "extra": {}, "needs": {}}
-        write_plan(self.root, {"jobs": {f"train-{key}": own}})
+        write_plan(self.root, {"jobs": {f"train-{key}": own}, "files": {}})
         for seed in seeds:
             write_json(self.folder(key, seed) / "run.json", {})
 

@@ -66,7 +66,7 @@ def test_figures_are_drawn_from_what_there_is(
         source.rename(at)
     jobs = {f"figure-{key}": {"needs": {}, "extra": {}} for key in listed["figures"].values()}
     about = {"papers": {"p": {"scores": "none"}}, "variants": [], "options": "", "stamp": "s"}
-    plan = write_plan(tmp_path, listed | about | {"jobs": jobs})
+    plan = write_plan(tmp_path, listed | about | {"jobs": jobs, "files": {}, "index": "none"})
     write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
     write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")
     failed = {("p", "b"): "too hot", ("other", "a"): "out of memory"}
@@ -74,6 +74,7 @@ def test_figures_are_drawn_from_what_there_is(
 
     def spy(job: Job) -> None:
         said.append(job.failed("p"))
+        write_text(job.out.parents[1] / "index" / "none" / "index.csv", "status\nscored\n")
         make(job)
 
     monkeypatch.setattr("minbert.figures.make.make", spy)

@@ -69,9 +69,10 @@ def finish(made: Plan, device: str = "cpu", seconds: float = 30.0, torch: str = 
             if node.kind == "data":
                 put(folder / "report.json", json.dumps(rows))
     for name in (*made.products, *JOINED):
-        put(made.root / name, "")
+        put(made.root / name, "whole")
     stamps = dict.fromkeys((grid.paper for grid in made.grids), made.stamp)
-    put(made.root / PAGE, json.dumps({"stamps": stamps}))
+    page = {"plans": {}, "stamps": stamps, "options": {}, "names": []}
+    put(made.root / PAGE, json.dumps(page))
     put(made.mark, "")
 
 
@@ -273,7 +274,7 @@ def test_damaged_records_are_named_and_stop_nothing(base: Path, text: str) -> No
     told = plan_text(made)
     assert "8 training jobs, 0 to run" in told and "done" in line(told, "first ")
     for path in damaged:
-        again = f"{path} is damaged: delete {path.parent}, and the next `snakemake all` makes"
+        again = f"{path} is damaged: delete {path.parent} and {made.root / 'store' / 'report'}, and"
         assert line(told, f"{path} ").startswith(again)
     assert Costs(made).of(stage(made, "first")) == Cost(40, measured=True), "by the other seed"
 

@@ -22,7 +22,7 @@ def _no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minbert.publish.publish.record_grids", lambda *_, **__: None)
 
 
-def planned(root: Path, text: str, *papers: str, **more: str) -> str:
+def planned(root: Path, text: str, *papers: str, options: str = "", **more: str) -> str:
     """Make papers' products and a page of all of them; return the name of the plan's record."""
     products = {}
     for paper in papers:
@@ -41,7 +41,7 @@ def planned(root: Path, text: str, *papers: str, **more: str) -> str:
         "papers": {paper: {"scores": f"{text}{paper}"} for paper in papers},
         "variants": [[paper, text, *COLUMNS[2:]] for paper in papers],
         "stamp": f"{text} {' '.join(papers)}",
-        "options": f"--config name={text}",
+        "options": options or f"--config name={text}",
     }
     return write_plan(root, record)
 
@@ -65,7 +65,30 @@ def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
         assert holders(tmp_path) == {f"{text} one two"}
         page = read_json(tmp_path / PUBLISHED)
         assert page["plans"] == dict.fromkeys(("one", "two", "all"), plans[text])
-        assert page["options"] == f"--config name={text}"
+        assert set(page["options"].values()) == {f"--config name={text}"}
+
+
+def test_a_paper_that_was_taken_out_of_the_configuration_goes(tmp_path: Path) -> None:
+    publish(tmp_path, planned(tmp_path, "first", "one", "two", options="--configfile a.yaml"))
+    publish(tmp_path, planned(tmp_path, "second", "two", "three", options="--configfile a.yaml"))
+    assert (tmp_path / "report.html").read_text("utf-8") == "second of two, three"
+    assert not (tmp_path / "tables" / "one.md").exists()
+    rows = read_csv(tmp_path / "variants.tsv", "\t")
+    assert {row["paper"] for row in rows} == {"two", "three"}
+
+
+@pytest.mark.parametrize("name", ["variants.tsv", "tables/scores.parquet"])
+@pytest.mark.parametrize("junk", [None, b"", b"\xff\x00"])
+def test_what_was_lost_of_other_papers_stops_nothing(
+    tmp_path: Path, name: str, junk: bytes | None
+) -> None:
+    publish(tmp_path, planned(tmp_path, "first", "one", "two"))
+    (tmp_path / name).unlink()
+    if junk is not None:
+        (tmp_path / name).write_bytes(junk)
+    publish(tmp_path, planned(tmp_path, "second", "two"))
+    assert (tmp_path / "report.html").read_text("utf-8") == "second of two"
+    assert holders(tmp_path) == {"second two"}
 
 
 def test_what_a_plan_has_no_more_goes(tmp_path: Path) -> None:

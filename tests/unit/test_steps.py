@@ -18,10 +18,11 @@ from minbert.store.plans import description_path, write_plan
 
 def tell(root: Path, *described: dict[str, Any], **more: Any) -> None:
     """Leave descriptions, and the record of a plan with these jobs."""
-    own = {"title": "T", "owner": None, "files": "", "extra": {}, "needs": {}, **more}
+    own = {"title": "T", "owner": None, "extra": {}, "needs": {}, **more}
     for each in described:
         write_json(description_path(root, each["kind"], each["key"]), each)
-    write_plan(root, {"jobs": {f"{each['kind']}-{each['key']}": own for each in described}})
+    jobs = {f"{each['kind']}-{each['key']}": own for each in described}
+    write_plan(root, {"jobs": jobs, "files": {}})
 
 
 @pytest.fixture

@@ -69,9 +69,10 @@ def summary():
 
 onstart:
     global WATCH, HELD
-    HELD = in_use(ROOT)  # until this process ends
+    HELD = contextlib.ExitStack()  # until this process ends
     with retold(WorkflowError):
-        HELD.__enter__()
+        HELD.enter_context(in_use(ROOT))
+        HELD.enter_context(only_one(STORE / "plans", f"a workflow on {ROOT}"))
         write(PLAN)
     tell_devices()
     note_command()
@@ -87,7 +88,10 @@ onsuccess:
 
 
 onerror:
-    publish_what_there_is()
+    if any(
+        job.rule.name == "publish" for job in workflow.dag.jobs
+    ):  # else a part was asked for
+        publish_what_there_is()
     if PLAN.config.tracking.enabled:
         last_pass()
     summary()

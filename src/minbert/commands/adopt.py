@@ -196,7 +196,8 @@ def report(plan: Plan, modules: Sequence[str], reason: str | None, *, apply: boo
         carry(plan, found, str(reason))
         yield f"{len(found)} results carried over; {RECORD} beside each says so"
     else:
+        command = " ".join(["minbert adopt", *modules, "--apply --reason TEXT", plan.options])
         yield (
             f"{len(found)} results can be carried over. If the modules compute the same as before: "
-            "minbert adopt --apply --reason TEXT"
+            f"`{command}`"
         )

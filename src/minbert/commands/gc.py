@@ -5,9 +5,11 @@ Going back to an old value finds its results, so nothing goes by itself.
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.base.locks import in_use
 from minbert.plan.plan import Plan
@@ -39,7 +41,9 @@ def leftovers(plan: Plan) -> list[Leftover]:
             unneeded = [part for part in sorted(seeds) if part.name not in wanted]
         for path in unneeded:
             described = description_path(plan.root, kind, folder.name)
-            title = str(read_json(described).get("title", "")) if described.exists() else ""
+            title = ""
+            with suppress(FileNotFoundError, UserError):
+                title = str(read_json(described).get("title", ""))
             size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             found.append(Leftover(path, kind, title, size))
     return sorted(found, key=lambda each: -each.size)
@@ -49,7 +53,8 @@ def delete(plan: Plan, found: list[Leftover]) -> None:
     """Delete leftovers, with their descriptions and work folders; `UserError` if anything runs."""
     with in_use(plan.root, alone=True):
         for each in found:
-            shutil.rmtree(each.path)
+            if each.path.exists():  # Somebody else may have deleted it before this waited.
+                shutil.rmtree(each.path)
             own = each.path.relative_to(plan.root / "store" / each.kind)  # KEY or KEY/SEED
             shutil.rmtree(plan.root / "work" / own, ignore_errors=True)
             if len(own.parts) == 1:

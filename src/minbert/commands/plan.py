@@ -27,14 +27,14 @@ HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a se
 
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
-    return Plan.of(load_config(files, words), base, options(files, words))
+    given = [file for file in files if file not in (Path("config.yaml"), base / "config.yaml")]
+    return Plan.of(load_config(files, words), base, options(given, words))
 
 
 def options(files: Sequence[Path], words: Sequence[str]) -> str:
     """Return the options of `snakemake` and `minbert` that choose a configuration, as text."""
-    more = [str(path) for path in files if path.name != "config.yaml"]
-    chosen = [*(["--configfile", *more] if more else []), *(["--config", *words] if words else [])]
-    return shlex.join(chosen)
+    more = ["--configfile", *map(str, files)] if files else []
+    return shlex.join([*more, *(["--config", *words] if words else [])])
 
 
 def plan_text(plan: Plan) -> str:

@@ -35,12 +35,14 @@ def write(plan: Plan) -> str:
 def record_of(plan: Plan) -> dict[str, Any]:
     """Return the record of a plan (`store.plans`): what it publishes, what its jobs are told."""
     jobs = {f"{kind}-{key}": _told(plan, node) for (kind, key), node in plan.nodes.items()}
+    files = {f"{kind}-{key}": files_digest(node.code) for (kind, key), node in plan.nodes.items()}
     record = {
         **plan.publication,
         "tracking": plan.config.tracking.enabled,
         "stamp": plan.stamp,
         "options": plan.options,
         "jobs": jobs,
+        "files": files,
     }
     return dict(json.loads(canonical(record)))
 
@@ -50,7 +52,6 @@ def _told(plan: Plan, node: Node) -> dict[str, Any]:
     fetched = {name: need for name, need in node.needs.items() if need.node.kind == "fetch"}
     return {
         **about(plan, node),
-        "files": files_digest(node.code),
         "extra": node.extra,
         "needs": {name: need.describe() for name, need in fetched.items()},
     }

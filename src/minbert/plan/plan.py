@@ -18,7 +18,7 @@ from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_OUTSIDE, code_modules
 from minbert.store.node import Node, digest, lasting
-from minbert.store.plans import held
+from minbert.store.plans import description_path, held, plan_path
 
 PUBLISHER = "minbert.publish.publish"
 JOINED = ("tables/scores.parquet", "variants.tsv")
@@ -222,13 +222,19 @@ class Plan(Experiment):
     def mark(self) -> Path:
         """The file that publishing leaves last.
 
-        Its name has a number, which is a new one unless the plain names hold this plan's products.
+        Its name has a number, which is a new one unless the plain names hold this plan's products
+        and what is said of them is there, so that a workflow starts and makes both whole.
         """
         folder = self.root / "store" / "published"
-        numbers = [int(path.stem.partition("-")[2]) for path in folder.glob(f"{self.stamp}-*.done")]
-        stamps = held(self.root).get("stamps", {})
+        ends = [path.stem.partition("-")[2] for path in folder.glob(f"{self.stamp}-*.done")]
+        numbers = [int(end) for end in ends if end.isdecimal()]
+        names = [self.root / name for name in (*self.products, *JOINED)]
+        names += [description_path(self.root, kind, key) for kind, key in self.nodes]
+        said = held(self.root)
+        names += [plan_path(self.root, plan) for plan in said.get("plans", {}).values()]
+        stamps = said.get("stamps", {})
         own = all(stamps.get(grid.paper) == self.stamp for grid in self.grids)
-        whole = own and all((self.root / name).exists() for name in (*self.products, *JOINED))
+        whole = own and all(map(_filled, names))
         return folder / f"{self.stamp}-{max(numbers, default=-1) + (not numbers or not whole)}.done"
 
 
@@ -248,6 +254,13 @@ def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
         if (node.kind, node.key) not in found:
             _collect((need.node for need in node.needs.values()), found)
             found[node.kind, node.key] = node
+
+
+def _filled(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _below(path: Path, folder: Path) -> str:

@@ -1,6 +1,7 @@
 """The training run that a variant's task comes from, found in a results folder."""
 
 import itertools
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
 from minbert.evaluate.text import read_csv
+from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
 from minbert.store.plans import describe_job, held, read_description
@@ -21,6 +23,7 @@ class Run:
     """A training run as the source of one task of a variant."""
 
     root: Path
+    paper: str
     variant: str
     task: str
     key: str
@@ -37,7 +40,7 @@ class Run:
         path = node_folder(self.root, "train", self.key, self.seed) / name
         if path.is_file():
             return path
-        again = f"`{_snakemake(self.root, path)}` trains it again"
+        again = f"`{_snakemake(self.root, self.paper, path)}` trains it again"
         if name == "model.safetensors":
             raise UserError(
                 f"{path}: the weights of variant '{self.variant}' were deleted "
@@ -81,19 +84,20 @@ class Found:
             raise UserError(
                 f"{self.paper}: variant '{self.name}' is not trained with seed {seed}, but with "
                 f"{', '.join(map(str, seeds))}. Choose one of these, or add {seed} to `seeds` in "
-                f"config.yaml and run `{_snakemake(self.root)}`"
+                f"config.yaml and run `{_snakemake(self.root, self.paper)}`"
             )
         keys = self.chosen[seed]
-        return {task: Run(self.root, self.name, task, keys[task], seed) for task in tasks}
+        about = (self.root, self.paper, self.name)
+        return {task: Run(*about, task, keys[task], seed) for task in tasks}
 
     def _untrained(self, tasks: Sequence[str]) -> str:
         about = f"{self.paper}: variant '{self.name}' is not trained yet"
-        every = f"`{_snakemake(self.root)}` trains every variant"
+        every = f"`{_snakemake(self.root, self.paper)}` trains every variant"
         bare = [t for t in tasks if not any(t in keys for keys in self.chosen.values())]
         if not self.wanted or not bare:  # then the tasks have runs, but not of the same seed
             return f"{about} with one seed for all of {', '.join(tasks)}; {every}"
         path = node_folder(self.root, "train", self.wanted[bare[0]], 0) / "run.json"
-        one = _snakemake(self.root, path)
+        one = _snakemake(self.root, self.paper, path)
         return f"{about} ({path} is missing); `{one}` trains it, {every}"
 
 
@@ -190,7 +194,7 @@ def _variant_rows(root: Path) -> list[dict[str, str]]:
     if rows and not {"paper", "variant", "key"} <= rows[0].keys():
         raise UserError(
             f"{path}: expected the columns paper, variant and key, found {', '.join(rows[0])}; "
-            f"delete it: `{_snakemake(root)}` writes it again"
+            f"delete it: `{_snakemake(root, ALL)}` writes it again"
         )
     return rows
 
@@ -213,6 +217,7 @@ def _best_of(
     return best
 
 
-def _snakemake(root: Path, target: Path | str = "all") -> str:
-    """Return the command that makes `target` by the configuration of what is published."""
-    return f"snakemake --cores 2 {target} {held(root).get('options', '')}".rstrip()
+def _snakemake(root: Path, paper: str, target: Path | str = "all") -> str:
+    """Return the command that makes `target` by the configuration that a paper was published by."""
+    options = held(root).get("options", {}).get(paper, "")
+    return f"snakemake --cores 2 {shlex.quote(str(target))} {options}".rstrip()

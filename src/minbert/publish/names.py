@@ -1,7 +1,9 @@
 """The plain names: the files that people look at, copied from where their keys put them.
 
-They are of one plan at a time, and `published.json` says of which. A plan of some of the published
-papers replaces what is theirs, and leaves the others, and the pages that show all, as they are.
+A paper's are of one plan, and so are the pages that show all papers; `published.json` says of
+which. A plan that other options chose, and that has some of the published papers, replaces what is
+theirs, and leaves the rest as it is. One that the same options chose replaces all: what it does not
+have was taken out of the configuration.
 """
 
 import shutil
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from minbert.base.errors import UserError
 from minbert.base.files import whole, write_json, write_text
 from minbert.base.locks import FOREVER, only_one
 from minbert.data.parquet import read_file
@@ -25,6 +28,8 @@ from minbert.track.runs import ALL
 
 COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
 """The columns of `variants.tsv`."""
+SCORES = "tables/scores.parquet"
+VARIANTS = "variants.tsv"
 
 
 def publishing(root: Path) -> AbstractContextManager[bool]:
@@ -38,8 +43,27 @@ class PlainNames:
     def __init__(self, root: Path, plan: str, record: Mapping[str, Any]) -> None:
         self.root, self.plan, self.record = root, plan, record
         self._before = held(root)
-        plans = self._before.get("plans", {})
-        self._others = {p: of for p, of in plans.items() if p not in (*record["papers"], ALL)}
+        plans, options = self._before.get("plans", {}), self._before.get("options", {})
+        self._others = {
+            paper: plan
+            for paper, plan in plans.items()
+            if paper not in (*record["papers"], ALL) and options.get(paper) != record["options"]
+        }
+        self._scores: pa.Table | None = None
+        self._rows: list[dict[str, str]] = []
+        if self._others:
+            try:
+                self._read_others()
+            except (FileNotFoundError, KeyError, UserError):
+                self._others = {}  # Theirs is lost, and made again when they are published again.
+
+    def _read_others(self) -> None:
+        earlier = read_file(self.root / SCORES)
+        self._scores = earlier.filter(pc.is_in(earlier["paper"], pa.array(list(self._others))))
+        rows = read_csv(self.root / VARIANTS, "\t")
+        self._rows = [row for row in rows if row["paper"] in self._others]
+        if {row["paper"] for row in self._rows} != self._others.keys():
+            raise KeyError("paper")
 
     @cached_property
     def taken(self) -> dict[str, str]:
@@ -63,18 +87,18 @@ class PlainNames:
         mark.touch()
 
     def take(self, partial: Path | None = None) -> None:
-        """Copy each product to its name; join scores and variants of all papers; say whose it is.
+        """Copy each product to its name; join the scores and the variants of all papers.
 
         What is in `partial`, a root for results made after failures, counts before the keyed
         files; a product that is in neither is removed. Without `partial` all are there. Names that
-        the plan before had, and this one has not, are removed.
+        the plan before had, and this one has not, are removed. `say_whose` comes after it.
         """
 
         def source(keyed: str | Path) -> Path:
             made = Path(partial or self.root, *Path(keyed).parts[-4:])
             return made if partial and made.exists() else Path(keyed)
 
-        self._say_whose(complete=False)  # if this is killed halfway
+        self.say_whose(complete=False)  # if this is killed halfway
         for name, keyed in self.taken.items():
             if partial and not source(keyed).exists():
                 (self.root / name).unlink(missing_ok=True)
@@ -85,31 +109,23 @@ class PlainNames:
         folders = [node_folder(self.root, "scores", paper["scores"]) for paper in papers]
         scores = [read_file(source(folder / "scores.parquet")) for folder in folders]
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in self.record["variants"]]
-        joined, listed = self.root / "tables" / "scores.parquet", self.root / "variants.tsv"
-        if self._others:
-            earlier = read_file(joined)
-            theirs = pc.is_in(earlier["paper"], pa.array(list(self._others)))
-            scores.append(earlier.filter(theirs))
-            rows += [row for row in read_csv(listed, "\t") if row["paper"] in self._others]
-        with whole(joined) as temporary:
-            pq.write_table(pa.concat_tables(scores), temporary)
-        write_text(listed, csv_text(COLUMNS, rows, "\t"))
-        self._say_whose(complete=partial is None)
+        with whole(self.root / SCORES) as temporary:
+            tables = scores if self._scores is None else [*scores, self._scores]
+            pq.write_table(pa.concat_tables(tables), temporary)
+        write_text(self.root / VARIANTS, csv_text(COLUMNS, [*rows, *self._rows], "\t"))
 
-    def _say_whose(self, *, complete: bool) -> None:
-        """Say of which plan the names are. Without a stamp they are nobody's, to be made again."""
+    def say_whose(self, *, complete: bool) -> None:
+        """Say of which plan the names are; unless all is `complete`, they are to be made again."""
         before, names = set(self._before.get("names", ())), set(self.record["products"])
         own = [*self.record["papers"], *([] if self._others else [ALL])]
-        plans, stamps = {}, {}
+        page: dict[str, Any] = {"plans": {}, "stamps": {}, "options": {}}
         if self._others:
             names |= {name for name in before if not self._is_own(name)}
-            plans, stamps = self._before["plans"], self._before.get("stamps", {})
+            page = {of: dict(self._before[of]) for of in page}
         for name in before - names:
             (self.root / name).unlink(missing_ok=True)
-        page = {
-            "plans": plans | dict.fromkeys(own, self.plan),
-            "stamps": stamps | dict.fromkeys(own, self.record["stamp"] if complete else ""),
-            "names": sorted(names),
-            "options": self.record["options"],
-        }
+        page["plans"] |= dict.fromkeys(own, self.plan)
+        page["stamps"] |= dict.fromkeys(own, self.record["stamp"] if complete else "")
+        page["options"] |= dict.fromkeys(own, self.record["options"])
+        page["names"] = sorted(names)
         write_json(self.root / PUBLISHED, page)

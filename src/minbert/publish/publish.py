@@ -34,6 +34,7 @@ def publish(root: Path, plan: str, mark: Path) -> None:
         names = PlainNames(root, plan, record)
         names.take()
         record_grids(root, record, complete=True)
+        names.say_whose(complete=True)
         names.leave_mark(mark)
 
 
@@ -63,7 +64,8 @@ def publish_partial(root: Path, plan: str) -> str:
                 shutil.rmtree(job.out)
         names.take(Path(folder))
         record_grids(root, record, complete=False)
-        index = in_words(read_csv(root / "tables" / "index.csv"))
+        made = node_folder(Path(folder), "index", record["index"])
+        index = in_words(read_csv(made / "index.csv"))
     said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
     return "\n".join([*said, index])
 

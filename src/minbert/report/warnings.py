@@ -27,8 +27,9 @@ def find_warnings(
     if missing:
         yield "Published rows without scores of ours.", missing
     if material.damaged:
-        text = "Records that are damaged: nothing is said of these runs and data sets. Delete the"
-        yield f"{text} folder of each; the next `snakemake all` makes it again.", material.damaged
+        text = "Records that are damaged: nothing is said of these runs and data sets. Delete the "
+        text += "folder of each, and store/report; the next `snakemake all` makes them again."
+        yield text, material.damaged
     if absent := [each.name for each in pictures if not each.source]:
         yield "Figures that could not be drawn.", absent
     if spec["data"] == "builtin":

@@ -33,7 +33,10 @@ def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
             f"no {kind} with key {key} was planned under {root} ({path} is missing); "
             f"{AGAIN} if it asks for it, and `minbert plan` lists the keys"
         )
-    return read_json(path)
+    described = read_json(path)
+    if not {"spec", "needs"} <= described.keys():
+        raise UserError(f"{path}: lacks what describes a node; delete it: {AGAIN}")
+    return described
 
 
 def write_description(root: Path, described: Mapping[str, Any]) -> None:
@@ -52,13 +55,18 @@ def plan_path(root: Path, plan: str) -> Path:
     return root / "store" / "plans" / f"{plan}.json"
 
 
+def plan_name(record: Mapping[str, Any]) -> str:
+    """Return the name of a plan's record: a hash of its content.
+
+    The digests of source files are left out: they only spare jobs a closer look at their code.
+    """
+    return digest({name: value for name, value in record.items() if name != "files"})
+
+
 def write_plan(root: Path, record: Mapping[str, Any]) -> str:
-    """Write the record of a plan under the hash of its content, which is returned."""
-    name = digest(record)
-    try:
-        read_plan(root, name)
-    except UserError:
-        write_json(plan_path(root, name), record)
+    """Write the record of a plan, as the newest one, and return its name."""
+    name = plan_name(record)
+    write_json(plan_path(root, name), record)
     return name
 
 
@@ -70,23 +78,26 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
             f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
             "`snakemake all --cores 2` starts one"
         )
-    record = read_json(path)
-    if digest(record) != plan:
-        raise UserError(f"{path}: was changed after it was written; {AGAIN}")
+    try:
+        record = read_json(path)
+    except UserError as error:
+        raise UserError(f"{error}; delete it: {AGAIN}") from None
+    if plan_name(record) != plan:
+        raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
     return record
 
 
 def held(root: Path) -> dict[str, Any]:
     """Return what is said of the plain names; nothing if the file is missing or damaged.
 
-    `plans` and `stamps` are by paper, and `all` for what shows all of them; `names` are the plain
-    names; `options` chose the configuration that was published last.
+    `plans`, their `stamps` and the `options` that chose them are by paper, and `all` for what shows
+    all of them; `names` are the plain names.
     """
     try:
         found = read_json(root / PUBLISHED)
     except (FileNotFoundError, UserError):
         return {}
-    types = {"plans": dict, "stamps": dict, "names": list, "options": str}
+    types = {"plans": dict, "stamps": dict, "options": dict, "names": list}
     return found if all(isinstance(found.get(name), of) for name, of in types.items()) else {}
 
 
@@ -101,7 +112,7 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
     if record is None or name not in record["jobs"]:
         whose = "no plan" if plan is None else f"the plan {plan}"
         raise UserError(f"{description_path(root, kind, key)}: {whose} asks for this job; {AGAIN}")
-    own = record["jobs"][name]
+    own = {**record["jobs"][name], "files": record["files"].get(name)}
     kept = {n: need for n, need in described["needs"].items() if need["kind"] != "fetch"}
     return {**described, **own, "needs": {**kept, **own["needs"]}}
 

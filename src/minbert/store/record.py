@@ -48,8 +48,10 @@ def read_record(path: Path) -> dict[str, Any]:
         RECORDS[path.name].model_validate(found, strict=True)
         return found
     except (UserError, ValidationError):
+        pages = Path(*path.parts[: path.parts.index("store")], "store", "report")
         raise UserError(
-            f"{path} is damaged: delete {path.parent}, and the next `snakemake all` makes it again"
+            f"{path} is damaged: delete {path.parent} and {pages}, and the next `snakemake all` "
+            "makes both again"
         ) from None
 
 
