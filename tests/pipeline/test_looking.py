@@ -8,7 +8,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+
+from minbert.evaluate.text import read_csv
 
 from .agreement import planned, scenario, would_run
 from .project import PAPER, Project
@@ -79,36 +82,59 @@ def test_titles_that_only_mlflow_shows_are_published(project: Project) -> None:
 
 
 def test_two_configurations_at_once_leave_one_of_them(project: Project) -> None:
-    """Two clones, one results folder: all that is published is of the one that ended last."""
     other = project.copy(project.folder.with_name("other"))
-    for each, rate in ((project, "2e-5"), (other, "3e-5")):
+    at_once(project, other)
+
+
+def at_once(one: Project, other: Project) -> None:
+    """Start two clones on one results folder: one is refused, unless the first ended before it."""
+    for each, rate in ((one, "2e-5"), (other, "3e-5")):
         each.edit(
             f"workflow/grids/{PAPER}.yaml",
             "    label: SST alone\n",
             f"    label: SST alone\n    optimiser: {{lr: {rate}}}\n",
         )
-        each.configure(results=str(project.root))
+        each.configure(results=str(one.root))
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda each: each.snakemake("all"), (project, other)))
-    consistent(project.root, (project, other))
+        told = list(pool.map(lambda each: each.snakemake("all", ends=None), (one, other)))
+    refused = [f"a workflow on {one.root} is already running" in printed for printed in told]
+    assert not all(refused)
+    for each, again in zip((one, other), refused, strict=True):
+        if again:
+            consistent(one.root, (one, other))
+            each.snakemake("all")
+    consistent(one.root, (one, other))
 
 
 def consistent(root: Path, projects: tuple[Project, ...]) -> None:
     """Check that variants, scores and marks under `root` are of one of the projects."""
-    import pyarrow.parquet as pq
-
-    from minbert.evaluate.text import read_csv
-
     keys = {row["variant"]: row["key"] for row in read_csv(root / "variants.tsv", "\t")}
     scores = pq.read_table(root / "tables" / "scores.parquet").to_pylist()
     assert {(row["variant"], row["key"]) for row in scores} == set(keys.items())
     (whose,) = [each for each in projects if each.key("sst-only") == keys["sst-only"]]
-    assert would_run(whose) == set()
     for each in projects:
-        if each is not whose:
-            assert would_run(each) == {("publish", "")}
-            each.snakemake("all")
-            assert would_run(each) == set() and would_run(whose) == {("publish", "")}
+        assert (would_run(each) == set()) == (each is whose)
+
+
+def test_one_row_asked_for_takes_no_others_off(project: Project) -> None:
+    """Nor if it fails."""
+    pages = {path: path.read_bytes() for path in (project.root / "tables").iterdir()}
+    project.edit(f"workflow/grids/{PAPER}.yaml", "lr: 1e-5", "lr: 1e30")
+    project.snakemake(project.target("sst-only", 0), ends=1)
+    assert {path: path.read_bytes() for path in (project.root / "tables").iterdir()} == pages
+
+
+def test_what_is_said_of_finished_results_comes_back(project: Project) -> None:
+    project.snakemake("all")
+    (record,) = (project.root / "store" / "plans").glob("*.json")
+    described = project.root / "store" / "spec" / f"train-{project.key('sst-only')}.json"
+    for path in (record, described):
+        path.write_text("")
+        told = project.minbert("predict", "sst-only", "a fine film .", ends=2)
+        assert str(path.relative_to(project.folder)) in told
+        assert planned(project) == would_run(project) == {("publish", "")}
+        project.snakemake("all")
+        assert "prediction" in project.minbert("predict", "sst-only", "a fine film .")
 
 
 def test_a_plan_beside_a_running_workflow_does_not_disturb_it(project: Project) -> None:

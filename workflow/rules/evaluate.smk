@@ -110,8 +110,8 @@ rule figure:
         "exec python -m minbert figure {wildcards.key} {params.at} 2> {log:q}"
 
 
-# The mark is named by the hash of everything published, and is deleted when something else is
-# published: while it is there, the plain names hold what the configuration asks for.
+# The mark is named by the hash of everything published, and by a new number whenever the plain names
+# do not hold what the configuration asks for.
 rule publish:
     input:
         [ancient(path) for path in PLAN.copied],
