@@ -80,4 +80,5 @@ def draw(rows: Sequence[Row], stamp: str, stem: Path) -> None:
         right.set(xlim=(0, 1.08), xlabel="Share of the machine's matrix rate (line: all of it)")
         for axes in (left, right):
             axes.grid(visible=False, axis="y")
-        style.save(figure, stem, stamp, title="minbert: speed against the alternatives")
+        title = "minbert: speed against the alternatives"
+        style.save(figure, stem, stamp, notes=(), title=title, caption="")

@@ -74,9 +74,7 @@ def test_scripts_in_texts_show_as_text(finished: Project, browser: Browser, tmp_
     project.edit(f"workflow/grids/{PAPER}.yaml", "label: SST alone", f'label: "SST {harm}"')
     project.configure(tracking="{enabled: false}")
     project.snakemake("all")
-    records = (project.root / "store" / "plans").glob("*.json")
-    plan = max(records, key=lambda path: path.stat().st_mtime_ns).stem
-    project.minbert("publish", "--plan", plan, "--partial")
+    project.minbert("publish", "--plan", project.plan(), "--partial")
     browser.open((project.root / "report.html").as_uri())
     assert harm in browser.evaluate("document.body.innerText")
     assert browser.evaluate("document.scripts.length") == 0

@@ -136,7 +136,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
         trains(ALL) | SHOWN,
     ),
     "which rows of a file are read": (
-        code("data/parquet.py", '"=": column == value', '"=": column != value'),
+        code("data/parquet.py", '"=": operator.eq', '"=": operator.ne'),
         {"data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "which runs are scored": (

@@ -149,6 +149,20 @@ class Project:
         """Run `minbert`."""
         return self.run("minbert", *words, ends=ends)
 
+    def describe(self) -> None:
+        """Write what jobs read, as a workflow's start does, so that a step can be run by hand."""
+        code = (
+            "from pathlib import Path; from minbert.commands.plan import read_plan; "
+            "from minbert.plan.describe import write; "
+            "write(read_plan([Path('config.yaml')], [], Path()))"
+        )
+        self.run(sys.executable, "-c", code)
+
+    def plan(self) -> str:
+        """Return the name of the plan that was written last."""
+        records = (self.root / "store" / "plans").glob("*.json")
+        return max(records, key=lambda path: path.stat().st_mtime_ns).stem
+
     def edit(self, path: str, old: str, new: str) -> None:
         """Replace the first `old` in a file; it must be there."""
         file = self.folder / path

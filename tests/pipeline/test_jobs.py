@@ -28,7 +28,7 @@ NEW_SEED = 7
 def slow(project: Project) -> Project:
     """Return the project with longer trainings, planned, so that one can be met as it runs."""
     project.configure(scale="{learning_rate: 50, epochs: 3}")
-    project.minbert("plan")
+    project.describe()
     return project
 
 
@@ -200,12 +200,13 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
 
 
 def test_a_job_whose_code_was_changed_refuses(project: Project) -> None:
+    key = project.key("sst-only")
     project.edit("src/minbert/train/losses/cross_entropy.py", "return F.", "return 3.0 * F.")
-    printed = project.minbert("train", project.key("sst-only"), "--seed", "9", ends=2)
+    printed = project.minbert("train", key, "--seed", "9", ends=2)
     assert "has changed since it was planned" in printed
     assert "minbert.train.losses.cross_entropy" in printed
     assert "run snakemake again" in printed
-    assert not project.seed_folder("sst-only", 9).exists()
+    assert not (project.root / "store" / "train" / key / "seed9").exists()
 
 
 SMALL = """\

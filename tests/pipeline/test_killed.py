@@ -33,7 +33,7 @@ def test_the_notes_on_a_killed_job_hide_nothing_that_is_missing(project: Project
     forget(project, "train", "scores", "table", "index", "figure", "published")
     tokens = sorted((project.root / "store" / "tokens").glob("*/tokens.parquet"))
     mark_incomplete(project, tokens[0])
-    assert project.jobs() == trainings | {"scores", "table", "index", "figure", "report", "publish"}
+    assert project.jobs() == trainings | {"scores", "table", "index", "figure", "publish"}
 
 
 @pytest.mark.parametrize("lost", ["run.json", "history.parquet", "predictions.parquet"])

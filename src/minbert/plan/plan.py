@@ -214,9 +214,12 @@ class Plan(Experiment):
 
     @cached_property
     def stamp(self) -> str:
-        """A hash of all that is published, and of the code that publishes it."""
+        """A hash of all that is published, but for paths of its data, and of the publishing code."""
         code = code_modules([PUBLISHER], SHOWN_OUTSIDE)
-        return digest([self.publication, code])
+        papers = {
+            paper: {**facts, "source": ""} for paper, facts in self.publication["papers"].items()
+        }
+        return digest([self.publication | {"papers": papers}, code])
 
     @cached_property
     def mark(self) -> Path:

@@ -4,7 +4,6 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 HIGHEST = 5.0
 """The highest label of a task whose label is a number: STS, scored from 0 to 5."""
@@ -37,22 +36,6 @@ class Loss(Protocol):
         A value between two bounds counts as a coin: its place between them, from 0 to 1, is the
         probability of heads.
         """
-
-
-class SquaredError:
-    """Squared error in the label's units of a value that `scores` reads off the output."""
-
-    def loss(self, output: Tensor, label: Tensor) -> Tensor:
-        return F.mse_loss(self.prediction(output), label)
-
-    def scores(self, output: Tensor) -> Tensor:
-        return output.float()
-
-    def prediction(self, output: Tensor) -> Tensor:
-        return self.scores(output).squeeze(-1)
-
-    def log_probabilities(self, output: Tensor) -> Tensor:
-        return coin(self.prediction(output) / HIGHEST)
 
 
 def coin(probability: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from minbert.train.losses import HIGHEST, SquaredError
+from minbert.train.losses import HIGHEST
+from minbert.train.losses.mse import SquaredError
 
 
 class CosineSquaredError(SquaredError):

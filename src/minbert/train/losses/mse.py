@@ -1,8 +1,25 @@
 """Squared error on one number."""
 
 from torch import Tensor
+from torch.nn import functional as F
 
-from minbert.train.losses import SquaredError
+from minbert.train.losses import HIGHEST, coin
+
+
+class SquaredError:
+    """Squared error in the label's units of a value that `scores` reads off the output."""
+
+    def loss(self, output: Tensor, label: Tensor) -> Tensor:
+        return F.mse_loss(self.prediction(output), label)
+
+    def scores(self, output: Tensor) -> Tensor:
+        return output.float()
+
+    def prediction(self, output: Tensor) -> Tensor:
+        return self.scores(output).squeeze(-1)
+
+    def log_probabilities(self, output: Tensor) -> Tensor:
+        return coin(self.prediction(output) / HIGHEST)
 
 
 class MeanSquaredError(SquaredError):
