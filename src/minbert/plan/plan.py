@@ -214,11 +214,10 @@ class Plan(Experiment):
 
     @cached_property
     def stamp(self) -> str:
-        """A hash of all that is published, but for paths of its data, and of the publishing code."""
+        """A hash of all that is published, but where its data came from, and of the publisher."""
         code = code_modules([PUBLISHER], SHOWN_OUTSIDE)
-        papers = {
-            paper: {**facts, "source": ""} for paper, facts in self.publication["papers"].items()
-        }
+        facts = self.publication["papers"].items()
+        papers = {paper: {**of, "source": ""} for paper, of in facts}
         return digest([self.publication | {"papers": papers}, code])
 
     @cached_property
