@@ -132,7 +132,7 @@ def test_a_job_told_to_stop_goes_on_where_it_was(slow: Project) -> None:
 
 
 def test_a_workflow_that_is_interrupted_fails_no_row(slow: Project) -> None:
-    """Ctrl-C reaches the whole group: Snakemake publishes what there is, the job saves."""
+    """Ctrl-C reaches the whole group: the job saves, and nothing that was published changes."""
     slow.configure(seeds=f"[{NEW_SEED}]")
     words = ("snakemake", "--cores", "1", slow.target("sst-only", NEW_SEED))
     with in_use(slow.root, alone=True):
@@ -142,6 +142,8 @@ def test_a_workflow_that_is_interrupted_fails_no_row(slow: Project) -> None:
     os.killpg(workflow.pid, signal.SIGINT)
     printed, _ = workflow.communicate(timeout=60)
     assert workflow.returncode and "Traceback" not in printed
+    assert {row["status"] for row in slow.table("hybrid-bert")} == {"scored"}
+    slow.minbert("publish", "--plan", slow.plan(), "--partial")
     assert {row["status"] for row in slow.table("hybrid-bert")} == {"not run"}
     assert not {row["status"] for row in slow.table("index")} & {"failed", "scored"}
 

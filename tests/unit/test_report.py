@@ -212,7 +212,7 @@ def test_damaged_records_are_named_and_left_out(plan: Plan, source: str) -> None
     assert int(finished[0]) - int(finished[1]) == 1
     for path in kept:
         assert str(path.relative_to(plan.root)) in page.text
-    assert "Delete the folder of each; the next `snakemake all` makes it again." in page.text
+    assert "Delete the folder of each, and store/report; the next `snakemake all`" in page.text
 
 
 def test_claims_show_their_verdicts(page: Page) -> None:
