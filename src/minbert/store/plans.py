@@ -33,7 +33,7 @@ def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
             f"no {kind} with key {key} was planned under {root} ({path} is missing); "
             f"{AGAIN} if it asks for it, and `minbert plan` lists the keys"
         )
-    described = read_json(path)
+    described = _rewritable(path)
     if not {"spec", "needs"} <= described.keys():
         raise UserError(f"{path}: lacks what describes a node; delete it: {AGAIN}")
     return described
@@ -78,10 +78,7 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
             f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
             "`snakemake all --cores 2` starts one"
         )
-    try:
-        record = read_json(path)
-    except UserError as error:
-        raise UserError(f"{error}; delete it: {AGAIN}") from None
+    record = _rewritable(path)
     if plan_name(record) != plan:
         raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
     return record
@@ -115,6 +112,14 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
     own = {**record["jobs"][name], "files": record["files"].get(name)}
     kept = {n: need for n, need in described["needs"].items() if need["kind"] != "fetch"}
     return {**described, **own, "needs": {**kept, **own["needs"]}}
+
+
+def _rewritable(path: Path) -> dict[str, Any]:
+    """Read a JSON file that the next workflow writes again; say so if it is damaged."""
+    try:
+        return read_json(path)
+    except UserError as error:
+        raise UserError(f"{error}; delete it: {AGAIN}") from None
 
 
 def _newest(root: Path, name: str) -> dict[str, Any] | None:
