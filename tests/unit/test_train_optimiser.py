@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Optimiser
-from minbert.train.optimiser import AdamW
+from minbert.train.optimiser import LEAST, AdamW, Decay
 from minbert.train.schedules import Setting
 
 WORDS, WIDTH = 40, 6
@@ -159,3 +159,32 @@ def test_going_on_from_a_saved_state_ends_in_the_same_bits() -> None:
         optimiser.step()
     for name, parameter in whole.named_parameters():
         assert torch.equal(parameter, first.get_parameter(name)), name
+
+
+@pytest.mark.parametrize("decay", [1e-4, 1e-3])
+def test_a_decay_below_what_fp32_holds_is_not_lost(decay: float) -> None:
+    """As in exact arithmetic, for dense weights and for rows looked up at each step or never."""
+    torch.manual_seed(0)
+    word, linear = nn.Embedding(100, 64), nn.Linear(64, 64, bias=False)
+    start = [weight.detach().clone() for weight in (word.weight, linear.weight)]
+    chosen = Optimiser(lr=1e-5, weight_decay=decay)
+    parameters = [word.weight, linear.weight]
+    optimiser = AdamW(parameters, chosen, lambda _: Setting(1.0), [word])
+    for _ in range(2000):
+        optimiser.zero_grad()
+        linear(word(torch.arange(50))).mul(0).sum().backward()
+        optimiser.step()
+    optimiser.settle()
+    for weight, before, late in zip(parameters, start, optimiser.decays, strict=True):
+        assert 0 <= 1 - late.gathered < LEAST
+        expected = 1 - (1 - chosen.lr * decay) ** 2000 / late.gathered
+        lost = 1 - (weight.detach().double() / before.double())
+        for part in (lost[:50], lost[50:]):
+            assert part.mean().item() == pytest.approx(expected, rel=0.05)
+    each_step = torch.tensor(1 - chosen.lr * decay, dtype=torch.float32)
+    assert each_step == 1  # why it is gathered
+
+
+def test_a_decay_that_fp32_holds_is_applied_at_each_step() -> None:
+    decay = Decay(0.1)
+    assert [decay(0.1) for _ in range(3)] == pytest.approx([0.99] * 3, abs=1e-7)

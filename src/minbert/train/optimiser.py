@@ -16,13 +16,37 @@ from minbert.train.schedules import Schedule
 
 _KEPT = ("first", "second", "count")  # of each parameter, in a state
 
+LEAST = 1e-6
+"""The smallest decay that weights are multiplied by: some 10 of fp32's units in the last place."""
+
+
+class Decay:
+    """A parameter's weight decay, gathered until fp32 can hold it.
+
+    A step's factor 1 - lr * weight_decay is 1 in fp32 if lr * weight_decay is below 3e-8: applied
+    at each step, a decay of 1e-3 at a rate of 1e-5 does nothing, however many the steps.
+    """
+
+    def __init__(self, weight_decay: float) -> None:
+        self.weight_decay = weight_decay
+        self.gathered = 1.0
+
+    def __call__(self, lr: float) -> float:
+        """Return the factor of a step: 1, until the decay since the last other one is `LEAST`."""
+        self.gathered *= 1 - lr * self.weight_decay
+        if self.gathered > 1 - LEAST:
+            return 1.0
+        due = float(np.float32(self.gathered))
+        self.gathered /= due
+        return due
+
 
 class AdamW:
     """AdamW on `parameters`, at the rates of `schedule`.
 
     A parameter without a gradient is neither moved nor decayed, and its own step count stays. The
-    `embeddings` among the parameters are updated by `DeferredRows`: call `settle` before weights
-    are used for anything but training.
+    others decay as `Decay` says. The `embeddings` among the parameters are updated by
+    `DeferredRows`: call `settle` before weights are used for anything but training.
     """
 
     def __init__(
@@ -36,6 +60,7 @@ class AdamW:
         self.schedule = schedule
         self.steps = 0
         self.parameters = list(parameters)
+        self.decays = [Decay(chosen.weight_decay) for _ in self.parameters]
         there = {id(p) for p in self.parameters}
         self.rows = {
             id(e.weight): DeferredRows(e, chosen) for e in embeddings if id(e.weight) in there
@@ -53,13 +78,21 @@ class AdamW:
         lr, beta1 = chosen.lr * factor, chosen.betas[0] if beta1 is None else beta1
         self.steps += 1
         moved = []
+        decayed: list[tuple[Tensor, float]] = []
         for number, parameter in enumerate(self.parameters):
-            if parameter.grad is not None and parameter.grad.is_sparse:
-                self.rows[id(parameter)].step(parameter.grad, lr, beta1)
-            elif parameter.grad is not None:
-                moved.append((parameter, parameter.grad, *self._moments(number)))
+            if parameter.grad is None:
+                continue
+            kept = self.decays[number](lr)
+            if parameter.grad.is_sparse:
+                self.rows[id(parameter)].step(parameter.grad, lr, beta1, kept)
+                continue
+            moved.append((parameter, parameter.grad, *self._moments(number)))
+            if kept < 1:
+                decayed.append((parameter, kept))
         if not moved:
             return
+        if decayed:
+            torch._foreach_mul_(*map(list, zip(*decayed, strict=True)))
         parameters, gradients, first, second, counts = map(list, zip(*moved, strict=True))
         torch._foreach_add_(counts, 1.0)
         torch._fused_adamw_(
@@ -72,7 +105,7 @@ class AdamW:
             lr=lr,
             beta1=beta1,
             beta2=chosen.betas[1],
-            weight_decay=chosen.weight_decay,
+            weight_decay=0.0,
             eps=chosen.eps,
             amsgrad=False,
             maximize=False,
@@ -91,7 +124,11 @@ class AdamW:
             rows.settle()
 
     def state(self) -> dict[str, Tensor]:
-        state = {"steps": torch.tensor(self.steps)}
+        gathered = [decay.gathered for decay in self.decays]
+        state = {
+            "steps": torch.tensor(self.steps),
+            "decay": torch.tensor(gathered, dtype=torch.float64),
+        }
         for number, kept in self._kept.items():
             state |= {f"{number}.{name}": t for name, t in zip(_KEPT, kept, strict=True)}
         for number, parameter in enumerate(self.parameters):
@@ -101,6 +138,8 @@ class AdamW:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         self.steps = int(state["steps"])
+        for decay, gathered in zip(self.decays, state["decay"].tolist(), strict=True):
+            decay.gathered = gathered
         for number, parameter in enumerate(self.parameters):
             if f"{number}.count" in state:
                 for name, kept in zip(_KEPT, self._moments(number), strict=True):
@@ -143,18 +182,20 @@ class DeferredRows:
         self.updated = torch.zeros(len(self.weight), dtype=torch.int64)
         self.time = 0
         # By the step s of a row's last update: the product of beta 1 over the steps since, and A
-        # and B. `_kept` is the product of (1 - lr * weight_decay) from the start to s; the terms of
-        # A and B are divided by that of their step.
+        # and B. `_kept` is the product of what decay left from the start to s; the terms of A and B
+        # are divided by that of their step.
         self._fade, self._kept = np.ones(1), np.ones(1)
         self._a, self._b = np.zeros(1), np.zeros(1)
 
-    def step(self, gradient: Tensor, lr: float, beta1: float) -> None:
-        """Update the rows of the sparse `gradient` [V, H], which the forward pass looked up."""
+    def step(self, gradient: Tensor, lr: float, beta1: float, kept: float) -> None:
+        """Update the rows of the sparse `gradient` [V, H], which the forward pass looked up.
+
+        `kept` is what decay leaves of all rows.
+        """
         gradient = gradient.coalesce()
         rows, values = gradient.indices()[0], gradient.values()
         self.time += 1
         correction1, correction2 = 1 - beta1**self.time, 1 - self.beta2**self.time
-        kept = 1 - lr * self.weight_decay
         first = self.first[rows].lerp_(values, 1 - beta1)
         second = self.second[rows].mul_(self.beta2).addcmul_(values, values, value=1 - self.beta2)
         self.first[rows], self.second[rows] = first, second
