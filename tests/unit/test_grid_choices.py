@@ -118,23 +118,54 @@ def test_the_grid_beats_defaults_and_override_beats_the_grid(tmp_path: Path) -> 
     assert "sts" not in spec(found, "said").tasks
 
 
-def test_heads_alone_and_examples_have_factors_of_their_own(tmp_path: Path) -> None:
+def test_heads_alone_have_factors_of_their_own_and_no_budget(tmp_path: Path) -> None:
     found = grid(
         tmp_path,
         """
-  whole: {extends: all, sampler: {name: recycled, examples: 1000}}
+  whole: {extends: all}
   frozen: {extends: all, trainable: heads}
 """,
         scale={
             "learning_rate": 10,
             "epochs": 0.1,
-            "examples": 0.01,
+            "steps": {"per_epoch": 30},
+            "batch_size": 2,
             "heads": {"learning_rate": 3, "epochs": 2},
         },
     )
     whole, frozen = spec(found, "whole"), spec(found, "frozen")
-    assert (whole.optimiser.lr, whole.epochs, whole.sampler.examples) == (1e-4, 1, 10)
-    assert (frozen.optimiser.lr, frozen.epochs, frozen.sampler.examples) == (3e-5, 20, None)
+    assert (whole.optimiser.lr, whole.epochs, whole.sampler.steps) == (1e-4, 1, 300)
+    assert (frozen.optimiser.lr, frozen.epochs, frozen.sampler.steps) == (3e-5, 20, None)
+    assert {t.batch_size for t in whole.tasks.values()} == {2}
+    assert {t.batch_size for t in frozen.tasks.values()} == {16}
+
+
+def test_a_budget_keeps_the_ratios_of_epochs_and_of_batches(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        """
+  ten: {extends: all}
+  forty: {extends: all, epochs: 40}
+  one: {extends: all, epochs: 1}
+  uneven: {extends: all, tasks: {"*": {batch_size: 8}, sst: {batch_size: 128}}}
+  in-turn: {extends: all, sampler: {name: sequential}, tasks: {lmrd: {trained: false}}}
+""",
+        scale={"epochs": 0.15, "steps": {"per_epoch": 25, "least": 100}, "batch_size": 64},
+    )
+
+    def steps(variant: str) -> int:
+        one = spec(found, variant)
+        assert one.sampler.steps
+        return one.epochs * one.sampler.steps
+
+    assert (spec(found, "ten").epochs, steps("ten"), steps("forty")) == (2, 250, 1002)
+    assert (spec(found, "forty").epochs, steps("one")) == (6, 100)
+    uneven = spec(found, "uneven").tasks
+    assert {name: task.batch_size for name, task in uneven.items()} == {
+        name: 64 if name == "sst" else 4 for name in uneven
+    }
+    tasks = len(spec(found, "in-turn").trained_tasks)  # each step has one of them
+    assert steps("in-turn") == 250 * tasks
 
 
 def test_smart_with_weight_zero_is_no_smart(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_minibert_unleashed(grids: dict[str, Grid]) -> None:
     assert [s.start for s in stages] == [None, stages[0].ref, stages[1].ref]
     sr, rss = spec(grid, "sr"), spec(grid, "rss")
     assert {t.batch_size for t in sr.tasks.values()} == {8} and sr.sampler.examples is None
-    assert (rss.sampler.name, rss.sampler.examples) == ("recycled", 140_000)
+    assert (rss.sampler.name, rss.sampler.share) == ("recycled", 0.495)
     assert {n: t.batch_size for n, t in rss.tasks.items()} == {"sst": 8, "para": 128, "sts": 8}
     rows = [v.name for v in grid.variants.values() if v.name.startswith("rss")]
     poolings = {name: {t.pooling for t in spec(grid, name).tasks.values()} for name in rows}

@@ -102,6 +102,43 @@ def test_what_is_trained_is_in_the_key(base: Path) -> None:
     assert first == key(plan(base, scale={"learning_rate": 1.0}), "1-bert")
 
 
+def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -> None:
+    """Each setting with its values, and what makes them equal."""
+    same = {"override": {"epochs": 5, "shared_layers": "all"}}
+    with pytest.raises(UserError) as told:
+        plan(base, **same)
+    text = str(told.value)
+    assert (
+        "hybrid-bert: '1-bert/main' and 'hybrid-bert-40/main' become the same stage. Their grid "
+        "has another 'epochs' (20 and 40), which 'override.epochs' makes 5; another "
+        "'shared_layers' (all and 2), which 'override.shared_layers' makes all" in text
+    )
+    assert "'may_vanish'" in text
+    with pytest.raises(UserError, match="'shared_layers'") as told:
+        plan(base, **same, may_vanish="epochs")
+    assert "'epochs'" not in str(told.value)
+    plan(base, **same, may_vanish=["epochs", "shared_layers"])
+    with pytest.raises(UserError, match=r"'scale\.epochs' makes 1"):
+        plan(base, scale={"epochs": 0.01})
+    change(base, "    label: Baseline", "    label: Baseline\n    tasks: {sst: {pooling: max}}")
+    change(base, "  1-bert:", "  other: {extends: linear, trainable: heads, train: sst, "
+           "also_score: [para, sts]}\n\n  1-bert:")  # fmt: skip
+    pooled = {"override": {"tasks": {"*": {"pooling": "mean"}}}}
+    with pytest.raises(UserError, match=r"another 'tasks\.\*\.pooling' \(max and cls\), which "
+                       r"'override\.tasks\.\*\.pooling' makes mean"):  # fmt: skip
+        plan(base, **pooled)
+    plan(base, **pooled, may_vanish="tasks.*.pooling")
+    with pytest.raises(UserError, match=r"may_vanish: unknown key 'pool'.*Known here"):
+        plan(base, may_vanish="pool")
+
+
+def test_a_plan_shows_steps_and_examples_beside_those_of_its_grid(base: Path) -> None:
+    shown = plan_text(plan(base, scale={"epochs": 0.15, "steps": {"per_epoch": 40}}))
+    (line,) = [line for line in shown.splitlines() if line.startswith("1-bert ")]
+    # 20 epochs of 6,040 examples of each task, by 16.
+    assert " 801 (7,560) " in line and " 38,448 (362,400) " in line
+
+
 def test_what_is_in_no_key_belongs_to_the_plan_that_says_it(base: Path) -> None:
     first = plan(base, device="cpu")
     name = write(first)

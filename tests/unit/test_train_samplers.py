@@ -238,6 +238,41 @@ def test_sequential_cap(make_spec: Any) -> None:
     assert {row for steps in epochs for row in rows_of(steps, "para")} == set(range(23))
 
 
+def test_a_share_is_drawn_anew_each_epoch(make_spec: Any) -> None:
+    """minibert-unleashed draws 49.5 % of its pairs; of the course's split that is 548 steps."""
+    tasks = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
+    rss = make_spec(tasks, sampler={"name": "recycled", "share": 0.495})
+    sizes = {"sst": 8544, "para": 141_506, "sts": 6040}
+    assert Recycled(rss, sizes, generator()).examples["para"] == 70_045
+    assert Recycled(rss, sizes, generator()).steps == 548
+    half = Unified(make_spec(sampler={"share": 0.5}), SIZES, generator())
+    assert half.examples == dict.fromkeys(SIZES, 4)  # of the smallest, which has 7
+    capped = sequential(make_spec, share=0.5, examples=6)
+    epochs = [rows_of(list(capped.epoch()), "para") for _ in range(9)]
+    assert {len(rows) for rows in epochs} == {6} and len(set().union(*epochs)) > 15
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_steps_are_those_of_an_epoch_whatever_the_sizes(
+    kind: Any, steps: int, make_spec: Any
+) -> None:
+    tasks = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {}}
+    spec = make_spec(tasks, sampler={"name": kind.__name__.lower(), "steps": steps})
+    sampler = kind(spec, SIZES, generator())
+    drawn = list(sampler.epoch())
+    assert len(drawn) == sampler.steps
+    if kind is Sequential:  # five, four and two steps are a pass; each task has one at least
+        assert sampler.steps == {1: 3, 5: 5, 40: 40}[steps]
+    else:
+        assert sampler.steps == steps and all(len(step) == 3 for step in drawn)
+    for task, size in SIZES.items():
+        counts = Counter(rows_of(drawn, task))
+        batches = sum(name == task for step in drawn for name, _ in step)
+        assert counts.total() == batches * spec.tasks[task].batch_size
+        assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_state_draws_the_same(kind: Any, make_spec: Any) -> None:
     spec: StageSpec = make_spec(sampler={"name": kind.__name__.lower()})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.progress import clock
-from minbert.plan.cost import GPU_RATE, Costs
+from minbert.plan.cost import GPU_RATE, SIZES, Costs, epoch
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
 from minbert.plan.difference import some
@@ -22,7 +22,10 @@ TOTALS = (
     *("GPU-hours", "measured", "estimated"),
 )
 OTHERS = ("kind", "what", "key", "why")
-HEADER = ("variant", "stage", "key", "state", "parameters", "memory", "time a seed", "why")
+HEADER = (
+    *("variant", "stage", "key", "state", "parameters", "memory", "steps", "examples"),
+    *("time a seed", "why"),
+)
 
 
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
@@ -46,7 +49,7 @@ def plan_text(plan: Plan) -> str:
         for variant in grid.variants.values():
             rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
             if variant.best_of:
-                rows.append((variant.name, "-", "-", "-", "-", "-", "-", _best(variant)))
+                rows.append((variant.name, *["-"] * (len(HEADER) - 2), _best(variant)))
         blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
     if others := list(other_jobs(plan, jobs, earlier)):
         blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
@@ -100,7 +103,24 @@ def _row(
     names = (stage.ref.variant, stage.ref.stage, node.key)
     cost = costs.of(node)
     time = clock(cost.seconds) + ("" if cost.measured else " est.")
-    return (*names, state, shown, room, time, why)
+    return (*names, state, shown, room, *_length(costs, stage), time, why)
+
+
+def _length(costs: Costs, stage: Stage) -> tuple[str, str]:
+    """Return a stage's optimiser steps and examples; in brackets those of its grid in full."""
+    here = {task: costs.rows(task) for task in stage.spec.tasks}
+    ours, papers = (
+        (spec.epochs * drawn.steps, spec.epochs * sum(drawn.examples.values()))
+        for spec, drawn in (
+            (stage.spec, epoch(stage.spec, here)),
+            (stage.plain, epoch(stage.plain, SIZES)),
+        )
+    )
+    steps, examples = (
+        f"{our:,}" if our == paper else f"{our:,} ({paper:,})"
+        for our, paper in zip(ours, papers, strict=True)
+    )
+    return steps, examples
 
 
 def _best(variant: Variant) -> str:
@@ -136,6 +156,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
         f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
         f"{len(plan.config.seeds)} seeds: {trainings} training jobs, {to_run} to run",
         f"GPU-hours: of the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
+        "Steps and examples: in brackets those of the grid, on the data sets in full.",
         "Measured: of the jobs to run, one at a time, as long as finished runs of the same shape.",
     ]
     if estimated:

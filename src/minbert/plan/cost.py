@@ -10,7 +10,7 @@ from minbert.data.builtin import DEFAULT_SIZES
 from minbert.devices.cards import visible_cards
 from minbert.plan.experiment import Experiment
 from minbert.spec.architecture import BERT_BASE, Architecture, encoder_parameters
-from minbert.spec.epochs import EPOCHS
+from minbert.spec.epochs import EPOCHS, Epoch
 from minbert.spec.stage import StageSpec
 from minbert.store.node import Node, digest
 from minbert.store.record import sound
@@ -73,8 +73,13 @@ def batches(spec: StageSpec, rows: Mapping[str, Rows]) -> float:
 
 def _drawn(spec: StageSpec, rows: Mapping[str, Rows]) -> dict[str, int]:
     """Return how many examples of each trained task an epoch draws."""
+    return epoch(spec, rows).examples
+
+
+def epoch(spec: StageSpec, rows: Mapping[str, Rows]) -> Epoch:
+    """Return the steps of an epoch, and how many examples of each trained task it draws."""
     sizes = {task: rows[task].train for task in spec.trained_tasks}
-    return EPOCHS[spec.sampler.name](spec, sizes).examples
+    return EPOCHS[spec.sampler.name](spec, sizes)
 
 
 def _inserted(spec: StageSpec, arch: Architecture) -> int:

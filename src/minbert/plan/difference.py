@@ -80,7 +80,7 @@ def difference(old: Described, new: Node) -> Difference:
     spec = json.loads(canonical(new.spec))
     path = ROWS.get(new.kind, "")
     return Difference(
-        dict(_changes(old["spec"], spec)),
+        dict(changes(old["spec"], spec)),
         _pairs(old["code"], new.code),
         _pairs(
             {name: need["key"] for name, need in old["needs"].items()},
@@ -96,10 +96,11 @@ def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Pair]:
     return {name: pair for name, pair in found.items() if pair[0] != pair[1]}
 
 
-def _changes(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Pair]]:
+def changes(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Pair]]:
+    """Yield (name, (old, new)) of each value that differs; names have dots."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name, pair in _pairs(old, new).items():
-            yield from _changes(*pair, f"{path}.{name}" if path else name)
+            yield from changes(*pair, f"{path}.{name}" if path else name)
     else:
         yield path.removeprefix("stage."), (old, new)
 

@@ -114,7 +114,7 @@ class Experiment:
         for number, ref in enumerate(stage.fused):
             needs[f"adapter.{number}"] = Need(self.train(ref), "model.safetensors")
         asked: dict[str, Any] = {
-            "stage": self._resolved(stage),
+            "stage": self.resolved(stage, spec),
             "tasks": {task: task_facts(task) for task in spec.tasks},
             "derived": spec.derived(),
         }
@@ -124,16 +124,16 @@ class Experiment:
         parts = tuple(spec.parts().values())
         return Node("train", asked, "minbert.train.run", parts, needs, compute)
 
-    def _resolved(self, stage: Stage) -> dict[str, Any]:
-        """Return a stage's spec, the same however the same stage was written."""
-        resolved = stage.spec.model_dump(mode="json")
+    def resolved(self, stage: Stage, spec: StageSpec) -> dict[str, Any]:
+        """Return a spec of `stage`, the same however the same stage was written."""
+        resolved = spec.model_dump(mode="json")
         # Which stages these are is in the keys of the needs; what they are called is not.
         resolved["start"] = "backbone" if stage.start is None else "stage"
         if stage.fused:
             resolved["fuse"] = [f"adapter.{number}" for number in range(len(stage.fused))]
         if self.sources.architecture is not None:
             layers = self.sources.architecture.layers
-            depth = shared_depth(stage.spec.shared_layers, layers)  # all, 12 and 1.0 are the same
+            depth = shared_depth(spec.shared_layers, layers)  # all, 12 and 1.0 are the same
             resolved["shared_layers"] = {None: "none", layers: "all"}.get(depth, depth)
         return resolved
 

@@ -12,6 +12,7 @@ from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures
 from minbert.plan.outputs import Outputs, claims_node, index_node, paper_outputs, report_node
+from minbert.plan.vanished import check_vanished
 from minbert.spec.config import Config, load_config
 from minbert.spec.grid import ALL
 from minbert.spec.resolve import Grid
@@ -49,6 +50,7 @@ class Plan(Experiment):
     def of(cls, config: Config, base: Path, options: str = "") -> Plan:
         """Return the plan of a configuration."""
         read = Experiment.read(config, base)
+        check_vanished(read)
         outputs = {grid.paper: paper_outputs(read, grid) for grid in read.grids}
         index = index_node(read, outputs)
         drawn = all_figures(read, {paper: made.scores for paper, made in outputs.items()})

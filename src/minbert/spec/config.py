@@ -105,16 +105,28 @@ class HeadScale(Spec):
     epochs: Factor = 1.0
 
 
-class Scale(Spec):
-    """Factors on what every stage trains, for other backbones or data.
+class Steps(Spec):
+    """The optimiser steps of a stage: `per_epoch` for each epoch of its grid, `least` at least.
 
-    `examples` applies to samplers whose `examples` are given. `learning_rate` and `epochs` do not
-    apply to stages that train heads alone, which have their own.
+    A sequential stage, whose steps have one task each, has as many for each of its tasks.
+    """
+
+    per_epoch: Whole | None = None
+    least: Whole = 1
+
+
+class Scale(Spec):
+    """What every stage may cost, and what another backbone needs.
+
+    `learning_rate` and `epochs` are factors. With `steps.per_epoch` the epochs divide those instead of
+    passing over the data. Where a batch is larger than `batch_size`, all of the stage's are
+    divided by as much. Stages that train heads alone have factors of their own, and no more.
     """
 
     learning_rate: Factor = 1.0
     epochs: Factor = 1.0
-    examples: Factor = 1.0
+    steps: Steps = Steps()
+    batch_size: Whole | None = None
     heads: HeadScale = HeadScale()
 
 
@@ -136,7 +148,8 @@ class Config(Spec):
     `builtin`, a folder, or a hub name with its `revision`. Another version of one of
     `dependencies` means training again. With `verify`, data is read again even if size and time of
     its files are as they were. `defaults` are merged under a stage's settings, `override`
-    over them, after `scale`.
+    over them, after `scale`. What these make equal although a grid has it different is
+    refused, but for the settings that `may_vanish` names.
     """
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
@@ -160,6 +173,7 @@ class Config(Spec):
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
     override: dict[str, Any] = Field(default_factory=dict)
+    may_vanish: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
     tracking: Tracking = Tracking()
     verify: bool = False
 

@@ -17,31 +17,49 @@ class Epoch(NamedTuple):
 
 
 def sequential(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
-    """One pass over each task, or `sampler.examples` of it, with one batch per step."""
-    cap = spec.sampler.examples
-    drawn = {task: min(size, cap) if cap else size for task, size in sizes.items()}
-    return Epoch(sum(-(-n // spec.tasks[task].batch_size) for task, n in drawn.items()), drawn)
+    """One pass over each task, with one batch per step.
+
+    `sampler.steps` are divided among the tasks as a pass would divide them.
+    """
+    batch = {task: spec.tasks[task].batch_size for task in sizes}
+    drawn = {task: _pass(spec, size) for task, size in sizes.items()}
+    steps = {task: -(-n // batch[task]) for task, n in drawn.items()}
+    if given := spec.sampler.steps:
+        whole = sum(steps.values())
+        steps = {task: max(1, round(given * n / whole)) for task, n in steps.items()}
+        drawn = {task: n * batch[task] for task, n in steps.items()}
+    return Epoch(sum(steps.values()), drawn)
 
 
 def recycled(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
-    """One pass over the largest task, or `sampler.examples` of it; full batches of the others."""
+    """One pass over the largest task; full batches of the others."""
     largest = max(sizes, key=lambda task: sizes[task])
-    passed = min(spec.sampler.examples or sizes[largest], sizes[largest])
-    steps = -(-passed // spec.tasks[largest].batch_size)
+    passed = _pass(spec, sizes[largest])
+    steps = spec.sampler.steps or -(-passed // spec.tasks[largest].batch_size)
     drawn = {task: steps * spec.tasks[task].batch_size for task in sizes}
-    return Epoch(steps, drawn | {largest: passed})
+    return Epoch(steps, drawn if spec.sampler.steps else drawn | {largest: passed})
 
 
 def unified(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
-    """`sampler.examples` of each task, or as many as the smallest has.
+    """`sampler.examples` of each task, or as many as a pass over the smallest has.
 
     With unequal batch sizes that is the number of the smallest batch's task; the others' are in
     proportion.
     """
     batch = {task: spec.tasks[task].batch_size for task in sizes}
-    passed, smallest = spec.sampler.examples or min(sizes.values()), min(batch.values())
+    smallest = min(batch.values())
+    passed = spec.sampler.examples or _pass(spec, min(sizes.values()))
+    if steps := spec.sampler.steps:
+        passed = steps * smallest
     drawn = {task: passed * size // smallest for task, size in batch.items()}
     return Epoch(-(-passed // smallest), drawn)
+
+
+def _pass(spec: StageSpec, size: int) -> int:
+    """Return the examples of a pass over a task of `size` examples."""
+    share, most = spec.sampler.share, spec.sampler.examples
+    size = max(1, round(share * size)) if share else size
+    return min(size, most) if most else size
 
 
 EPOCHS: dict[str, Callable[[StageSpec, Mapping[str, int]], Epoch]] = {

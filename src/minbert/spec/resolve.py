@@ -13,7 +13,7 @@ from minbert.spec.protocol import Rule
 from minbert.spec.published import Claim, check_claim
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, TaskSpec
-from minbert.spec.yaml import MAX_DEPTH, merge, validated
+from minbert.spec.yaml import MAX_DEPTH, merge, nested, validated
 
 BACKBONE = "backbone"
 """What `start` says for the pretrained weights."""
@@ -33,10 +33,14 @@ class StageRef:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage, the one that it starts from (None: the backbone), and those that it fuses."""
+    """A stage, the one that it starts from (None: the backbone), and those that it fuses.
+
+    `plain` is what its grid says, without the configuration's `defaults`, `scale` and `override`.
+    """
 
     ref: StageRef
     spec: StageSpec
+    plain: StageSpec
     start: StageRef | None = None
     fused: tuple[StageRef, ...] = ()
 
@@ -86,6 +90,8 @@ def resolve(config: Config, base: Path) -> list[Grid]:
     """
     problems = [*unknown_keys(config.defaults, "defaults.")]
     problems += unknown_keys(config.override, "override.")
+    for name in config.may_vanish:
+        problems += (f"may_vanish: {problem}" for problem in unknown_keys(nested(name, None)))
     if problems:
         raise UserError("\n".join(f"config: {problem}" for problem in problems))
     paths = (
@@ -139,8 +145,10 @@ def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
     for stage, values in raw.stages:
         ref = StageRef(head.paper, name, stage)
         where = _where(raw, ref)
+        plain = validated(StageSpec, {"select": head.overall, **values}, where)
         known = {"select": head.overall, **_merged(config.defaults, values, values)}
-        stages.append(Stage(ref, _adjusted(validated(StageSpec, known, where), config, where)))
+        spec = validated(StageSpec, known, where) if config.defaults else plain
+        stages.append(Stage(ref, _adjusted(spec, config, where), plain))
     looks = raw.looks.model_dump()
     looks |= {"label": looks["label"] or name, "row": looks["row"] or name}
     return Variant(paper=head.paper, name=name, stages=tuple(stages), **looks)
@@ -160,13 +168,21 @@ def _merged(
 def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
     """Return `spec` scaled, then overridden, then validated again."""
     values: dict[str, Any] = spec.model_dump()
-    factors = config.scale.heads if spec.trainable == "heads" else config.scale
-    lr = values["optimiser"]["lr"] * factors.learning_rate
+    scale = config.scale
+    factors = scale.heads if spec.trainable == "heads" else scale
+    lr = spec.optimiser.lr * factors.learning_rate
     # Twelve digits, so that 3 x 1e-5 is the same stage as 3e-5.
     values["optimiser"] |= {"lr": float(f"{lr:.12g}")}
-    values["epochs"] = max(1, int(values["epochs"] * factors.epochs + 0.5))
-    if examples := values["sampler"]["examples"]:
-        values["sampler"] |= {"examples": max(1, int(examples * config.scale.examples + 0.5))}
+    values["epochs"] = max(1, int(spec.epochs * factors.epochs + 0.5))
+    if spec.trainable != "heads":
+        if scale.steps.per_epoch:
+            steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
+            tasks = len(spec.trained_tasks) if spec.sampler.name == "sequential" else 1
+            values["sampler"] |= {"steps": -(-steps * tasks // values["epochs"])}
+        largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
+        for task in values["tasks"].values() if scale.batch_size else ():
+            shrunk = task["batch_size"] * min(1.0, scale.batch_size / largest)
+            task["batch_size"] = max(1, int(shrunk + 0.5))
     changed = _merged(values, config.override, values)
     return validated(StageSpec, changed, f"{where}, after scale and override of the config")
 

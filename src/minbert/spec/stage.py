@@ -32,10 +32,15 @@ class Sampler(Spec):
     as many as the smallest task has). `recycled`: the same steps, but an epoch is one pass over
     the largest task, or `examples` of it drawn afresh, and smaller tasks are repeated.
     `sequential`: one pass over each task in `order`, one batch per step; `examples` caps each pass.
+
+    With `share`, a pass is that share of a task, drawn afresh. With `steps`, an epoch has that many
+    optimiser steps instead, however large the tasks are.
     """
 
     name: Annotated[str, Part("sampler")] = "unified"
     examples: Count | None = None
+    share: Annotated[Positive, Field(le=1)] | None = None
+    steps: Count | None = None
     order: tuple[str, ...] | None = None
 
 
