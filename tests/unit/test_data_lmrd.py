@@ -74,6 +74,27 @@ def test_dev_is_a_tenth_of_train_and_the_same_everywhere(tmp_path: Path) -> None
     assert read_lmrd(tmp_path / "x")[0] == examples
 
 
+def test_no_film_is_in_both_train_and_dev(tmp_path: Path) -> None:
+    """Reviews 3N to 3N + 2 are of one film, negative and positive ones alike."""
+    url = "http://www.imdb.com/title/tt{:07}/usercomments\n"
+    lists = {
+        f"train/urls_{polarity}.txt": "".join(url.format(n // 3) for n in range(30)).encode()
+        for polarity in ("neg", "pos")
+    }
+    files = reviews() | lists | {"train/urls_unsup.txt": b"?", "test/urls_pos.txt": b"?"}
+    examples, rejected = read_lmrd(archive(tmp_path / "a.tar.gz", files))
+    assert rejected == []
+    splits: dict[int, set[str]] = {}
+    for example in examples:
+        if example.split != "test":
+            number = int(example.id.rpartition("/")[2].partition("_")[0])
+            splits.setdefault(number // 3, set()).add(example.split)
+    assert len(splits) == 10 and all(len(found) == 1 for found in splits.values())
+    assert Counter(e.split for e in examples) == {"train": 54, "dev": 6, "test": 60}
+    assert read_lmrd(archive(tmp_path / "b.tar.gz", files, reverse=True))[0] == examples
+    assert read_lmrd(folder(tmp_path / "aclImdb", files))[0] == examples
+
+
 def test_unlabelled_reviews_and_other_files_are_left_out(tmp_path: Path) -> None:
     more = {"train/unsup/0_0.txt": b"?", "README": b"", "train/labeledBow.feat": b""}
     examples, rejected = read_lmrd(archive(tmp_path / "a.tar.gz", reviews() | more))

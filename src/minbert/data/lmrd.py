@@ -5,7 +5,7 @@ import lzma
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -28,6 +28,8 @@ _DAMAGED = (
 _FOLDERS = tuple(product(("train", "test"), ("neg", "pos")))
 _MEMBER = re.compile(r"(?:.*/)?(?P<id>(?P<split>train|test)/(?P<polarity>neg|pos)/[^/]+)\.txt")
 _NAME = re.compile(r"([0-9]+)_([0-9]{1,2})")
+_URLS = re.compile(r"(?:.*/)?train/urls_(?P<polarity>neg|pos)\.txt")
+_FILM = re.compile(r"/title/(tt[0-9]+)")
 
 
 def make(job: Job) -> None:
@@ -42,8 +44,10 @@ def read_lmrd(source: Path) -> tuple[list[Example], list[Rejected]]:
     `source` is the archive, `aclImdb` or the folder that holds it; all give the same rows in the
     same order (by split, then id). Ids are `train/pos/0_9`. The label is (rating - 1) // 2, so
     that classes 0 to 4 are those of SST; no review has a rating of 5 or 6, so class 2 is empty.
-    Dev is the tenth of train whose ids have the smallest SHA-256 of `0:ID`, the same on any
-    machine. `<br />` becomes a space. Unlabelled reviews are left out.
+    Dev is a tenth of train, the same on any machine: the reviews of the films with the smallest
+    SHA-256 of `0:FILM`, so that no film is in both. Films are those of `train/urls_pos.txt` and
+    `urls_neg.txt`, whose line N (from 0) is that of review N; without these, or a line, a review
+    counts as a film of its own. `<br />` becomes a space. Unlabelled reviews are left out.
 
     A file is rejected (line 1) if its name or text is invalid or its rating contradicts its folder.
     Raises `UserError` for a missing or damaged source, or one without the four folders.
@@ -52,7 +56,11 @@ def read_lmrd(source: Path) -> tuple[list[Example], list[Rejected]]:
         raise UserError(f"no such archive or folder: {source}; LMRD is at {LMRD_URL}")
     found: dict[str, Example] = {}
     rejected: list[Rejected] = []
+    films: dict[str, str] = {}
     for name, content in _folder(source) if source.is_dir() else _archive(source):
+        if name.re is _URLS:
+            films |= _films(name["polarity"], content)
+            continue
         key, split, polarity = name["id"], name["split"], name["polarity"]
         example = _review(key, split, polarity, content)
         if isinstance(example, str) or key in found:
@@ -67,11 +75,29 @@ def read_lmrd(source: Path) -> tuple[list[Example], list[Rejected]]:
                 f"{source}: no review in {split}/{polarity}/; expected the Large Movie Review "
                 f"Dataset (folders train and test, each with neg and pos) from {LMRD_URL}"
             )
-    train = [key for key, example in found.items() if example.split == "train"]
-    train.sort(key=lambda key: hashlib.sha256(f"0:{key}".encode()).digest())
-    dev = set(train[: round(DEV_SHARE * len(train))])
+    dev = _dev([key for key, example in found.items() if example.split == "train"], films)
     examples = [e._replace(split="dev") if e.id in dev else e for e in found.values()]
     return sorted(examples, key=lambda e: (SPLITS.index(e.split), e.id)), sorted(rejected)
+
+
+def _films(polarity: str, urls: bytes) -> dict[str, str]:
+    """Return the film of each review, by what its id begins with, from a list of URLs."""
+    lines = urls.decode("ascii", "replace").splitlines()
+    matches = ((number, _FILM.search(line)) for number, line in enumerate(lines))
+    return {f"train/{polarity}/{number}": found[1] for number, found in matches if found}
+
+
+def _dev(train: list[str], films: Mapping[str, str]) -> set[str]:
+    """Return the ids of train's reviews that become dev."""
+    of_film: dict[str, list[str]] = {}
+    for key in train:
+        of_film.setdefault(films.get(key.partition("_")[0], key), []).append(key)
+    dev: set[str] = set()
+    for film in sorted(of_film, key=lambda film: hashlib.sha256(f"0:{film}".encode()).digest()):
+        if len(dev) >= round(DEV_SHARE * len(train)):
+            break
+        dev.update(of_film[film])
+    return dev
 
 
 def _review(key: str, split: str, polarity: str, content: bytes) -> Example | str:
@@ -92,6 +118,9 @@ def _review(key: str, split: str, polarity: str, content: bytes) -> Example | st
 
 def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
     root = folder if (folder / "train").is_dir() else folder / "aclImdb"
+    for path in sorted((root / "train").glob("urls_*.txt")):
+        if name := _URLS.fullmatch(path.relative_to(root).as_posix()):
+            yield name, path.read_bytes()
     for split, polarity in _FOLDERS:
         for path in sorted((root / split / polarity).glob("*.txt")):
             if not path.is_file() or path.stat().st_size > MAX_REVIEW_BYTES:
@@ -101,11 +130,11 @@ def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
 
 
 def _archive(archive: Path) -> Iterator[tuple[re.Match[str], bytes]]:
-    """Yield (name, content) of each review in a tar archive, in order; nothing is unpacked."""
+    """Yield (name, content) of each review and list of URLs in a tar archive, in order; nothing is unpacked."""
     try:
         with tarfile.open(archive, "r|*") as members:  # one pass over the compressed bytes
             for member in members:
-                name = _MEMBER.fullmatch(member.name)
+                name = _MEMBER.fullmatch(member.name) or _URLS.fullmatch(member.name)
                 if name is None:
                     continue
                 handle = members.extractfile(member) if member.isfile() else None

@@ -30,8 +30,8 @@ def check_vanished(experiment: Experiment) -> None:
     for stage in experiment.stages.values():
         key = experiment.train(stage.ref).key
         other = first.setdefault((stage.ref.paper, key), stage)
-        plain = (experiment.resolved(s, s.plain) for s in (other, stage))
-        lost = {path: pair for path, pair in changes(*plain) if not _named(path, config.may_vanish)}
+        one, two = (experiment.resolved(s, s.plain) for s in (other, stage))
+        lost = {p: pair for p, pair in changes(one, two) if not _named(p, config.may_vanish)}
         if lost:
             now = experiment.resolved(stage, stage.spec)
             told = dict.fromkeys(_told(config, path, pair, now) for path, pair in lost.items())

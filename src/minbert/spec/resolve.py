@@ -179,10 +179,11 @@ def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
             steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
             tasks = len(spec.trained_tasks) if spec.sampler.name == "sequential" else 1
             values["sampler"] |= {"steps": -(-steps * tasks // values["epochs"])}
-        largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
-        for task in values["tasks"].values() if scale.batch_size else ():
-            shrunk = task["batch_size"] * min(1.0, scale.batch_size / largest)
-            task["batch_size"] = max(1, int(shrunk + 0.5))
+        if scale.batch_size:
+            largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
+            share = min(1.0, scale.batch_size / largest)
+            for task in values["tasks"].values():
+                task["batch_size"] = max(1, int(task["batch_size"] * share + 0.5))
     changed = _merged(values, config.override, values)
     return validated(StageSpec, changed, f"{where}, after scale and override of the config")
 
