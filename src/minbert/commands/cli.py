@@ -89,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
         "--why", metavar="VARIANT", help="say in full why a variant (or PAPER/VARIANT) would run"
     )
 
+    learned = command("learned", _learned, "say which rows learnt what their paper's rows learnt")
+    _add_config(learned)
+
     gc = command("gc", _gc, "list results that the configuration no longer needs")
     _add_config(gc)
     gc.add_argument("--delete", action="store_true", help="delete them")
@@ -245,6 +248,12 @@ def _plan(arguments: argparse.Namespace) -> None:
     arguments.config += ["verify=true"] if arguments.verify else []
     plan = _read(arguments)
     print(why_text(plan, arguments.why) if arguments.why else plan_text(plan))
+
+
+def _learned(arguments: argparse.Namespace) -> None:
+    from minbert.commands.learned import learned_text
+
+    print(learned_text(_read(arguments)))
 
 
 def _gc(arguments: argparse.Namespace) -> None:

@@ -50,9 +50,9 @@ def plan_text(plan: Plan) -> str:
             rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
             if variant.best_of:
                 rows.append((variant.name, *["-"] * (len(HEADER) - 2), _best(variant)))
-        blocks.append(f"{grid.paper}: {grid.title}\n{_aligned([HEADER, *rows])}")
+        blocks.append(f"{grid.paper}: {grid.title}\n{aligned([HEADER, *rows])}")
     if others := list(other_jobs(plan, jobs, earlier)):
-        blocks.append(f"Other jobs\n{_aligned([OTHERS, *others])}")
+        blocks.append(f"Other jobs\n{aligned([OTHERS, *others])}")
     return "\n\n".join([*blocks, _totals(plan, costs, jobs, earlier)])
 
 
@@ -151,7 +151,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
     variants, stages, distinct, trainings, to_run, _, _, estimated = table["all"]
     shared = len(plan.stages) - len(plan.owners)
     lines = [
-        _aligned([TOTALS, *cells]),
+        aligned([TOTALS, *cells]),
         "",
         f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
         f"{len(plan.config.seeds)} seeds: {trainings} training jobs, {to_run} to run",
@@ -212,7 +212,8 @@ def _sharing(plan: Plan) -> Iterator[str]:
         yield f"Trained once, and used by later stages of others: {'; '.join(starts)}."
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells as text, the first row as its head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows

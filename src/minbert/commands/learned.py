@@ -1,0 +1,101 @@
+"""`minbert learned`: which rows learnt, of those that learnt in their paper."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from minbert.commands.plan import aligned
+from minbert.data.parquet import read_file
+from minbert.evaluate.floors import Against, against_floor
+from minbert.evaluate.reading import Of, read_scores
+from minbert.plan.cost import SIZES
+from minbert.plan.plan import Plan
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.published import Published
+
+FLOORS = {"sst": 0.262, "para": 0.631, "sts": 0.0, "cfimdb": 0.502, "lmrd": 0.295}
+"""Of the papers' dev sets: the share of the most frequent class; r = 0."""
+
+CLEARLY = 1.645
+"""Standard errors that a published score is above its floor by, to ask it of ours."""
+
+HEADER = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "p", "")
+
+
+class Row(NamedTuple):
+    """A published score above its floor, and ours for a seed; None if there is none yet."""
+
+    paper: str
+    variant: str
+    task: str
+    published: float
+    seed: int | None
+    ours: Against | None
+
+
+def learned_text(plan: Plan) -> str:
+    """Return a line for each published score on dev that is clearly above its floor, and counts."""
+    rows = list(learned(plan))
+    lines = [HEADER, *map(_cells, rows)]
+    run = [row.ours for row in rows if row.ours]
+    above, constant = sum(one.above for one in run), sum(one.constant for one in run)
+    missing = f"; {len(rows) - len(run)} have not run" if len(rows) > len(run) else ""
+    return "\n".join(
+        [
+            aligned(lines),
+            "",
+            f"{above} of {len(run)} above their floor at the 5 % level, {constant} of them or of "
+            f"the others constant predictors{missing}.",
+            "Floors: the most frequent label of dev (exact McNemar test), r = 0 (t test). Asked of "
+            "rows whose published score is clearly above the floor of the paper's dev set.",
+        ]
+    )
+
+
+def learned(plan: Plan) -> Iterator[Row]:
+    """Yield a row for each published score that is clearly above its floor, and each seed."""
+    for grid in plan.grids:
+        path = plan.outputs[grid.paper].scores.folder(plan.root) / "scores.parquet"
+        scores = read_scores(path, grid.paper) if path.exists() else {}
+        for row in plan.published:
+            if row.paper != grid.paper or row.split != "dev" or row.variant not in grid.variants:
+                continue
+            for task, published in _clear(row):
+                found = scores.get(Of(row.variant, "dev", task), {})
+                of = grid.paper, row.variant, task, published
+                if not found:
+                    yield Row(*of, None, None)
+                for seed, score in found.items():
+                    yield Row(*of, seed, _ours(plan, score.key, seed, task))
+
+
+def _clear(row: Published) -> Iterator[tuple[str, float]]:
+    """Yield the tasks whose published score is clearly above its floor, with that score."""
+    named = {task: row.figures[task] for task in OVERALL_TASKS}
+    if row.other_task:
+        named[row.other_task] = row.figures["other"]
+    for task, score in named.items():
+        floor, n = FLOORS[task], SIZES[task].dev
+        error = (floor * (1 - floor) / n) ** 0.5 or n**-0.5  # of r = 0
+        if score is not None and score > floor + CLEARLY * error:
+            yield task, score
+
+
+def _ours(plan: Plan, key: str, seed: int, task: str) -> Against:
+    path = plan.nodes["train", key].folder(plan.root, seed) / "predictions.parquet"
+    wanted = [("task", "=", task), ("split", "=", "dev")]
+    table = read_file(path, ("task", "split", "prediction", "label"), wanted)
+    columns = (table[name].to_numpy().astype(np.float64) for name in ("prediction", "label"))
+    return against_floor(task, *columns)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    of = (row.paper, row.variant, row.task)
+    if row.ours is None:
+        return (*of, "-", f"{row.published:.3f}", "-", "-", "-", "has not run")
+    one = row.ours
+    said = "constant" if one.constant else "" if one.above else "not above its floor"
+    p = "< .001" if one.p < 0.001 else f"{one.p:.3f}"
+    scores = (f"{value:.3f}" for value in (row.published, one.score, one.floor))
+    return (*of, str(row.seed), *scores, p, said)
