@@ -67,8 +67,9 @@ class Passes:
         parts = [rows[span] for span in divide(self.learner.activations(task, rows), self.room)]
         self.parts = max(self.parts, len(parts))
         for part in parts:
-            loss, prediction = self._forward(task, part)
-            loss = loss * (len(part) / len(rows))
+            share = len(part) / len(rows)
+            loss, prediction = self._forward(task, part, share)
+            loss = loss * share
             losses.append(loss.detach())
             predictions.append(prediction)
             if parameters is None:
@@ -82,13 +83,15 @@ class Passes:
         loss = sum(losses[1:], losses[0])
         return Trained(task, rows, weight, loss, torch.cat(predictions)), gradients
 
-    def _forward(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _forward(self, task: str, rows: Tensor, share: float) -> tuple[Tensor, Tensor]:
+        """Return loss and prediction [B] of `rows` [B], a batch's `share`."""
         with self.autocast():
             output, labels = self.learner.output(task, rows)
-            penalty = self.penalty(task, rows, output) if self.penalty else None
+            if self.penalty:
+                penalty, _ = self.penalty(task, rows, output, share)
         loss = self.losses[task].loss(output, labels)
         prediction = self.losses[task].prediction(output.detach().float())
-        return loss if penalty is None else loss + penalty, prediction
+        return loss + penalty if self.penalty else loss, prediction
 
     def halve_room(self, step: Step) -> None:
         """Halve the room, or what the largest batch of `step` takes if that is less."""
