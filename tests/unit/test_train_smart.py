@@ -362,6 +362,21 @@ def trained(spec: StageSpec, sources: Any, out: Path) -> tuple[list[Any], bytes]
     return rows, (out / "model.safetensors").read_bytes()
 
 
+def test_recording_the_penalty_changes_no_bit(
+    make_spec: Any, sources: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_spec(("sst", "sts"), epochs=2, surgery="pcgrad", smart={"weight": 5.0})
+    often, weights = trained(spec, sources, tmp_path / "often")
+    monkeypatch.setattr("minbert.train.loop.POINTS", 1)
+    seldom, same = trained(spec, sources, tmp_path / "seldom")
+    assert same == weights
+    told = [[row for row in rows if "penalty" in row["metric"]] for rows in (often, seldom)]
+    # Six steps of two tasks, two metrics: of each step, and of the third and sixth.
+    assert (len(told[0]), len(told[1])) == (24, 8)
+    assert {row["step"] for row in told[1]} == {3, 6}
+    assert all(row in told[0] for row in told[1])
+
+
 def test_weight_nought_is_no_smart_to_the_bit(make_spec: Any, sources: Any, tmp_path: Path) -> None:
     without = trained(make_spec(("sst", "sts"), surgery="pcgrad"), sources, tmp_path / "a")
     nought = make_spec(("sst", "sts"), surgery="pcgrad", smart={"weight": 0.0})

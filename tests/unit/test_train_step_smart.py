@@ -136,3 +136,25 @@ def test_smart_in_bf16_has_a_finite_fp32_loss(make_spec: Any, sources: Any) -> N
         assert all(loss.dtype == torch.float32 for loss in noted)
         values[half] = [loss.item() for loss in noted]
     assert values[True] == pytest.approx(values[False], rel=0.1)
+
+
+def test_what_parts_measure_adds_up_to_the_batchs(make_spec: Any, sources: Any) -> None:
+    spec = make_spec(WEIGHTS, still=True, smart=SMART)
+    run = make_gradients(learner(spec, sources), spec, torch.Generator(), room=1.0)
+    shares: list[float] = []
+
+    def penalty(
+        task: str, rows: Tensor, output: Tensor, share: float, measure: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        shares.append(share)
+        value = rows.float().mean()
+        return value, {"penalty": value} if measure else {}
+
+    run.passes.penalty = penalty
+    assert all(batch.measured == {} for batch in run(STEP)[0])
+    run.passes.measure = True
+    shares.clear()
+    found, _ = run(STEP)
+    assert shares == [1 / len(rows) for _, rows in STEP for _ in rows]
+    for batch, (_, rows) in zip(found, STEP, strict=True):
+        assert batch.measured["penalty"].item() == pytest.approx(rows.float().mean().item())
