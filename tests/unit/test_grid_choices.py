@@ -264,6 +264,14 @@ COSINE = "tasks: {para: {head: {name: cosine, depth: 0}, loss: cosine_embedding}
             "  a: {extends: all, smart: {weight: 1, regression: kl}}",
             ["unknown divergence 'kl'", "symmetric_kl"],
         ),
+        (
+            "  a: {extends: all, smart: {weight: 1, radius: 1e-5}}",
+            ["'smart'", "'radius' and 'normalise: row' go together", "with 'normalise: token'"],
+        ),
+        (
+            "  a: {extends: all, smart: {weight: 1, normalise: row}}",
+            ["'smart'", "'radius' and 'normalise: row' go together", "found 'radius: None'"],
+        ),
     ],
 )
 def test_problems(tmp_path: Path, text: str, parts: list[str]) -> None:

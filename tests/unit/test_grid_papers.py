@@ -153,6 +153,9 @@ def test_minbert_downstream(grids: dict[str, Grid]) -> None:
     assert spec(grid, "deep-sts").tasks["sts"].head.depth == 3
     smart = {n: spec(grid, n).smart for n in grid.variants if n.startswith("smart-")}
     assert {s.weight for s in smart.values() if s} == {1, 3, 5} and len(smart) == 9
+    for chosen in (spec(grid, "r6").smart, *smart.values()):
+        assert chosen and (chosen.normalise, chosen.noise, chosen.step) == ("token", 1e-5, 1e-3)
+        assert chosen.ascents == 1
     assert {s.regression for n, s in smart.items() if s and n.endswith("-kl")} == {"symmetric_kl"}
 
 

@@ -26,7 +26,7 @@ STAGES: dict[str, dict[str, Any]] = {
     "surgery, SMART, one cycle": {
         "tasks": {"sst": {}, "para": {"convolution": {}}, "sts": {}},
         "surgery": "pcgrad",
-        "smart": {"weight": 2.0, "radius": 0.1},
+        "smart": {"weight": 2.0},
         "optimiser": {"lr": 1e-3, "schedule": {"name": "onecycle"}},
     },
     "sequential, layers shared in part": {

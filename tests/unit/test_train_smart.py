@@ -1,4 +1,4 @@
-"""SMART: its perturbation, its penalty and gradient, and what it leaves alone."""
+"""SMART: its perturbations, its penalty and gradient, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from minbert.spec.stage import Smart, StageSpec
 from minbert.train.divergences.squared_error import squared_error
 from minbert.train.divergences.symmetric_kl import symmetric_kl
 from minbert.train.finetune import Finetuned
+from minbert.train.inference import autocast
 from minbert.train.losses.binary_cross_entropy import BinaryCrossEntropy
 from minbert.train.losses.cosine_mse import CosineSquaredError
 from minbert.train.losses.cross_entropy import CrossEntropy
 from minbert.train.losses.mse import MeanSquaredError
-from minbert.train.penalties.smart import SmartPenalty, perturbation
+from minbert.train.penalties.smart import SmartPenalty, by_token, perturbation
 from minbert.train.run import train_stage
 
 CPU = torch.device("cpu")
@@ -63,12 +64,46 @@ def away(weights: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda noise: (noise @ weights.T).square().sum()
 
 
-def test_the_perturbation_is_that_of_the_formula() -> None:
+ROW: dict[str, Any] = {"weight": 1, "normalise": "row"}
+"""Algorithm 1 as published, but for its radius."""
+
+
+def test_golden_move_by_token() -> None:
+    noise = torch.tensor([[0.1, -0.2], [0.3, 0.0]])
+    gradient = torch.tensor([[1.0, -3.0], [0.0, 0.0]])
+    # 0.1 + 0.1 * 1 = 0.2 and -0.2 - 0.1 * 3 = -0.5; the second token has no gradient.
+    expected = torch.tensor([[0.2 / 0.500001, -0.5 / 0.500001], [0.3 / 0.300001, 0.0]])
+    torch.testing.assert_close(by_token(noise, gradient, 0.1), expected, atol=0, rtol=1e-6)
+
+
+def test_each_tokens_move_has_a_largest_entry_of_one() -> None:
+    start = 1e-5 * torch.randn(5, 64)
+    row_of = torch.zeros(5, dtype=torch.int64)
+    for ascents in (1, 3):
+        smart = Smart(weight=1, ascents=ascents)
+        found = perturbation(away(torch.randn(3, 64)), start, row_of, 1, smart)
+        largest = found.abs().amax(1)
+        assert (largest > 0.9).all() and (largest <= 1).all()
+        assert not found.requires_grad
+
+
+def test_the_move_by_token_goes_up_and_not_down() -> None:
+    weights, start = torch.randn(3, 4), 1e-3 * torch.randn(5, 4)
+    row_of = torch.zeros(5, dtype=torch.int64)
+    still, up = (
+        perturbation(away(weights), start, row_of, 1, Smart(weight=1, step=step))
+        for step in (1e-12, 10.0)
+    )
+    # Both are as long: only their directions differ.
+    assert away(weights)(up) > 1.1 * away(weights)(still)
+
+
+def test_the_perturbation_by_row_is_that_of_the_formula() -> None:
     draw = torch.Generator().manual_seed(0)
     weights = torch.randn(3, 4, generator=draw, dtype=torch.float64)
     start = torch.randn(5, 4, generator=draw, dtype=torch.float64)
     row_of = torch.tensor([0, 0, 1, 1, 1])
-    smart = Smart(weight=1, step=0.3, radius=0.9, ascents=2)
+    smart = Smart(**ROW, step=0.3, radius=0.9, ascents=2)
     expected = start.clone()
     for _ in range(2):
         gradient = 2 * expected @ weights.T @ weights
@@ -85,7 +120,7 @@ def test_each_step_goes_up_and_no_entry_leaves_the_radius() -> None:
     start = 1e-3 * torch.randn(5, 4)
     row_of = torch.zeros(5, dtype=torch.int64)
     for ascents in (1, 3):
-        smart = Smart(weight=1, step=0.01, radius=0.02, ascents=ascents)
+        smart = Smart(**ROW, step=0.01, radius=0.02, ascents=ascents)
         found = perturbation(away(weights), start, row_of, 1, smart)
         assert away(weights)(found) > away(weights)(start)
         assert found.abs().max() <= 0.02
@@ -94,14 +129,16 @@ def test_each_step_goes_up_and_no_entry_leaves_the_radius() -> None:
 def test_where_nothing_moves_the_noise_stays() -> None:
     start = torch.full((2, 3), 1e-6)
     row_of = torch.tensor([0, 1])
-    found = perturbation(lambda e: (e * 0).sum(), start, row_of, 2, Smart(weight=1))
+    found = perturbation(lambda e: (e * 0).sum(), start, row_of, 2, Smart(**ROW, radius=1e-5))
     assert torch.equal(found, start)
 
 
 @pytest.fixture
 def smart_spec(make_spec: Any) -> StageSpec:
     spec: StageSpec = make_spec(
-        ("sst", "sts"), still=True, smart={"weight": 3.0, "noise": 0.1, "radius": 0.2, "step": 0.1}
+        ("sst", "sts"),
+        still=True,
+        smart={**ROW, "weight": 3.0, "noise": 0.1, "radius": 0.2, "step": 0.1},
     )
     return spec
 
@@ -115,13 +152,13 @@ def penalty_of(spec: StageSpec, sources: Any) -> tuple[Finetuned, SmartPenalty]:
 
 
 @pytest.mark.parametrize("task", ["sst", "sts"])
-def test_the_penalty_is_the_divergence_at_the_perturbation(
+def test_the_penalty_is_the_divergence_at_the_perturbation_by_row(
     task: str, smart_spec: StageSpec, sources: Any
 ) -> None:
     made, penalty = penalty_of(smart_spec, sources)
     output, _ = made.output(task, ROWS)
-    value = penalty(task, ROWS, output)
-    assert value > 0
+    value, measured = penalty(task, ROWS, output)
+    assert value > 0 and measured == {}
     assert all(p.grad is None for p in made.module.parameters()), (
         "the ascent leaves gradients alone"
     )
@@ -141,6 +178,139 @@ def test_the_penalty_is_the_divergence_at_the_perturbation(
     moved = (noise.detach() + 0.1 * gradient / largest[:, None]).clamp(-0.2, 0.2)
     expected = 3.0 * apart(loss, output, made.module(task, batch, moved))
     torch.testing.assert_close(value, expected)
+
+
+def library(
+    f: Callable[[Tensor], Tensor],
+    apart: Callable[[Tensor, Tensor], Tensor],
+    noise: Tensor,
+    smart: Smart,
+) -> tuple[Tensor, Tensor]:
+    """Return penalty and move as the authors' library has them; f takes a move [B, L, H]."""
+    clean = f(torch.zeros_like(noise))
+    for _ in range(smart.ascents):
+        noise = noise.detach().clone().requires_grad_()
+        apart(f(noise), clean.detach()).backward(inputs=[noise])
+        assert noise.grad is not None
+        moved = noise + smart.step * noise.grad
+        norm = torch.linalg.vector_norm(moved, ord=math.inf, dim=-1, keepdim=True)
+        noise = (moved / (norm + 1e-6)).detach()
+    return smart.weight * apart(f(noise), clean), noise
+
+
+@pytest.mark.parametrize("task", ["sst", "sts"])
+@pytest.mark.parametrize(
+    "chosen",
+    [{}, {"noise": 0.1, "step": 50.0}, {"noise": 0.01, "step": 1.0, "ascents": 3}],
+    ids=["defaults", "mostly gradient", "three ascents"],
+)
+def test_the_penalty_is_the_librarys_on_padded_rows(
+    task: str, chosen: dict[str, Any], make_spec: Any, sources: Any
+) -> None:
+    spec = make_spec(("sst", "sts"), still=True, smart={"weight": 2.0, **chosen})
+    made, penalty = penalty_of(spec, sources)
+    batch, _ = made.examples[task]["train"].batch(ROWS)
+    real = torch.arange(batch.longest) < batch.lengths[:, None]
+    normal = torch.randn(len(batch.tokens), 32, generator=torch.Generator().manual_seed(5))
+    noise = torch.zeros(*real.shape, 32)
+    noise[real] = spec.smart.noise * normal
+    apart = partial(symmetric_kl if task == "sst" else squared_error, penalty.losses[task])
+
+    def f(move: Tensor) -> Tensor:
+        return made.module(task, batch, move[real])
+
+    expected, moved = library(f, apart, noise, spec.smart)
+    value, _ = penalty(task, ROWS, made.output(task, ROWS)[0])
+    torch.testing.assert_close(value, expected, atol=1e-5, rtol=1e-5)
+    assert value > 1e-3
+    clean = f(torch.zeros_like(noise)).detach()
+    found = perturbation(
+        lambda e: apart(made.module(task, batch, e), clean),
+        noise[real],
+        batch.row_of,
+        batch.rows,
+        spec.smart,
+    )
+    torch.testing.assert_close(found, moved[real], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("still", [True, False], ids=["no dropout", "dropout"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_perturbation_changes_the_penalty_by_more_than_rounding(
+    precision: str, still: bool, make_spec: Any, sources: Any
+) -> None:
+    changes = {}
+    for name, smart in (("token", {"weight": 1}), ("row", {**ROW, "radius": 1e-5})):
+        made, penalty = penalty_of(make_spec(("sst", "sts"), still=still, smart=smart), sources)
+        with autocast(CPU, precision):
+            output, _ = made.output("sst", ROWS)
+            value, measured = penalty("sst", ROWS, output, measure=True)
+        assert value.dtype == torch.float32
+        assert torch.equal(measured["penalty"], value.detach())
+        without = measured["unperturbed_penalty"]
+        assert (without == 0) == still, "without dropout the two passes are one"
+        changes[name] = abs(value.item() - without.item()) / max(without.item(), 1e-3)
+    # bf16 has three digits: what is left of a radius of 1e-5 is rounding.
+    assert changes["row"] < 0.02
+    assert changes["token"] > 0.2
+
+
+def test_noise_is_added_in_fp32(make_spec: Any, sources: Any) -> None:
+    made, _ = penalty_of(make_spec(("sst", "sts"), still=True, smart={"weight": 1}), sources)
+    embeddings = made.module.encoder.shared.embeddings
+    batch, _ = made.examples["sst"]["train"].batch(ROWS)
+    small = torch.full((len(batch.tokens), 32), 1e-5)
+    with autocast(CPU, "bf16"):
+        moved = embeddings(batch, small) - embeddings(batch)  # type: ignore[misc]
+    torch.testing.assert_close(moved, small, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_what_is_measured_changes_no_draw_and_no_gradient(
+    precision: str, make_spec: Any, sources: Any
+) -> None:
+    spec = make_spec(("sst", "sts"), smart={"weight": 2.0})
+    found = []
+    for measure in (False, True):
+        made, penalty = penalty_of(spec, sources)
+        with autocast(CPU, precision):
+            output, _ = made.output("sst", ROWS)
+            value, measured = penalty("sst", ROWS, output, measure=measure)
+        assert set(measured) == ({"penalty", "unperturbed_penalty"} if measure else set())
+        assert not any(each.requires_grad for each in measured.values())
+        value.backward()
+        gradients = {n: p.grad for n, p in made.module.named_parameters() if p.grad is not None}
+        assert "encoder.shared.layers.0.attention.output.weight" in gradients
+        found.append((value, gradients, torch.get_rng_state(), penalty.generator.get_state()))
+    torch.testing.assert_close(found[0], found[1], atol=0, rtol=0)
+
+
+def test_both_measures_have_the_same_dropout_masks(make_spec: Any, sources: Any) -> None:
+    # A move of almost nothing changes almost nothing; other masks would.
+    spec = make_spec(("sst",), smart={**ROW, "weight": 2.0, "noise": 1e-9, "radius": 1e-9})
+    made, penalty = penalty_of(spec, sources)
+    output, _ = made.output("sst", ROWS)
+    _, measured = penalty("sst", ROWS, output, measure=True)
+    assert measured["penalty"] > 1e-4
+    torch.testing.assert_close(
+        measured["penalty"], measured["unperturbed_penalty"], rtol=1e-3, atol=0
+    )
+
+
+def test_parts_of_a_batch_ascend_its_mean_divergence(
+    make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, penalty = penalty_of(make_spec(("sst",), still=True, smart={"weight": 2.0}), sources)
+    found: list[float] = []
+
+    def noted(away: Callable[[Tensor], Tensor], start: Tensor, *_: Any) -> Tensor:
+        found.append(away(torch.full_like(start, 0.3)).item())
+        return start
+
+    monkeypatch.setattr("minbert.train.penalties.smart.perturbation", noted)
+    for rows in (ROWS, ROWS[:1], ROWS[1:]):
+        penalty("sst", rows, made.output("sst", rows)[0], share=len(rows) / len(ROWS))
+    assert found[0] == pytest.approx(found[1] + found[2], rel=1e-4)
 
 
 def test_noise_is_added_to_the_embeddings(smart_spec: StageSpec, sources: Any) -> None:
@@ -192,11 +362,26 @@ def trained(spec: StageSpec, sources: Any, out: Path) -> tuple[list[Any], bytes]
     return rows, (out / "model.safetensors").read_bytes()
 
 
+def test_recording_the_penalty_changes_no_bit(
+    make_spec: Any, sources: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_spec(("sst", "sts"), epochs=2, surgery="pcgrad", smart={"weight": 5.0})
+    often, weights = trained(spec, sources, tmp_path / "often")
+    monkeypatch.setattr("minbert.train.loop.POINTS", 1)
+    seldom, same = trained(spec, sources, tmp_path / "seldom")
+    assert same == weights
+    told = [[row for row in rows if "penalty" in row["metric"]] for rows in (often, seldom)]
+    # Six steps of two tasks, two metrics: of each step, and of the third and sixth.
+    assert (len(told[0]), len(told[1])) == (24, 8)
+    assert {row["step"] for row in told[1]} == {3, 6}
+    assert all(row in told[0] for row in told[1])
+
+
 def test_weight_nought_is_no_smart_to_the_bit(make_spec: Any, sources: Any, tmp_path: Path) -> None:
     without = trained(make_spec(("sst", "sts"), surgery="pcgrad"), sources, tmp_path / "a")
     nought = make_spec(("sst", "sts"), surgery="pcgrad", smart={"weight": 0.0})
     assert trained(nought, sources, tmp_path / "b") == without
-    some = make_spec(("sst", "sts"), surgery="pcgrad", smart={"weight": 5.0, "radius": 0.1})
+    some = make_spec(("sst", "sts"), surgery="pcgrad", smart={"weight": 5.0})
     assert trained(some, sources, tmp_path / "c") != without
 
 
@@ -211,8 +396,8 @@ def test_a_tasks_loss_holds_its_penalty(smart_spec: StageSpec, sources: Any) -> 
         noted[with_smart] = batch.loss.item()
     _, penalty = penalty_of(smart_spec, sources)
     output, _ = penalty.learner.output("sst", ROWS)
-    added = penalty("sst", ROWS, output).item()
-    assert noted[True] - noted[False] == pytest.approx(added, rel=1e-4)
+    added, _ = penalty("sst", ROWS, output)
+    assert noted[True] - noted[False] == pytest.approx(added.item(), rel=1e-4)
 
 
 def test_the_mean_of_tasks_is_the_sum_divided(make_spec: Any, sources: Any) -> None:

@@ -25,7 +25,7 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
 
-SMART = {"weight": 4.0, "noise": 0.1, "step": 0.1, "radius": 0.2}
+SMART = {"weight": 4.0, "noise": 0.1, "step": 0.1}
 
 
 def penalised(spec: StageSpec, made: Finetuned, seed: int) -> list[Tensor]:
@@ -34,7 +34,7 @@ def penalised(spec: StageSpec, made: Finetuned, seed: int) -> list[Tensor]:
     found = []
     for task, rows in STEP:
         output, label = made.output(task, rows)
-        loss = losses(spec)[task].loss(output, label) + penalty(task, rows, output)
+        loss = losses(spec)[task].loss(output, label) + penalty(task, rows, output)[0]
         found.append(spec.tasks[task].weight * loss)
     return found
 
@@ -64,7 +64,7 @@ def test_smarts_penalty_pulls_at_the_clean_output_too(make_spec: Any, sources: A
     penalty = load_part("penalty", "smart")(spec, made, losses(spec), 0)
     rows = STEP[2][1]
     output, _ = made.output("sts", rows)
-    value = penalty("sts", rows, output)
+    value, _ = penalty("sts", rows, output)
     (slope,) = torch.autograd.grad(value, output)
     # value = weight * mean of (moved - output)^2, so its slope's squares tell the value.
     assert value > 0
@@ -136,3 +136,25 @@ def test_smart_in_bf16_has_a_finite_fp32_loss(make_spec: Any, sources: Any) -> N
         assert all(loss.dtype == torch.float32 for loss in noted)
         values[half] = [loss.item() for loss in noted]
     assert values[True] == pytest.approx(values[False], rel=0.1)
+
+
+def test_what_parts_measure_adds_up_to_the_batchs(make_spec: Any, sources: Any) -> None:
+    spec = make_spec(WEIGHTS, still=True, smart=SMART)
+    run = make_gradients(learner(spec, sources), spec, torch.Generator(), room=1.0)
+    shares: list[float] = []
+
+    def penalty(
+        task: str, rows: Tensor, output: Tensor, share: float, measure: bool
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        shares.append(share)
+        value = rows.float().mean()
+        return value, {"penalty": value} if measure else {}
+
+    run.passes.penalty = penalty
+    assert all(batch.measured == {} for batch in run(STEP)[0])
+    run.passes.measure = True
+    shares.clear()
+    found, _ = run(STEP)
+    assert shares == [1 / len(rows) for _, rows in STEP for _ in rows]
+    for batch, (_, rows) in zip(found, STEP, strict=True):
+        assert batch.measured["penalty"].item() == pytest.approx(rows.float().mean().item())

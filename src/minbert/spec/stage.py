@@ -73,17 +73,30 @@ class Smart(Spec):
     """SMART's smoothness penalty (Jiang et al., 2020, section 3.1), `weight` times in the loss.
 
     The embeddings are moved by normal noise of deviation `noise`, then `ascents` times by `step`
-    along the gradient (divided by its largest entry) of the divergence from the clean output; each
-    entry stays within `radius` of its start. The divergence is the symmetrised KL for classifiers,
-    and the one that `regression` names for tasks whose label is a number.
+    along the gradient of the divergence from the clean output. `normalise` says what bounds the
+    move. `token`, as in the authors' library: each token's move is divided by its largest entry,
+    which is then 1. `row`, algorithm 1 as published: a row's gradient is divided by its largest
+    entry, and each entry of the move stays within `radius`, which `token` does not have. The
+    divergence is the symmetrised KL for classifiers, and the one that `regression` names for
+    tasks whose label is a number.
     """
 
     weight: NonNegative
     noise: Positive = 1e-5
     step: Positive = 1e-3
-    radius: Positive = 1e-5
     ascents: Count = 1
+    normalise: Literal["token", "row"] = "token"
+    radius: Positive | None = None
     regression: Annotated[str, Part("divergence")] = "squared_error"
+
+    @model_validator(mode="after")
+    def _radius_of_rows(self) -> Self:
+        if (self.normalise == "row") != (self.radius is not None):
+            raise ValueError(
+                "'radius' and 'normalise: row' go together (the paper's radius is 1e-5); "
+                f"found 'radius: {self.radius}' with 'normalise: {self.normalise}'"
+            )
+        return self
 
 
 class Adapter(Spec):

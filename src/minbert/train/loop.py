@@ -199,20 +199,30 @@ class Loop:
         clock = time.perf_counter()
         for batch in self.sampler.rest(at.done):
             at.step, at.done = at.step + 1, at.done + 1
-            surgery = self.train_step(batch)
+            self.passes.measure = at.step % self.meter.window == 0
+            trained, surgery = self.train_step(batch)
             self.meter.after_step(at.step, at.epoch, last=at.step == last)
-            if surgery is not None and at.step % self.meter.window == 0:
-                tasks = [task for task, _ in batch]
-                for row in cosine_rows(tasks, surgery, self.layer_groups):
-                    self.history.log(at.step, at.epoch, "train", *row)
+            if self.passes.measure:
+                self._log_details(trained, surgery)
             self.settings.progress.update(at.epoch, self.meter.latest)
             at.training += time.perf_counter() - clock
             clock = time.perf_counter()
             if self.settings.checkpoints and at.step != last:
                 self.settings.checkpoints.after_step(at.step)
 
-    def train_step(self, batch: Step) -> Surgery | None:
-        """Make one step, in smaller parts if memory runs out; return what surgery did, if any."""
+    def _log_details(self, trained: list[Trained], surgery: Surgery | None) -> None:
+        """Log what a window's last step measured of each task, and between tasks if surgery did."""
+        log = partial(self.history.log, self.position.step, self.position.epoch, "train")
+        for batch in trained:
+            for metric, value in batch.measured.items():
+                log(batch.task, metric, value.item())
+        if surgery is not None:
+            tasks = [batch.task for batch in trained]
+            for row in cosine_rows(tasks, surgery, self.layer_groups):
+                log(*row)
+
+    def train_step(self, batch: Step) -> tuple[list[Trained], Surgery | None]:
+        """Make one step, in smaller parts if memory runs out; return what `Gradients` returns."""
         found = self._gradients(batch)
         if found is None:
             # Not in the handler of the error, whose traceback holds on to the activations.
@@ -225,11 +235,11 @@ class Loop:
             found = self._gradients(batch, again=True)
             assert found is not None
         trained, surgery = found
-        for task, rows, weight, loss, prediction in trained:
+        for task, rows, weight, loss, prediction, _ in trained:
             self.meter.add(self.position.step, task, rows, weight, loss)
             self.scores.add(task, rows, prediction)
         self.optimiser.step()
-        return surgery
+        return trained, surgery
 
     def _gradients(
         self, batch: Step, again: bool = False

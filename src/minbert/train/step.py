@@ -19,13 +19,17 @@ from minbert.train.surgery.gradients import Surgery, combine, inner_products
 
 
 class Trained(NamedTuple):
-    """What a step found in one task's batch: `loss` is a scalar, `prediction` [B]."""
+    """What a step found in one task's batch: `loss` is a scalar, `prediction` [B].
+
+    `measured` are more scalars for the history, by metric, if `Passes.measure` is set.
+    """
 
     task: str
     rows: Tensor
     weight: float
     loss: Tensor
     prediction: Tensor
+    measured: Mapping[str, Tensor]
 
 
 class Passes:
@@ -50,6 +54,7 @@ class Passes:
         self.autocast = autocast
         self.room = room / (2 if spec.smart else 1)
         self.parts = 1  # the most that a batch was divided into so far
+        self.measure = False  # whether a penalty measures what the history records of it
         smart = load_part("penalty", "smart") if spec.smart else None
         self.penalty = smart(spec, learner, losses, seed) if smart else None
 
@@ -64,11 +69,15 @@ class Passes:
         losses: list[Tensor] = []
         predictions: list[Tensor] = []
         gradients: list[Tensor | None] = []
+        measured: dict[str, Tensor] = {}
         parts = [rows[span] for span in divide(self.learner.activations(task, rows), self.room)]
         self.parts = max(self.parts, len(parts))
         for part in parts:
-            loss, prediction = self._forward(task, part)
-            loss = loss * (len(part) / len(rows))
+            share = len(part) / len(rows)
+            loss, prediction, more = self._forward(task, part, share)
+            loss = loss * share
+            for metric, value in more.items():
+                measured[metric] = measured.get(metric, 0) + value * share
             losses.append(loss.detach())
             predictions.append(prediction)
             if parameters is None:
@@ -80,15 +89,20 @@ class Passes:
                 for a, b in zip(gradients or [None] * len(found), found, strict=True)
             ]
         loss = sum(losses[1:], losses[0])
-        return Trained(task, rows, weight, loss, torch.cat(predictions)), gradients
+        return Trained(task, rows, weight, loss, torch.cat(predictions), measured), gradients
 
-    def _forward(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def _forward(
+        self, task: str, rows: Tensor, share: float
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Return loss, prediction [B] and what was measured of `rows` [B], a batch's `share`."""
+        measured: dict[str, Tensor] = {}
         with self.autocast():
             output, labels = self.learner.output(task, rows)
-            penalty = self.penalty(task, rows, output) if self.penalty else None
+            if self.penalty:
+                penalty, measured = self.penalty(task, rows, output, share, self.measure)
         loss = self.losses[task].loss(output, labels)
         prediction = self.losses[task].prediction(output.detach().float())
-        return loss if penalty is None else loss + penalty, prediction
+        return loss + penalty if self.penalty else loss, prediction, measured
 
     def halve_room(self, step: Step) -> None:
         """Halve the room, or what the largest batch of `step` takes if that is less."""

@@ -1,6 +1,7 @@
 """SMART's smoothness-inducing adversarial penalty (Jiang et al., 2020, section 3.1)."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 
 import torch
@@ -11,14 +12,18 @@ from minbert.spec.stage import Smart, StageSpec, divergence
 from minbert.train.finetune import Finetuned
 from minbert.train.losses import Loss
 
+EPSILON = 1e-6
+"""What the authors' library adds to the norm that it divides a token's move by."""
+
 
 class SmartPenalty:
     """How much a small, adversarial perturbation of the embeddings changes a task's output.
 
     The penalty is `weight` times the divergence of f(x + e) from f(x), with gradients through both
-    outputs and none through e [T, H], which `perturbation` finds. Dropout stays on in all passes,
-    as in the authors' code (choice). Noise has a generator of its own, so that a run draws the same
-    samples, heads and surgery orders with and without SMART.
+    outputs and none through e [T, H], which `perturbation` finds. Each pass has dropout masks of
+    its own, as in the authors' code, so the penalty also holds how far two masks are apart: R-Drop
+    (Liang et al., 2021). Noise has a generator of its own, so that a run draws the same samples,
+    heads and surgery orders with and without SMART.
     """
 
     def __init__(
@@ -33,8 +38,15 @@ class SmartPenalty:
         device = next(learner.module.parameters()).device
         self.generator = torch.Generator(device).manual_seed(seed)
 
-    def __call__(self, task: str, rows: Tensor, output: Tensor) -> Tensor:
-        """Return the weighted penalty for the training `rows` [B] of `task`; `output` is f(x)."""
+    def __call__(
+        self, task: str, rows: Tensor, output: Tensor, share: float = 1.0, measure: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the weighted penalty for the training `rows` [B] of `task`, and what to record.
+
+        `output` is f(x). The rows are a `share` of a batch, whose mean divergence e ascends. If
+        asked to `measure`: the penalty, and the penalty without e but with the same dropout
+        masks, which changes no draw that follows.
+        """
         batch, _ = self.learner.examples[task]["train"].batch(rows)
         forward = partial(self.learner.module, task, batch)
         apart = partial(self.divergences[task], self.losses[task])
@@ -43,29 +55,73 @@ class SmartPenalty:
         normal = torch.randn(size, generator=self.generator, device=output.device)
         start = self.smart.noise * normal
         noise = perturbation(
-            lambda noise: apart(forward(noise), clean), start, batch.row_of, batch.rows, self.smart
+            lambda noise: share * apart(forward(noise), clean),
+            start,
+            batch.row_of,
+            batch.rows,
+            self.smart,
         )
-        return self.smart.weight * apart(forward(noise), output)
+        measured: dict[str, Tensor] = {}
+        if measure:
+            with torch.no_grad(), draws_put_back(output.device):
+                measured["unperturbed_penalty"] = self.smart.weight * apart(forward(), clean)
+        penalty = self.smart.weight * apart(forward(noise), output)
+        if measure:
+            measured["penalty"] = penalty.detach()
+        return penalty, measured
+
+
+def draws_put_back(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context after which torch's default generators draw again what they drew in it."""
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def perturbation(
     away: Callable[[Tensor], Tensor], start: Tensor, row_of: Tensor, rows: int, smart: Smart
 ) -> Tensor:
-    r"""Return the perturbation of the embeddings [T, H] after `ascents` steps from `start`.
+    """Return the perturbation of the embeddings [T, H] after `ascents` steps from `start`.
 
-    `away` is the divergence that a perturbation causes. Each step is algorithm 1's, for each row
-    (sequence) alone, with the largest entry as norm throughout: with g the gradient of `away`,
-
-        e <- clip(e + step * g / max|g|, -radius, radius).
-
-    `row_of` [T] is each token's row, of `rows` in all. Parameters' gradients do not change.
+    `away` is the divergence that a perturbation causes. `row_of` [T] is each token's row, of
+    `rows` in all. Parameters' gradients do not change.
     """
     noise = start
     for _ in range(smart.ascents):
         noise = noise.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(away(noise), noise)
-        largest = gradient.new_zeros(rows).scatter_reduce(0, row_of, gradient.abs().amax(1), "amax")
-        # A row whose output does not change has no direction to climb in.
-        scale = largest.clamp(min=torch.finfo(gradient.dtype).tiny)[row_of, None]
-        noise = (noise + smart.step * gradient / scale).clamp(-smart.radius, smart.radius)
+        if smart.normalise == "token":
+            noise = by_token(noise, gradient, smart.step)
+        else:
+            assert smart.radius is not None
+            largest = largest_by_row(gradient, row_of, rows)
+            noise = by_row(noise, gradient, largest, smart.step, smart.radius)
     return noise.detach()
+
+
+def by_token(noise: Tensor, gradient: Tensor, step: float) -> Tensor:
+    r"""Return `noise` [T, H] after a step as the authors' library and mt-dnn compute it.
+
+    Each token's move, noise included, is divided by its largest entry, with g the `gradient`:
+
+        m = e + step * g;  e <- m / (max|m| + EPSILON).
+
+    A token without a gradient keeps the direction of its noise.
+    """
+    moved = noise + step * gradient
+    return moved / (moved.abs().amax(1, keepdim=True) + EPSILON)
+
+
+def by_row(noise: Tensor, gradient: Tensor, largest: Tensor, step: float, radius: float) -> Tensor:
+    r"""Return `noise` [T, H] after a step of algorithm 1, with the largest entry as norm.
+
+    Each row (sequence) is moved alone; `largest` [T, 1] is max|g| of a token's row:
+
+        e <- clip(e + step * g / max|g|, -radius, radius).
+    """
+    return (noise + step * gradient / largest).clamp(-radius, radius)
+
+
+def largest_by_row(gradient: Tensor, row_of: Tensor, rows: int) -> Tensor:
+    """Return the largest entry of each token's row, [T, 1]."""
+    largest = gradient.new_zeros(rows).scatter_reduce(0, row_of, gradient.abs().amax(1), "amax")
+    # A row whose output does not change has no direction to climb in.
+    return largest.clamp(min=torch.finfo(gradient.dtype).tiny)[row_of, None]
