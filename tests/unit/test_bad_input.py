@@ -176,7 +176,7 @@ def backbone(tmp_path: Path, config: str | bytes) -> Sources:
     folder.mkdir()
     (folder / "config.json").write_bytes(config.encode() if isinstance(config, str) else config)
     values = {"grids": "g", "data": "builtin", "backbone": str(folder)}
-    return Sources(load_config(values), tmp_path)
+    return Sources(load_config(values), tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(

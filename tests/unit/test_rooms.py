@@ -114,7 +114,7 @@ def test_ten_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None:
     results = tmp_path / "results"
     words = {"grids": ["one.yaml"], "data": "builtin", "backbone": "builtin"}
     config = load_config({**words, "results": str(results)})
-    sources = Sources(config, results)
+    sources = Sources(config, results, tmp_path)
     seen: set[str] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:

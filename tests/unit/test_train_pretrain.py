@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,22 @@ from torch import Tensor
 
 import minbert.train.pretrain
 from minbert.base.progress import Progress
-from minbert.data.corpus.pretraining import pretraining_text
+from minbert.data.corpus.pretraining import pretraining_text, told_apart
 from minbert.data.vocabulary import train_vocabulary
 from minbert.model.encoder import whole_encoder
 from minbert.spec.architecture import read_architecture
 from minbert.spec.pretraining import Pretraining
 from minbert.spec.stage import Dropout
-from minbert.train.pretrain import Text, _batches, _strangers, mask_tokens, pretrain
+from minbert.train.examples import Sequences
+from minbert.train.pretrain import (
+    TEMPERATURE,
+    Text,
+    _batches,
+    _contrast,
+    _strangers,
+    mask_tokens,
+    pretrain,
+)
 
 WORDS, MASK = 60, 4
 TINY = Pretraining(
@@ -107,9 +117,10 @@ def test_thirty_steps_lower_the_loss(
 ) -> None:
     folder, losses = pretrained("a", 0)
     assert len(losses) == 30
-    assert losses[0] == pytest.approx(0.69, abs=0.2), "pairs alone: log 2"
-    assert losses[22] > 5, "with words: about log 400"
-    assert sum(losses[-5:]) / 5 < losses[22] - 0.2
+    contrast = 2 * math.log(TINY.batch)  # of means and of the pooler's output, each by half twice
+    assert losses[0] > 0.5 and losses[0] < 0.9 + contrast, "pairs alone: log 2, and the contrast"
+    assert losses[9] > 5 + 0.5, "with words: about log 400"
+    assert sum(losses[-5:]) / 5 < losses[9] - 0.2
     again, _ = pretrained("b", 0)
     other, _ = pretrained("c", 1)
     weights = [(f / "model.safetensors").read_bytes() for f in (folder, again, other)]
@@ -135,9 +146,62 @@ def test_strangers_are_other_pairs_of_the_same_form() -> None:
     assert all(seconds[a][-1] == seconds[b][-1] for a, b in zip(pairs, partners, strict=True))
 
 
+def contrasting(vectors: Tensor, apart: list[int]) -> float:
+    """Return the contrast of pairs whose sentences have these embeddings [P, 2, H]."""
+    pairs = len(vectors)
+    alone = np.arange(2 * pairs).reshape(-1, 2)
+
+    class Encoder(torch.nn.Module):
+        """Gives each row, of one token, its vector."""
+
+        def forward(self, batch: Any) -> Tensor:
+            return vectors.reshape(2 * pairs, -1)[batch.tokens]
+
+        def pooler(self, hidden: Tensor) -> Tensor:
+            return hidden
+
+    tokens = [np.array([row], np.int32) for row in range(2 * pairs)]
+    text = Text(
+        Sequences(tokens, [1] * len(tokens), torch.device("cpu")),
+        *(0, np.arange(pairs), np.zeros(0), alone, np.array(apart), 400, 4),
+    )
+    model = torch.nn.Module()
+    model.encoder = Encoder()
+    # As many draws as there are pairs, each pair once.
+    every = torch.Generator()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "randint", lambda *_, **__: torch.arange(pairs))
+        return _contrast(model, text, pairs, every).item()  # type: ignore[arg-type]
+
+
+def test_the_contrast_is_infonce_in_both_directions() -> None:
+    """Of n orthogonal pairs: log(1 + (n - 1) exp(-1 / temperature)); of equal ones: log n."""
+    apart = list(range(4))
+    vectors = torch.eye(4)[:, None].expand(4, 2, 4)
+    assert contrasting(vectors, apart) == pytest.approx(math.log(1 + 3 * math.exp(-20)), abs=1e-6)
+    assert contrasting(torch.ones(4, 2, 4), apart) == pytest.approx(math.log(4), abs=1e-5)
+    # Sentences that say the same are not held against each other.
+    assert contrasting(torch.ones(4, 2, 4), [7, 7, 1, 1]) == pytest.approx(math.log(3), abs=1e-5)
+    draw = torch.randn(4, 2, 8, generator=torch.Generator().manual_seed(0))
+    cosines = torch.nn.functional.normalize(draw, dim=2)
+    scores = (cosines[:, 0] @ cosines[:, 1].T / TEMPERATURE).numpy()
+    right = [
+        -row[i] + np.log(np.exp(row).sum()) for side in (scores, scores.T)
+        for i, row in enumerate(side)
+    ]  # fmt: skip
+    assert contrasting(draw, apart) == pytest.approx(np.mean(right), rel=1e-5)
+
+
+def test_reactions_are_told_apart_by_how_much_one_liked_it() -> None:
+    assert told_apart("we loved it .") == told_apart("most people loved it .") == "loved"
+    assert told_apart("i hated it .") != told_apart("i loved it .")
+    assert told_apart("a cook sells it .") == "a cook sells it ."
+
+
 def test_half_of_the_pairs_are_swapped_and_said_so() -> None:
     pairs = np.arange(1, 100)
-    text = Text(None, 100, pairs, pairs + 100, 400, 4)  # type: ignore[arg-type]
+    none = np.zeros(0)
+    text = Text(None, 100, pairs, pairs + 100, none, none, 400, 4)  # type: ignore[arg-type]
     settings = TINY.model_copy(update={"steps": 50, "batch": 20})
     seen = list(_batches(text, settings, torch.Generator().manual_seed(0)))
     rows = np.concatenate([rows for rows, _ in seen])
@@ -151,26 +215,25 @@ def test_half_of_the_pairs_are_swapped_and_said_so() -> None:
 def test_the_default_settings_learn_which_sentences_belong_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At a rate of 1e-3 some seeds stay at chance (0.69), and so does all that starts from them."""
     settings = Pretraining()
     items = pretraining_text(0, 4000)
     texts = [text for item in items for text in ([item] if isinstance(item, str) else item)]
     train_vocabulary(texts, settings.vocabulary, tmp_path / "vocabulary")
     losses: list[float] = []
-    ordinary = minbert.train.pretrain._loss
+    ordinary = minbert.train.pretrain._contrast
 
     class Enough(Exception):
-        """160 of the 1000 steps are made."""
+        """70 steps are made."""
 
     def noted(*given: Any) -> Tensor:
         loss = ordinary(*given)
         losses.append(loss.item())
-        if len(losses) == 160:
+        if len(losses) == 70:
             raise Enough
         return loss
 
-    monkeypatch.setattr(minbert.train.pretrain, "_loss", noted)
+    monkeypatch.setattr(minbert.train.pretrain, "_contrast", noted)
     with pytest.raises(Enough):
         pretrain(settings, 0, tmp_path / "vocabulary", tmp_path, "cpu", 1)
-    assert np.mean(losses[:20]) > 0.65
-    assert np.mean(losses[-40:]) < 0.62
+    assert np.mean(losses[:10]) > 2.0  # log 32 is 3.5
+    assert np.mean(losses[-10:]) < 1.0

@@ -45,8 +45,8 @@ def learned_text(plan: Plan) -> str:
         [
             aligned(lines),
             "",
-            f"{above} of {len(run)} above their floor at the 5 % level, {constant} of them or of "
-            f"the others constant predictors{missing}.",
+            f"{above} of {len(run)} above their floor at the 5 % level, {constant} of all constant "
+            f"predictors{missing}.",
             "Floors: the most frequent label of dev (exact McNemar test), r = 0 (t test). Asked of "
             "rows whose published score is clearly above the floor of the paper's dev set.",
         ]

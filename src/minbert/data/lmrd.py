@@ -130,7 +130,10 @@ def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
 
 
 def _archive(archive: Path) -> Iterator[tuple[re.Match[str], bytes]]:
-    """Yield (name, content) of each review and list of URLs in a tar archive, in order; nothing is unpacked."""
+    """Yield (name, content) of each review and list of URLs in a tar archive, in order.
+
+    Nothing is unpacked.
+    """
     try:
         with tarfile.open(archive, "r|*") as members:  # one pass over the compressed bytes
             for member in members:

@@ -85,7 +85,7 @@ def _read_shards(folder: Path) -> dict[str, Tensor]:
     return state
 
 
-def _sources(name: str) -> list[str]:
+def hugging_face_names(name: str) -> list[str]:
     """Return the Hugging Face tensors whose rows, stacked, are our tensor `name`."""
     part, _, kind = name.rpartition(".")
     if part in _EMBEDDINGS:
@@ -107,7 +107,7 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> d
         )
     state = {}
     for name, shape in ((n, tuple(t.shape)) for n, t in expected.items()):
-        sources = _sources(name)
+        sources = hugging_face_names(name)
         pieces = [_take(found, s, (shape[0] // len(sources), *shape[1:]), path) for s in sources]
         state[name] = torch.cat(pieces)
     if found:

@@ -22,6 +22,7 @@ from minbert.spec.architecture import (
 )
 from minbert.spec.config import Config
 from minbert.spec.parts import PARTS, part_module
+from minbert.spec.pretraining import PACKAGED, Pretraining
 from minbert.spec.protocol import LMRD_URL
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
@@ -49,7 +50,7 @@ class Experiment:
         """Read the grids, and look at the files of the data and the backbone."""
         grids = tuple(resolve(config, base))
         published = tuple(read_published(base / PUBLISHED))
-        return cls(config, base, grids, published, Sources(config, Path(config.results)))
+        return cls(config, base, grids, published, Sources(config, Path(config.results), base))
 
     @property
     def root(self) -> Path:
@@ -141,8 +142,8 @@ class Experiment:
 class Sources:
     """Makes the nodes of data sets and backbone that a configuration names, each once."""
 
-    def __init__(self, config: Config, root: Path) -> None:
-        self.config = config
+    def __init__(self, config: Config, root: Path, base: Path) -> None:
+        self.config, self.base = config, base
         self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
         self._data: dict[str, Node] = {}
         self._tokens: dict[str, Node] = {}
@@ -234,6 +235,8 @@ class Sources:
 
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name = self.config.backbone
+        if name == "builtin" and self._packaged:
+            name = str(self.base / PACKAGED)
         if name == "builtin":
             return self._builtin_backbone()
         folder = Path(name)
@@ -256,6 +259,13 @@ class Sources:
             )
         spec = {"hub": name, "revision": revision}
         return Node("backbone", spec, "minbert.train.backbone"), KNOWN.get(name)
+
+    @property
+    def _packaged(self) -> bool:
+        """Whether the built-in backbone asked for is the one that was made beforehand."""
+        config = self.config
+        default = config.pretraining == Pretraining() and not config.corpus.seed
+        return default and (self.base / PACKAGED).is_dir()
 
     def _builtin_backbone(self) -> tuple[Node, Architecture]:
         wish = self.config.pretraining

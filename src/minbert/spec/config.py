@@ -118,8 +118,8 @@ class Steps(Spec):
 class Scale(Spec):
     """What every stage may cost, and what another backbone needs.
 
-    `learning_rate` and `epochs` are factors. With `steps.per_epoch` the epochs divide those instead of
-    passing over the data. Where a batch is larger than `batch_size`, all of the stage's are
+    `learning_rate` and `epochs` are factors. With `steps.per_epoch` the epochs divide those instead
+    of passing over the data. Where a batch is larger than `batch_size`, all of the stage's are
     divided by as much. Stages that train heads alone have factors of their own, and no more.
     """
 

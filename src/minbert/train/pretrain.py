@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -13,9 +14,12 @@ from torch.nn import functional as F
 
 from minbert.base.files import whole, write_json
 from minbert.base.progress import Progress
-from minbert.data.corpus.pretraining import pretraining_text
+from minbert.data.corpus.pretraining import pretraining_text, told_apart
 from minbert.engine.device import choose_device
+from minbert.model.encoder import Pooler
 from minbert.model.mlm import MaskedLanguageModel, mimetic
+from minbert.model.pooling.cls import ClsPooling
+from minbert.model.pooling.mean import MeanPooling
 from minbert.model.weights import save_weights
 from minbert.spec.pretraining import Pretraining
 from minbert.spec.stage import Dropout, Optimiser
@@ -27,9 +31,12 @@ from minbert.train.schedules.linear import linear
 ITEMS = 24_000
 """Texts drawn for pretraining; later passes see them again, masked differently."""
 
-PAIRS_ALONE = 0.7
-"""The share of steps, at the start, on next sentences only: guessing words from the first step on
+PAIRS_ALONE = 0.3
+"""The share of steps, at the start, without masked words: guessing words from the first step on
 would undo the matching of words that attention starts with."""
+
+TEMPERATURE = 0.05
+"""What cosines are divided by in the contrast of sentences (Gao et al., 2021)."""
 
 MASKED = 0.15
 """The share of tokens that are predicted."""
@@ -39,14 +46,18 @@ MASKED = 0.15
 class Text:
     """Pretraining text as sequences: first `texts` rows as written, then mismatched pairs.
 
-    `pairs` [P] are the rows of pairs; row `strangers[i]` has the second sentence of another pair.
-    `words` is the size of the vocabulary, `mask` the mask's id.
+    `pairs` [P] are the rows of pairs; row `strangers[i]` has the second sentence of another pair,
+    rows `alone[i]` [P, 2] have the sentences of pair i, each alone, and `apart[i]` numbers what
+    tells its second sentence from others. `words` is the size of the vocabulary, `mask` the mask's
+    id.
     """
 
     sequences: Sequences
     texts: int
     pairs: np.ndarray
     strangers: np.ndarray
+    alone: np.ndarray
+    apart: np.ndarray
     words: int
     mask: int
 
@@ -63,8 +74,10 @@ def pretrain(
     """Pretrain on the corpus's unlabelled text; write a backbone folder to `out`.
 
     Masked language modelling and next-sentence prediction (Devlin et al., 2019, section 3.1): half
-    of the pairs get a second sentence from elsewhere. Attention starts as `mimetic` draws it. There
-    is no dropout: the model is small and sees most texts only a few times.
+    of the pairs get a second sentence from elsewhere. Beside them, sentences encoded alone are
+    contrasted, so that embeddings of one sentence mean something from the start. Attention starts
+    as `mimetic` draws it. There is no dropout: the model is small and sees most texts only a few
+    times.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
@@ -82,6 +95,7 @@ def pretrain(
     progress.start(settings.steps)
     for step, (rows, follows) in enumerate(_batches(text, settings, generator)):
         loss = _loss(model, text, rows, follows.to(place), generator, step >= alone)
+        loss = loss + _contrast(model, text, settings.batch, generator)
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -114,6 +128,30 @@ def _loss(
     found = F.binary_cross_entropy_with_logits(next_logits[pairs], follows[pairs], reduction="sum")
     loss = found / pairs.sum().clamp(min=1)
     return loss + F.cross_entropy(logits, original[places]) if words else loss
+
+
+def _contrast(
+    model: MaskedLanguageModel, text: Text, count: int, generator: torch.Generator
+) -> Tensor:
+    """Return how well each of `count` pairs' sentences find each other among the others'.
+
+    InfoNCE over cosines in both directions, of the tokens' mean and of the pooler's output (Gao et
+    al., 2021, section 4; there with labelled pairs too). Sentences that say the same are not held
+    against each other.
+    """
+    drawn = torch.randint(len(text.pairs), (count,), generator=generator).numpy()
+    batch = text.sequences.pack(text.alone[drawn].T.reshape(-1))
+    states = model.encoder(batch)
+    pooler = cast(Pooler, model.encoder.pooler)
+    apart = torch.from_numpy(text.apart[drawn]).to(states.device)
+    same = (apart[:, None] == apart) & ~torch.eye(count, dtype=torch.bool, device=states.device)
+    own = torch.arange(count, device=states.device)
+    loss = states.new_zeros(())
+    for pooled in (MeanPooling()(states, batch, pooler), ClsPooling()(states, batch, pooler)):
+        first, second = F.normalize(pooled, dim=1).split(count)
+        cosines = (first @ second.T / TEMPERATURE).masked_fill(same, -torch.inf)
+        loss = loss + (F.cross_entropy(cosines, own) + F.cross_entropy(cosines.T, own)) / 4
+    return loss
 
 
 def _batches(
@@ -166,11 +204,18 @@ def _read(tokenizer: Path, seed: int, device: torch.device) -> Text:
     pairs, partners = _strangers(seconds)
     framed = [frame(a, b, special, 512) for a, b in zip(one, two, strict=True)]
     framed += [frame(one[a], two[b], special, 512) for a, b in zip(pairs, partners, strict=True)]
+    alone = len(framed) + np.arange(2 * len(pairs)).reshape(-1, 2)
+    empty = np.zeros(0, np.int32)
+    framed += [frame(side[p], empty, special, 512) for p in pairs for side in (one, two)]
+    themes: dict[str, int] = {}
+    apart = [themes.setdefault(told_apart(seconds[pair]), len(themes)) for pair in pairs]
     return Text(
         Sequences([row for row, _ in framed], [n for _, n in framed], device),
         len(items),
         np.array(pairs),
         np.arange(len(pairs)) + len(items),
+        alone,
+        np.array(apart),
         loaded.get_vocab_size(),
         loaded.token_to_id("[MASK]"),
     )

@@ -1,8 +1,8 @@
 """Unlabelled text for pretraining, in the language of the tasks.
 
 Two sentences in a row belong together: they describe the same event in different words, or a film
-and how the writer liked it. So masked words and next sentences (Devlin et al., 2019, section 3.1)
-teach a model to compare sentences and weigh opinions.
+and how the writer liked it. So masked words, next sentences (Devlin et al., 2019, section 3.1) and
+contrasts between sentences teach a model to compare sentences and weigh opinions.
 """
 
 from minbert.data.corpus.dice import Dice
@@ -35,6 +35,15 @@ def _reaction(dice: Dice) -> Item:
     target = dice.below(5)
     text = sentence(dice, graded(dice, target).text)
     return text, f"{dice.pick(REVIEWERS)} {REACTIONS[target]} it ."
+
+
+def told_apart(second: str) -> str:
+    """Return what tells the second sentence of a pair from others: of a reaction, not whose it is.
+
+    "We loved it" is as good a second sentence as "i loved it".
+    """
+    words = second.split()
+    return words[-3] if words[-2:] == ["it", "."] and words[-3] in REACTIONS else second
 
 
 def _opinions(dice: Dice) -> Item:
