@@ -55,9 +55,11 @@ def change(base: Path, old: str, new: str) -> None:
     (base / GRID).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def finish(made: Plan, variant: str, seed: int = 0, seconds: float = 30.0) -> None:
+def finish(
+    made: Plan, variant: str, seed: int = 0, seconds: float = 30.0, stage: str = "main"
+) -> None:
     """Leave what a finished training leaves, but its weights."""
-    node = made.train(StageRef("hybrid-bert", variant, "main"))
+    node = made.train(StageRef("hybrid-bert", variant, stage))
     folder = node.folder(made.root, seed)
     write_json(folder / "run.json", {"outcome": {"seconds": seconds}})
     for name in ("history.parquet", "predictions.parquet"):
@@ -235,16 +237,16 @@ def test_the_plan_says_why(base: Path) -> None:
     first = plan(base)
     write(first)
     assert "has never run" in plan_text(first)
-    for variant in first.grids[0].variants:
-        finish(first, variant)
-    assert "12 training jobs, 0 to run" in plan_text(first)
+    for ref in first.stages:
+        finish(first, ref.variant, stage=ref.stage)
+    assert "15 training jobs, 0 to run" in plan_text(first)
     assert "30 s" in plan_text(first) and "est." not in plan_text(first)
 
     change(base, "      lr: 1e-5", "      lr: 3e-5")
     told = plan_text(plan(base, seeds=[0, 1]))
     assert "0 of 2 seeds" in told
     assert "optimiser.lr: 1e-05 -> 3e-05" in told
-    assert "24 training jobs, 24 to run" in told
+    assert "30 training jobs, 30 to run" in told
     finish(plan(base), "1-bert")
     assert "seeds 1 have not run" in plan_text(plan(base, seeds=[0, 1]))
 
