@@ -233,6 +233,17 @@ def test_parameters_are_counted_here_and_at_bert_base(base: Path) -> None:
     assert any("hybrid-bert over those of 3-bert" in n and "59.7% at BERT-base" in n for n in notes)
 
 
+def test_scores_and_table_know_the_single_tasks(base: Path) -> None:
+    of = plan(base).outputs["hybrid-bert"]
+    assert (of.scores.spec["single"], of.table.spec["single"]) == ("single-task", "single-task")
+    change(base, "  single-task:\n", "  single-task:\n    label: one by one\n")
+    labelled = plan(base).outputs["hybrid-bert"]
+    assert (labelled.scores.key, labelled.table.spec["single"]) == (of.scores.key, "one by one")
+    change(base, "single: single-task\n", "")
+    none = plan(base).outputs["hybrid-bert"]
+    assert (none.scores.spec["single"], none.table.spec["single"]) == ("", "")
+
+
 def test_the_plan_says_why(base: Path) -> None:
     first = plan(base)
     write(first)
