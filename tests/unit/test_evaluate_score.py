@@ -126,6 +126,84 @@ def test_a_task_that_was_only_carried_along_has_no_last_epoch(tmp_path: Path) ->
     assert found["dev", "overall", "normalised"] is None
 
 
+def solved(path: Path, right: tuple[int, int], values: list[float], **last: float) -> Path:
+    """Write dev predictions: so many `right` of four for sst and para, and the `values` of sts."""
+    rows: Rows = {
+        (task, "dev"): ([0.0] * n + [1.0] * (4 - n), [0.0] * 4)
+        for task, n in zip(("sst", "para"), right, strict=True)
+    }
+    made = predictions(path, rows | {("sts", "dev"): (values, [0.0, 2.0, 4.0])})
+    metrics = {"sst": "accuracy", "para": "accuracy", "sts": "pearson"}
+    history(made.with_suffix(".history"), *((1, t, metrics[t], v) for t, v in last.items()))
+    return made
+
+
+HALF, WHOLE, AGAINST = [0.0, 2.0, 1.0], [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
+"""Predictions of STS with r = 0.5, 1 and -1."""
+
+
+def gains(path: Path, *runs: dict[str, Any]) -> dict[tuple[str, int], tuple[float, float | None]]:
+    """Return {(variant, seed): delta_m, and that after the last epoch} over the variant `alone`."""
+    score_runs(runs, path, "alone")
+    found = [row for row in lines(path) if row[4:6] == ("overall", "delta_m")]
+    return {(row[1], row[2]): (row[6], row[8]) for row in found}
+
+
+def test_the_gain_is_over_the_single_tasks_of_the_same_seed(tmp_path: Path) -> None:
+    three = ("sst", "para", "sts")
+    alone = [
+        run(solved(tmp_path / "0", (1, 2), HALF), *three, variant="alone", seed=0),
+        run(solved(tmp_path / "1", (2, 4), WHOLE), *three, variant="alone", seed=1),
+    ]
+    both = solved(tmp_path / "b", (2, 1), WHOLE)
+    found = gains(tmp_path / "s", *alone, *(run(both, *three, seed=seed) for seed in (0, 1, 2)))
+    assert found["alone", 0] == found["alone", 1] == (0, None)
+    assert found["v", 0] == (pytest.approx(100 * (1 - 0.5 + 1) / 3), None)
+    assert found["v", 1] == (pytest.approx(100 * (0 - 0.75 + 0) / 3), None)
+    # Seed 2 is over the means .375, .75 and .75.
+    assert found["v", 2] == (pytest.approx(100 * (1 / 3 - 2 / 3 + 1 / 3) / 3, abs=1e-9), None)
+
+
+def test_the_gain_after_the_last_epoch_is_over_single_tasks_after_theirs(tmp_path: Path) -> None:
+    three = ("sst", "para", "sts")
+    alone = solved(tmp_path / "a", (1, 2), HALF, sst=0.5, para=0.4, sts=0.2)
+    both = solved(tmp_path / "b", (1, 2), HALF, sst=0.6, para=0.4, sts=0.1)
+    runs = [run(alone, *three, variant="alone"), run(both, *three)]
+    assert gains(tmp_path / "s", *runs)["v", 0] == (0, pytest.approx(100 * (0.2 - 0.5) / 3))
+
+
+def test_no_gain_over_what_is_missing_or_not_above_0(tmp_path: Path) -> None:
+    three = ("sst", "para", "sts")
+    good = solved(tmp_path / "g", (2, 2), WHOLE)
+    for bad in (AGAINST, [1.0, 1.0, 1.0]):
+        alone = run(solved(tmp_path / "a", (2, 2), bad), *three, variant="alone")
+        assert gains(tmp_path / "s", alone, run(good, *three)) == {}
+    assert gains(tmp_path / "s", run(good, *three)) == {}, "the reference was not run"
+    of_two = run(good, "sst", "para", variant="two")
+    found = gains(tmp_path / "s", run(good, *three, variant="alone"), of_two, run(good, *three))
+    assert set(found) == {("alone", 0), ("v", 0)}
+
+
+def test_a_gain_on_test_is_over_test_scores_though_the_reference_is_not_tested(
+    tmp_path: Path,
+) -> None:
+    three = ("sst", "para", "sts")
+    test: Rows = {(task, "test"): of for (task, _), of in DEV.items()}
+    half: Rows = test | {("sst", "test"): ([0, 9, 9, 3], [0, 1, 2, 3])}
+    alone = run(predictions(tmp_path / "a", DEV | half), *three, variant="alone")
+    score_runs(
+        [alone, run(predictions(tmp_path / "b", DEV | test), *three, tested=True)],
+        tmp_path / "s",
+        "alone",
+    )
+    found = {row[1:4]: row[6] for row in lines(tmp_path / "s") if row[5] == "delta_m"}
+    assert found == {
+        ("alone", 0, "dev"): 0,
+        ("v", 0, "dev"): 0,
+        ("v", 0, "test"): pytest.approx(100 * (0.75 / 0.5 - 1) / 3),
+    }
+
+
 def test_a_run_without_a_file_is_left_out_and_counted(tmp_path: Path) -> None:
     made = predictions(tmp_path / "a.parquet", DEV)
     half = run(made, "sst", "para", seed=1)

@@ -81,6 +81,38 @@ def test_without_a_last_epoch_the_table_does_not_speak_of_it(tmp_path: Path) -> 
         assert "last epoch" not in text
 
 
+def test_the_gain_over_single_tasks_golden(tmp_path: Path) -> None:
+    made = scores(
+        tmp_path / "scores.parquet",
+        ("a", 0, "dev", "sst", "accuracy", 0.4),
+        ("a", 1, "dev", "sst", "accuracy", 0.4),
+        ("a", 0, "dev", "overall", "delta_m", -1.0),
+        ("a", 1, "dev", "overall", "delta_m", -2.0),
+        ("b", 0, "dev", "sst", "accuracy", 0.4),
+        ("b", 1, "dev", "sst", "accuracy", 0.4),
+        ("b", 1, "dev", "overall", "delta_m", 3.126),
+        ("c", 0, "dev", "sst", "accuracy", 0.4),
+    )
+    spec = table(row("A", "a"), row("B", "b"), row("C", "c"), single="one by one")
+    lines, text, tex = build(tmp_path, spec, made)
+    assert [line["delta_m_mean"] for line in lines] == ["-1.5", "3.126", ""]
+    assert float(lines[0]["delta_m_low"]) == pytest.approx(-1.5 - 12.706 * 0.5, abs=1e-3)
+    assert float(lines[0]["delta_m_high"]) == pytest.approx(-1.5 + 12.706 * 0.5, abs=1e-3)
+    head, _, *body = cells(text)
+    at = head.index("Δm (%)")
+    assert head[at - 1] == "Overall plain" and head[at + 1] == "n"
+    assert [line[at] for line in body] == ["-1.50 ± 6.35", "+3.13 (n = 1)", "—"]
+    assert r"$\Delta$m (\%)" in tex and r" $-$1.50 $\pm$ 6.35 " in tex
+    for said in (text, tex):
+        assert "the gain over 'one by one', which trains each task alone" in said
+    assert tex.isascii()
+
+
+def test_without_a_gain_the_table_does_not_speak_of_it(tmp_path: Path, two_seeds: Path) -> None:
+    for text in build(tmp_path, table(row("A", "a"), single="x"), two_seeds)[1:]:
+        assert "Δm" not in text and "Delta" not in text
+
+
 @pytest.fixture
 def two_seeds(tmp_path: Path) -> Path:
     return scores(

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from minbert.plan.cost import SIZES
 from minbert.plan.figures import FIGURES
 from minbert.spec.config import load_config
+from minbert.spec.epochs import EPOCHS
 from minbert.spec.parts import PARTS
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Grid, StageRef, resolve
@@ -190,3 +192,31 @@ def test_minibert_unleashed(grids: dict[str, Grid]) -> None:
     sts = spec(grid, "rss-mp-cs").tasks["sts"]
     assert (sts.head.name, sts.head.depth, sts.loss) == ("cosine", 0, "mse")
     assert spec(grid, "rss-mp").tasks["para"].features == ("u", "v", "|u-v|")
+
+
+@pytest.mark.parametrize(
+    ("paper", "multitask"),
+    [("hybrid-bert", "3-bert"), ("minbert-downstream", "r4"), ("minibert-unleashed", "rss-mp")],
+)
+def test_single_tasks_are_those_of_a_multitask_row_in_as_many_steps(
+    grids: dict[str, Grid], paper: str, multitask: str
+) -> None:
+    grid = grids[paper]
+    assert grid.single == "single-task"
+    together = spec(grid, multitask)
+    examples = epoch(together)
+    for stage in grid.variants["single-task"].stages:
+        task, alone = stage.ref.stage, stage.spec
+        assert stage.start is None
+        assert alone.tasks == {task: together.tasks[task].model_copy(update={"trained": True})}
+        assert changed(together, alone) <= {"tasks", "sampler", "shared_layers"}
+        assert epoch(alone) == (examples[0], {task: examples[1][task]})
+
+
+def epoch(of: StageSpec) -> tuple[int, dict[str, int]]:
+    """Return the steps and examples of an epoch on the course's files."""
+    return EPOCHS[of.sampler.name](of, {task: SIZES[task].train for task in of.trained_tasks})
+
+
+def test_the_single_tasks_of_adapter_fusion_are_a_row_of_its_table(grids: dict[str, Grid]) -> None:
+    assert grids["adapter-fusion"].single == "full-mean"

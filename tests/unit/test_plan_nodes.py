@@ -55,9 +55,11 @@ def change(base: Path, old: str, new: str) -> None:
     (base / GRID).write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def finish(made: Plan, variant: str, seed: int = 0, seconds: float = 30.0) -> None:
+def finish(
+    made: Plan, variant: str, seed: int = 0, seconds: float = 30.0, stage: str = "main"
+) -> None:
     """Leave what a finished training leaves, but its weights."""
-    node = made.train(StageRef("hybrid-bert", variant, "main"))
+    node = made.train(StageRef("hybrid-bert", variant, stage))
     folder = node.folder(made.root, seed)
     write_json(folder / "run.json", {"outcome": {"seconds": seconds}})
     for name in ("history.parquet", "predictions.parquet"):
@@ -231,20 +233,31 @@ def test_parameters_are_counted_here_and_at_bert_base(base: Path) -> None:
     assert any("hybrid-bert over those of 3-bert" in n and "59.7% at BERT-base" in n for n in notes)
 
 
+def test_scores_and_table_know_the_single_tasks(base: Path) -> None:
+    of = plan(base).outputs["hybrid-bert"]
+    assert (of.scores.spec["single"], of.table.spec["single"]) == ("single-task", "single-task")
+    change(base, "  single-task:\n", "  single-task:\n    label: one by one\n")
+    labelled = plan(base).outputs["hybrid-bert"]
+    assert (labelled.scores.key, labelled.table.spec["single"]) == (of.scores.key, "one by one")
+    change(base, "single: single-task\n", "")
+    none = plan(base).outputs["hybrid-bert"]
+    assert (none.scores.spec["single"], none.table.spec["single"]) == ("", "")
+
+
 def test_the_plan_says_why(base: Path) -> None:
     first = plan(base)
     write(first)
     assert "has never run" in plan_text(first)
-    for variant in first.grids[0].variants:
-        finish(first, variant)
-    assert "12 training jobs, 0 to run" in plan_text(first)
+    for ref in first.stages:
+        finish(first, ref.variant, stage=ref.stage)
+    assert "15 training jobs, 0 to run" in plan_text(first)
     assert "30 s" in plan_text(first) and "est." not in plan_text(first)
 
     change(base, "      lr: 1e-5", "      lr: 3e-5")
     told = plan_text(plan(base, seeds=[0, 1]))
     assert "0 of 2 seeds" in told
     assert "optimiser.lr: 1e-05 -> 3e-05" in told
-    assert "24 training jobs, 24 to run" in told
+    assert "30 training jobs, 30 to run" in told
     finish(plan(base), "1-bert")
     assert "seeds 1 have not run" in plan_text(plan(base, seeds=[0, 1]))
 

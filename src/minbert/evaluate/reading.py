@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from minbert.data.parquet import read_file
+from minbert.evaluate.gain import DELTA_M
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
@@ -19,7 +20,10 @@ METRIC_TITLES = {"accuracy": "accuracy", "pearson": "Pearson r"}
 
 
 class Of(NamedTuple):
-    """What a score is of: `measure` is a task, by its own metric, or a rule of the overall."""
+    """What a score is of.
+
+    `measure` is a task, by its own metric, a rule of the overall score, or `DELTA_M`.
+    """
 
     variant: str
     split: str
@@ -48,7 +52,7 @@ def read_scores(path: Path | str, paper: str) -> Scores:
     Additional metrics (`metrics.task_metrics`) are left out.
     """
     measures: dict[tuple[str, str], str] = {(n, t.metric): n for n, t in TASKS.items()}
-    measures |= {("overall", rule): rule for rule in RULES}
+    measures |= {("overall", rule): rule for rule in (*RULES, DELTA_M)}
     found: Scores = {}
     for row in read_file(path, SCHEMA.names, [("paper", "=", paper)]).to_pylist():
         measure = measures.get((row["task"], row["metric"]))

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.data.parquet import read_file
+from minbert.evaluate.gain import DELTA_M, delta_m
 from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.scoring import overall
@@ -47,6 +48,10 @@ class RunScores(NamedTuple):
         """Return {task: value of the task's own metric}."""
         return {task: of.metrics[TASKS[task].metric] for task, of in self.splits[split].items()}
 
+    def last(self, split: str) -> dict[str, float]:
+        """Return {task: score after the last epoch} of those tasks where it was measured."""
+        return {t: of.last for t, of in self.splits[split].items() if of.last is not None}
+
 
 Seeds = Mapping[int, RunScores]
 """The runs of one variant by seed: those that have scores."""
@@ -62,10 +67,10 @@ def make(job: Job) -> None:
             for task, key in run.get("tasks", {}).items()
         }
         runs.append(run | {"tasks": tasks})
-    score_runs(runs, job.out / "scores.parquet")
+    score_runs(runs, job.out / "scores.parquet", job.spec["single"])
 
 
-def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> None:
+def score_runs(runs: Sequence[Mapping[str, Any]], out: Path, single: str = "") -> None:
     """Score the predictions of `runs` and write the table to `out` (parquet, `SCHEMA`).
 
     A run is {paper, variant, seed, key, tested, tasks: {task: {predictions: path, history: path,
@@ -80,6 +85,9 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> None:
     A run with {best_of: variants of the paper, by, rule} instead of tasks gets the scores of the
     best of them (`best_of`), under the keys of what was chosen. If it is `tested`, it gets their
     test scores too, even if they themselves are not.
+
+    If the variant `single` has scores, `overall` has the metric `delta_m` too (`gain.delta_m`, in
+    per cent): the gain over its run with the same seed, or if there is none, over its mean.
 
     Rows keep the order of `runs`; a file that several runs share is read once. Raises `UserError`
     if the same paper, variant and seed occur twice, or predictions are malformed.
@@ -106,8 +114,10 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path) -> None:
     for run in runs:
         scores = found.get((run["paper"], run["variant"]), {}).get(run["seed"])
         if scores is not None:
+            alone = found.get((run["paper"], single), {})
+            beside = [alone[run["seed"]]] if run["seed"] in alone else list(alone.values())
             for split in ("dev", "test") if run["tested"] else ("dev",):
-                rows.extend(_rows(run, split, scores))
+                rows.extend(_rows(run, split, scores, beside))
     with whole(out) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
 
@@ -167,20 +177,34 @@ def _highest(
     return candidates[max(means, key=lambda name: means[name])] if means else {}
 
 
-def _rows(run: Mapping[str, Any], split: str, scores: RunScores) -> list[dict[str, Any]]:
+def _rows(
+    run: Mapping[str, Any], split: str, scores: RunScores, beside: Sequence[RunScores]
+) -> list[dict[str, Any]]:
+    """Return a run's rows; `beside` are the runs whose mean its gain is over."""
     values = [
         (task, metric, value, score.key, score.last if metric == TASKS[task].metric else None)
         for task, score in scores.splits[split].items()
         for metric, value in score.metrics.items()
     ]
-    lasts = {t: s.last for t, s in scores.splits[split].items() if s.last is not None}
-    for rule in RULES:
-        mean = overall(scores.main(split), rule)
-        if mean is not None:
-            values.append(("overall", rule, mean, scores.key, overall(lasts, rule)))
+    main, last = scores.main(split), scores.last(split)
+    whole: dict[str, tuple[float | None, float | None]]
+    whole = {rule: (overall(main, rule), overall(last, rule)) for rule in RULES}
+    singles = (_means([of.main(split) for of in beside]), _means([of.last(split) for of in beside]))
+    whole[DELTA_M] = (delta_m(main, singles[0]), delta_m(last, singles[1]))
+    values += [
+        ("overall", metric, value, scores.key, at_end)
+        for metric, (value, at_end) in whole.items()
+        if value is not None
+    ]
     about = {name: run[name] for name in ("paper", "variant", "seed")} | {"split": split}
     names = ("task", "metric", "value", "key", "last")
     return [about | dict(zip(names, each, strict=True)) for each in values]
+
+
+def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean over runs of each task that all of them have; nothing without a run."""
+    common = [task for task in TASKS if scores and all(task in of for of in scores)]
+    return {task: fmean(of[task] for of in scores) for task in common}
 
 
 def _last_dev_score(history: Path, task: str) -> float | None:

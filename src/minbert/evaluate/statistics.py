@@ -15,9 +15,10 @@ class Interval(NamedTuple):
     high: float | None
     n: int
 
-    def in_words(self) -> str:
-        """Return the mean and half the interval's width, if it has one."""
-        return f"{self.mean:.3f}" + ("" if self.high is None else f" ± {self.high - self.mean:.3f}")
+    def in_words(self, digits: int = 3, sign: str = "") -> str:
+        """Return the mean and half the interval's width, if it has one; `sign` "+" is shown too."""
+        half = "" if self.high is None else f" ± {self.high - self.mean:.{digits}f}"
+        return f"{self.mean:{sign}.{digits}f}{half}"
 
 
 def interval(values: Sequence[float]) -> Interval:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
+from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.reading import METRIC_TITLES, Score, read_scores
 from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.text import ABSENT, csv_text, latex, latex_float, markdown, markdown_table
@@ -43,10 +44,10 @@ class TableRow(NamedTuple):
 class Row(NamedTuple):
     """A row of the table with our figures.
 
-    `scores` has an `Interval` for each of sst, para, sts, other, normalised and plain that was
-    scored, at the epoch that was best on dev, and `last` the means after the last epoch, where
-    they were measured. `n` is the number of seeds, `keys` are the training keys that the scores
-    come from, and `remark` is said of the row besides its note.
+    `scores` has an `Interval` for each of sst, para, sts, other, normalised, plain and delta_m (in
+    per cent) that was scored, at the epoch that was best on dev, and `last` the means after the
+    last epoch, where they were measured. `n` is the number of seeds, `keys` are the training keys
+    that the scores come from, and `remark` is said of the row besides its note.
     """
 
     spec: TableRow
@@ -64,7 +65,10 @@ Values = dict[str, dict[int, Score]]
 
 
 class Table(NamedTuple):
-    """A table. `rule` is the paper's own overall score; `seeds` are those that were asked for."""
+    """A table. `rule` is the paper's own overall score; `seeds` are those that were asked for.
+
+    `single` is the label of the variant that the gain `delta_m` is over, if the paper has one.
+    """
 
     paper: str
     title: str
@@ -75,6 +79,7 @@ class Table(NamedTuple):
     data: str
     rows: Sequence[Row]
     footnotes: Sequence[str] = ()
+    single: str = ""
 
 
 def make(job: Job) -> None:
@@ -111,7 +116,7 @@ def _row(paper: str, row: TableRow, values: Values, variant_scored: bool) -> Row
             f"{' and '.join(others)}; say with 'other_task' which of them the row shows"
         )
     other_task = row.other_task or (others[0] if others else None)
-    names = {name: name for name in (*OVERALL_TASKS, *RULES)}
+    names = {name: name for name in (*OVERALL_TASKS, *RULES, DELTA_M)}
     if other_task:
         names["other"] = other_task
     shown = {name: values[task].values() for name, task in names.items() if task in values}
@@ -142,8 +147,8 @@ def write_table(table: Table, folder: Path) -> None:
     """Write `table.csv`, `table.md` and `table.tex` in `folder`.
 
     The csv has every number unrounded and in a column of its own: `sst_published`, `sst_mean`,
-    `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the last epoch) and so on. A cell is
-    empty if there is no number: `status` says why.
+    `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the last epoch) and so on;
+    those of `delta_m` are in per cent. A cell is empty if there is no number: `status` says why.
     """
     lines = [_csv_line(table, row) for row in table.rows]
     write_text(folder / "table.csv", csv_text(list(lines[0]) if lines else [], lines))
@@ -161,6 +166,7 @@ def _csv_line(table: Table, row: Row) -> dict[str, Any]:
     line |= {"overall_published": spec.published.get("overall"), "overall_rule": table.rule}
     for rule in RULES:
         line |= _csv_scores(row, rule, f"overall_{rule}")
+    line |= _csv_scores(row, DELTA_M, DELTA_M)
     line |= {"parameters": spec.parameters, "parameters_bert_base": spec.parameters_bert_base}
     line |= {"backbone": table.backbone, "data": table.data}
     return line | {"note": spec.note, "reason": row.remark, "keys": " ".join(row.keys)}
@@ -209,6 +215,7 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
     has_other = any(_published(row, "other") or "other" in row.scores for row in rows)
     names = [*OVERALL_TASKS, *["other"] * has_other]
     has_last = any(table.rule in row.last for row in rows)
+    has_gain = any(DELTA_M in row.scores for row in rows)
     others = {TASKS[row.other_task].title for row in rows if row.other_task in TASKS}
     titles = {name: TASKS[name].title for name in OVERALL_TASKS}
     titles["other"] = " / ".join(sorted(others)) or "Other"
@@ -217,6 +224,7 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
     columns.append(("Overall", "paper"))
     columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in RULES]
     columns += [("Overall", "last epoch" + OWN_RULE)] * has_last
+    columns += [("", "Δm (%)")] * has_gain
     columns += [("", "n"), ("Parameters", "here"), ("Parameters", "BERT-base")]
     lines = []
     for row in rows:
@@ -228,6 +236,7 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
         line.append(_number(spec.published.get("overall")))
         line += [_ours(row, rule, "overall") for rule in RULES]
         line += [_number(row.last.get(table.rule))] * has_last
+        line += [_gain(row)] * has_gain
         counts = (spec.parameters, spec.parameters_bert_base)
         said = ("not counted" if count is None else f"{count / 1e6:.2f} M" for count in counts)
         lines.append([*line, str(row.n), *said])
@@ -250,6 +259,7 @@ def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
         "plain is the plain mean of SST accuracy, paraphrase accuracy and STS r; "
         f"{OWN_RULE} marks the paper's own rule, which its published overall follows.",
         *_selection(rows),
+        *_relative(table, rows),
         f"Backbone: {table.backbone}. Data: {table.data}. "
         f"{ABSENT}: not published, or not a task of the row.",
     ]
@@ -268,6 +278,19 @@ def _selection(rows: Sequence[Row]) -> list[str]:
     return [
         "Selected on dev: our figures are those of each run's best epoch by its dev score. Less "
         f"those of the last epoch, on average over the rows: {said}; every row in the csv."
+    ]
+
+
+def _relative(table: Table, rows: Sequence[Row]) -> list[str]:
+    """Say what delta_m is the gain over, if a row has one."""
+    if not any(DELTA_M in row.scores for row in rows):
+        return []
+    titles = ", ".join(TASKS[name].title for name in OVERALL_TASKS)
+    return [
+        f"Δm: the gain over '{table.single}', which trains each task alone, with the same seed: "
+        f"the mean over {titles} of (score - single) / single, in per cent (Maninis et al. 2019). "
+        f"It is 0 for '{table.single}' itself, and {ABSENT} where a task has no score or its "
+        "single score is not above 0."
     ]
 
 
@@ -320,8 +343,18 @@ def _ours(row: Row, name: str, published: str) -> str:
     if value is None:
         due = _published(row, published) or not any(_published(row, n) for n in row.spec.published)
         return (NOT_RUN if row.status == SCORED else row.status) if due else ABSENT
-    fewer = f" (n = {value.n})" if value.n != row.n else ""
-    return f"{value.in_words()}{fewer}"
+    return value.in_words() + _fewer(row, value)
+
+
+def _gain(row: Row) -> str:
+    """Return delta_m as a cell, in per cent."""
+    value = row.scores.get(DELTA_M)
+    return ABSENT if value is None else value.in_words(2, "+") + _fewer(row, value)
+
+
+def _fewer(row: Row, value: Interval) -> str:
+    """Return the number of seeds if it is not the row's."""
+    return f" (n = {value.n})" if value.n != row.n else ""
 
 
 def _note(row: Row) -> str:

@@ -38,6 +38,7 @@ _LATEX = {
     "≤": r"$\leq$",
     "≥": r"$\geq$",
     "λ": r"$\lambda$",
+    "Δ": r"$\Delta$",
     "–": "--",  # noqa: RUF001 - the en dash
     "—": "---",
 }

@@ -62,7 +62,8 @@ def _scores(exp: Experiment, grid: Grid) -> Node:
                 for file in ("predictions", "history"):
                     needs[f"{file}.{node.key}.{seed}"] = Need(node, f"{file}.parquet", seed)
     tasks = sorted({task for run in runs for task in run.get("tasks", {})})
-    spec = {"runs": runs, "tasks": {task: task_facts(task) for task in tasks}}
+    facts = {task: task_facts(task) for task in tasks}
+    spec = {"runs": runs, "tasks": facts, "single": grid.single}
     return Node("scores", spec, "minbert.evaluate.score", needs=needs)
 
 
@@ -85,6 +86,7 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "data": exp.config.data,
         "rows": rows,
         "footnotes": _ratio_notes(exp, grid),
+        "single": grid.variants[grid.single].label if grid.single else "",
     }
 
 

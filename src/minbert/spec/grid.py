@@ -77,14 +77,16 @@ class FiguresFile(Spec):
 class GridFile(Spec):
     """The top level of a grid file. `overall` is the paper's rule for its overall score.
 
-    Further files of a paper may leave out its title, rule and description. The table's notes
-    compare the parameter counts of each pair of variants in `parameter_ratios`.
+    `single` is the variant that trains each task alone, which others' gain delta_m is over.
+    Further files of a paper may leave out its title, rule, description and `single`. The table's
+    notes compare the parameter counts of each pair of variants in `parameter_ratios`.
     """
 
     paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=LONGEST)]
     title: str = ""
     overall: Rule = "normalised"
     description: str = ""
+    single: str = ""
     templates: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: dict[str, Figure] = Field(default_factory=dict)
@@ -175,7 +177,7 @@ def _head(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
         if key not in head.model_fields_set:
             raise UserError(f"{path}: the key '{key}' is missing; no file of '{paper}' gives it")
     for other, file in files:
-        for key in ("title", "overall", "description"):
+        for key in ("title", "overall", "description", "single"):
             if key in file.model_fields_set and getattr(file, key) != getattr(head, key):
                 raise UserError(
                     f"{other}: paper '{paper}' has another '{key}' in {path}: "

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from minbert.base.errors import UserError, nearest
 from minbert.spec.config import Config
 from minbert.spec.grid import Figure, RawGrid, RawVariant, load_grids, unknown_keys
-from minbert.spec.protocol import Rule
+from minbert.spec.protocol import OVERALL_TASKS, Rule
 from minbert.spec.published import Claim, check_claim
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS, TaskSpec
@@ -68,7 +68,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Grid:
-    """A paper's variants, figures and claims; `path` is its (first) grid file."""
+    """A paper's variants, figures and claims; `path` is its (first) grid file.
+
+    `single` is the variant that trains each task alone, empty if there is none.
+    """
 
     paper: str
     title: str
@@ -78,6 +81,7 @@ class Grid:
     figures: dict[str, Figure]
     parameter_ratios: tuple[tuple[str, str], ...]
     claims: tuple[Claim, ...]
+    single: str
     path: Path
 
 
@@ -115,6 +119,8 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
             raise UserError(
                 f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
             )
+    if head.single:
+        _check_single(head.single, variants, f"{raw.path}: single")
     scored = {
         name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
         for name, variant in variants.items()
@@ -130,6 +136,7 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
         figures=raw.figures,
         parameter_ratios=head.parameter_ratios,
         claims=tuple(claim for _, claim in raw.claims),
+        single=head.single,
         path=raw.path,
     )
 
@@ -306,4 +313,19 @@ def _check_choice(variant: Variant, variants: Mapping[str, Variant], where: str)
             raise UserError(
                 f"{where}: 'best_of' names '{name}', which is itself the best of others; name "
                 f"those: {', '.join(variants[name].best_of)}"
+            )
+
+
+def _check_single(name: str, variants: Mapping[str, Variant], where: str) -> None:
+    """Refuse a reference that does not train each task of the overall score alone."""
+    if name not in variants:
+        raise UserError(f"{where}: no variant '{name}'.{nearest(name, variants)}")
+    if variants[name].best_of:
+        raise UserError(f"{where}: variant '{name}' is the best of others; name one that trains")
+    for task in OVERALL_TASKS:
+        stage = variants[name].scored.get(task)
+        if stage is None or stage.spec.trained_tasks != (task,):
+            raise UserError(
+                f"{where}: variant '{name}' needs a stage that trains '{task}' alone and is the "
+                "last that scores it"
             )
