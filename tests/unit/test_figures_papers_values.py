@@ -121,6 +121,19 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
     assert "Runs with fewer epochs: A (3)." in notes
 
 
+def test_scores_that_stay_the_same_have_no_spread(tmp_path: Path) -> None:
+    """The mean of these is not the mean of their smallest, by a rounding."""
+    of_seeds = {
+        seed: history(tmp_path / str(seed), [(n, "dev", "sst", "accuracy", v) for n in range(1, 6)])
+        for seed, v in enumerate((0.15, 1 / 6))
+    }
+    inputs = Inputs(histories={"a": of_seeds}, facts={"rules": {"p": "plain"}})
+    figure, _ = spec(stability, "a").plot(inputs)
+    spread, _ = figure.axes[0].containers
+    segment = spread.lines[2][0].get_segments()[0][:, 0]
+    assert segment[0] == pytest.approx(segment[1]) == pytest.approx((0.15 + 1 / 6) / 2)
+
+
 def test_a_printed_table_stands_beside_ours(tmp_path: Path) -> None:
     rows: list[Row] = [(2, "train", "sst", "loss", 1.5), (2, "dev", "sst", "accuracy", 0.25)]
     ours = history(tmp_path / "h", rows)

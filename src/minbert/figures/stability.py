@@ -31,7 +31,9 @@ class Spec(VariantsSpec):
                     if end.shape[1] < self.last:
                         short[self.variants[name]] = end.shape[1]
                     low, high = float(end.min(axis=1).mean()), float(end.max(axis=1).mean())
-                    spread[row] = Interval(float(end.mean()), low, high, len(end))
+                    # Of equal scores the mean may be off by a rounding.
+                    mean = min(max(float(end.mean()), low), high)
+                    spread[row] = Interval(mean, low, high, len(end))
                     top = float(curve.values.max(axis=1).mean())
                     best[row] = Interval(top, None, None, len(end))
             marks(axes, spread, style.look(0), label="last epochs")

@@ -57,10 +57,11 @@ def publish_partial(root: Path, plan: str) -> str:
             job.out.mkdir(parents=True)
             try:
                 import_module(described["maker"]).make(job)
-            except UserError as error:
+            except Exception as error:  # whatever it is, the others can be drawn
                 if kind != "figure":
                     raise
-                print(f"{name}: not drawn: {error}", file=sys.stderr)
+                why = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+                print(f"{name}: not drawn: {why}", file=sys.stderr)
                 shutil.rmtree(job.out)
         names.take(Path(folder))
         record_grids(root, record, complete=False)
