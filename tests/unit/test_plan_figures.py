@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.figures.inputs import Inputs, absent_notes
+from minbert.figures.inputs import Inputs, Variants, absent_notes
 from minbert.figures.make import inputs_of
 from minbert.plan import figures
 from minbert.plan.experiment import PUBLISHED
@@ -98,7 +100,21 @@ def test_files_of_runs_by_variant_stage_task_and_seed(
     assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
     assert set(found.predictions["sts-only"]) == {"sts"}
     labels = {"a": "The first", "b.c": "b.c", "sts-only": "sts-only"}
-    assert figure(made).spec["draw"]["variants"] == labels
+    assert labelled(figure(made)) == labels
+
+
+def labelled(node: Node) -> dict[str, str]:
+    """Return what a figure's job reads of its variants: descriptions sort their keys."""
+    written = json.loads(json.dumps(node.spec["draw"], sort_keys=True))
+    return TypeAdapter(Variants).validate_python(written["variants"])
+
+
+def test_a_figure_has_its_variants_in_their_own_order(
+    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(monkeypatch, runs=("histories",))
+    made = plan(base, "{kind: probe, title: T, variants: [sts-only, b.c, a]}")
+    assert list(labelled(figure(made))) == ["sts-only", "b.c", "a"]
 
 
 def test_files_of_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +127,7 @@ def test_files_of_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch)
         made.sources.data("sst").folder(made.root) / "examples.parquet"
     )
     assert set(found.examples) == {"sst", "sts"}
-    assert "best" in figure(made).spec["draw"]["variants"], "scores know the best of others"
+    assert "best" in labelled(figure(made)), "scores know the best of others"
 
 
 def test_tasks_narrow_variants_and_files(

@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from pydantic import Field
 
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, FigureSpec, Inputs
+from minbert.figures.inputs import Drawn, FigureSpec, Inputs, Variants
 from minbert.spec.architecture import Architecture, encoder_parameters, shared_depth
 from minbert.spec.task import TASKS
 
@@ -34,7 +34,7 @@ class Spec(FigureSpec):
     A block over all columns is shared by all tasks; blocks side by side are one copy per task.
     """
 
-    variants: dict[str, str] = Field(min_length=1, max_length=6)
+    variants: Variants = Field(min_length=1, max_length=6)
 
     def plot(self, inputs: Inputs) -> Drawn:
         shapes = inputs.facts["architecture"]

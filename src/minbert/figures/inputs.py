@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from minbert.base.errors import UserError, nearest
 
@@ -38,6 +38,15 @@ class Inputs:
     failed: frozenset[str] = frozenset()
 
 
+def _by_name(variants: Any) -> Any:
+    """Return {name: label} of a list, whose order a description keeps: it sorts keys."""
+    return {v["variant"]: v["label"] for v in variants} if isinstance(variants, list) else variants
+
+
+Variants = Annotated[dict[str, str], BeforeValidator(_by_name)]
+"""The labels of variants by name, in the order of the figure."""
+
+
 class FigureSpec(BaseModel, ABC):
     """The keys of every figure. Each kind adds its options and `plot`.
 
@@ -48,7 +57,7 @@ class FigureSpec(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str
-    variants: dict[str, str] = Field(default_factory=dict)
+    variants: Variants = Field(default_factory=dict)
     caption: str = ""
     stamp: str
 
@@ -69,7 +78,7 @@ class FigureSpec(BaseModel, ABC):
 class VariantsSpec(FigureSpec):
     """The spec of a figure that shows at least one variant."""
 
-    variants: dict[str, str] = Field(min_length=1)
+    variants: Variants = Field(min_length=1)
 
 
 def present(of_seeds: OfSeeds) -> dict[int, Path]:

@@ -9,14 +9,14 @@ from pydantic import Field
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import scored, style
-from minbert.figures.inputs import Drawn, FigureSpec, Inputs
+from minbert.figures.inputs import Drawn, FigureSpec, Inputs, Variants
 from minbert.figures.scored import Scores, marks
 
 
 class Spec(FigureSpec):
     """Rows in the order of `variants`, each compared with the row above or, if named, `over`."""
 
-    variants: dict[str, str] = Field(min_length=2)
+    variants: Variants = Field(min_length=2)
     over: dict[str, str] = Field(default_factory=dict)
 
     def plot(self, inputs: Inputs) -> Drawn:

@@ -27,7 +27,7 @@ def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Fig
         tasks = dict.fromkeys(task for v in variants for task in _read(v, reads))
         for task in tasks:
             needs[f"examples/{task}"] = Need(exp.sources.data(task), "examples.parquet")
-    labels = {"variants": {variant.name: variant.label for variant in variants}}
+    labels = {"variants": [{"variant": v.name, "label": v.label} for v in variants]}
     facts = _facts(exp, [grid], variants, reads)
     return _node(exp, grid.paper, name, spec, needs, facts, labels)
 
