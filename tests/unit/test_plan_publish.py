@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.base.files import read_json, write_text
+from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.text import read_csv
 from minbert.publish.names import COLUMNS
 from minbert.publish.publish import failed_variants
@@ -174,3 +174,17 @@ def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
         ("p", "wrong"): "stage 's', seed 0: UserError: too hot",
         ("p", "damaged"): "stage 's', seed 0: killed",
     }
+
+
+@pytest.mark.parametrize("name", ["../config.yaml", "tables/../../config.yaml", "store", 3])
+def test_nothing_but_what_was_published_is_removed(tmp_path: Path, name: object) -> None:
+    root = tmp_path / "results"
+    publish(root, planned(root, "first", "one"))
+    write_text(tmp_path / "config.yaml", "a user's own")
+    page = read_json(root / PUBLISHED)
+    write_json(root / PUBLISHED, page | {"names": [*page["names"], name]})
+    assert held(root) == {}, "damaged"
+    write_json(root / PUBLISHED, page | {"names": [*page["names"], "tables", "tables/mine"]})
+    (root / "tables" / "mine").mkdir()
+    publish(root, planned(root, "second", "one"))
+    assert (tmp_path / "config.yaml").exists() and (root / "tables" / "mine").exists()

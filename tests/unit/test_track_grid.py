@@ -71,7 +71,8 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
     for key in ("k1", "k2", "k3"):
         need = {"kind": "backbone", "key": "b", "seed": None}
         needs = {f"backbone.{n}": {**need, "file": n} for n in ("config.json", "tokenizer.json")}
-        write_json(description_path(root, "train", key), {"spec": {}, "needs": needs})
+        described = {"kind": "train", "key": key, "spec": {"stage": {"tasks": {}}}, "code": {}}
+        write_json(description_path(root, "train", key), described | {"needs": needs})
         for seed in (0, 1):
             folder = root / "store" / "train" / key / f"seed{seed}"
             folder.mkdir(parents=True)

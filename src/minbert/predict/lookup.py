@@ -1,6 +1,7 @@
 """The training run that a variant's task comes from, found in a results folder."""
 
 import itertools
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -125,9 +126,8 @@ def find(root: Path, variant: str, paper: str | None = None) -> Found:
     chosen: dict[int, dict[str, str]] = {}
     for task, key in wanted.items():
         for path in (root / "store" / "train" / key).glob("seed*/run.json"):
-            number = path.parent.name.removeprefix("seed")
-            if number.isdecimal():
-                chosen.setdefault(int(number), {})[task] = key
+            if re.fullmatch("seed[0-9]+", part := path.parent.name):
+                chosen.setdefault(int(part[4:]), {})[task] = key
     return Found(root, *name, wanted, chosen, owners)
 
 
