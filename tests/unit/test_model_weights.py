@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from minbert.base.errors import UserError
+from minbert.base.files import write_text
 from minbert.data.wordpiece import bert_tokenizer
 from minbert.model.convert import convert_hugging_face
 from minbert.model.weights import load_weights, save_weights
@@ -371,3 +372,14 @@ def test_initial_backbone_follows_its_seed_alone() -> None:
     other = initial_backbone(TINY, seed=6)["embeddings.word.weight"]
     assert not torch.equal(first["embeddings.word.weight"], other)
     assert not any(tensor.requires_grad for tensor in first.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("{", "not valid JSON"), ('{"hidden": "wide"}', "hidden is 'wide'; expected")],
+)
+def test_damaged_shapes_of_a_backbone_in_the_store(tmp_path: Path, text: str, wrong: str) -> None:
+    path = tmp_path / "key" / "config.json"
+    write_text(path, text)
+    with pytest.raises(UserError, match=rf"{path}: {wrong}.*; delete {path.parent}: `snakemake"):
+        read_architecture(path)

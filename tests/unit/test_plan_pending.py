@@ -262,7 +262,14 @@ def test_other_versions_are_told_and_train_nothing(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"outcome": {"seconds": "x"}}', '{"outcome": {"seconds": 1}, "rows"']
+    "text",
+    [
+        *("", "[]", "{}", '{"outcome": {"seconds": "x"}}', '{"outcome": {"seconds": 1}, "rows"'),
+        *(
+            f'{{"outcome": {{"seconds": {n}}}, "rows": {{"train": {rows}}}}}'
+            for n, rows in (("0.0", "-1"), ("NaN", "1.5"), ("Infinity", "1" * 300), ("-5", "null"))
+        ),
+    ],
 )
 def test_damaged_records_are_named_and_stop_nothing(base: Path, text: str) -> None:
     made = plan(base, seeds=[0, 1])
@@ -279,6 +286,11 @@ def test_damaged_records_are_named_and_stop_nothing(base: Path, text: str) -> No
         again = f"{path} is damaged: delete {path.parent} and {made.root / 'store' / 'report'}, and"
         assert line(told, f"{path} ").startswith(again)
     assert Costs(made).of(stage(made, "first")) == Cost(40, measured=True), "by the other seed"
+    put(stage(made, "first").folder(made.root, 0) / "run.json", text)
+    put(made.sources.backbone.folder(made.root) / "config.json", "{")
+    assert Costs(made).of(stage(made, "longer")) == Cost(40, measured=True), "its own"
+    new = plan(base, "epochs: 20", "epochs: 30", seeds=[0, 1])
+    assert not Costs(new).of(stage(new, "longer")).measured
 
 
 def test_a_version_trains_anew_only_where_it_is_asked_for(

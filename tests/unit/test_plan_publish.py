@@ -158,7 +158,7 @@ def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:
 def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
     tmp_path: Path,
 ) -> None:
-    names = ("wrong", "stopped", "damaged", "unknown", "lost")
+    names = ("wrong", "stopped", "damaged", "unknown", "lost", "silent")
     variants = [["p", name, "s", "sst", name, "backbone", "L", ""] for name in names]
     jobs = {
         name: Journal.start(tmp_path, {"experiment": "p", "key": name, "seed": 0, "name": name})
@@ -168,11 +168,13 @@ def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
     jobs["stopped"].end("KILLED", "SystemExit: stopped by signal 2")
     jobs["damaged"].end("FAILED", "not known any more")
     write_text(jobs["damaged"].folder / "end.json", "")
+    write_json(jobs["silent"].folder / "end.json", {"status": "FAILED"})
     jobs["unknown"].end("FAILED", "not known any more")
     write_text(jobs["unknown"].folder / "run.json", "[]")
     assert failed_variants(tmp_path, variants) == {
         ("p", "wrong"): "stage 's', seed 0: UserError: too hot",
         ("p", "damaged"): "stage 's', seed 0: killed",
+        ("p", "silent"): "stage 's', seed 0: no error was noted",
     }
 
 

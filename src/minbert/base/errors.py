@@ -49,7 +49,7 @@ def unwritable(error: OSError) -> str | None:
     path = Path(error.filename or "")
     if error.errno == errno.EISDIR:
         return f"{error.filename2 or path} is a folder, expected a file there; move it away"
-    for place in (*reversed(path.parents), path) if error.errno in _CLOSED else ():
+    for place in (path, *reversed(path.parents)) if error.errno in _CLOSED else ():
         is_file = os.path.isfile(place)  # False too for what lies in a closed folder
         if os.path.exists(place) and not os.access(place, os.R_OK if is_file else os.X_OK):
             which = "it" if place == path else place
