@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -383,3 +385,31 @@ def test_damaged_shapes_of_a_backbone_in_the_store(tmp_path: Path, text: str, wr
     write_text(path, text)
     with pytest.raises(UserError, match=rf"{path}: {wrong}.*; delete {path.parent}: `snakemake"):
         read_architecture(path)
+
+
+def test_weights_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        save_weights(tmp_path / "a.safetensors", {"a": torch.zeros(1)})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.safetensors").stat().st_mode & 0o777 == 0o640
+
+
+def test_weights_that_may_not_be_read_are_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path, mode: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    save_weights(path := tmp_path / "a.safetensors", {"a": torch.zeros(1)})
+    monkeypatch.setattr("pathlib.Path.open", closed)  # root may read all
+    with pytest.raises(PermissionError, match=r"Permission denied: '.*a.safetensors'"):
+        load_weights(path)
+
+
+def test_a_checksum_of_somebody_elses_names_both_ways_out(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.safetensors"
+    save_file({"a": torch.zeros(1)}, path, metadata={"sha256": "another sum"})
+    with pytest.raises(UserError, match=r"if snakemake made it, .*; if not, take the entry 'sha"):
+        load_weights(path)

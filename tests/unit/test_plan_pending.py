@@ -371,6 +371,13 @@ def test_folders_in_the_place_of_files_are_named(base: Path) -> None:
     for path in (record, made.root / PAGE):
         path.unlink()
         path.mkdir()
-    assert f"{record} is damaged: delete {record.parent}" in plan_text(made)
+    assert f"{record} is damaged: delete {record.parent}" in plan_text(plan(base))
     with pytest.raises(UserError, match=r"run.json: expected a file, found a folder or a device"):
         read_json(record)
+    record.rmdir()
+    (made.root / PAGE).rmdir()
+    finish(made)
+    assert plan(base).mark.exists()
+    (made.root / "variants.tsv").unlink()
+    (made.root / "variants.tsv").mkdir()
+    assert not plan(base).mark.exists(), "so that publishing tells it"

@@ -138,13 +138,30 @@ def test_a_missing_description_is_named(planned: Planned) -> None:
 
 
 @pytest.mark.parametrize(
-    "junk", [b"\xff\xfe\x00", b"paper\tvariant\n\x00", b"{}\n[]\n", b"paper\tvariant\tkey\np\n"]
+    ("junk", "wrong"),
+    [
+        (b"\xff\xfe\x00", "not a table in text"),
+        (b"paper\tvariant\n\x00", ""),
+        (b"{}\n[]\n", "expected rows of the columns paper, variant and key, found {}; delete it"),
+        (b"paper\tvariant\tkey\np\n", "row 2 has another number of cells"),
+        *(
+            (text, "expected rows of the columns paper, variant and key, found no row; delete it")
+            for text in (b"", b"junk\n", b"paper\tvariant\tkey\n")
+        ),
+        (None, "expected a file, found a folder; move it away: `snakemake --cores 2 all` writes"),
+    ],
 )
-def test_damaged_lists_of_variants_are_named(planned: Planned, junk: bytes) -> None:
+def test_damaged_lists_of_variants_are_named(
+    planned: Planned, junk: bytes | None, wrong: str
+) -> None:
     planned.stage("a1", "sst", "one")
     path = planned.root / "variants.tsv"
-    path.write_bytes(junk)
-    with pytest.raises(UserError, match=re.escape(str(path))):
+    path.unlink()
+    if junk is None:
+        path.mkdir()
+    else:
+        path.write_bytes(junk)
+    with pytest.raises(UserError, match=re.escape(f"{path}: {wrong}")):
         find(planned.root, "one")
 
 
