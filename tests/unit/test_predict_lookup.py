@@ -170,6 +170,7 @@ def test_damaged_lists_of_variants_are_named(
     [
         ({"kind": None}, "describes None-a1, expected what its name says"),
         ({"key": "a2"}, "describes train-a2, expected what its name says"),
+        ({"maker": None}, "maker: expected a valid string"),
         ({"needs": []}, "needs: expected a valid dictionary"),
         ({"spec": []}, "spec: expected a valid dictionary"),
         ({"spec": {}}, "spec.stage: Field required"),
