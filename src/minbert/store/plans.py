@@ -90,9 +90,9 @@ def write_description(root: Path, described: Mapping[str, Any]) -> None:
     """Write the description of a node, unless it is there undamaged."""
     path = description_path(root, described["kind"], described["key"])
     try:
-        if key_of(read_json(path)) == described["key"]:
+        if key_of(described_in(path)) == described["key"]:
             return
-    except (FileNotFoundError, UserError, KeyError, TypeError, AttributeError):
+    except (FileNotFoundError, UserError):
         pass
     write_json(path, described)
 
