@@ -34,7 +34,6 @@ class Planned:
         spec = {"stage": {"tasks": {task: {} for task in words}}}
         owner = {"paper": paper, "variant": variant, "stage": "s"}
         described = {"kind": "train", "key": key, "spec": spec, "code": {}, "needs": {}}
-        described |= {"maker": "", "parts": []}
         write_json(self.root / "store" / "spec" / f"train-{key}.json", described)
         own = {"title": variant, "owner": owner, "extra": {}, "needs": {}}
         write_plan(self.root, {"jobs": {f"train-{key}": own}, "files": {}})

@@ -73,8 +73,7 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
         need = {"kind": "backbone", "key": "b", "seed": None}
         needs = {f"backbone.{n}": {**need, "file": n} for n in ("config.json", "tokenizer.json")}
         described = {"kind": "train", "key": key, "spec": {"stage": {"tasks": {}}}, "code": {}}
-        made: dict[str, Any] = {"maker": "", "parts": []}
-        write_json(description_path(root, "train", key), described | made | {"needs": needs})
+        write_json(description_path(root, "train", key), described | {"needs": needs})
         for seed in (0, 1):
             folder = root / "store" / "train" / key / f"seed{seed}"
             folder.mkdir(parents=True)

@@ -47,8 +47,8 @@ _SHAPES = {
         key=str,
         spec=create_model("spec", **_READ.get(kind, {})),
         code=dict[str, str],
-        maker=str,
-        parts=list[str],
+        maker=(str, ""),  # Older versions named none.
+        parts=(list[str], []),
         needs=dict[str, _Need],
     )
     for kind in KINDS
