@@ -33,7 +33,7 @@ class Planned:
             file.write(f"{paper}\t{variant}\ts\t{words[0]}\t{key}\tbackbone\t{variant}\t\n")
         spec = {"stage": {"tasks": {task: {} for task in words}}}
         owner = {"paper": paper, "variant": variant, "stage": "s"}
-        described = {"kind": "train", "key": key, "spec": spec, "needs": {}, "owner": owner}
+        described = {"kind": "train", "key": key, "spec": spec, "code": {}, "needs": {}}
         write_json(self.root / "store" / "spec" / f"train-{key}.json", described)
         own = {"title": variant, "owner": owner, "extra": {}, "needs": {}}
         write_plan(self.root, {"jobs": {f"train-{key}": own}, "files": {}})

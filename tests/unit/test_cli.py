@@ -116,3 +116,12 @@ def test_numbers_out_of_range_are_refused(
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert f"argument {option}: found '{words[-1][:40]}', expected a whole number from " in told
+
+
+def test_a_folder_that_is_not_there_is_not_followed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["follow", "--once", "--results", str(nope := tmp_path / "nope")])
+    told = f"minbert: {nope}: there is no such results folder to follow\n"
+    assert capsys.readouterr().err == told and not nope.exists()

@@ -27,7 +27,7 @@ def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **draw: Any
     draw = {"title": "T", "variants": LABELS, **draw}
     spec |= {"facts": {"rules": {"p": "normalised"}}, "draw": draw}
     path = description_path(root, "figure", key)
-    described = {"kind": "figure", "key": key, "spec": spec, "needs": needs}
+    described = {"kind": "figure", "key": key, "spec": spec, "code": {}, "needs": needs}
     write_json(path, described | {"maker": "minbert.figures.make"})
 
 

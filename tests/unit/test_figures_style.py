@@ -1,5 +1,8 @@
 """The look that figures share, and how they are saved."""
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -110,3 +113,10 @@ def test_style_hides_the_users_settings_and_leaves_them() -> None:
         with style.style():
             assert (mpl.rcParams["font.size"], mpl.rcParams["pdf.fonttype"]) == (8, 42)
         assert (mpl.rcParams["font.size"], mpl.rcParams["pdf.fonttype"]) == (30, 3)
+
+
+def test_settings_of_matplotlib_in_the_environment_do_not_count() -> None:
+    code = "from minbert.figures import style; style.nothing().savefig('/dev/null'"
+    code += ", format='pdf', metadata={'CreationDate': None})"
+    odd = {"MPLBACKEND": "zebra", "SOURCE_DATE_EPOCH": "yesterday"}
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **odd}, check=True)

@@ -91,6 +91,16 @@ def test_a_file_that_may_not_be_read_is_told_as_that(
     assert told == f"cannot read {path}: Permission denied; make it readable"
 
 
+def test_the_folder_that_may_not_be_entered_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "train" / "key" / "run.json"
+    path.parent.mkdir(parents=True)
+    monkeypatch.setattr("os.access", lambda place, _: place != tmp_path / "train")
+    told = unwritable(PermissionError(errno.EACCES, "Permission denied", str(path)))
+    assert told == f"cannot read {path}: Permission denied; make {tmp_path / 'train'} readable"
+
+
 def test_an_error_of_another_kind_keeps_its_traceback(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -256,6 +256,28 @@ def test_a_damaged_record_is_not_carried_over(base: Path, edit: Editing) -> None
     assert damaged.parent not in {each.source for each in found} and len(found) == 8
 
 
+def test_a_damaged_history_or_a_foreign_folder_is_not_carried_over(
+    base: Path, edit: Editing
+) -> None:
+    before = plan(base)
+    fill(before)
+    histories = [folder(before, name) / RECORD for name in ("adapter", "wide")]
+    for path, text in zip(histories, ("{", '{"a": 1}'), strict=True):
+        put(path, text)
+    foreign = folder(before, "frozen") / "mine"
+    foreign.mkdir()
+    edit(ENCODER)
+    after = plan(base)
+    found, refused = adoptable(after)
+    for path in histories:
+        wrong = f"{path} is damaged, expected a list of objects in JSON; delete it"
+        assert any(line.endswith(wrong) for line in refused)
+    wrong = f"{foreign} is no file, expected files alone; move it away"
+    assert any(line.endswith(wrong) for line in refused)
+    carry(after, found, "a refactoring")
+    assert len(found) == 6
+
+
 def test_nothing_is_carried_beside_a_workflow(base: Path, edit: Editing) -> None:
     fill(plan(base))
     edit(ENCODER)

@@ -141,6 +141,7 @@ def test_problems(values: dict[str, Any], message: str) -> None:
         ("/".join(["x" * 100] * 45), "File name too long"),
         ("loop", "Too many levels of symbolic links"),
         ("a-file", "Not a directory"),
+        ("/proc/r", "the kernel alone makes files there"),
         ("~nobody-of-that-name/results", "there is no such home folder"),
     ],
 )

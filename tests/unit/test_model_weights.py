@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from minbert.base.errors import UserError
+from minbert.base.files import write_text
 from minbert.data.wordpiece import bert_tokenizer
 from minbert.model.convert import convert_hugging_face
 from minbert.model.weights import load_weights, save_weights
@@ -371,3 +374,42 @@ def test_initial_backbone_follows_its_seed_alone() -> None:
     other = initial_backbone(TINY, seed=6)["embeddings.word.weight"]
     assert not torch.equal(first["embeddings.word.weight"], other)
     assert not any(tensor.requires_grad for tensor in first.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("{", "not valid JSON"), ('{"hidden": "wide"}', "hidden is 'wide'; expected")],
+)
+def test_damaged_shapes_of_a_backbone_in_the_store(tmp_path: Path, text: str, wrong: str) -> None:
+    path = tmp_path / "key" / "config.json"
+    write_text(path, text)
+    with pytest.raises(UserError, match=rf"{path}: {wrong}.*; delete {path.parent}: `snakemake"):
+        read_architecture(path)
+
+
+def test_weights_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        save_weights(tmp_path / "a.safetensors", {"a": torch.zeros(1)})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.safetensors").stat().st_mode & 0o777 == 0o640
+
+
+def test_weights_that_may_not_be_read_are_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path, mode: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    save_weights(path := tmp_path / "a.safetensors", {"a": torch.zeros(1)})
+    monkeypatch.setattr("pathlib.Path.open", closed)  # root may read all
+    with pytest.raises(PermissionError, match=r"Permission denied: '.*a.safetensors'"):
+        load_weights(path)
+
+
+def test_a_checksum_of_somebody_elses_names_both_ways_out(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.safetensors"
+    save_file({"a": torch.zeros(1)}, path, metadata={"sha256": "another sum"})
+    with pytest.raises(UserError, match=r"if snakemake made it, .*; if not, take the entry 'sha"):
+        load_weights(path)

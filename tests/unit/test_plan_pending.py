@@ -11,6 +11,7 @@ import pytest
 from planning import TWO_STAGES, planning_folder
 
 from minbert.base.errors import UserError
+from minbert.base.files import read_json
 from minbert.commands.plan import plan_text, why_text
 from minbert.commands.steps import load_job
 from minbert.devices.cards import FAKE, VISIBLE
@@ -23,6 +24,7 @@ from minbert.spec.resolve import StageRef
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
 from minbert.store.plans import PUBLISHED as PAGE
+from minbert.store.plans import description_path
 
 GRID = (
     TWO_STAGES
@@ -260,7 +262,14 @@ def test_other_versions_are_told_and_train_nothing(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"outcome": {"seconds": "x"}}', '{"outcome": {"seconds": 1}, "rows"']
+    "text",
+    [
+        *("", "[]", "{}", '{"outcome": {"seconds": "x"}}', '{"outcome": {"seconds": 1}, "rows"'),
+        *(
+            f'{{"outcome": {{"seconds": {n}}}, "rows": {{"train": {rows}}}}}'
+            for n, rows in (("0.0", "-1"), ("NaN", "1.5"), ("Infinity", "1" * 300), ("-5", "null"))
+        ),
+    ],
 )
 def test_damaged_records_are_named_and_stop_nothing(base: Path, text: str) -> None:
     made = plan(base, seeds=[0, 1])
@@ -277,6 +286,11 @@ def test_damaged_records_are_named_and_stop_nothing(base: Path, text: str) -> No
         again = f"{path} is damaged: delete {path.parent} and {made.root / 'store' / 'report'}, and"
         assert line(told, f"{path} ").startswith(again)
     assert Costs(made).of(stage(made, "first")) == Cost(40, measured=True), "by the other seed"
+    put(stage(made, "first").folder(made.root, 0) / "run.json", text)
+    put(made.sources.backbone.folder(made.root) / "config.json", "{")
+    assert Costs(made).of(stage(made, "longer")) == Cost(40, measured=True), "its own"
+    new = plan(base, "epochs: 20", "epochs: 30", seeds=[0, 1])
+    assert not Costs(new).of(stage(new, "longer")).measured
 
 
 def test_a_version_trains_anew_only_where_it_is_asked_for(
@@ -326,3 +340,44 @@ def test_only_recorded_packages_can_be_asked_for(base: Path) -> None:
     ):
         plan(base, dependencies=["troch"])
     assert plan(base, dependencies="torch").config.dependencies == ("torch",)
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"spec": {}}', '{"spec": {"stage": 1}}', '{"needs": []}', '{"code": 3}', None]
+)
+def test_damaged_descriptions_of_earlier_nodes_stop_nothing(base: Path, text: str | None) -> None:
+    """A job's own is written again; of others, costs and reasons do without."""
+    old = plan(base)
+    finish(old, seconds=40)
+    made = plan(base, "epochs: 20", "epochs: 30")
+    for kind, key in old.nodes.keys() - made.nodes.keys() | set(list(made.nodes)[:1]):
+        path = description_path(made.root, kind, key)
+        whole = json.loads(path.read_text("utf-8"))
+        path.unlink()
+        if text is None:
+            path.mkdir()
+        else:
+            put(path, json.dumps(whole | json.loads(text) if text != "{}" else {}))
+    told = plan_text(made)
+    kept = description_path(made.root, "train", stage(old, "longer").key)
+    assert line(told, f"{kept}: ").endswith("It counts as never planned; delete it.")
+    assert "has never run" in line(told, "longer ")
+
+
+def test_folders_in_the_place_of_files_are_named(base: Path) -> None:
+    made = plan(base)
+    finish(made)
+    record = stage(made, "first").folder(made.root, made.config.seeds[0]) / "run.json"
+    for path in (record, made.root / PAGE):
+        path.unlink()
+        path.mkdir()
+    assert f"{record} is damaged: delete {record.parent}" in plan_text(plan(base))
+    with pytest.raises(UserError, match=r"run.json: expected a file, found a folder or a device"):
+        read_json(record)
+    record.rmdir()
+    (made.root / PAGE).rmdir()
+    finish(made)
+    assert plan(base).mark.exists()
+    (made.root / "variants.tsv").unlink()
+    (made.root / "variants.tsv").mkdir()
+    assert not plan(base).mark.exists(), "so that publishing tells it"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.base.files import read_json, write_text
+from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.text import read_csv
 from minbert.publish.names import COLUMNS
 from minbert.publish.publish import failed_variants
@@ -158,7 +158,7 @@ def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:
 def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
     tmp_path: Path,
 ) -> None:
-    names = ("wrong", "stopped", "damaged", "unknown", "lost")
+    names = ("wrong", "stopped", "damaged", "unknown", "lost", "silent")
     variants = [["p", name, "s", "sst", name, "backbone", "L", ""] for name in names]
     jobs = {
         name: Journal.start(tmp_path, {"experiment": "p", "key": name, "seed": 0, "name": name})
@@ -168,9 +168,25 @@ def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
     jobs["stopped"].end("KILLED", "SystemExit: stopped by signal 2")
     jobs["damaged"].end("FAILED", "not known any more")
     write_text(jobs["damaged"].folder / "end.json", "")
+    write_json(jobs["silent"].folder / "end.json", {"status": "FAILED"})
     jobs["unknown"].end("FAILED", "not known any more")
     write_text(jobs["unknown"].folder / "run.json", "[]")
     assert failed_variants(tmp_path, variants) == {
         ("p", "wrong"): "stage 's', seed 0: UserError: too hot",
         ("p", "damaged"): "stage 's', seed 0: killed",
+        ("p", "silent"): "stage 's', seed 0: no error was noted",
     }
+
+
+@pytest.mark.parametrize("name", ["../config.yaml", "tables/../../config.yaml", "store", 3])
+def test_nothing_but_what_was_published_is_removed(tmp_path: Path, name: object) -> None:
+    root = tmp_path / "results"
+    publish(root, planned(root, "first", "one"))
+    write_text(tmp_path / "config.yaml", "a user's own")
+    page = read_json(root / PUBLISHED)
+    write_json(root / PUBLISHED, page | {"names": [*page["names"], name]})
+    assert held(root) == {}, "damaged"
+    write_json(root / PUBLISHED, page | {"names": [*page["names"], "tables", "tables/mine"]})
+    (root / "tables" / "mine").mkdir()
+    publish(root, planned(root, "second", "one"))
+    assert (tmp_path / "config.yaml").exists() and (root / "tables" / "mine").exists()

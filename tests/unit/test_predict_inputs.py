@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
+from minbert.predict.inputs import FORMATS, Item, from_bytes, from_words, guess_format
 from minbert.spec.task import TASKS
 
 SST, PARA = TASKS["sst"], TASKS["para"]
@@ -142,3 +142,12 @@ def test_the_format_is_told_by_the_ending() -> None:
     assert {name: guess_format(Path(name)) for name in names} == names
     with pytest.raises(UserError, match=r"from the ending '.json'; add --format text or csv or"):
         guess_format(Path("a.json"))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_more_lines_than_fit_are_refused_before_any_is_read(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minbert.predict.inputs.MOST_LINES", 3)
+    with pytest.raises(UserError, match="in: has 4 lines, expected at most 3; split the file"):
+        read("\n" * 4, form)

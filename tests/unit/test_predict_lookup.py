@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from planned_root import Planned
 
 from minbert.base.errors import UserError
+from minbert.base.files import read_json, write_json
+from minbert.evaluate.reading import read_scores
 from minbert.predict.lookup import choose_task, find
 
 
@@ -42,6 +47,13 @@ def test_the_smallest_seed_that_all_tasks_have(planned: Planned) -> None:
     assert run.file("run.json") == planned.folder("a2", 10) / "run.json"
     with pytest.raises(UserError, match="not trained with seed 3, but with 2, 10"):
         found.runs(["sst"], 3)
+
+
+def test_a_seed_is_in_ascii_digits(planned: Planned) -> None:
+    planned.stage("a1", "sst", "one")
+    planned.folder("a1").rename(planned.folder("a1").with_name("seed٣"))
+    with pytest.raises(UserError, match="variant 'one' is not trained yet"):
+        keys(planned, "one")
 
 
 def test_a_paper_decides_between_variants_of_one_name(planned: Planned) -> None:
@@ -126,11 +138,78 @@ def test_a_missing_description_is_named(planned: Planned) -> None:
 
 
 @pytest.mark.parametrize(
-    "junk", [b"\xff\xfe\x00", b"paper\tvariant\n\x00", b"{}\n[]\n", b"paper\tvariant\tkey\np\n"]
+    ("junk", "wrong"),
+    [
+        (b"\xff\xfe\x00", "not a table in text"),
+        (b"paper\tvariant\n\x00", ""),
+        (b"{}\n[]\n", "expected rows of the columns paper, variant and key, found {}; delete it"),
+        (b"paper\tvariant\tkey\np\n", "row 2 has another number of cells"),
+        *(
+            (text, "expected rows of the columns paper, variant and key, found no row; delete it")
+            for text in (b"", b"junk\n", b"paper\tvariant\tkey\n")
+        ),
+        (None, "expected a file, found a folder; move it away: `snakemake --cores 2 all` writes"),
+    ],
 )
-def test_damaged_lists_of_variants_are_named(planned: Planned, junk: bytes) -> None:
+def test_damaged_lists_of_variants_are_named(
+    planned: Planned, junk: bytes | None, wrong: str
+) -> None:
     planned.stage("a1", "sst", "one")
     path = planned.root / "variants.tsv"
-    path.write_bytes(junk)
-    with pytest.raises(UserError, match=re.escape(str(path))):
+    path.unlink()
+    if junk is None:
+        path.mkdir()
+    else:
+        path.write_bytes(junk)
+    with pytest.raises(UserError, match=re.escape(f"{path}: {wrong}")):
         find(planned.root, "one")
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ({"kind": None}, "describes None-a1, expected what its name says"),
+        ({"key": "a2"}, "describes train-a2, expected what its name says"),
+        ({"maker": None}, "maker: expected a valid string"),
+        ({"needs": []}, "needs: expected a valid dictionary"),
+        ({"spec": []}, "spec: expected a valid dictionary"),
+        ({"spec": {}}, "spec.stage: Field required"),
+        ({"spec": {"stage": {"tasks": {"sst": 1}}}}, "spec.stage.tasks.sst: expected"),
+        ({"needs": {"a": {"kind": "x", "key": "", "file": "", "seed": 1}}}, "needs.a.kind: "),
+    ],
+)
+def test_a_damaged_description_is_named(planned: Planned, part: dict[str, Any], wrong: str) -> None:
+    planned.stage("a1", "sst", "one")
+    path = planned.root / "store/spec/train-a1.json"
+    write_json(path, read_json(path) | part)
+    with pytest.raises(UserError, match=f"train-a1.json: {wrong}.*; delete it: `snakemake all"):
+        find(planned.root, "one")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(UserError, match=r"train-a1.json: expected a file, found a folder"):
+        find(planned.root, "one")
+
+
+def test_a_dangling_link_among_the_plans_stops_nothing(planned: Planned) -> None:
+    planned.stage("a1", "sst", "one")
+    (planned.root / "store/plans/x.json").symlink_to("nowhere")
+    run = find(planned.root, "one").runs(["sst"])["sst"]
+    assert run.job.title == "one . s0"
+
+
+@pytest.mark.parametrize(
+    ("column", "wrong"),
+    [
+        (pa.array(["one"]), "column 'seed' is string, expected int64"),
+        (pa.array([None], pa.int64()), "column 'seed' has 1 empty cells"),
+    ],
+)
+def test_score_tables_of_other_types_are_refused(
+    planned: Planned, column: pa.Array, wrong: str
+) -> None:
+    planned.scores([("one", 0, "sst", "a1")])
+    path = planned.root / "tables" / "scores.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index("seed"), "seed", column), path)
+    with pytest.raises(UserError, match=f"scores.parquet: {wrong}.*; delete it, and snakemake"):
+        read_scores(path, "p")

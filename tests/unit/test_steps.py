@@ -29,7 +29,7 @@ def tell(root: Path, *described: dict[str, Any], **more: Any) -> None:
 def tokens(tmp_path: Path) -> Node:
     """Return a described node that needs an example table."""
     examples = Node("data", {"source": "builtin"}, "minbert.data.course")
-    stage = Node("train", {"stage": 1}, "minbert.evaluate.scoring")
+    stage = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
     needs = {
         "table.sst": Need(examples, "examples.parquet"),
         "own": Need(stage, "model.safetensors"),

@@ -18,6 +18,7 @@ from minbert.base.errors import UserError
 from minbert.commands import watch
 from minbert.commands.summary import summary
 from minbert.commands.watch import Tally, Watch, Work, gpu_use
+from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.winner import winners
 from minbert.store.plans import write_plan
 
@@ -162,7 +163,7 @@ def test_gpus_are_told_and_their_absence_is_not(
 def scores(root: Path, rows: list[tuple[str, str, int, str, str, float, str]]) -> Path:
     names = ("paper", "variant", "seed", "split", "metric", "value", "key")
     named = [{"task": "overall", "last": None} | dict(zip(names, row, strict=True)) for row in rows]
-    table = pa.Table.from_pylist(named)
+    table = pa.Table.from_pylist(named, schema=SCHEMA)
     path = root / "tables" / "scores.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(table, path)

@@ -12,6 +12,7 @@ import pytest
 from following import log, results, start, stored_run
 
 from minbert.base.files import write_json
+from minbert.evaluate.reading import SCHEMA
 from minbert.spec.protocol import Measured
 from minbert.store.plans import description_path, plan_path, read_plan, write_plan
 from minbert.track.follower import Follower
@@ -67,11 +68,12 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
         for (variant, seed), value in VALUES.items()
         for task in ("overall", "sst")
     ]
-    pq.write_table(pa.Table.from_pylist(rows), root / "tables" / "scores.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), root / "tables" / "scores.parquet")
     for key in ("k1", "k2", "k3"):
         need = {"kind": "backbone", "key": "b", "seed": None}
         needs = {f"backbone.{n}": {**need, "file": n} for n in ("config.json", "tokenizer.json")}
-        write_json(description_path(root, "train", key), {"spec": {}, "needs": needs})
+        described = {"kind": "train", "key": key, "spec": {"stage": {"tasks": {}}}, "code": {}}
+        write_json(description_path(root, "train", key), described | {"needs": needs})
         for seed in (0, 1):
             folder = root / "store" / "train" / key / f"seed{seed}"
             folder.mkdir(parents=True)

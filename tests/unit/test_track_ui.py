@@ -21,7 +21,7 @@ from minbert.base.errors import UserError
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import Journal
-from minbert.track.store import is_remote, table_url
+from minbert.track.store import check_sqlite, is_remote, open_store, table_url
 from minbert.track.ui import command, free_port, serve
 
 
@@ -128,6 +128,23 @@ def test_without_a_store_the_ui_says_what_to_run(tmp_path: Path) -> None:
         serve(tmp_path)
 
 
+@pytest.mark.parametrize("junk", [None, b"", b"junk" * 500])
+def test_a_store_that_is_no_database_is_refused(tmp_path: Path, junk: bytes | None) -> None:
+    path = tmp_path / "mlflow.db"
+    if junk is None:
+        path.mkdir()
+    else:
+        path.write_bytes(junk)
+    if junk == b"":
+        check_sqlite(path)  # MLflow fills it.
+        return
+    wrong = rf"{path}: expected MLflow's SQLite database \((it|file) is no.*\); move it away"
+    with pytest.raises(UserError, match=wrong):
+        serve(tmp_path)
+    with pytest.raises(UserError, match=wrong):
+        open_store(tmp_path)
+
+
 def test_a_taken_port_is_replaced_by_the_next_free_one() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -144,9 +161,10 @@ def test_ports_end_at_65535() -> None:
             free_port("127.0.0.1", 65535)
 
 
-def test_a_host_that_is_none_is_refused() -> None:
-    with pytest.raises(UserError, match=r"no free port on 'no\.such\.host\.invalid' from 5000"):
-        free_port("no.such.host.invalid", 5000)
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "\udcff", "a" * 100])
+def test_a_host_that_is_none_is_refused(host: str) -> None:
+    with pytest.raises(UserError, match=f"no free port on '{host}' from 5000"):
+        free_port(host, 5000)
 
 
 def test_only_a_host_beyond_this_machine_opens_the_server_to_others(tmp_path: Path) -> None:

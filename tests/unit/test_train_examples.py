@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from model_batches import pack
 from torch import Tensor
 
+from minbert.base.errors import UserError
 from minbert.model.packed import Packed
 from minbert.train.examples import (
     Examples,
@@ -58,7 +59,7 @@ def expected_rows(table: list[dict[str, Any]], pairing: str | None) -> list[Row]
 
 
 def read(tokens: dict[str, Path], task: str, pairing: Any, split: str = "train") -> Examples:
-    return read_examples(tokens[task], task, pairing, SPECIAL, MAX, CPU)[split]
+    return read_examples(tokens[task], task, pairing, SPECIAL, MAX, CPU, 1000)[split]
 
 
 def written(tokens: dict[str, Path], task: str, split: str = "train") -> list[dict[str, Any]]:
@@ -132,10 +133,21 @@ def test_labels_stay_real_numbers_and_absent_ones_are_nan(tokens: dict[str, Path
 def test_a_split_without_rows(write_tokens: Any, tmp_path: Path) -> None:
     row = {"id": "a", "split": "train", "label": 1.0, "tokens1": [7], "tokens2": None}
     path = write_tokens(tmp_path / "tokens.parquet", [row])
-    splits = read_examples(path, "sst", None, SPECIAL, MAX, CPU)
+    splits = read_examples(path, "sst", None, SPECIAL, MAX, CPU, 1000)
     assert [len(splits[split]) for split in ("train", "dev", "test")] == [1, 0, 0]
     with pytest.raises(ValueError, match="no examples of task 'sst'"):
         pool_all(lambda batch: batch.tokens[:, None].float(), splits["dev"])
+
+
+@pytest.mark.parametrize("token", [-1, 1000, 2**31 - 1])
+def test_tokens_beyond_the_vocabulary_are_refused(
+    write_tokens: Any, tmp_path: Path, token: int
+) -> None:
+    row = {"id": "a", "split": "dev", "label": 1.0, "tokens1": [7, token], "tokens2": None}
+    path = write_tokens(tmp_path / "tokens.parquet", [row])
+    wrong = rf"tokens.parquet: dev has tokens from .*{token}.*, expected 0 to 999 .*; delete "
+    with pytest.raises(UserError, match=wrong):
+        read_examples(path, "sst", None, SPECIAL, MAX, CPU, 1000)
 
 
 def test_distinct_sequences_are_told_apart_by_tokens_and_types() -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from minbert.base.errors import UserError
 from minbert.base.files import write_json
 from minbert.engine.checkpoints import Checkpoints
 from minbert.spec.parts import PARTS
@@ -220,6 +221,14 @@ def test_an_unfamiliar_state_is_refused(
     write_json(tmp_path / "work" / "state.json", {"identity": IDENTITY, "facts": {"position": {}}})
     assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
     assert "starting from scratch" in capsys.readouterr().err
+
+
+def test_a_folder_in_the_place_of_the_state_is_refused_before_training(
+    make_spec: Any, train: Train, tmp_path: Path
+) -> None:
+    (tmp_path / "work" / "state.json").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"state.json is a folder, expected a file there; move it"):
+        train(make_spec(("sst",)), "cut", ordinary(tmp_path))
 
 
 def flip(path: Path) -> None:

@@ -47,8 +47,13 @@ def naming(path: Path | str) -> Iterator[None]:
 def unwritable(error: OSError) -> str | None:
     """Return why a file could not be written or read, and what to do; None for other errors."""
     path = Path(error.filename or "")
-    if error.errno in _CLOSED and path.is_file() and not os.access(path, os.R_OK):
-        return f"cannot read {path}: {error.strerror}; make it readable"
+    if error.errno == errno.EISDIR:
+        return f"{error.filename2 or path} is a folder, expected a file there; move it away"
+    for place in (path, *reversed(path.parents)) if error.errno in _CLOSED else ():
+        is_file = os.path.isfile(place)  # False too for what lies in a closed folder
+        if os.path.exists(place) and not os.access(place, os.R_OK if is_file else os.X_OK):
+            which = "it" if place == path else place
+            return f"cannot read {path}: {error.strerror}; make {which} readable"
     what = f"cannot write {error.filename or 'a file'}: {error.strerror}"
     if error.errno in FULL:
         return (

@@ -49,9 +49,12 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def read_json(path: Path | str) -> dict[str, Any]:
-    """Read the JSON object in the file at `path`; `UserError` if it holds none."""
+    """Read the JSON object in the file at `path`; `UserError` if it holds none, or is no file."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: expected a file, found a folder or a device; move it away")
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(found, dict):

@@ -95,6 +95,13 @@ def _fault(earlier: Earlier, each: Carry, declared: Sequence[str]) -> str | None
     for path in (each.source / name for name in RECORDS):
         if path.exists() and not sound(path):
             return f"{path} is damaged"
+    for path in each.source.iterdir():
+        if not path.is_file():
+            return f"{path} is no file, expected files alone; move it away"
+    try:
+        _history(each.source)
+    except UserError as error:
+        return str(error)
     wanted = each.node.spec.get("dependencies", {})
     return _other_version(earlier, each.old, each.seed, wanted) if wanted else None
 
@@ -134,10 +141,9 @@ def _carry(each: Carry, reason: str) -> None:
     temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
     temporary.mkdir(parents=True)
     try:
-        history: list[Any] = []
+        history = _history(each.source)
         for path in each.source.iterdir():
             if path.name == RECORD:
-                history = json.loads(path.read_text(encoding="utf-8"))
                 continue
             try:  # Files here are replaced, never edited.
                 os.link(path, temporary / path.name)
@@ -149,6 +155,18 @@ def _carry(each: Carry, reason: str) -> None:
         temporary.rename(each.target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _history(folder: Path) -> list[dict[str, Any]]:
+    """Return how a result came there; `UserError` if what says so is damaged."""
+    path = folder / RECORD
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        if isinstance(found, list) and all(isinstance(each, dict) for each in found):
+            return found
+    except (ValueError, RecursionError):
+        pass
+    raise UserError(f"{path} is damaged, expected a list of objects in JSON; delete it")
 
 
 def _record(each: Carry, reason: str) -> dict[str, Any]:

@@ -247,26 +247,26 @@ def _plan(arguments: argparse.Namespace) -> None:
 
     arguments.config += ["verify=true"] if arguments.verify else []
     plan = _read(arguments)
-    print(why_text(plan, arguments.why) if arguments.why else plan_text(plan))
+    print(printable(why_text(plan, arguments.why) if arguments.why else plan_text(plan)))
 
 
 def _learned(arguments: argparse.Namespace) -> None:
     from minbert.commands.learned import learned_text
 
-    print(learned_text(_read(arguments)))
+    print(printable(learned_text(_read(arguments))))
 
 
 def _gc(arguments: argparse.Namespace) -> None:
     from minbert.commands.gc import report
 
-    print("\n".join(report(_read(arguments), remove=arguments.delete)))
+    print(printable("\n".join(report(_read(arguments), remove=arguments.delete))))
 
 
 def _adopt(arguments: argparse.Namespace) -> None:
     from minbert.commands.adopt import report
 
     modules, why = arguments.modules, arguments.reason
-    print("\n".join(report(_read(arguments), modules, why, apply=arguments.apply)))
+    print(printable("\n".join(report(_read(arguments), modules, why, apply=arguments.apply))))
 
 
 def _ui(arguments: argparse.Namespace) -> None:
@@ -300,6 +300,8 @@ def _follow(arguments: argparse.Namespace) -> None:
 
         draw_run(history, title, rule, target)
 
+    if not arguments.results.is_dir():
+        raise UserError(f"{arguments.results}: there is no such results folder to follow")
     follower = Follower(arguments.results, plan=arguments.plan, draw=draw)
     if arguments.once:
         follower.finish()
@@ -311,7 +313,7 @@ def _publish(arguments: argparse.Namespace) -> None:
     from minbert.publish.publish import publish, publish_partial
 
     if arguments.partial:
-        print(publish_partial(arguments.results, arguments.plan), file=sys.stderr)
+        print(printable(publish_partial(arguments.results, arguments.plan)), file=sys.stderr)
     else:
         publish(arguments.results, arguments.plan, arguments.mark)
 
@@ -319,7 +321,7 @@ def _publish(arguments: argparse.Namespace) -> None:
 def _summary(arguments: argparse.Namespace) -> None:
     from minbert.commands.summary import summary
 
-    print(summary(arguments.results, arguments.plan, _called()), file=sys.stderr)
+    print(printable(summary(arguments.results, arguments.plan, _called())), file=sys.stderr)
 
 
 def _called() -> str:

@@ -3,6 +3,7 @@
 Going back to an old value finds its results, so nothing goes by itself.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json
 from minbert.base.locks import in_use
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.plans import description_path, held, plan_path
+from minbert.store.plans import described_in, description_path, held, plan_path
+
+_KEY, _SEED = re.compile("[0-9a-f]{16}"), re.compile("seed[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -33,18 +35,20 @@ def leftovers(plan: Plan) -> list[Leftover]:
     found = []
     for folder in sorted((plan.root / "store").glob("*/*")):
         kind = folder.parent.name
-        if kind in {"spec", "plans", "published"}:
-            continue
+        if kind not in KINDS or not _KEY.fullmatch(folder.name):
+            continue  # not ours, or said of nodes
         unneeded = [folder]
         if (kind, folder.name) in plan.nodes:
             seeds = folder.glob("seed*") if KINDS[kind].seeded else ()
-            unneeded = [part for part in sorted(seeds) if part.name not in wanted]
+            own = (part for part in sorted(seeds) if _SEED.fullmatch(part.name))
+            unneeded = [part for part in own if part.name not in wanted]
         for path in unneeded:
             described = description_path(plan.root, kind, folder.name)
             title = ""
             with suppress(FileNotFoundError, UserError):
-                title = str(read_json(described).get("title", ""))
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+                title = str(described_in(described).get("title", ""))
+            files = [] if path.is_symlink() else path.rglob("*")
+            size = sum(file.stat().st_size for file in files if file.is_file())
             found.append(Leftover(path, kind, title, size))
     return sorted(found, key=lambda each: -each.size)
 
@@ -53,16 +57,23 @@ def delete(plan: Plan, found: list[Leftover]) -> None:
     """Delete leftovers, with their descriptions and work folders; `UserError` if anything runs."""
     with in_use(plan.root, alone=True):
         for each in found:
-            if each.path.exists():  # Somebody else may have deleted it before this waited.
-                shutil.rmtree(each.path)
+            _remove(each.path)
             own = each.path.relative_to(plan.root / "store" / each.kind)  # KEY or KEY/SEED
             shutil.rmtree(plan.root / "work" / own, ignore_errors=True)
             if len(own.parts) == 1:
-                description_path(plan.root, each.kind, own.name).unlink(missing_ok=True)
+                _remove(description_path(plan.root, each.kind, own.name))
         published = held(plan.root).get("plans", {}).values()
         for path in plan_path(plan.root, "").parent.glob("*.json"):
-            if path.stem not in published:
-                path.unlink()
+            if _KEY.fullmatch(path.stem) and path.stem not in published:
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Delete a folder, a file, or a link but not its target; somebody else may have done so."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
 
 
 def report(plan: Plan, *, remove: bool) -> Iterator[str]:

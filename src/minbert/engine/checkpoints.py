@@ -154,6 +154,8 @@ class Checkpoints:
         path = self.folder / RECORD
         if not path.exists():
             return ""
+        if path.is_dir():  # where the state is to be saved
+            raise UserError(f"{path} is a folder, expected a file there; move it away")
         try:
             record = read_json(path)
             if record["identity"] != self.identity:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.gain import DELTA_M
 from minbert.spec.protocol import RULES
@@ -54,9 +55,19 @@ def read_scores(path: Path | str, paper: str) -> Scores:
     measures: dict[tuple[str, str], str] = {(n, t.metric): n for n, t in TASKS.items()}
     measures |= {("overall", rule): rule for rule in (*RULES, DELTA_M)}
     found: Scores = {}
-    for row in read_file(path, SCHEMA.names, [("paper", "=", paper)]).to_pylist():
+    table = read_file(path, SCHEMA.names)
+    for name, column in zip(SCHEMA.names, table.columns, strict=True):
+        if column.type != (wanted := SCHEMA.field(name).type):
+            raise _damaged(path, f"column '{name}' is {column.type}, expected {wanted}")
+        if column.null_count and name != "last":
+            raise _damaged(path, f"column '{name}' has {column.null_count} empty cells")
+    for row in table.to_pylist():
         measure = measures.get((row["task"], row["metric"]))
-        if measure:
+        if measure and row["paper"] == paper:
             of = Of(row["variant"], row["split"], measure)
             found.setdefault(of, {})[row["seed"]] = Score(row["value"], row["key"], row["last"])
     return found
+
+
+def _damaged(path: Path | str, what: str) -> UserError:
+    return UserError(f"{path}: {what}; delete it, and snakemake makes it again")

@@ -20,7 +20,10 @@ def save_weights(path: Path, state: Mapping[str, Tensor]) -> None:
     """Write `state` with its checksum to the safetensors file `path`, whole or not at all."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     with whole(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         save_file(tensors, temporary, metadata={CHECKSUM: checksum(tensors)})
+        temporary.chmod(mode)  # safetensors lets nobody else read it
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
@@ -35,6 +38,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 def load_weights(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file on the CPU; `UserError` if it is missing or damaged."""
     try:
+        path.open("rb").close()  # safetensors takes what may not be read for missing
         with safe_open(path, "pt") as file:
             written = (file.metadata() or {}).get(CHECKSUM)
         tensors = load_file(path)
@@ -49,6 +53,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     if written is not None and (found := checksum(tensors)) != written:
         raise UserError(
             f"{path}: is damaged: the SHA-256 of its tensors is {found}, expected {written}, "
-            "which was noted when it was written; delete it and run snakemake to make it again"
+            "which was noted when it was written; if snakemake made it, delete it and run that "
+            f"again; if not, take the entry '{CHECKSUM}' out of its header, or download it again"
         )
     return tensors

@@ -2,9 +2,11 @@
 
 import statistics
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.data.builtin import DEFAULT_SIZES
 from minbert.devices.cards import visible_cards
@@ -13,6 +15,7 @@ from minbert.spec.architecture import BERT_BASE, Architecture, encoder_parameter
 from minbert.spec.epochs import EPOCHS, Epoch
 from minbert.spec.stage import StageSpec
 from minbert.store.node import Node, digest
+from minbert.store.plans import described_in, description_path
 from minbert.store.record import sound
 
 TOKENS = {"sst": 25, "para": 30, "sts": 28, "cfimdb": 224, "lmrd": 300}
@@ -215,9 +218,9 @@ class Costs:
         found: dict[str, list[float]] = {}
         specs = self.experiment.root / "store" / "spec"
         for path in sorted(specs.glob("train-*.json")):
-            described = read_json(path)
-            if seconds := self._seconds(described["key"]):
-                found.setdefault(self._shape(described), []).extend(seconds)
+            with suppress(UserError):
+                if seconds := self._seconds((described := described_in(path))["key"]):
+                    found.setdefault(self._shape(described), []).extend(seconds)
         return found
 
     def _shape(self, described: Mapping[str, Any]) -> str:
@@ -242,11 +245,14 @@ class Costs:
         """Return the rows behind a token table, or the shapes of a backbone."""
         store = self.experiment.root / "store"
         if not tokens:
-            path = store / "backbone" / key / "config.json"
-            return read_json(path) if path.exists() else key
-        described = store / "spec" / f"tokens-{key}.json"
-        if not described.exists():
+            try:
+                return read_json(store / "backbone" / key / "config.json")
+            except (FileNotFoundError, UserError):
+                return key
+        try:
+            needs = described_in(description_path(store.parent, "tokens", key))["needs"]
+        except (FileNotFoundError, UserError):
             return key
-        data = read_json(described)["needs"]["examples"]["key"]
+        data = needs["examples"]["key"] if "examples" in needs else key
         report = sound(store / "data" / data / "report.json")
         return report["rows"] if report else data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,6 @@ from pydantic import ValidationError
 
 from minbert.base.environment import DEPENDENCIES, versions
 from minbert.base.errors import UserError
-from minbert.base.files import read_json
 from minbert.plan.describe import about, title
 from minbert.plan.difference import Described, difference
 from minbert.plan.plan import Plan
@@ -20,9 +20,8 @@ from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
 from minbert.store.node import Need, Node, digest, finished, lasting
+from minbert.store.plans import described_in
 from minbert.store.record import RECORDS, read_record
-
-_NEEDED = ("kind", "key", "spec", "code", "needs")
 
 Pending = dict[tuple[Node, int | None], str]
 
@@ -134,9 +133,7 @@ class Earlier:
         """Every description by kind and key."""
         for path in sorted((plan.root / "store" / "spec").glob("*.json")):
             try:
-                described = read_json(path)
-                if not set(_NEEDED) <= described.keys():
-                    raise UserError(f"{path}: lacks some of {', '.join(_NEEDED)}")
+                described = described_in(path)
                 self.described[described["kind"], described["key"]] = described
             except UserError as error:
                 self.damaged.append(str(error))
@@ -147,8 +144,8 @@ class Earlier:
         folder = self.plan.root / "store" / described["kind"] / described["key"]
         folders: dict[int | None, Path] = {None: folder}
         if KINDS[described["kind"]].seeded:
-            parts = folder.glob("seed*")
-            folders = {int(p.name[4:]): p for p in parts if p.name[4:].isdecimal()}
+            parts = [p for p in folder.glob("seed*") if re.fullmatch("seed[0-9]+", p.name)]
+            folders = {int(p.name[4:]): p for p in parts}
         return {
             seed: path
             for seed, path in sorted(folders.items(), key=lambda item: item[0] or 0)

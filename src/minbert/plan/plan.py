@@ -262,7 +262,7 @@ def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
 
 def _filled(path: Path) -> bool:
     try:
-        return path.stat().st_size > 0
+        return path.is_file() and path.stat().st_size > 0
     except OSError:
         return False
 

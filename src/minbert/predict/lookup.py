@@ -1,6 +1,7 @@
 """The training run that a variant's task comes from, found in a results folder."""
 
 import itertools
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -125,9 +126,8 @@ def find(root: Path, variant: str, paper: str | None = None) -> Found:
     chosen: dict[int, dict[str, str]] = {}
     for task, key in wanted.items():
         for path in (root / "store" / "train" / key).glob("seed*/run.json"):
-            number = path.parent.name.removeprefix("seed")
-            if number.isdecimal():
-                chosen.setdefault(int(number), {})[task] = key
+            if re.fullmatch("seed[0-9]+", part := path.parent.name):
+                chosen.setdefault(int(part[4:]), {})[task] = key
     return Found(root, *name, wanted, chosen, owners)
 
 
@@ -183,6 +183,11 @@ def _named(
 
 def _variant_rows(root: Path) -> list[dict[str, str]]:
     path = root / VARIANTS
+    if path.is_dir():
+        raise UserError(
+            f"{path}: expected a file, found a folder; move it away: "
+            f"`{_snakemake(root, ALL)}` writes it"
+        )
     if not path.is_file():
         below = [f"--results {p.parent}" for p in sorted(root.glob(f"*/{VARIANTS}"))]
         hint = f" There is {' and '.join(below)}." if below else ""
@@ -191,9 +196,10 @@ def _variant_rows(root: Path) -> list[dict[str, str]]:
             f"--results, or make results with `snakemake --cores 2 all`.{hint}"
         )
     rows = read_csv(path, delimiter="\t")
-    if rows and not {"paper", "variant", "key"} <= rows[0].keys():
+    if not rows or not {"paper", "variant", "key"} <= rows[0].keys():
+        found = ", ".join(rows[0]) if rows else "no row"
         raise UserError(
-            f"{path}: expected the columns paper, variant and key, found {', '.join(rows[0])}; "
+            f"{path}: expected rows of the columns paper, variant and key, found {found}; "
             f"delete it: `{_snakemake(root, ALL)}` writes it again"
         )
     return rows

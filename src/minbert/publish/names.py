@@ -123,7 +123,8 @@ class PlainNames:
             names |= {name for name in before if not self._is_own(name)}
             page = {of: dict(self._before[of]) for of in page}
         for name in before - names:
-            (self.root / name).unlink(missing_ok=True)
+            if (self.root / name).is_file():
+                (self.root / name).unlink()
         page["plans"] |= dict.fromkeys(own, self.plan)
         page["stamps"] |= dict.fromkeys(own, self.record["stamp"] if complete else "")
         page["options"] |= dict.fromkeys(own, self.record["options"])

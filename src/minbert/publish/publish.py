@@ -111,7 +111,7 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
         if not end and not attempt.alive():
             why[key] = f"seed {seed}: killed"
         elif end.get("status") == "FAILED":
-            why[key] = f"seed {seed}: {end['error']}"
+            why[key] = f"seed {seed}: {end.get('error', 'no error was noted')}"
     found: dict[tuple[str, str], str] = {}
     for paper, variant, stage, _, key, *_ in variants:
         if key in why:

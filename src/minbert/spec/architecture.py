@@ -149,8 +149,14 @@ def shards(folder: Path) -> dict[str, str]:
 
 
 def read_architecture(path: Path) -> Architecture:
-    """Read our own `config.json` of a backbone folder in the store."""
-    return Architecture.model_validate(read_json(path))
+    """Read our own `config.json` of a backbone folder in the store; `UserError` if damaged."""
+    try:
+        return Architecture.model_validate(read_json(path))
+    except ValidationError as error:
+        wrong = _problem(path, {}, error.errors()[0])
+    except UserError as error:
+        wrong = str(error)
+    raise UserError(f"{wrong}; delete {path.parent}: `snakemake all --cores 2` makes it again")
 
 
 class EncoderParameters(NamedTuple):

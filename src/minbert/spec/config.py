@@ -58,6 +58,8 @@ def _to_folder(value: str) -> str:
         problem = f"MLflow reads {found[0]} in {path} as something else"
     elif value.startswith("-"):
         problem = "commands take a name that begins with '-' for an option"
+    elif path.is_relative_to("/proc") or path.is_relative_to("/sys"):
+        problem = "the kernel alone makes files there"
     else:
         try:
             os.lstat(path / ("x" * 100))  # about as long a path as files in it have

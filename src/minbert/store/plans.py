@@ -6,18 +6,53 @@ belongs to, with what that plan publishes. Its name is a hash of its content, so
 other settings, side by side on one results folder, do not meet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
+from minbert.store.kinds import KINDS
 from minbert.store.node import digest, key_of
 
 PUBLISHED = "published.json"
 """Beside the plain names: of which plan each paper is, and what shows `all` of them."""
 AGAIN = "`snakemake all --cores 2` writes it again"
+
+
+class _Need(BaseModel):
+    kind: Annotated[str, Field(pattern=f"^({'|'.join(KINDS)})$")]
+    key: str
+    file: str
+    seed: int | None
+
+
+class _Stage(BaseModel):
+    tasks: dict[str, dict[str, Any]]
+
+
+_READ: dict[str, dict[str, Any]] = {
+    "train": {"stage": _Stage},
+    "fetch": {"name": str},
+    "scores": {"runs": list[dict[str, Any]]},
+}
+"""What is read of a spec whoever made it, by kind, with its types."""
+_SHAPES = {
+    kind: create_model(
+        kind,
+        kind=str,
+        key=str,
+        spec=create_model("spec", **_READ.get(kind, {})),
+        code=dict[str, str],
+        maker=(str, ""),  # Older versions named none.
+        parts=(list[str], []),
+        needs=dict[str, _Need],
+    )
+    for kind in KINDS
+}
 
 
 def description_path(root: Path, kind: str, key: str) -> Path:
@@ -33,9 +68,21 @@ def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
             f"no {kind} with key {key} was planned under {root} ({path} is missing); "
             f"{AGAIN} if it asks for it, and `minbert plan` lists the keys"
         )
-    described = _rewritable(path)
-    if not {"spec", "needs"} <= described.keys():
-        raise UserError(f"{path}: lacks what describes a node; delete it: {AGAIN}")
+    return _rewritable(path, described_in)
+
+
+def described_in(path: Path) -> dict[str, Any]:
+    """Read a description; `UserError` if it is damaged: not shaped as that of the file's name."""
+    described = read_json(path)
+    kind, at = path.stem.partition("-")[0], f"{described.get('kind')}-{described.get('key')}"
+    if kind not in KINDS or path.stem != at:
+        raise UserError(f"{path}: describes {at[:80]}, expected what its name says")
+    try:
+        _SHAPES[kind].model_validate(described, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        wrong = first["msg"].replace("Input should be", "expected")
+        raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {wrong}") from None
     return described
 
 
@@ -43,9 +90,9 @@ def write_description(root: Path, described: Mapping[str, Any]) -> None:
     """Write the description of a node, unless it is there undamaged."""
     path = description_path(root, described["kind"], described["key"])
     try:
-        if key_of(read_json(path)) == described["key"]:
+        if key_of(described_in(path)) == described["key"]:
             return
-    except (FileNotFoundError, UserError, KeyError, TypeError, AttributeError):
+    except (FileNotFoundError, UserError):
         pass
     write_json(path, described)
 
@@ -95,7 +142,15 @@ def held(root: Path) -> dict[str, Any]:
     except (FileNotFoundError, UserError):
         return {}
     types = {"plans": dict, "stamps": dict, "options": dict, "names": list}
-    return found if all(isinstance(found.get(name), of) for name, of in types.items()) else {}
+    whole = all(isinstance(found.get(name), of) for name, of in types.items())
+    return found if whole and all(map(_plain, found["names"])) else {}
+
+
+def _plain(name: Any) -> bool:
+    """Whether `name` may be of a file that publishing made under the results root."""
+    parts = Path(name).parts if isinstance(name, str) else ()
+    below = parts[:1] in {("tables",), ("figures",)}
+    return name == "report.html" or (below and ".." not in parts)
 
 
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
@@ -114,17 +169,17 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
     return {**described, **own, "needs": {**kept, **own["needs"]}}
 
 
-def _rewritable(path: Path) -> dict[str, Any]:
+def _rewritable(path: Path, read: Callable[[Path], dict[str, Any]] = read_json) -> dict[str, Any]:
     """Read a JSON file that the next workflow writes again; say so if it is damaged."""
     try:
-        return read_json(path)
+        return read(path)
     except UserError as error:
         raise UserError(f"{error}; delete it: {AGAIN}") from None
 
 
 def _newest(root: Path, name: str) -> dict[str, Any] | None:
     """Return the newest record that has the job `name`."""
-    paths = plan_path(root, "").parent.glob("*.json")
+    paths = filter(Path.is_file, plan_path(root, "").parent.glob("*.json"))
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(UserError):
             if name in (record := read_plan(root, path.stem))["jobs"]:

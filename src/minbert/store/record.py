@@ -4,16 +4,16 @@ A damaged one stops nobody who can do without it; `read_record` says which it is
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
 
 
 class _Outcome(BaseModel):
-    seconds: float
+    seconds: Annotated[float, Field(gt=0, lt=1e10)]
     best_epoch: int | None = None
     steps: float | None = None
     tokens_per_second: float | None = None
@@ -32,7 +32,7 @@ class _Run(BaseModel):
 
 
 class _Data(BaseModel):
-    rows: dict[str, int]
+    rows: dict[str, Annotated[int, Field(ge=0, lt=10**12)]]
     overlaps: dict[str, int] = {}
     rejected: dict[str, int] = {}
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.base.locks import FOREVER, take
 
@@ -77,6 +78,24 @@ def tracking_uri(root: Path, uri: str | None = None) -> str:
 def sqlite_path(uri: str) -> Path | None:
     """Return the file of a sqlite URI, absolute, or None for another kind of store."""
     return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
+
+
+def check_sqlite(path: Path) -> None:
+    """Raise `UserError` if what is at `path` is no SQLite database; it need not be there."""
+    if not path.exists():
+        return
+    try:
+        if not path.is_file():
+            raise sqlite3.DatabaseError("it is no regular file")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError:
+        pass  # It is busy, or may not be opened.
+    except sqlite3.DatabaseError as error:
+        raise UserError(
+            f"{path}: expected MLflow's SQLite database ({error}); move it away, and the next "
+            "workflow stores all runs anew"
+        ) from None
 
 
 def is_remote(uri: str) -> bool:
@@ -160,8 +179,10 @@ def open_store(root: Path | str, uri: str | None = None) -> Store:
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     path = sqlite_path(uri)
-    if path is not None and not path.exists():
-        _create(path, root / "mlartifacts")
+    if path is not None:
+        check_sqlite(path)
+        if not path.exists():
+            _create(path, root / "mlartifacts")
     return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri))
 
 

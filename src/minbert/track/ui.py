@@ -48,6 +48,8 @@ def serve(
             f"no MLflow store at {path}: nothing has been trained under {root} yet; run the "
             "pipeline first (`make demo`, or `snakemake --cores 2 all`), or name its results folder"
         )
+    if path is not None:
+        store.check_sqlite(path)
     if (free := free_port(host, port)) != port:
         print(f"port {port} is taken; using {free}", flush=True)
     print("starting MLflow, which takes about 10 seconds", flush=True)
@@ -100,7 +102,7 @@ def free_port(host: str, port: int) -> int:
             try:
                 probe.bind((host, candidate))
                 return candidate
-            except OSError as error:
+            except (OSError, TypeError, UnicodeError) as error:  # the latter two: no name at all
                 last = error
     raise UserError(
         f"no free port on '{host}' from {port} to {ports[-1]} ({last}); "

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.model.packed import Packed
 from minbert.spec.protocol import SPLITS
@@ -137,12 +138,25 @@ def read_examples(
     special: SpecialTokens,
     max_length: int,
     device: torch.device,
+    vocabulary: int,
 ) -> dict[str, Examples]:
-    """Read a `tokens.parquet` into {split: Examples} for train, dev and test."""
-    return {
+    """Read a `tokens.parquet` into {split: Examples} for train, dev and test.
+
+    Raises `UserError` for tokens that are not in a vocabulary of that size.
+    """
+    found = {
         split: Examples(table, task, pairing, special, max_length, device)
         for split, table in read_splits(tokens).items()
     }
+    for split, examples in found.items():
+        flat = examples.sequences.flat
+        if len(flat) and (flat.min() < 0 or flat.max() >= vocabulary):
+            raise UserError(
+                f"{tokens}: {split} has tokens from {int(flat.min())} to {int(flat.max())}, "
+                f"expected 0 to {vocabulary - 1} as the backbone has; delete {tokens.parent} and "
+                "run snakemake to make it again"
+            )
+    return found
 
 
 def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:

@@ -58,5 +58,6 @@ def cache_features(
         return pool(hidden, batch, encoder.pooler(task))
 
     special = special_tokens(backbone / "tokenizer.json")
-    splits = read_examples(tokens, task, pairing, special, length, device)
+    words = architecture.vocab_size
+    splits = read_examples(tokens, task, pairing, special, length, device, words)
     save_weights(out, {name: pool_all(pooled, of) for name, of in splits.items() if len(of)})

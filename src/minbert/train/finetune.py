@@ -36,9 +36,10 @@ class Finetuned(Learner):
         self._start(spec, sources)
         self.module.to(device)
         special = special_tokens(sources.backbone / "tokenizer.json")
+        words = self.architecture.vocab_size
         self.examples = {
             task: read_examples(
-                path, task, spec.tasks[task].pairing, special, spec.max_length, device
+                path, task, spec.tasks[task].pairing, special, spec.max_length, device, words
             )
             for task, path in sources.tokens.items()
         }
