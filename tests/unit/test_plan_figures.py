@@ -183,6 +183,14 @@ def test_wrong_figures_over_all_are_named(
         plan(base, "", over_all)
 
 
+@pytest.mark.parametrize("name", ["../../../x", "a/b", "", "x" * 101])
+def test_figures_over_all_stay_in_their_folder(base: Path, name: str) -> None:
+    text = f"figures: {{'{name}': {{kind: ranking, title: T}}}}"
+    write_text(base / figures.FIGURES, text)
+    with pytest.raises(UserError, match=rf"figures\.yaml: figure '{name}': a name has letters"):
+        plan(base, "")
+
+
 def test_no_paper_is_called_all(base: Path) -> None:
     write_text(base / "all.yaml", GRID.replace("paper: one", "paper: all"))
     with pytest.raises(UserError, match="a paper cannot be called 'all'"):

@@ -8,7 +8,7 @@ from typing import Any
 from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
 from minbert.plan.parameters import counts, parameters
-from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
+from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile, check_name
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
 from minbert.spec.resolve import Grid, Stage, Variant
 from minbert.spec.yaml import load_yaml, validated
@@ -39,6 +39,7 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
         return {}
     found = {}
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
+        check_name(name, f"{path}: figure '{name}'")
         reads = FIGURE_KINDS[spec.kind]
         if reads.runs or "examples" in reads.papers:
             raise UserError(

@@ -150,7 +150,7 @@ def _load_paper(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
                     "rename one of the two"
                 )
         for name, figure in file.figures.items():
-            _check_name(name, f"{path}: figure '{name}'")
+            check_name(name, f"{path}: figure '{name}'")
             if name in grid.figures:
                 raise UserError(f"{path}: figure '{name}' is in {grid.path} too; rename one")
             grid.figures[name] = figure
@@ -198,11 +198,12 @@ def _bodies(file: GridFile, path: Path) -> Iterator[tuple[str, _Body]]:
         _check_keys(values, where)
         for name, own, settings in _expansions(pattern, values, where):
             body = _Body(f"{path}: variant '{name}'", path, False, own, settings)
-            _check_name(name, body.where)
+            check_name(name, body.where)
             yield name, body
 
 
-def _check_name(name: str, where: str) -> None:
+def check_name(name: str, where: str) -> None:
+    """Refuse what is no name of a variant, stage or figure: it becomes part of paths."""
     if name == "backbone" or not _NAME.fullmatch(name):
         raise UserError(
             f"{where}: a name has letters, digits, '.', '_' and '-', begins with a letter or "
@@ -228,7 +229,7 @@ def _check_keys(values: dict[str, Any], where: str) -> None:
         if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
             problems.append(f"stage {number}: expected a mapping with a 'name', found {stage!r}")
             continue
-        _check_name(stage["name"], f"{where}, stage '{stage['name']}'")
+        check_name(stage["name"], f"{where}, stage '{stage['name']}'")
         rest = {key: value for key, value in stage.items() if key not in ("name", *CHOICE)}
         problems += unknown_keys(rest, f"stages.{stage['name']}.")
     if problems:
