@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
-from minbert.data.examples import LARGEST, Example, Rejected, decode, fault, split_lines
+from minbert.data.examples import LARGEST, LONGEST, Example, Rejected, decode, fault, split_lines
+from minbert.data.identity import check_unchanged, checksum
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import COURSE_URL, SPLITS
 from minbert.spec.task import TASKS, Task
@@ -69,7 +70,11 @@ def in_folder(task: str, folder: Path) -> dict[str, Path]:
 def make(job: Job) -> None:
     """Make the data set of the job's task from the course's files, downloaded or in a folder."""
     paths = {split: job.need(split) for split in job.described["needs"]}
-    make_dataset(job, *read_course(job.spec["task"], paths or job.extra["paths"]))
+    paths = paths or {split: Path(path) for split, path in job.extra["paths"].items()}
+    for split, path in paths.items():
+        planned = job.spec["files"][split]
+        check_unchanged(path, checksum(path, planned), planned)
+    make_dataset(job, *read_course(job.spec["task"], paths))
 
 
 def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Example], list[Rejected]]:
@@ -119,6 +124,9 @@ def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[st
     if len(lines) == 1:
         raise UserError(f"{path}: a header without rows")
     for number, line in enumerate(lines[1:], start=2):
+        if len(line) > 4 * LONGEST:
+            yield number, line[:LONGEST], f"a line of {len(line):,} characters"
+            continue
         # Line by line, because in a whole file a stray quote would swallow the rows after it.
         try:
             fields = next(csv.reader([line], delimiter="\t", strict=True), [])

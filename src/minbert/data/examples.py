@@ -44,8 +44,8 @@ def example_schema() -> pa.Schema:
     return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
 
 
-LARGEST = 256 << 20
-"""Bytes of a text file, which is read in one piece."""
+LARGEST, MOST_LINES = 64 << 20, 1_000_000
+"""Bytes and lines of a text file, which is read in one piece; the course's largest have 23 MB."""
 LONGEST = 1_000_000
 """Characters of a sentence; tokenising takes 100 bytes for each."""
 
@@ -66,6 +66,8 @@ def decode(content: bytes, name: Path | str) -> str:
     """Return `content` as text; `UserError` naming `name` if it is too large or not UTF-8."""
     if len(content) > LARGEST:
         raise UserError(f"{name}: has more than {LARGEST >> 20} MiB, which are expected at most")
+    if (lines := content.count(b"\n")) > MOST_LINES:
+        raise UserError(f"{name}: has {lines:,} lines, expected at most {MOST_LINES:,}")
     for start, (kind, way) in _NO_TEXT.items():
         if content.startswith(start):
             raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")

@@ -11,7 +11,7 @@ from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
 from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
-from minbert.data.lmrd import LMRD_PIN
+from minbert.data.lmrd import LMRD_PIN, review_files
 from minbert.spec.architecture import (
     KNOWN,
     Architecture,
@@ -226,7 +226,7 @@ class Sources:
             return Node("data", spec, maker, needs={"archive": _fetched(source, LMRD_PIN)})
         path = Path(source).absolute()
         if path.is_dir():
-            spec["files"] = f"tree:{self.cache.tree(path)}"
+            spec["files"] = f"tree:{self.cache.tree(path, review_files(path))}"
         elif path.is_file():
             spec["files"] = f"md5:{self.cache.digest(path, 'md5')}"
         else:
