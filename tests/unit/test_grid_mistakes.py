@@ -145,6 +145,14 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
             "claims: [{text: T, section: S, variant: a, against: true}]",
             ["'claims.0.against': expected a number, not true or false"],
         ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [.inf, 1e-3]}}}",
+            ["variant 'ainf', stage 'main': 'optimiser.lr' is inf; expected a finite number"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [.nan]}}}",
+            ["variant 'anan', stage 'main': 'optimiser.lr' is nan; expected a finite number"],
+        ),
         (f"variants: {{{'a' * 101}: {{extends: t}}}}", ["has at most 100 characters"]),
         ("variants: {a: {extends: t, tasks: {sst: {loss: mse}}}}", ["stage 'main'", "not 'mse'"]),
         ("variants: {a: {epochs: 3}}", ["variant 'a'", "the key 'tasks' is missing"]),

@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from minbert.spec.architecture import SHARDS, WEIGHTS, read_architecture
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["the", "cafe", "Cafe", "café", "un", "##want", "##ed", "runn", "##ing", ",", "!", "中"]
+NORM = "embeddings.LayerNorm.weight"
 State = dict[str, Tensor]
 
 
@@ -170,6 +172,12 @@ def test_unexpected_tensor(folder: Path) -> None:
     refuse(folder, rf"unexpected tensor '{name}' of shape \[8\].*2 layers")
 
 
+@pytest.mark.parametrize("other", [NORM.replace("weight", "gamma"), f"bert.{NORM}"])
+def test_a_tensor_under_two_names(folder: Path, other: str) -> None:
+    change(folder, lambda state: state | {other: state[NORM].clone()})
+    refuse(folder, rf"safetensors: has tensor '{NORM}' twice, as '.*' and as '.*'; take one")
+
+
 def shard(folder: Path, parts: int = 2) -> dict[str, str]:
     """Split the weights of `folder` into files with an index; return its map."""
     whole = load_file(folder / WEIGHTS)
@@ -311,9 +319,31 @@ def test_a_vocabulary_that_is_none(folder: Path, content: bytes, match: str) -> 
     refuse(folder, match)
 
 
+def written_tokenizer() -> dict[str, Any]:
+    tokenizer = bert_tokenizer({word: n for n, word in enumerate(SPECIAL + WORDS)})
+    return dict(json.loads(tokenizer.to_str()))
+
+
 def test_broken_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").write_text("{}")
-    refuse(folder, r"tokenizer.json: not a tokenizer.json of `tokenizers`")
+    """The second one makes the library panic, which is no `Exception`."""
+    charsmap = {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}
+    for written in ({}, written_tokenizer() | charsmap):
+        (folder / "tokenizer.json").write_text(json.dumps(written))
+        refuse(folder, r"tokenizer.json: not a tokenizer.json of `tokenizers`")
+
+
+def test_a_tokenizer_with_two_tokens_of_one_id(folder: Path) -> None:
+    written = written_tokenizer()
+    written["model"]["vocab"]["un"] = written["model"]["vocab"]["the"]
+    (folder / "tokenizer.json").write_text(json.dumps(written))
+    refuse(folder, r"tokenizer.json: tokens '(the|un)' and '(the|un)' have one id, 5")
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.txt", "tokenizer.json"])
+def test_a_file_of_gigabytes_is_not_read(folder: Path, name: str) -> None:
+    with (folder / name).open("wb") as sparse:
+        sparse.truncate(9 << 30)
+    refuse(folder, rf"{name}: has more than 64 MiB, which are expected at most")
 
 
 @pytest.mark.parametrize("settings", [None, {"do_lower_case": False}, {"strip_accents": False}])

@@ -29,6 +29,7 @@ _LAYER = {
     "feed_forward.output": "output.dense",
     "feed_forward.norm": "output.LayerNorm",
 }
+_PARTS = ("embeddings", "encoder", "pooler")
 _OLD_NAMES = {"gamma": "weight", "beta": "bias"}  # TensorFlow's, of a norm
 
 
@@ -97,7 +98,7 @@ def hugging_face_names(name: str) -> list[str]:
 
 
 def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> dict[str, Tensor]:
-    found = _plain_names(tensors)
+    found = _plain_names(tensors, path)
     with torch.device("meta"):
         expected = whole_encoder(arch, Dropout()).state_dict()
     if "pooler.dense.weight" not in found and "pooler.dense.bias" not in found:
@@ -118,18 +119,22 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> d
     return state
 
 
-def _plain_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _plain_names(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
     """Keep the encoder's tensors, under today's names: no heads, no constant `position_ids`."""
     prefix = "bert." if any(name.startswith("bert.") for name in tensors) else ""
-    found = {}
-    for name, tensor in tensors.items():
-        plain = name.removeprefix(prefix)
-        if not name.startswith(prefix) or plain.endswith("position_ids"):
+    sources: dict[str, str] = {}
+    for name in tensors:
+        stem, _, last = name.removeprefix(prefix).rpartition(".")
+        if last == "position_ids" or stem.partition(".")[0] not in _PARTS:
             continue
-        if plain.partition(".")[0] in ("embeddings", "encoder", "pooler"):
-            stem, _, last = plain.rpartition(".")
-            found[f"{stem}.{_OLD_NAMES.get(last, last)}"] = tensor
-    return found
+        plain = f"{stem}.{_OLD_NAMES.get(last, last)}"
+        if plain in sources:
+            raise UserError(
+                f"{path}: has tensor '{plain}' twice, as '{sources[plain]}' and as '{name}'; "
+                "take one of them out"
+            )
+        sources[plain] = name
+    return {plain: tensors[name] for plain, name in sources.items() if name.startswith(prefix)}
 
 
 def _take(found: dict[str, Tensor], name: str, shape: tuple[int, ...], path: Path) -> Tensor:

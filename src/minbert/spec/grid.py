@@ -303,7 +303,7 @@ def _word(value: Any) -> str:
     """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
+    if isinstance(value, float) and math.isfinite(value):
         mantissa, _, exponent = f"{value:e}".partition("e")
         small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
         return small if abs(value) < 1e-3 and value else f"{value:g}"
