@@ -74,6 +74,31 @@ def test_utf_16_is_refused(tmp_path: Path) -> None:
         read_course("sst", {"train": path})
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (HEADER.encode("utf-32"), r"is UTF-32, expected UTF-8 text; convert it: iconv -f utf-32"),
+        (HEADER.encode("utf-16-le"), r"NUL bytes, expected UTF-8 text; is it UTF-16 without a ma"),
+        (HEADER.encode("utf-16-be"), r"NUL bytes, expected UTF-8 text; is it UTF-16 without a ma"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer, .*git lfs pull"),
+        (b"<!DOCTYPE html>\n<html>", "is an HTML page, expected UTF-8 text; download the file"),
+    ],
+)
+def test_what_is_no_table_is_called_what_it_is(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    with pytest.raises(UserError, match=rf"train\.csv: .*{message}"):
+        read_course("sst", {"train": file(tmp_path, content)})
+
+
+def test_a_quoted_header_is_read(tmp_path: Path) -> None:
+    quoted = '\t"id"\t"sentence"\t"sentiment"\n'
+    examples, _ = read_course("sst", {"train": file(tmp_path, f"{quoted}0\ta\tgood\t3\n")})
+    assert [example.id for example in examples] == ["a"]
+    with pytest.raises(UserError, match=r"train\.csv, line 1: a header that cannot be read"):
+        read_course("sst", {"train": file(tmp_path, f'"{HEADER}0\ta\tgood\t3\n')})
+
+
 def test_a_gzip_file_is_called_one(tmp_path: Path) -> None:
     path = file(tmp_path, gzip.compress(f"{HEADER}0\ta\tgood\t3\n".encode()))
     with pytest.raises(UserError, match=r"train\.csv: is a gzip file, .*; unpack it: gunzip"):

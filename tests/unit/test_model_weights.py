@@ -246,6 +246,22 @@ def test_no_weights(folder: Path) -> None:
     refuse(folder, r"model.safetensors: no such file; the folder has config.json, vocab.txt")
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_link_that_leads_nowhere(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    (folder / name).symlink_to("blob")
+    refuse(folder, f"{name}: is a link that leads nowhere; ")
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"), ("<html>", "an HTML")],
+)
+def test_what_is_there_in_place_of_weights(folder: Path, start: str, kind: str) -> None:
+    (folder / "model.safetensors").write_text(start)
+    refuse(folder, f"model.safetensors: is {kind}.*, expected weights; (fetch|download) the file")
+
+
 def test_damaged_weights(folder: Path) -> None:
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[:-100])

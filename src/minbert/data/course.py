@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, nearest, no_file
 from minbert.data.examples import LARGEST, LONGEST, Example, Rejected, decode, fault, split_lines
 from minbert.data.identity import check_unchanged, checksum
 from minbert.data.report import make_dataset
@@ -58,6 +58,8 @@ def in_folder(task: str, folder: Path) -> dict[str, Path]:
         raise UserError(f"no such folder: {folder} (expected the files of task '{task}' in it)")
     paths = {split: folder / name for split, (name, _) in course_files(task).items()}
     for path in paths.values():
+        if wrong := no_file(path):
+            raise UserError(f"{path}: {wrong}; put the file itself there")
         if not path.is_file():
             raise UserError(
                 f"{folder} has no {path.name}, which task '{task}' needs."
@@ -117,10 +119,12 @@ def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[st
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     if not lines:
         raise UserError(f"{path}: the file is empty; expected a header and rows")
-    header = lines[0].split("\t")
+    csv.field_size_limit(max(csv.field_size_limit(), 4 * LONGEST))  # 131,072 by default
+    try:
+        header = next(csv.reader(lines[:1], delimiter="\t", strict=True), [])
+    except csv.Error as error:
+        raise UserError(f"{path}, line 1: a header that cannot be read ({error})") from None
     columns = _columns(path, task, split, header)
-    # The csv module's limit is 131,072 characters by default.
-    csv.field_size_limit(max(csv.field_size_limit(), *map(len, lines)))
     if len(lines) == 1:
         raise UserError(f"{path}: a header without rows")
     for number, line in enumerate(lines[1:], start=2):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from minbert.base.errors import UserError
+from minbert.base.errors import STAND_INS, UserError
 from minbert.base.files import whole
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS, Task
@@ -56,8 +56,11 @@ _NO_TEXT = {
     b"\xfd7zXZ": ("an xz file", "unpack it: unxz"),
     b"(\xb5/\xfd": ("a zstd file", "unpack it: unzstd"),
     b"PAR1": ("a parquet file", "export it as text"),
+    b"\xff\xfe\0\0": ("UTF-32", "convert it: iconv -f utf-32 -t utf-8"),
+    b"\0\0\xfe\xff": ("UTF-32", "convert it: iconv -f utf-32 -t utf-8"),
     b"\xff\xfe": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
     b"\xfe\xff": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
+    **STAND_INS,
 }
 """What files with these first bytes are, and the way to text."""
 
@@ -71,6 +74,11 @@ def decode(content: bytes, name: Path | str) -> str:
     for start, (kind, way) in _NO_TEXT.items():
         if content.startswith(start):
             raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")
+    if b"\0\0" in (content[:4:2], content[1:4:2]):
+        raise UserError(
+            f"{name}: begins with NUL bytes, expected UTF-8 text; is it UTF-16 without a mark? "
+            "Convert it: iconv -f utf-16le -t utf-8 (or utf-16be)"
+        )
     if b"\r" in content and b"\n" not in content:
         raise UserError(
             f"{name}: lines end with carriage returns, expected line feeds; convert it: "

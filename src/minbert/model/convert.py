@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, no_file
 from minbert.base.files import write_json
 from minbert.data.wordpiece import read_tokenizer, save_tokenizer
 from minbert.model.encoder import whole_encoder
@@ -54,6 +54,8 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
 def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     """Return the tensors of one file or of all shards, and the file to name in errors."""
     path = folder / WEIGHTS
+    if wrong := no_file(path):
+        raise UserError(f"{path}: {wrong}; put the weights themselves there")
     if path.is_file():
         return load_weights(path), path
     if (folder / SHARDS).is_file():

@@ -13,7 +13,7 @@ from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import UserError, nearest
 from minbert.spec.pretraining import Pretraining, Whole
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.spec.task import Positive, Spec, known_task
+from minbert.spec.task import Distinct, Positive, Spec, known_task
 from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"
@@ -183,9 +183,9 @@ class Config(Spec):
     """
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
-    grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list)]
+    grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list), Distinct]
     seeds: Annotated[
-        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list)
+        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list), Distinct
     ] = (0,)
     data: Literal["real", "builtin"] = "real"
     corpus: Corpus = Corpus()
@@ -198,7 +198,7 @@ class Config(Spec):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Annotated[Whole, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
     keep_weights: bool = True
-    dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
+    dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list), Distinct] = ()
     checkpoint_seconds: Positive = 300.0
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
@@ -223,14 +223,6 @@ class Config(Spec):
                     f"{nearest(name, DEPENDENCIES)}"
                 )
         return names
-
-    @field_validator("seeds", "grids", "dependencies")
-    @classmethod
-    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        twice = [value for i, value in enumerate(values) if value in values[:i]]
-        if twice:
-            raise ValueError(f"{twice[0]!r} is there twice; name each once")
-        return values
 
     @field_validator("defaults", "override")
     @classmethod

@@ -40,7 +40,7 @@ class Claim(Spec):
     against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2)]
     task: Name | Annotated[tuple[Name, ...], Field(min_length=1)] = "overall"
     direction: Direction = "higher"
-    margin: NonNegative = 0.01
+    margin: Annotated[NonNegative, Field(le=1)] = 0.01
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -74,6 +74,13 @@ def check_claim(claim: Claim, scored: Mapping[str, Collection[str]], where: str)
             )
     if claim.variant in claim.others:
         raise UserError(f"{where}: compares '{claim.variant}' with itself")
+    if claim.score is not None and abs(claim.score) > 1:
+        raise UserError(
+            f"{where}: 'against' is {claim.score:g}, expected a score from -1 to 1, such as 0.573"
+        )
+    for names in (claim.others, claim.tasks):
+        if len({*names}) < len(names):
+            raise UserError(f"{where}: {', '.join(names)}: one is there twice; name each once")
     overall = ("overall", *RULES)
     known = [*TASKS, *overall]
     for task in claim.tasks:
