@@ -7,6 +7,7 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
+from minbert.plan.options import check_options
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile, check_name
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
@@ -21,6 +22,7 @@ FIGURES = Path("workflow/figures.yaml")
 def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node:
     """Return the node of a paper's figure; without named variants it shows all that it can."""
     reads = FIGURE_KINDS[spec.kind]
+    check_options(spec.kind, spec.options, f"{grid.path}: figure '{name}'")
     variants = _variants(grid, name, spec, reads)
     needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
     if "examples" in reads.papers:
@@ -46,6 +48,7 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
                 f"{path}: figure '{name}': kind '{spec.kind}' shows the runs of one paper; put it "
                 "into that paper's grid"
             )
+        check_options(spec.kind, spec.options, f"{path}: figure '{name}'")
         facts = _facts(exp, exp.grids, [], reads)
         found[name] = _node(exp, ALL, name, spec, _score_needs(scores, reads), facts, {})
     return found
