@@ -134,7 +134,9 @@ def test_what_changed_since_the_plan_is_refused(folder: Path, tmp_path: Path) ->
     ]
     for maker, node, path in jobs:
         write_text(path, "edited")
-        with pytest.raises(UserError, match=r"changed since the plan \(planned .*; run the same"):
+        with pytest.raises(
+            UserError, match=r"changed since the plan \(planned .*; run snakemake again"
+        ):
             maker.make(Job(tmp_path, {**node.describe(), "extra": node.extra}, None, 1))
         if maker is backbone:
             write_json(bert / "config.json", BERT)

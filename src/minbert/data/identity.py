@@ -55,8 +55,8 @@ def check_unchanged(path: Path | str, found: str, planned: str) -> None:
     """Refuse data whose checksum is another one than in the plan, whose key it would get."""
     if found != planned:
         raise UserError(
-            f"{path} changed since the plan (planned {planned}, found {found}); run the same "
-            "command again, which plans anew"
+            f"{path} changed since the plan (planned {planned}, found {found}); run "
+            "snakemake again, which plans anew"
         )
 
 
