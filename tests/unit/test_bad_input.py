@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from grid_texts import problem
 
 from minbert.base.errors import UserError
 from minbert.data.course import read_course
+from minbert.data.examples import LARGEST
 from minbert.data.parquet import read_file
 from minbert.data.report import write_dataset
 from minbert.data.tokenise import MAX_TOKENS, encode, tokenise
@@ -71,6 +74,31 @@ def test_utf_16_is_refused(tmp_path: Path) -> None:
         read_course("sst", {"train": path})
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (HEADER.encode("utf-32"), r"is UTF-32, expected UTF-8 text; convert it: iconv -f utf-32"),
+        (HEADER.encode("utf-16-le"), r"NUL bytes, expected UTF-8 text; is it UTF-16 without a ma"),
+        (HEADER.encode("utf-16-be"), r"NUL bytes, expected UTF-8 text; is it UTF-16 without a ma"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer, .*git lfs pull"),
+        (b"<!DOCTYPE html>\n<html>", "is an HTML page, expected UTF-8 text; download the file"),
+    ],
+)
+def test_what_is_no_table_is_called_what_it_is(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    with pytest.raises(UserError, match=rf"train\.csv: .*{message}"):
+        read_course("sst", {"train": file(tmp_path, content)})
+
+
+def test_a_quoted_header_is_read(tmp_path: Path) -> None:
+    quoted = '\t"id"\t"sentence"\t"sentiment"\n'
+    examples, _ = read_course("sst", {"train": file(tmp_path, f"{quoted}0\ta\tgood\t3\n")})
+    assert [example.id for example in examples] == ["a"]
+    with pytest.raises(UserError, match=r"train\.csv, line 1: a header that cannot be read"):
+        read_course("sst", {"train": file(tmp_path, f'"{HEADER}0\ta\tgood\t3\n')})
+
+
 def test_a_gzip_file_is_called_one(tmp_path: Path) -> None:
     path = file(tmp_path, gzip.compress(f"{HEADER}0\ta\tgood\t3\n".encode()))
     with pytest.raises(UserError, match=r"train\.csv: is a gzip file, .*; unpack it: gunzip"):
@@ -80,8 +108,24 @@ def test_a_gzip_file_is_called_one(tmp_path: Path) -> None:
 def test_an_endless_file_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "train.csv").open("wb") as sparse:
         sparse.truncate(9 << 30)
-    with pytest.raises(UserError, match=r"train\.csv: has more than 256 MiB, which are expected"):
+    with pytest.raises(UserError, match=r"train\.csv: has more than 64 MiB, which are expected"):
         read_course("sst", {"train": tmp_path / "train.csv"})
+
+
+@pytest.mark.parametrize("row", ["\n", "x\n", "\U0001f600", "1\ta\tgood\t3\n"])
+def test_no_file_takes_a_gigabyte(tmp_path: Path, row: str) -> None:
+    """As many bytes as are read, in a process that may not have more memory."""
+    file(tmp_path, HEADER + row * ((LARGEST - 100) // len(row.encode())))
+    script = (
+        "import resource, sys; from minbert.data.course import read_course\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))\n"
+        "try: found, bad = read_course('sst', {'train': sys.argv[1]}); print(len(found), bad[0])\n"
+        "except Exception as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "ids-sst-train.csv")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    expected = "a line of 16,7" if row == "\U0001f600" else " lines, expected at most 1,000,000"
+    assert expected in said
 
 
 def test_lines_that_end_with_carriage_returns_alone(tmp_path: Path) -> None:

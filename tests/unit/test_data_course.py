@@ -131,6 +131,14 @@ def test_missing_files_and_unknown_tasks(tmp_path: Path) -> None:
         course_files("lmrd")
     with pytest.raises(UserError, match="no such folder"):
         in_folder("sts", tmp_path / "absent")
+    (tmp_path / "sts-train.csv").symlink_to("sts-train.csv")
+    with pytest.raises(UserError, match=r"sts-train\.csv: is a link that leads nowhere; put"):
+        in_folder("sts", tmp_path)
+    (tmp_path / "sts-train.csv").unlink()
+    os.mkfifo(tmp_path / "sts-train.csv")
+    with pytest.raises(UserError, match=r"sts-train\.csv: is no regular file; put the file"):
+        in_folder("sts", tmp_path)
+    (tmp_path / "sts-train.csv").unlink()
     file(tmp_path, "", "sts-trian.csv")
     with pytest.raises(UserError, match=r"has no sts-train\.csv.*Did you mean 'sts-trian\.csv'"):
         in_folder("sts", tmp_path)

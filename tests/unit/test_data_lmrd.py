@@ -137,9 +137,35 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
     stub.write_bytes(whole.read_bytes()[:3])
     packed = tmp_path / "cut.txz"
     packed.write_bytes(lzma.compress(gzip.decompress(whole.read_bytes()))[:200] + b"0" * 9)
-    for path in (cut, text, stub, packed):
+    flipped = bytearray(archive(tmp_path / "b.tgz", reviews()).read_bytes())
+    flipped[-6] ^= 1  # of the checksum, behind the last member
+    (tmp_path / "flipped.tgz").write_bytes(flipped)
+    for path in (cut, text, stub, packed, tmp_path / "flipped.tgz"):
         with pytest.raises(UserError, match=rf"{path.name}: not a whole tar archive"):
             read_lmrd(path)
+
+
+@pytest.mark.parametrize("kind", ["header", "member", "members", "tail"])
+def test_an_archive_that_unpacks_to_gigabytes_is_refused(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of it is read, nor is a long name, which tarfile reads in one piece."""
+    member = tarfile.TarInfo("long")
+    if kind == "header":
+        member.type, member.size = tarfile.GNUTYPE_LONGNAME, 3 << 30
+    if kind == "member":
+        member.size = 4 << 30
+    head = member.tobuf()
+    if kind == "members":
+        monkeypatch.setattr(lmrd, "MAX_MEMBERS", 9)
+        head *= 10
+    tail = bytes(1 << 20) if kind == "tail" else b""
+    if kind == "tail":
+        monkeypatch.setattr(lmrd, "MAX_BYTES", 1 << 19)
+    (tmp_path / "a.tgz").write_bytes(gzip.compress(head + tail))
+    wrong = "a header of 3,221,225,472 bytes" if kind == "header" else "has more than .* unpacked"
+    with pytest.raises(UserError, match=rf"a\.tgz: .*{wrong}.*; .*download"):
+        read_lmrd(tmp_path / "a.tgz")
 
 
 def test_a_review_that_is_huge_or_no_file_is_refused(

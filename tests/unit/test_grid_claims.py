@@ -51,6 +51,10 @@ def claim(**keys: Any) -> str:
         ({"against": "sst-only", "task": "sts"}, ["'sts' needs", "'sst-only' does not have"]),
         ({"direction": "highr"}, ["direction"]),
         ({"margin": -0.1}, ["margin"]),
+        ({"margin": 5}, ["'claims.0.margin' is 5; expected less than or equal to 1"]),
+        ({"against": 57.3}, ["'against' is 57.3, expected a score from -1 to 1, such as 0.573"]),
+        ({"against": "[two, two]"}, ["two, two: one is there twice; name each once"]),
+        ({"task": "[sst, sst]"}, ["sst, sst: one is there twice; name each once"]),
         ({"against": "[]"}, ["against"]),
         ({"text": "''"}, ["text"]),
         ({"variants": "one"}, ["variants", "mean 'variant'"]),
@@ -63,6 +67,12 @@ def test_mistakes_are_named_before_anything_runs(
     assert "g0.yaml" in said
     for part in parts:
         assert part in said, said
+
+
+def test_a_claim_that_is_made_twice(tmp_path: Path) -> None:
+    text = claim()
+    said = problem(tmp_path, text + text.partition("claims:\n")[2])
+    assert "claim 2: is the same as " in said and "claim 1; take one of them out" in said
 
 
 @pytest.mark.parametrize(

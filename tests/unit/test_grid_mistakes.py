@@ -104,8 +104,51 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
             ["variant 'a', stage 'main': 'optimiser.lr' is 'fast'; expected a number"],
         ),
         (
-            "variants: {a: {extends: t, epochs: 1.5, optimiser: 3}}",
-            ["'epochs' is 1.5; expected a whole number", "'optimiser' is 3; expected a mapping"],
+            "variants: {a: {extends: t, epochs: 1.5, optimiser: {lr: fast}}}",
+            ["'epochs' is 1.5; expected a whole number", "'optimiser.lr' is 'fast'; expected a n"],
+        ),
+        ("variants: {a: {extends: t, optimiser: 3}}", ["'optimiser' is 3; expected a mapping"]),
+        ("variants: {a: {extends: t, train: []}}", ["'train' is an empty list; name a task"]),
+        (
+            "variants: {a: {extends: t, train: [sst, sst]}}",
+            ["'train' names 'sst' twice; name each task once"],
+        ),
+        *(
+            (f"variants: {{a: {{extends: t, {keys}}}}}", [f"'{path}' is 1", "; expected less than"])
+            for keys, path in (
+                (f"epochs: {10**15}", "epochs"),
+                (f"sampler: {{steps: {10**17}}}", "sampler.steps"),
+                (f"sampler: {{examples: {10**17}}}", "sampler.examples"),
+                (f"tasks: {{sst: {{batch_size: {10**12}}}}}", "tasks.sst.batch_size"),
+                ("tasks: {sst: {head: {width: 100000}}}", "tasks.sst.head.width"),
+                ("adapter: {width: 100000}", "adapter.width"),
+            )
+        ),
+        (
+            "templates: {u: {tasks: {sts: {loss: mse, pairing: siamese, features: [u, u]}}}}\n"
+            "variants: {a: {extends: u}}",
+            ["'tasks.sts.features': 'u' is there twice; name each once"],
+        ),
+        ("variants: {majority: {extends: t}}", ["is not 'backbone' or 'majority'"]),
+        (
+            "variants: {a: {extends: t}, b: {best_of: [a, a]}}",
+            ["variant 'b': 'best_of': 'a' is there twice"],
+        ),
+        (
+            "parameter_ratios: [[a, a]]\nvariants: {a: {extends: t}}",
+            ["'parameter_ratios.0': 'a' is there twice; name each once"],
+        ),
+        (
+            "variants: {a: {extends: t}}\n"
+            "figures: {f: {kind: loss-curves, title: T, variants: [a, a]}}",
+            ["'figures.f.variants': 'a' is there twice"],
+        ),
+        *(
+            (
+                f"figures: {{f: {{kind: ranking, title: T, options: {{{key}: x}}}}}}",
+                [f"'figures.f.options': '{key}' is no option, but the figure's own; take it out"],
+            )
+            for key in ("title", "caption", "variants", "stamp")
         ),
         (
             "variants: {a: {extends: t, shared_layers: half}}",
@@ -145,6 +188,14 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
             "claims: [{text: T, section: S, variant: a, against: true}]",
             ["'claims.0.against': expected a number, not true or false"],
         ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [.inf, 1e-3]}}}",
+            ["variant 'ainf', stage 'main': 'optimiser.lr' is inf; expected a finite number"],
+        ),
+        (
+            "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [.nan]}}}",
+            ["variant 'anan', stage 'main': 'optimiser.lr' is nan; expected a finite number"],
+        ),
         (f"variants: {{{'a' * 101}: {{extends: t}}}}", ["has at most 100 characters"]),
         ("variants: {a: {extends: t, tasks: {sst: {loss: mse}}}}", ["stage 'main'", "not 'mse'"]),
         ("variants: {a: {epochs: 3}}", ["variant 'a'", "the key 'tasks' is missing"]),
@@ -169,6 +220,24 @@ def test_problems(tmp_path: Path, text: str, parts: list[str]) -> None:
     assert str(tmp_path / "g0.yaml") in message
     for part in parts:
         assert part in message
+
+
+def test_the_defaults_of_a_configuration_are_mappings_where_stages_have_them(
+    tmp_path: Path,
+) -> None:
+    message = problem(tmp_path, f"variants: {{a: {{{TASKS}}}}}", defaults={"tasks": ["sst"]})
+    assert "config: 'defaults.tasks' is ['sst']; expected a mapping" in message
+
+
+def test_one_grid_by_two_names(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(HEAD)
+    for other in ("./a.yaml", "b.yaml"):
+        (tmp_path / "b.yaml").unlink(missing_ok=True)
+        (tmp_path / "b.yaml").symlink_to("a.yaml")
+        with pytest.raises(
+            UserError, match=rf"grids 'a\.yaml' and '{other}' are one file, .*name one"
+        ):
+            resolve(load_config({"grids": ["a.yaml", other]}), tmp_path)
 
 
 def test_the_same_name_in_two_files_of_a_paper(tmp_path: Path) -> None:

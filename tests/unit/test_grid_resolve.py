@@ -159,7 +159,7 @@ def test_a_null_override_takes_a_key_back_to_its_default(tmp_path: Path) -> None
             {"optimiser": {"lr": "fast"}},
             ["variant 'a'", "override of the config: 'optimiser.lr' is 'fast'; expected a number"],
         ),
-        ({"tasks": 3}, ["override of the config: 'tasks' is 3; expected a mapping"]),
+        ({"tasks": 3}, ["config: 'override.tasks' is 3; expected a mapping"]),
         ({"surgery": "pcgrad", "shared_layers": "none"}, ["override of the config: surgery"]),
     ],
 )

@@ -139,6 +139,9 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         load_yaml(tmp_path)
     with pytest.raises(UserError, match="cannot be read: it is no regular file"):
         load_yaml("/dev/zero")
+    (tmp_path / "link.yaml").symlink_to("none")
+    with pytest.raises(UserError, match=r"link\.yaml: cannot be read: it is a link that leads now"):
+        load_yaml(tmp_path / "link.yaml")
     with pytest.raises(UserError, match="cannot be read: File name too long"):
         load_yaml(tmp_path / ("x" * 300))
     with pytest.raises(UserError, match=r"cannot be read: .*null byte"):

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from minbert.spec.architecture import SHARDS, WEIGHTS, read_architecture
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["the", "cafe", "Cafe", "café", "un", "##want", "##ed", "runn", "##ing", ",", "!", "中"]
+NORM = "embeddings.LayerNorm.weight"
 State = dict[str, Tensor]
 
 
@@ -173,6 +175,12 @@ def test_unexpected_tensor(folder: Path) -> None:
     refuse(folder, rf"unexpected tensor '{name}' of shape \[8\].*2 layers")
 
 
+@pytest.mark.parametrize("other", [NORM.replace("weight", "gamma"), f"bert.{NORM}"])
+def test_a_tensor_under_two_names(folder: Path, other: str) -> None:
+    change(folder, lambda state: state | {other: state[NORM].clone()})
+    refuse(folder, rf"safetensors: has tensor '{NORM}' twice, as '.*' and as '.*'; take one")
+
+
 def shard(folder: Path, parts: int = 2) -> dict[str, str]:
     """Split the weights of `folder` into files with an index; return its map."""
     whole = load_file(folder / WEIGHTS)
@@ -239,6 +247,22 @@ def test_pickled_weights_are_refused_with_the_way_out(folder: Path) -> None:
 def test_no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     refuse(folder, r"model.safetensors: no such file; the folder has config.json, vocab.txt")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_link_that_leads_nowhere(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    (folder / name).symlink_to("blob")
+    refuse(folder, f"{name}: is a link that leads nowhere; ")
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"), ("<html>", "an HTML")],
+)
+def test_what_is_there_in_place_of_weights(folder: Path, start: str, kind: str) -> None:
+    (folder / "model.safetensors").write_text(start)
+    refuse(folder, f"model.safetensors: is {kind}.*, expected weights; (fetch|download) the file")
 
 
 def test_damaged_weights(folder: Path) -> None:
@@ -314,9 +338,31 @@ def test_a_vocabulary_that_is_none(folder: Path, content: bytes, match: str) -> 
     refuse(folder, match)
 
 
+def written_tokenizer() -> dict[str, Any]:
+    tokenizer = bert_tokenizer({word: n for n, word in enumerate(SPECIAL + WORDS)})
+    return dict(json.loads(tokenizer.to_str()))
+
+
 def test_broken_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").write_text("{}")
-    refuse(folder, r"tokenizer.json: not a tokenizer.json of `tokenizers`")
+    """The second one makes the library panic, which is no `Exception`."""
+    charsmap = {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}
+    for written in ({}, written_tokenizer() | charsmap):
+        (folder / "tokenizer.json").write_text(json.dumps(written))
+        refuse(folder, r"tokenizer.json: not a tokenizer.json of `tokenizers`")
+
+
+def test_a_tokenizer_with_two_tokens_of_one_id(folder: Path) -> None:
+    written = written_tokenizer()
+    written["model"]["vocab"]["un"] = written["model"]["vocab"]["the"]
+    (folder / "tokenizer.json").write_text(json.dumps(written))
+    refuse(folder, r"tokenizer.json: tokens '(the|un)' and '(the|un)' have one id, 5")
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.txt", "tokenizer.json"])
+def test_a_file_of_gigabytes_is_not_read(folder: Path, name: str) -> None:
+    with (folder / name).open("wb") as sparse:
+        sparse.truncate(9 << 30)
+    refuse(folder, rf"{name}: has more than 64 MiB, which are expected at most")
 
 
 @pytest.mark.parametrize("settings", [None, {"do_lower_case": False}, {"strip_accents": False}])

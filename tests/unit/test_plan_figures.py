@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from minbert.figures.inputs import Inputs, Variants, absent_notes
 from minbert.figures.make import inputs_of
 from minbert.plan import figures
 from minbert.plan.experiment import PUBLISHED
+from minbert.plan.options import figure_options
 from minbert.plan.plan import Plan
-from minbert.spec.parts import FIGURE_KINDS, PARTS, FigureKind
+from minbert.spec.grid import OWN
+from minbert.spec.parts import FIGURE_KINDS, PARTS, FigureKind, load_part
 from minbert.store.job import Job
 from minbert.store.node import Node
 
@@ -55,7 +58,7 @@ def base(tmp_path: Path) -> Path:
 @pytest.fixture
 def kind(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a kind of figure; tests set what it reads by `read`."""
-    monkeypatch.setitem(PARTS["figure"], "probe", "minbert.figures.style:save")
+    monkeypatch.setitem(PARTS["figure"], "probe", "minbert.figures.calibration:Spec")
     return "probe"
 
 
@@ -172,11 +175,11 @@ def test_a_figure_depends_on_what_it_reads_alone(
 
 def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read(monkeypatch, papers=("scores",), facts=("rules",))
-    made = plan(base, "", "{kind: probe, title: T, options: {x: 1}}")
+    made = plan(base, "", "{kind: probe, title: T, options: {bins: 5}}")
     found = inputs(made, made.all_figures["over"])
     assert found.scores == dict(zip(("one", "two"), made.scores, strict=True))
     assert found.facts == {"rules": {"one": "normalised", "two": "normalised"}}
-    assert made.all_figures["over"].spec["draw"] == {"title": "T", "caption": "", "x": 1}
+    assert made.all_figures["over"].spec["draw"] == {"title": "T", "caption": "", "bins": 5}
     assert "figures/all/over.pdf" in made.products
 
 
@@ -197,6 +200,33 @@ def test_wrong_figures_over_all_are_named(
     read(monkeypatch, papers=("scores",))
     with pytest.raises(UserError, match=message):
         plan(base, "", over_all)
+
+
+@pytest.mark.parametrize("kind", FIGURE_KINDS)
+def test_the_plan_knows_the_options_of_each_kind(kind: str) -> None:
+    fields = load_part("figure", kind).model_fields.items()
+    assert figure_options(kind) == {n: f.is_required() for n, f in fields if n not in OWN}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{kind: calibration, title: T, options: {bin: 5}}", "option 'bin'. Did you mean 'bins'?"),
+        ("{kind: confusion-matrix, title: T, options: {x: 1}}", "option 'x'. Known: none"),
+        ("{kind: epoch-tables, title: T}", "kind 'epoch-tables' needs the option 'tables'"),
+    ],
+)
+def test_wrong_options_are_named_before_anything_runs(base: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=rf"one\.yaml: figure 'f': .*{re.escape(message)}"):
+        plan(base, text)
+
+
+@pytest.mark.parametrize("name", ["../../../x", "a/b", "", "x" * 101])
+def test_figures_over_all_stay_in_their_folder(base: Path, name: str) -> None:
+    text = f"figures: {{'{name}': {{kind: ranking, title: T}}}}"
+    write_text(base / figures.FIGURES, text)
+    with pytest.raises(UserError, match=rf"figures\.yaml: figure '{name}': a name has letters"):
+        plan(base, "")
 
 
 def test_no_paper_is_called_all(base: Path) -> None:

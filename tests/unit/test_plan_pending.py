@@ -381,3 +381,14 @@ def test_folders_in_the_place_of_files_are_named(base: Path) -> None:
     (made.root / "variants.tsv").unlink()
     (made.root / "variants.tsv").mkdir()
     assert not plan(base).mark.exists(), "so that publishing tells it"
+
+
+def test_a_published_row_of_a_misspelt_variant_is_named(base: Path) -> None:
+    """One that the grid just lacks is not: a grid need not have all of a paper."""
+    published = (base / "workflow/published.csv").read_text(encoding="utf-8")
+    put(base / "workflow/published.csv", published.replace(",3-bert,dev,", ",longr,dev,"))
+    told = plan_text(plan(base))
+    assert (
+        "has a row of 'longr', which the grid of hybrid-bert lacks. Did you mean 'longer'?" in told
+    )
+    assert told.count("which the grid of") == 1

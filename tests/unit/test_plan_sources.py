@@ -14,14 +14,17 @@ from model_batches import TINY
 from planning import planning_folder
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_json
-from minbert.data import course
+from minbert.base.files import write_json, write_text
+from minbert.data import course, lmrd
 from minbert.data.identity import git_blob
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.experiment import Experiment, Sources
 from minbert.spec.config import load_config
 from minbert.spec.protocol import LMRD_URL
 from minbert.spec.resolve import StageRef
+from minbert.store.job import Job
+from minbert.store.node import Node
+from minbert.train import backbone
 from minbert.train.features import cache_features
 
 URL = "http://localhost:1/data"
@@ -101,17 +104,55 @@ def test_reviews_from_elsewhere_are_refused(tmp_path: Path) -> None:
         sources(tmp_path, lmrd=str(tmp_path / "none")).data("lmrd")
 
 
+@pytest.mark.parametrize("place", ["/", "src"])
+def test_folders_without_reviews_are_refused_at_once(tmp_path: Path, place: str) -> None:
+    with pytest.raises(UserError, match=rf"^{Path(place).absolute()}: no review in train/neg/; "):
+        sources(tmp_path, lmrd=place).data("lmrd")
+
+
+def unpacked(folder: Path) -> Path:
+    """Make an unpacked LMRD of four reviews; return one of them."""
+    for name in ("train/neg/0_1", "train/pos/0_9", "test/neg/0_1", "test/pos/0_9"):
+        write_text(folder / f"{name}.txt", "Good.")
+    return folder / "test/pos/0_9.txt"
+
+
+def test_what_changed_since_the_plan_is_refused(folder: Path, tmp_path: Path) -> None:
+    """It would get the key of the data that was planned."""
+    review = unpacked(tmp_path / "reviews")
+    (tmp_path / "l.tar").write_bytes(b"reviews")
+    bert = tmp_path / "bert"
+    write_json(bert / "config.json", BERT)
+    made = sources(tmp_path, course=str(folder), lmrd=str(tmp_path / "reviews"), backbone=str(bert))
+    packed = sources(tmp_path, lmrd=str(tmp_path / "l.tar")).data("lmrd")
+    jobs: list[tuple[Any, Node, Path]] = [
+        (course, made.data("sst"), folder / "ids-sst-train.csv"),
+        (lmrd, made.data("lmrd"), review),
+        (lmrd, packed, tmp_path / "l.tar"),
+        (backbone, made.backbone, bert / "config.json"),
+        (backbone, made.backbone, bert / "tokenizer.json"),
+    ]
+    for maker, node, path in jobs:
+        write_text(path, "edited")
+        with pytest.raises(
+            UserError, match=r"changed since the plan \(planned .*; run snakemake again"
+        ):
+            maker.make(Job(tmp_path, {**node.describe(), "extra": node.extra}, None, 1))
+        if maker is backbone:
+            write_json(bert / "config.json", BERT)
+
+
 def test_reviews_are_fetched_or_read(tmp_path: Path) -> None:
     node = sources(tmp_path, lmrd=LMRD_URL).data("lmrd")
     assert node.needs["archive"].node.extra["url"] == LMRD_URL
-    (tmp_path / "reviews").mkdir()
-    (tmp_path / "reviews" / "0_9.txt").write_text("Good.", encoding="utf-8")
+    review = unpacked(tmp_path / "reviews")
     first = sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd")
-    os.utime(tmp_path / "reviews" / "0_9.txt", (1.6e9, 1.6e9))
+    (tmp_path / "reviews" / "README.txt").write_text("Not read.", encoding="utf-8")
+    os.utime(review, (1.6e9, 1.6e9))
     for _ in range(2):  # read, then remembered
         again = sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd")
         assert again.key == first.key
-    (tmp_path / "reviews" / "0_9.txt").write_text("Good!!", encoding="utf-8")
+    review.write_text("Good!!", encoding="utf-8")
     assert first.key != sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd").key
 
 
@@ -150,8 +191,10 @@ def test_a_sharded_backbone_is_named_by_all_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"backbone": "./none"}, "no such folder.*a hub name, or 'builtin'"),
+        ({"backbone": "./none"}, "no such folder.*a hub name .*, or 'builtin'"),
         ({"backbone": "a/b/c"}, "no such folder"),
+        ({"backbone": "a b/c;rm"}, r"no such folder\. .* a hub name \(letters, digits"),
+        ({"backbone": "bert-base-uncased", "revision": "HEAD"}, r"or give a folder\.$"),
         ({"backbone": "bert-base-uncased", "revision": "main"}, "40 hex digits.*found 'main'"),
         ({"backbone": "google-bert/bert-base-uncase"}, "Did you mean 'google-bert/bert-base-unc"),
     ],

@@ -11,6 +11,16 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
 
 
+STAND_INS = {
+    b"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
+    **dict.fromkeys(
+        (b"<!DOCTYPE html", b"<!doctype html", b"<html"),
+        ("an HTML page", "download the file itself, not the page that shows it"),
+    ),
+}
+"""What is there in place of a file that begins so, and the way to the file."""
+
+
 class UserError(Exception):
     """An error that the user can fix: the message says what was found and what to do.
 
@@ -23,6 +33,13 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     known = {str(choice).lower(): choice for choice in choices}
     match = difflib.get_close_matches(str(word).lower()[:100], known, n=1, cutoff=0.65)
     return f" Did you mean '{known[match[0]]}'?" if match else ""
+
+
+def no_file(path: Path) -> str | None:
+    """Return what is wrong with what is at `path`; None for a file, and if nothing is there."""
+    if path.is_file() or not os.path.lexists(path):
+        return None
+    return "is no regular file" if path.exists() else "is a link that leads nowhere"
 
 
 def printable(text: str) -> str:

@@ -48,13 +48,29 @@ def write_json(path: Path | str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
+LARGEST = 64 << 20
+"""Bytes of a file that is read in one piece."""
+
+
+def content_of(path: Path | str) -> bytes:
+    """Return the bytes of the file at `path`; `UserError` if there are more than `LARGEST`."""
+    with Path(path).open("rb") as handle:
+        content = handle.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise UserError(
+            f"{path}: has more than {LARGEST >> 20} MiB, which are expected at most; is it the "
+            "right file?"
+        )
+    return content
+
+
 def read_json(path: Path | str) -> dict[str, Any]:
     """Read the JSON object in the file at `path`; `UserError` if it holds none, or is no file."""
     path = Path(path)
     if path.exists() and not path.is_file():
         raise UserError(f"{path}: expected a file, found a folder or a device; move it away")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(content_of(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(found, dict):

@@ -16,6 +16,7 @@ from minbert import __version__
 from minbert.base.errors import UserError, printable, unwritable
 from minbert.base.process import settle_in
 from minbert.predict.inputs import FORMATS
+from minbert.spec.config import MAX_THREADS
 from minbert.spec.task import TASKS
 from minbert.store.kinds import KINDS
 
@@ -171,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("key", help="the node's key (16 hex digits)")
         _add_root(step)
         step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
-        step.add_argument("--threads", type=_whole_number(1), default=1)
+        step.add_argument("--threads", type=_whole_number(1, MAX_THREADS), default=1)
         if kind.seeded:
             step.add_argument("--seed", type=_whole_number(0), required=True)
         if kind.computes:

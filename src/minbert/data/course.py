@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from minbert.base.errors import UserError, nearest
-from minbert.data.examples import LARGEST, Example, Rejected, decode, fault, split_lines
+from minbert.base.errors import UserError, nearest, no_file
+from minbert.data.examples import LARGEST, LONGEST, Example, Rejected, decode, fault, split_lines
+from minbert.data.identity import check_unchanged, checksum
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import COURSE_URL, SPLITS
 from minbert.spec.task import TASKS, Task
@@ -57,6 +58,8 @@ def in_folder(task: str, folder: Path) -> dict[str, Path]:
         raise UserError(f"no such folder: {folder} (expected the files of task '{task}' in it)")
     paths = {split: folder / name for split, (name, _) in course_files(task).items()}
     for path in paths.values():
+        if wrong := no_file(path):
+            raise UserError(f"{path}: {wrong}; put the file itself there")
         if not path.is_file():
             raise UserError(
                 f"{folder} has no {path.name}, which task '{task}' needs."
@@ -69,7 +72,11 @@ def in_folder(task: str, folder: Path) -> dict[str, Path]:
 def make(job: Job) -> None:
     """Make the data set of the job's task from the course's files, downloaded or in a folder."""
     paths = {split: job.need(split) for split in job.described["needs"]}
-    make_dataset(job, *read_course(job.spec["task"], paths or job.extra["paths"]))
+    paths = paths or {split: Path(path) for split, path in job.extra["paths"].items()}
+    for split, path in paths.items():
+        planned = job.spec["files"][split]
+        check_unchanged(path, checksum(path, planned), planned)
+    make_dataset(job, *read_course(job.spec["task"], paths))
 
 
 def read_course(task: str, paths: Mapping[str, Path | str]) -> tuple[list[Example], list[Rejected]]:
@@ -112,13 +119,18 @@ def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[st
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     if not lines:
         raise UserError(f"{path}: the file is empty; expected a header and rows")
-    header = lines[0].split("\t")
+    csv.field_size_limit(max(csv.field_size_limit(), 4 * LONGEST))  # 131,072 by default
+    try:
+        header = next(csv.reader(lines[:1], delimiter="\t", strict=True), [])
+    except csv.Error as error:
+        raise UserError(f"{path}, line 1: a header that cannot be read ({error})") from None
     columns = _columns(path, task, split, header)
-    # The csv module's limit is 131,072 characters by default.
-    csv.field_size_limit(max(csv.field_size_limit(), *map(len, lines)))
     if len(lines) == 1:
         raise UserError(f"{path}: a header without rows")
     for number, line in enumerate(lines[1:], start=2):
+        if len(line) > 4 * LONGEST:
+            yield number, line[:LONGEST], f"a line of {len(line):,} characters"
+            continue
         # Line by line, because in a whole file a stray quote would swallow the rows after it.
         try:
             fields = next(csv.reader([line], delimiter="\t", strict=True), [])

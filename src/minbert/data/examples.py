@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from minbert.base.errors import UserError
+from minbert.base.errors import STAND_INS, UserError
 from minbert.base.files import whole
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS, Task
@@ -44,8 +44,8 @@ def example_schema() -> pa.Schema:
     return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
 
 
-LARGEST = 256 << 20
-"""Bytes of a text file, which is read in one piece."""
+LARGEST, MOST_LINES = 64 << 20, 1_000_000
+"""Bytes and lines of a text file, which is read in one piece; the course's largest have 23 MB."""
 LONGEST = 1_000_000
 """Characters of a sentence; tokenising takes 100 bytes for each."""
 
@@ -56,8 +56,11 @@ _NO_TEXT = {
     b"\xfd7zXZ": ("an xz file", "unpack it: unxz"),
     b"(\xb5/\xfd": ("a zstd file", "unpack it: unzstd"),
     b"PAR1": ("a parquet file", "export it as text"),
+    b"\xff\xfe\0\0": ("UTF-32", "convert it: iconv -f utf-32 -t utf-8"),
+    b"\0\0\xfe\xff": ("UTF-32", "convert it: iconv -f utf-32 -t utf-8"),
     b"\xff\xfe": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
     b"\xfe\xff": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
+    **STAND_INS,
 }
 """What files with these first bytes are, and the way to text."""
 
@@ -66,9 +69,16 @@ def decode(content: bytes, name: Path | str) -> str:
     """Return `content` as text; `UserError` naming `name` if it is too large or not UTF-8."""
     if len(content) > LARGEST:
         raise UserError(f"{name}: has more than {LARGEST >> 20} MiB, which are expected at most")
+    if (lines := content.count(b"\n")) > MOST_LINES:
+        raise UserError(f"{name}: has {lines:,} lines, expected at most {MOST_LINES:,}")
     for start, (kind, way) in _NO_TEXT.items():
         if content.startswith(start):
             raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")
+    if b"\0\0" in (content[:4:2], content[1:4:2]):
+        raise UserError(
+            f"{name}: begins with NUL bytes, expected UTF-8 text; is it UTF-16 without a mark? "
+            "Convert it: iconv -f utf-16le -t utf-8 (or utf-16be)"
+        )
     if b"\r" in content and b"\n" not in content:
         raise UserError(
             f"{name}: lines end with carriage returns, expected line feeds; convert it: "

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,24 @@ DIGESTS: dict[str, Callable[[Path | str], str]] = {"sha256": sha256, "md5": md5,
 def checksum(path: Path | str, like: str) -> str:
     """Return the checksum of the file, of the same kind as the checksum `like`."""
     kind = like.partition(":")[0]
-    return f"{kind}:{DIGESTS[kind](path)}"
+    try:
+        return f"{kind}:{DIGESTS[kind](path)}"
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+
+
+def tree(files: Mapping[str, Path]) -> str:
+    """Return the SHA-256 of the names and contents of `files`, by name."""
+    return _of_json([[name, sha256(path)] for name, path in files.items()])
+
+
+def check_unchanged(path: Path | str, found: str, planned: str) -> None:
+    """Refuse data whose checksum is another one than in the plan, whose key it would get."""
+    if found != planned:
+        raise UserError(
+            f"{path} changed since the plan (planned {planned}, found {found}); run "
+            "snakemake again, which plans anew"
+        )
 
 
 class DigestCache:
@@ -66,19 +83,13 @@ class DigestCache:
         state = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
         return self._cached(str(path), state, kind, stat.st_mtime_ns, lambda: DIGESTS[kind](path))
 
-    def tree(self, folder: Path) -> str:
-        """Return the SHA-256 of the names and contents of all `.txt` files below `folder`."""
-        folder = folder.absolute()
-        paths = sorted(path for path in folder.rglob("*.txt") if path.is_file())
-        files = {path.relative_to(folder).as_posix(): path for path in paths}
+    def tree(self, folder: Path, files: Mapping[str, Path]) -> str:
+        """Return the digest (`tree`) of `files` below `folder`, by name."""
         stats = {name: path.stat() for name, path in files.items()}
         seen = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()]
-
-        def compute() -> str:
-            return _of_json([[name, sha256(path)] for name, path in files.items()])
-
         newest = max((stat.st_mtime_ns for stat in stats.values()), default=0)
-        return self._cached(f"{folder}/", [_of_json(seen)], "sha256", newest, compute)
+        state = [_of_json(seen)]
+        return self._cached(f"{folder.absolute()}/", state, "sha256", newest, lambda: tree(files))
 
     def _cached(
         self, name: str, state: list[Any], kind: str, changed_ns: int, compute: Callable[[], str]

@@ -1,16 +1,20 @@
 """The Large Movie Review Dataset: Maas et al. (2011), 50,000 reviews with ratings from 1 to 10."""
 
+import bz2
+import gzip
 import hashlib
 import lzma
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any, Self
 
 from minbert.base.errors import UserError
 from minbert.data.examples import Example, Rejected, fault
+from minbert.data.identity import check_unchanged, checksum, tree
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.task import TASKS
@@ -20,11 +24,23 @@ LMRD_PIN = "md5:7c2ac02c03563afcf9b574c7e56c153a"
 DEV_SHARE = 0.1
 """The share of train that becomes dev."""
 MAX_REVIEW_BYTES = 64 << 20
+MAX_MEMBERS, MAX_BYTES, MAX_HEADER_BYTES = 200_000, 1 << 30, 1 << 20
+"""Of an archive: its members, all of it unpacked, and one header."""
 _NO_REVIEW = f"is not a regular file of at most {MAX_REVIEW_BYTES:,} bytes"
 _DAMAGED = (
     *(tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError),
-    *(TypeError, ValueError),  # tarfile's own, at the end of a header
+    *(TypeError, ValueError, RecursionError),  # tarfile's own, in headers
 )
+_LONG = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+_READERS: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zX": lzma.open,
+    b"]\0\0\x80": lzma.open,
+}
 _FOLDERS = tuple(product(("train", "test"), ("neg", "pos")))
 _MEMBER = re.compile(r"(?:.*/)?(?P<id>(?P<split>train|test)/(?P<polarity>neg|pos)/[^/]+)\.txt")
 _NAME = re.compile(r"([0-9]+)_([0-9]{1,2})")
@@ -35,6 +51,9 @@ _FILM = re.compile(r"/title/(tt[0-9]+)")
 def make(job: Job) -> None:
     """Make the data set from the archive, downloaded or not, or from its unpacked folder."""
     path = job.need("archive") if job.described["needs"] else Path(job.extra["path"])
+    planned = job.spec["files"]
+    found = f"tree:{tree(review_files(path))}" if path.is_dir() else checksum(path, planned)
+    check_unchanged(path, found, planned)
     make_dataset(job, *read_lmrd(path))
 
 
@@ -69,15 +88,20 @@ def read_lmrd(source: Path) -> tuple[list[Example], list[Rejected]]:
             rejected.append(Rejected(f"{key}.txt", 1, reason, text, split))
         else:
             found[key] = example
+    _check_folders(source, found)
+    dev = _dev([key for key, example in found.items() if example.split == "train"], films)
+    examples = [e._replace(split="dev") if e.id in dev else e for e in found.values()]
+    return sorted(examples, key=lambda e: (SPLITS.index(e.split), e.id)), sorted(rejected)
+
+
+def _check_folders(source: Path, names: Collection[str]) -> None:
+    """Refuse a source without reviews in one of the four folders; `names` are those of reviews."""
     for split, polarity in _FOLDERS:
-        if not any(key.startswith(f"{split}/{polarity}/") for key in found):
+        if not any(name.startswith(f"{split}/{polarity}/") for name in names):
             raise UserError(
                 f"{source}: no review in {split}/{polarity}/; expected the Large Movie Review "
                 f"Dataset (folders train and test, each with neg and pos) from {LMRD_URL}"
             )
-    dev = _dev([key for key, example in found.items() if example.split == "train"], films)
-    examples = [e._replace(split="dev") if e.id in dev else e for e in found.values()]
-    return sorted(examples, key=lambda e: (SPLITS.index(e.split), e.id)), sorted(rejected)
 
 
 def _films(polarity: str, urls: bytes) -> dict[str, str]:
@@ -116,27 +140,63 @@ def _review(key: str, split: str, polarity: str, content: bytes) -> Example | st
     return fault(example, TASKS["lmrd"]) or example
 
 
-def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
+def review_files(folder: Path) -> dict[str, Path]:
+    """Return the lists of URLs and the reviews of an unpacked LMRD, by name; nothing else in it.
+
+    Raises `UserError` for a folder without reviews, and for one that is huge or no regular file.
+    """
     root = folder if (folder / "train").is_dir() else folder / "aclImdb"
-    for path in sorted((root / "train").glob("urls_*.txt")):
-        if name := _URLS.fullmatch(path.relative_to(root).as_posix()):
-            yield name, path.read_bytes()
-    for split, polarity in _FOLDERS:
-        for path in sorted((root / split / polarity).glob("*.txt")):
-            if not path.is_file() or path.stat().st_size > MAX_REVIEW_BYTES:
-                raise UserError(f"{path} {_NO_REVIEW}; take it out of the folder")
-            if name := _MEMBER.fullmatch(path.relative_to(root).as_posix()):
-                yield name, path.read_bytes()
+    patterns = ["train/urls_*.txt", *(f"{'/'.join(names)}/*.txt" for names in _FOLDERS)]
+    files = {
+        path.relative_to(root).as_posix(): path for p in patterns for path in sorted(root.glob(p))
+    }
+    _check_folders(folder, files)
+    for path in files.values():
+        if not path.is_file() or path.stat().st_size > MAX_REVIEW_BYTES:
+            raise UserError(f"{path} {_NO_REVIEW}; take it out of the folder")
+    return files
+
+
+def _folder(folder: Path) -> Iterator[tuple[re.Match[str], bytes]]:
+    for name, path in review_files(folder).items():
+        if found := _MEMBER.fullmatch(name) or _URLS.fullmatch(name):
+            yield found, path.read_bytes()
+
+
+class _Header(tarfile.TarInfo):
+    """The header of a member, or of a long name, which tarfile reads in one piece."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size > MAX_HEADER_BYTES and header.type in _LONG:
+            raise ValueError(f"a header of {header.size:,} bytes")
+        return header
+
+
+def _bomb(archive: Path) -> UserError:
+    return UserError(
+        f"{archive}: has more than {MAX_MEMBERS:,} files or {MAX_BYTES >> 20} MiB unpacked, "
+        f"expected LMRD's 100,022 files; download the archive from {LMRD_URL} again"
+    )
 
 
 def _archive(archive: Path) -> Iterator[tuple[re.Match[str], bytes]]:
     """Yield (name, content) of each review and list of URLs in a tar archive, in order.
 
-    Nothing is unpacked.
+    Nothing is unpacked. The compressed bytes are read once, to their end, where their sum is.
     """
     try:
-        with tarfile.open(archive, "r|*") as members:  # one pass over the compressed bytes
-            for member in members:
+        with archive.open("rb") as file:
+            start = file.read(4)
+        reader = next((r for magic, r in _READERS.items() if start.startswith(magic)), open)
+        with (
+            reader(archive, "rb") as plain,
+            tarfile.open(fileobj=plain, mode="r|", tarinfo=_Header) as members,
+        ):
+            for number, member in enumerate(members, 1):
+                if number > MAX_MEMBERS or plain.tell() + member.size > MAX_BYTES:
+                    raise _bomb(archive)
                 name = _MEMBER.fullmatch(member.name) or _URLS.fullmatch(member.name)
                 if name is None:
                     continue
@@ -150,6 +210,9 @@ def _archive(archive: Path) -> Iterator[tuple[re.Match[str], bytes]]:
                 if len(content) != member.size:
                     raise tarfile.ReadError(f"'{member.name}' is truncated")
                 yield name, content
+            while plain.read(1 << 20):
+                if plain.tell() > MAX_BYTES:
+                    raise _bomb(archive)
     except _DAMAGED as error:
         raise UserError(
             f"{archive}: not a whole tar archive ({error}); delete it and download it again"

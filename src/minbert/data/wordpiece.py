@@ -1,12 +1,13 @@
 """BERT's WordPiece tokenizer: built from a vocabulary, or read from a Hugging Face folder."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, whole
+from minbert.base.files import content_of, read_json, whole
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"
@@ -55,14 +56,22 @@ def load_wordpiece(path: Path, normalizer: normalizers.Normalizer | None = None)
         _check_special(vocabulary, path)
         return bert_tokenizer(vocabulary, normalizer)
     try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises the bare class
+        tokenizer = Tokenizer.from_buffer(content_of(path))
+    except UserError:
+        raise
+    except BaseException as error:  # the library raises the bare class, or panics
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise UserError(f"{path}: not a tokenizer.json of `tokenizers` ({error})") from error
     if not isinstance(tokenizer.model, models.WordPiece):
         raise UserError(
             f"{path}: a {type(tokenizer.model).__name__} tokenizer; expected WordPiece (BERT)"
         )
     _check_special(tokenizer.get_vocab(), path)
+    words: dict[int, str] = {}
+    for word, number in tokenizer.get_vocab().items():
+        if (other := words.setdefault(number, word)) != word:
+            raise UserError(f"{path}: tokens '{other}' and '{word}' have one id, {number}")
     if (unknown := tokenizer.model.unk_token) not in tokenizer.get_vocab(with_added_tokens=False):
         raise UserError(f"{path}: the vocabulary has no '{unknown}', its token for unknown words")
     tokenizer.no_truncation()
@@ -122,8 +131,8 @@ def _check_special(words: Mapping[str, int], path: Path) -> None:
 def _read_vocabulary(path: Path) -> dict[str, int]:
     """Return {token: id} of a BERT vocab.txt; the id is the line number from 0."""
     try:
-        with path.open(encoding="utf-8") as handle:
-            tokens = [line.rstrip("\r\n") for line in handle]
+        lines = io.StringIO(content_of(path).decode("utf-8"), newline=None)
+        tokens = [line.rstrip("\n") for line in lines]
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text ({error})") from error
     vocabulary: dict[str, int] = {}

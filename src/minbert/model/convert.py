@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, no_file
 from minbert.base.files import write_json
 from minbert.data.wordpiece import read_tokenizer, save_tokenizer
 from minbert.model.encoder import whole_encoder
@@ -29,6 +29,7 @@ _LAYER = {
     "feed_forward.output": "output.dense",
     "feed_forward.norm": "output.LayerNorm",
 }
+_PARTS = ("embeddings", "encoder", "pooler")
 _OLD_NAMES = {"gamma": "weight", "beta": "bias"}  # TensorFlow's, of a norm
 
 
@@ -53,6 +54,8 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
 def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     """Return the tensors of one file or of all shards, and the file to name in errors."""
     path = folder / WEIGHTS
+    if wrong := no_file(path):
+        raise UserError(f"{path}: {wrong}; put the weights themselves there")
     if path.is_file():
         return load_weights(path), path
     if (folder / SHARDS).is_file():
@@ -97,7 +100,7 @@ def hugging_face_names(name: str) -> list[str]:
 
 
 def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> dict[str, Tensor]:
-    found = _plain_names(tensors)
+    found = _plain_names(tensors, path)
     with torch.device("meta"):
         expected = whole_encoder(arch, Dropout()).state_dict()
     if "pooler.dense.weight" not in found and "pooler.dense.bias" not in found:
@@ -118,18 +121,22 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> d
     return state
 
 
-def _plain_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _plain_names(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
     """Keep the encoder's tensors, under today's names: no heads, no constant `position_ids`."""
     prefix = "bert." if any(name.startswith("bert.") for name in tensors) else ""
-    found = {}
-    for name, tensor in tensors.items():
-        plain = name.removeprefix(prefix)
-        if not name.startswith(prefix) or plain.endswith("position_ids"):
+    sources: dict[str, str] = {}
+    for name in tensors:
+        stem, _, last = name.removeprefix(prefix).rpartition(".")
+        if last == "position_ids" or stem.partition(".")[0] not in _PARTS:
             continue
-        if plain.partition(".")[0] in ("embeddings", "encoder", "pooler"):
-            stem, _, last = plain.rpartition(".")
-            found[f"{stem}.{_OLD_NAMES.get(last, last)}"] = tensor
-    return found
+        plain = f"{stem}.{_OLD_NAMES.get(last, last)}"
+        if plain in sources:
+            raise UserError(
+                f"{path}: has tensor '{plain}' twice, as '{sources[plain]}' and as '{name}'; "
+                "take one of them out"
+            )
+        sources[plain] = name
+    return {plain: tensors[name] for plain, name in sources.items() if name.startswith(prefix)}
 
 
 def _take(found: dict[str, Tensor], name: str, shape: tuple[int, ...], path: Path) -> Tensor:

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from minbert.base.errors import UserError
+from minbert.base.errors import STAND_INS, UserError
 from minbert.base.files import whole
 
 CHECKSUM = "sha256"
@@ -45,6 +45,11 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise UserError(f"{path}: no such weights file") from None
     except SafetensorError as error:
+        with path.open("rb") as handle:
+            start = handle.read(64)
+        for magic, (kind, way) in STAND_INS.items():
+            if start.startswith(magic):
+                raise UserError(f"{path}: is {kind}, expected weights; {way}") from None
         raise UserError(
             f"{path}: not a whole safetensors file ({error}); delete it and make or download it "
             "again"

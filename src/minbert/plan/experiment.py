@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
 from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
-from minbert.data.lmrd import LMRD_PIN
+from minbert.data.lmrd import LMRD_PIN, review_files
 from minbert.spec.architecture import (
     KNOWN,
     Architecture,
@@ -20,7 +21,7 @@ from minbert.spec.architecture import (
     from_hugging_face,
     shared_depth,
 )
-from minbert.spec.config import Config
+from minbert.spec.config import URLS, Config
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.pretraining import PACKAGED, Pretraining
 from minbert.spec.protocol import LMRD_URL
@@ -31,6 +32,7 @@ from minbert.spec.task import task_facts
 from minbert.store.node import Need, Node
 
 PUBLISHED = Path("workflow/published.csv")
+_HUB_NAME = r"[\w.-]{1,96}(/[\w.-]{1,96})?"
 PRETRAINING_ITEMS = 24_000
 """Texts that the built-in vocabulary is learnt from."""
 
@@ -226,7 +228,7 @@ class Sources:
             return Node("data", spec, maker, needs={"archive": _fetched(source, LMRD_PIN)})
         path = Path(source).absolute()
         if path.is_dir():
-            spec["files"] = f"tree:{self.cache.tree(path)}"
+            spec["files"] = f"tree:{self.cache.tree(path, review_files(path))}"
         elif path.is_file():
             spec["files"] = f"md5:{self.cache.digest(path, 'md5')}"
         else:
@@ -246,16 +248,17 @@ class Sources:
             spec: dict[str, Any] = {"files": files}
             extra = {"folder": str(folder.absolute())}
             return Node("backbone", spec, "minbert.train.backbone", extra=extra), shapes
-        if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        if name.startswith((".", "/", "~")) or not re.fullmatch(_HUB_NAME, name, re.ASCII):
             raise UserError(
                 f"backbone {name!r}: no such folder. Give a folder with a Hugging Face model, "
-                "a hub name, or 'builtin'."
+                "a hub name (letters, digits, '-', '_', '.', one '/'), or 'builtin'."
             )
         revision = self.config.revision or ""
         if len(revision) != 40 or not all(c in "0123456789abcdef" for c in revision):
+            near = "" if name in KNOWN else nearest(name, KNOWN)
             raise UserError(
                 f"backbone {name!r} is a hub name: pin it by `revision`, a commit of 40 hex "
-                f"digits (found {self.config.revision!r}), or give a folder.{nearest(name, KNOWN)}"
+                f"digits (found {self.config.revision!r}), or give a folder.{near}"
             )
         spec = {"hub": name, "revision": revision}
         return Node("backbone", spec, "minbert.train.backbone"), KNOWN.get(name)
@@ -280,7 +283,7 @@ class Sources:
 
 
 def _is_url(source: str) -> bool:
-    return source.startswith(("http://", "https://", "file://"))
+    return source.startswith(URLS)
 
 
 def _fetched(url: str, checksum: str) -> Need:

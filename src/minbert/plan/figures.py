@@ -7,8 +7,9 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
+from minbert.plan.options import check_options
 from minbert.plan.parameters import counts, parameters
-from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
+from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile, check_name
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
 from minbert.spec.resolve import Grid, Stage, Variant
 from minbert.spec.yaml import load_yaml, validated
@@ -21,6 +22,7 @@ FIGURES = Path("workflow/figures.yaml")
 def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node:
     """Return the node of a paper's figure; without named variants it shows all that it can."""
     reads = FIGURE_KINDS[spec.kind]
+    check_options(spec.kind, spec.options, f"{grid.path}: figure '{name}'")
     variants = _variants(grid, name, spec, reads)
     needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
     if "examples" in reads.papers:
@@ -39,12 +41,14 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
         return {}
     found = {}
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
+        check_name(name, f"{path}: figure '{name}'")
         reads = FIGURE_KINDS[spec.kind]
         if reads.runs or "examples" in reads.papers:
             raise UserError(
                 f"{path}: figure '{name}': kind '{spec.kind}' shows the runs of one paper; put it "
                 "into that paper's grid"
             )
+        check_options(spec.kind, spec.options, f"{path}: figure '{name}'")
         facts = _facts(exp, exp.grids, [], reads)
         found[name] = _node(exp, ALL, name, spec, _score_needs(scores, reads), facts, {})
     return found

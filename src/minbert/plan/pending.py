@@ -12,9 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from minbert.base.environment import DEPENDENCIES, versions
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, nearest
 from minbert.plan.describe import about, title
 from minbert.plan.difference import Described, difference
+from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
@@ -92,12 +93,17 @@ def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[st
 
 
 def remarks(plan: Plan, earlier: Earlier) -> Iterator[str]:
-    """Yield a line for each record or description that is damaged, and for each other version.
+    """Yield a line for each damaged record or description, other version, and misspelt variant.
 
-    A version is another one if it is not the one here, and finished runs were made with it.
+    Variants are those of published rows: a grid need not have all of a paper's. A version is
+    another one if it is not the one here, and finished runs were made with it.
     """
     for fault in earlier.damaged:
         yield f"{fault}. It counts as never planned; delete it."
+    known = {grid.paper: grid.variants for grid in plan.grids}
+    for paper, name in dict.fromkeys((row.paper, row.variant) for row in plan.published):
+        if name not in known.get(paper, [name]) and (near := nearest(name, known[paper])):
+            yield f"{PUBLISHED} has a row of '{name}', which the grid of {paper} lacks.{near}"
     here = versions(DEPENDENCIES)
     found: Counter[tuple[str, str]] = Counter()
     results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]

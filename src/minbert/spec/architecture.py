@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, no_file
 from minbert.base.files import read_json
 from minbert.spec.task import Spec
 
@@ -77,7 +77,8 @@ def from_hugging_face(path: Path) -> Architecture:
     activation other than BERT's exact GELU (Hendrycks and Gimpel, 2016), or another kind of model.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
+        wrong = no_file(path) or "no such file"
+        raise UserError(f"{path}: {wrong}; a backbone is a folder in Hugging Face's layout")
     config = read_json(path)
     family = config.get("model_type")
     if family not in FAMILIES:

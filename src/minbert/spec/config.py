@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -12,7 +13,7 @@ from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import UserError, nearest
 from minbert.spec.pretraining import Pretraining, Whole
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.spec.task import Positive, Spec, known_task
+from minbert.spec.task import Distinct, Positive, Spec, known_task
 from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"
@@ -20,6 +21,11 @@ REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
 
 MAX_SEED = 2**32 - 1
 """The largest seed that all generators of random numbers take."""
+
+MAX_THREADS = 1024
+"""More would exhaust a machine's processes."""
+
+URLS = ("http://", "https://", "file://")
 
 LONGEST_NAME = 255
 """Bytes of the longest name in a path that file systems allow."""
@@ -47,6 +53,29 @@ def _to_path(value: str) -> str:
         found = f"{path[:100]!r} ..." if len(path) > 100 else repr(path)
         raise ValueError(f"{found} is no path: it is too long, or has control characters")
     return path
+
+
+def _to_source(value: str) -> str:
+    """Refuse a URL that names no server, or one of another kind than can be downloaded."""
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", value):
+        return value
+    problem = ""
+    try:
+        parts = urlsplit(value)
+        if not value.startswith(URLS):
+            problem = f"it begins with '{value.partition('/')[0]}'"
+        elif parts.scheme != "file" and not parts.hostname:
+            problem = "it names no server"
+        elif " " in value or parts.port == 0:
+            problem = "it has a space, or port 0"
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        raise ValueError(
+            f"{value!r} cannot be downloaded from: {problem}; give a folder or file, or a URL "
+            f"such as {COURSE_URL} ({', '.join(URLS)})"
+        )
+    return value
 
 
 def _to_folder(value: str) -> str:
@@ -140,6 +169,7 @@ class Tracking(Spec):
 
 Text = Annotated[str, Field(min_length=1)]
 Location = Annotated[Text, AfterValidator(_to_path)]
+Source = Annotated[Location, AfterValidator(_to_source)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED), BeforeValidator(_to_seed)]
 
 
@@ -155,22 +185,22 @@ class Config(Spec):
     """
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
-    grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list)]
+    grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list), Distinct]
     seeds: Annotated[
-        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list)
+        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list), Distinct
     ] = (0,)
     data: Literal["real", "builtin"] = "real"
     corpus: Corpus = Corpus()
-    course: Location = COURSE_URL
-    lmrd: Location = LMRD_URL
+    course: Source = COURSE_URL
+    lmrd: Source = LMRD_URL
     backbone: Location = BACKBONE
     revision: str | None = None
     pretraining: Pretraining = Pretraining()
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,3})?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    threads: Whole | Literal["auto"] = "auto"
+    threads: Annotated[Whole, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
     keep_weights: bool = True
-    dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
+    dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list), Distinct] = ()
     checkpoint_seconds: Positive = 300.0
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
@@ -195,14 +225,6 @@ class Config(Spec):
                     f"{nearest(name, DEPENDENCIES)}"
                 )
         return names
-
-    @field_validator("seeds", "grids", "dependencies")
-    @classmethod
-    def _distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        twice = [value for i, value in enumerate(values) if value in values[:i]]
-        if twice:
-            raise ValueError(f"{twice[0]!r} is there twice; name each once")
-        return values
 
     @field_validator("defaults", "override")
     @classmethod

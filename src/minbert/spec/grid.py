@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field, field_validator
 from minbert.base.errors import UserError, nearest
 from minbert.spec.parts import FIGURE_KINDS
 from minbert.spec.protocol import Rule
-from minbert.spec.published import Claim
+from minbert.spec.published import MAJORITY, Claim
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TASKS, Part, Spec
+from minbert.spec.task import TASKS, Distinct, Part, Spec
 from minbert.spec.yaml import MAX_DEPTH, load_yaml, merge, nested, validated
 
 CHOICE = ("train", "also_score")
@@ -32,6 +32,9 @@ ALL = "all"
 
 TAKEN = {ALL: "the common figures", "index": "the index", "claims": "the table of claims"}
 """What is published under names that are therefore not the names of papers."""
+
+OWN = ("title", "caption", "variants", "stamp")
+"""What every figure is given beside its options."""
 
 LONGEST, MAX_EXPANDED = 100, 500
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{LONGEST - 1}}}")
@@ -49,7 +52,7 @@ class Looks(Spec):
     row: str | None = None
     note: str = ""
     test: bool = False
-    best_of: tuple[str, ...] = ()
+    best_of: Annotated[tuple[str, ...], Distinct] = ()
     best_by: Literal["overall", "task"] = "overall"
 
 
@@ -61,11 +64,19 @@ class Drawing(Spec):
     caption: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("options")
+    @classmethod
+    def _not_its_own(cls, options: dict[str, Any]) -> dict[str, Any]:
+        for key in OWN:
+            if key in options:
+                raise ValueError(f"'{key}' is no option, but the figure's own; take it out")
+        return options
+
 
 class Figure(Drawing):
     """A paper's figure; without `variants` it shows all of the paper that it can."""
 
-    variants: tuple[str, ...] = ()
+    variants: Annotated[tuple[str, ...], Distinct] = ()
 
 
 class FiguresFile(Spec):
@@ -90,7 +101,7 @@ class GridFile(Spec):
     templates: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: dict[str, Figure] = Field(default_factory=dict)
-    parameter_ratios: tuple[tuple[str, str], ...] = ()
+    parameter_ratios: tuple[Annotated[tuple[str, str], Distinct], ...] = ()
     claims: tuple[Claim, ...] = ()
 
     @field_validator("paper")
@@ -150,7 +161,7 @@ def _load_paper(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
                     "rename one of the two"
                 )
         for name, figure in file.figures.items():
-            _check_name(name, f"{path}: figure '{name}'")
+            check_name(name, f"{path}: figure '{name}'")
             if name in grid.figures:
                 raise UserError(f"{path}: figure '{name}' is in {grid.path} too; rename one")
             grid.figures[name] = figure
@@ -198,15 +209,16 @@ def _bodies(file: GridFile, path: Path) -> Iterator[tuple[str, _Body]]:
         _check_keys(values, where)
         for name, own, settings in _expansions(pattern, values, where):
             body = _Body(f"{path}: variant '{name}'", path, False, own, settings)
-            _check_name(name, body.where)
+            check_name(name, body.where)
             yield name, body
 
 
-def _check_name(name: str, where: str) -> None:
-    if name == "backbone" or not _NAME.fullmatch(name):
+def check_name(name: str, where: str) -> None:
+    """Refuse what is no name of a variant, stage or figure: it becomes part of paths."""
+    if name in ("backbone", MAJORITY) or not _NAME.fullmatch(name):
         raise UserError(
             f"{where}: a name has letters, digits, '.', '_' and '-', begins with a letter or "
-            f"digit, has at most {LONGEST} characters, and is not 'backbone'"
+            f"digit, has at most {LONGEST} characters, and is not 'backbone' or '{MAJORITY}'"
         )
 
 
@@ -228,7 +240,7 @@ def _check_keys(values: dict[str, Any], where: str) -> None:
         if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
             problems.append(f"stage {number}: expected a mapping with a 'name', found {stage!r}")
             continue
-        _check_name(stage["name"], f"{where}, stage '{stage['name']}'")
+        check_name(stage["name"], f"{where}, stage '{stage['name']}'")
         rest = {key: value for key, value in stage.items() if key not in ("name", *CHOICE)}
         problems += unknown_keys(rest, f"stages.{stage['name']}.")
     if problems:
@@ -236,19 +248,18 @@ def _check_keys(values: dict[str, Any], where: str) -> None:
 
 
 def unknown_keys(values: Any, path: str = "", annotation: Any = StageSpec) -> Iterator[str]:
-    """Yield a message for each key of nested `values` that `annotation`, a model, lacks."""
-    if not isinstance(values, Mapping):
-        return
+    """Yield a message for each key of nested `values` that `annotation` lacks or has deeper."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         inner = {name: f.annotation for name, f in annotation.model_fields.items()}
     elif get_origin(annotation) is dict:
         inner = dict.fromkeys([*TASKS, "*"], get_args(annotation)[1])
     else:
         return
-    for key, value in values.items():
-        if key == "*" and not isinstance(value, Mapping | None):
-            yield f"'{path}*' is {value!r}; expected a mapping ('key: value' lines)"
-        elif key in inner:
+    if not isinstance(values, Mapping | None):
+        yield f"'{path[:-1]}' is {values!r}; expected a mapping ('key: value' lines)"
+        return
+    for key, value in (values or {}).items():
+        if key in inner:
             yield from unknown_keys(value, f"{path}{key}.", inner[key])
         else:
             yield f"unknown key '{path}{key}'.{nearest(key, inner)} Known here: {', '.join(inner)}"
@@ -302,7 +313,7 @@ def _word(value: Any) -> str:
     """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
+    if isinstance(value, float) and math.isfinite(value):
         mantissa, _, exponent = f"{value:e}".partition("e")
         small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
         return small if abs(value) < 1e-3 and value else f"{value:g}"
@@ -404,7 +415,11 @@ def _chosen(tasks: dict[str, Any], chosen: Mapping[str, Any], where: str) -> dic
     for key, names in named.items():
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise UserError(f"{where}: '{key}' is a task or a list of tasks, found {names!r}")
+        if key == "train" and not names:
+            raise UserError(f"{where}: 'train' is an empty list; name a task, or leave it out: all")
         for name in names:
+            if names.count(name) > 1:
+                raise UserError(f"{where}: '{key}' names '{name}' twice; name each task once")
             if name not in tasks:
                 raise UserError(
                     f"{where}: '{key}' names '{name}', which is not among its 'tasks': "

@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 from minbert.spec.architecture import Architecture
 from minbert.spec.task import Positive, Spec
 
-Whole = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=1, le=10**9)]
+Width = Annotated[int, Field(ge=1, le=65_536)]
 
 PACKAGED = Path("workflow/backbone")
 """The built-in backbone as a Hugging Face folder, beside the Snakefile's own folder."""
@@ -24,12 +25,12 @@ class Pretraining(Spec):
     """
 
     steps: Whole = 3000
-    vocabulary: Annotated[int, Field(ge=200)] = 2000
-    layers: Whole = 4
-    hidden: Whole = 128
-    heads: Whole = 2
-    intermediate: Whole = 512
-    batch: Whole = 32
+    vocabulary: Annotated[int, Field(ge=200, le=2**24)] = 2000
+    layers: Annotated[Whole, Field(le=256)] = 4
+    hidden: Width = 128
+    heads: Width = 2
+    intermediate: Width = 512
+    batch: Width = 32
     lr: Positive = 7e-4
 
     @model_validator(mode="after")

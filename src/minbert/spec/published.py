@@ -4,6 +4,8 @@ Neither decides what is trained. A claim is judged from the predictions of what 
 """
 
 import csv
+import io
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from minbert.base.errors import UserError, nearest
+from minbert.base.files import content_of
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS, NonNegative, Spec
 
@@ -37,7 +40,7 @@ class Claim(Spec):
     against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2)]
     task: Name | Annotated[tuple[Name, ...], Field(min_length=1)] = "overall"
     direction: Direction = "higher"
-    margin: NonNegative = 0.01
+    margin: Annotated[NonNegative, Field(le=1)] = 0.01
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -71,6 +74,13 @@ def check_claim(claim: Claim, scored: Mapping[str, Collection[str]], where: str)
             )
     if claim.variant in claim.others:
         raise UserError(f"{where}: compares '{claim.variant}' with itself")
+    if claim.score is not None and abs(claim.score) > 1:
+        raise UserError(
+            f"{where}: 'against' is {claim.score:g}, expected a score from -1 to 1, such as 0.573"
+        )
+    for names in (claim.others, claim.tasks):
+        if len({*names}) < len(names):
+            raise UserError(f"{where}: {', '.join(names)}: one is there twice; name each once")
     overall = ("overall", *RULES)
     known = [*TASKS, *overall]
     for task in claim.tasks:
@@ -88,6 +98,7 @@ def check_claim(claim: Claim, scored: Mapping[str, Collection[str]], where: str)
 
 
 FIGURES = ("sst", "para", "sts", "other", "overall")
+_SCORE = re.compile(r"-?(0?\.[0-9]+|[01](\.0*)?)")
 WORDS = ("paper", "table", "row", "variant", "split", "other_task", "note")
 
 
@@ -109,17 +120,38 @@ class Published:
 
 
 def read_published(path: Path) -> list[Published]:
-    """Read the published figures; raise `UserError` with the line for a wrong column or number."""
+    """Read the published figures; raise `UserError` with the line for a wrong column or cell."""
+    try:
+        text = content_of(path).decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = []
-    with path.open(encoding="utf-8", newline="") as handle:
-        reader = csv.DictReader(handle)
+    try:
         if set(reader.fieldnames or ()) != {*WORDS, *FIGURES}:
             found, expected = list(reader.fieldnames or ()), [*WORDS, *FIGURES]
             raise UserError(f"{path}: its columns are {found}; expected {expected}")
         for row in reader:
-            try:
-                figures = {name: float(row[name]) if row[name] else None for name in FIGURES}
-            except ValueError as error:
-                raise UserError(f"{path}, line {reader.line_num}: {error}") from None
+            if problem := _wrong_cell(row):
+                raise UserError(f"{path}, line {reader.line_num}: {problem}")
+            figures = {name: float(row[name]) if row[name] else None for name in FIGURES}
             rows.append(Published(**{name: row[name] for name in WORDS}, figures=figures))
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num + 1}: {error}") from None
     return rows
+
+
+def _wrong_cell(row: Mapping[str | None, str | None]) -> str | None:
+    """Return what is wrong with a row of the published figures, or None."""
+    if None in row or None in row.values():
+        return "has another number of cells than the heading; is text with a comma in quotes?"
+    for name in FIGURES:
+        if (cell := row[name]) and not _SCORE.fullmatch(cell):
+            return f"{name} is {cell[:80]!r}, expected a number from -1 to 1, or nothing"
+    if (split := row["split"]) not in ("dev", "test"):
+        return f"split is {split!r}, expected dev or test"
+    if (task := row["other_task"]) and task not in TASKS:
+        return f"unknown other_task '{task}'.{nearest(task, TASKS)} Known: {', '.join(TASKS)}"
+    return None

@@ -98,10 +98,14 @@ def resolve(config: Config, base: Path) -> list[Grid]:
         problems += (f"may_vanish: {problem}" for problem in unknown_keys(nested(name, None)))
     if problems:
         raise UserError("\n".join(f"config: {problem}" for problem in problems))
-    paths = (
+    paths = [
         base / (name if name.endswith((".yaml", ".yml")) else f"workflow/grids/{name}.yaml")
         for name in config.grids
-    )
+    ]
+    files: dict[Path, str] = {}
+    for name, path in zip(config.grids, paths, strict=True):
+        if (other := files.setdefault(path.resolve(), name)) != name:
+            raise UserError(f"config: grids '{other}' and '{name}' are one file, {path}; name one")
     return [_grid(raw, config) for raw in load_grids(paths)]
 
 
@@ -125,8 +129,11 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
         name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
         for name, variant in variants.items()
     }
+    first: dict[Claim, str] = {}
     for where, claim in raw.claims:
         check_claim(claim, scored, where)
+        if (other := first.setdefault(claim, where)) != where:
+            raise UserError(f"{where}: is the same as {other}; take one of them out")
     return Grid(
         paper=head.paper,
         title=head.title,

@@ -21,6 +21,7 @@ from minbert.spec.task import (
     Probability,
     Spec,
     TaskSpec,
+    Width,
     mistakes,
 )
 
@@ -102,7 +103,7 @@ class Smart(Spec):
 class Adapter(Spec):
     """Bottlenecks, `width` wide, two per layer (Houlsby et al., 2019, section 2.1)."""
 
-    width: Count = 64
+    width: Width = 64
 
 
 class StageSpec(Spec):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -66,7 +67,19 @@ def task_facts(name: str) -> list[str | float | bool]:
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[StrictInt, Field(ge=1)]
+Count = Annotated[StrictInt, Field(ge=1, le=10**9)]
+Width = Annotated[StrictInt, Field(ge=1, le=65_536)]
+
+
+def distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Refuse what is named twice."""
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is there twice; name each once")
+    return values
+
+
+Distinct = AfterValidator(distinct)
 
 
 def _types(annotation: Any) -> Iterator[Any]:
@@ -128,7 +141,7 @@ class Head(Spec):
 
     name: Annotated[str, Part("head")] = "mlp"
     depth: Annotated[StrictInt, Field(ge=0, le=8)] = 1
-    width: Count = 256
+    width: Width = 256
     dropout: Probability = 0.3
 
     @model_validator(mode="after")
@@ -175,7 +188,7 @@ class TaskSpec(Spec):
     pooling: Annotated[str, Part("pooling")] = "cls"
     convolution: Convolution | None = None
     pairing: Literal["siamese", "cross"] | None = None
-    features: tuple[Feature, ...] | None = None
+    features: Annotated[tuple[Feature, ...], Distinct] | None = None
     head: Head = Head()
     head_from: str | None = None
     loss: Annotated[str, Part("loss")]

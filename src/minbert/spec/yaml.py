@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, nearest, no_file
 
 _SCALARS = {
     "null": r"~|null|Null|NULL|",
@@ -140,8 +140,8 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
     """Read the YAML mapping at `path`; an empty file is `{}`. Errors name the file and the line."""
     path = Path(path)
     try:
-        if path.exists() and not path.is_file():
-            raise UserError(f"{path}: cannot be read: it is no regular file")
+        if wrong := no_file(path):
+            raise UserError(f"{path}: cannot be read: it {wrong}")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:

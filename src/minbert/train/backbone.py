@@ -3,14 +3,20 @@
 from pathlib import Path
 
 from minbert.base.errors import UserError
+from minbert.data.identity import check_unchanged, checksum
 from minbert.model.convert import convert_hugging_face
-from minbert.spec.architecture import FILES, SHARDS
+from minbert.spec.architecture import FILES, SHARDS, backbone_files
 from minbert.store.job import Job
 
 
 def make(job: Job) -> None:
     hub = job.spec.get("hub")
     folder = download(hub, job.spec["revision"]) if hub else Path(job.extra["folder"])
+    if not hub:
+        planned = {name: f"sha256:{digest}" for name, digest in job.spec["files"].items()}
+        for name in sorted({*planned, *(path.name for path in backbone_files(folder))}):
+            found = checksum(folder / name, "sha256")
+            check_unchanged(folder / name, found, planned.get(name, "without it"))
     convert_hugging_face(folder, job.out)
 
 
