@@ -9,6 +9,7 @@ from pipeline.project import copy_workflow
 
 CONFIG = """\
 grids: [audit]
+results: results
 seeds: [0, 1]
 data: builtin
 backbone: builtin

@@ -207,6 +207,8 @@ def _work_off(found: Run, lines: Lines | None) -> None:
             lines,
             "publish",
         )
+        if not (found.error or plan.mark.exists()):
+            found.error = "publish: left no mark"  # Snakemake refuses a job without its output
 
 
 def _job(

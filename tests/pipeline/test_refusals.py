@@ -104,7 +104,7 @@ def test_the_plan_and_snakemake_read_one_yaml(tmp_path: Path) -> None:
     (profile / "config.yaml").write_text("configfile: [over.yaml, last.yaml]\n")
     (project.folder / "over.yaml").write_text("scale: {epochs: 010, learning_rate: 2}\n")
     (project.folder / "last.yaml").write_text("scale: {learning_rate: 1_0.0}\n")
-    given = ["--config", "override={epochs: 011}", "scale={learning_rate: 0.5}"]
+    given = ["--config", "override={max_length: 011}", "scale={learning_rate: 0.5}"]
     run = project.snakemake("-n", "all", "--workflow-profile", "mine", *given)
     plan = project.minbert("plan", "--configfile", "over.yaml", "last.yaml", *given)
     found = {(key, seed) for key, seed in re.findall(r"wildcards: key=(\w+), seed=(\d+)", run)}

@@ -83,7 +83,7 @@ def test_the_message_names_file_sums_and_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load_weights(path)
     message = str(caught.value)
-    assert message.startswith(f"{path}: is damaged") and "delete it and run snakemake" in message
+    assert message.startswith(f"{path}: is damaged") and "delete it and run that again" in message
     assert f"expected {checksum(STATE)}" in message
 
 
