@@ -80,6 +80,7 @@ def test_what_is_no_seed_is_refused(bad: Any) -> None:
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
         ({"grids": ["a", "a"]}, "'grids': 'a' is there twice"),
         ({"grids": []}, "'grids' is []; expected at least one entry"),
+        ({"grids": ["a\0b"]}, "'grids': 'a\\x00b' is no path"),
         ({"processes": 2}, "unknown key 'processes'"),
         ({"cuda_graphs": True}, "unknown key 'cuda_graphs'"),
         ({"seed": [1]}, "unknown key 'seed'. Did you mean 'seeds'?"),

@@ -226,6 +226,11 @@ class Config(Spec):
                 )
         return names
 
+    @field_validator("grids")
+    @classmethod
+    def _paths(cls, grids: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(_to_path, grids))
+
     @field_validator("defaults", "override")
     @classmethod
     def _no_start(cls, keys: dict[str, Any]) -> dict[str, Any]:
