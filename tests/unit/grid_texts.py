@@ -14,6 +14,15 @@ from minbert.spec.stage import StageSpec
 
 HEAD = "paper: demo\ntitle: A demo\noverall: normalised\n"
 TASKS = "tasks: {sst: {loss: cross_entropy}}"
+THREE = """
+templates:
+  t:
+    tasks:
+      sst: {loss: cross_entropy}
+      para: {loss: binary_cross_entropy, pairing: cross}
+      sts: {loss: mse, pairing: cross}
+"""
+"""A template with the tasks of the overall score."""
 
 
 def grid(tmp_path: Path, *texts: str, head: str = HEAD, **config: Any) -> Grid:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grid_texts import grid, problem
+from grid_texts import THREE, grid, problem
 
 from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
@@ -15,19 +15,16 @@ from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
 REPOSITORY = Path(__file__).parents[2]
-VARIANTS = """
-templates:
-  t:
-    tasks:
-      sst: {loss: cross_entropy}
-      para: {loss: binary_cross_entropy, pairing: cross}
-      sts: {loss: mse, pairing: cross}
+VARIANTS = (
+    THREE
+    + """\
 variants:
   one: {extends: t}
   two: {extends: t, epochs: 3}
   sst-only: {extends: t, train: sst}
   best: {best_of: [one, sst-only]}
 """
+)
 
 
 def claim(**keys: Any) -> str:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from grid_texts import grid, problem
+from grid_texts import THREE, grid, problem
 
-VARIANTS = """
-templates:
-  t:
-    tasks:
-      sst: {loss: cross_entropy}
-      para: {loss: binary_cross_entropy, pairing: cross}
-      sts: {loss: mse, pairing: cross}
+VARIANTS = (
+    THREE
+    + """\
 variants:
   together: {extends: t}
   alone:
@@ -30,6 +26,7 @@ variants:
       - {name: sts, train: sts, also_score: sst, start: sst}
   best: {best_of: [alone, together]}
 """
+)
 
 
 def test_the_reference_is_the_papers(tmp_path: Path) -> None:

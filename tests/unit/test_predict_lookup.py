@@ -186,7 +186,7 @@ def test_a_damaged_description_is_named(planned: Planned, part: dict[str, Any], 
         find(planned.root, "one")
     path.unlink()
     path.mkdir()
-    with pytest.raises(UserError, match=r"train-a1.json: expected a file, found a folder"):
+    with pytest.raises(UserError, match=r"train-a1.json: is no regular file, expected"):
         find(planned.root, "one")
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import FULL, UserError
+from minbert.base.errors import FULL, UserError, no_file
 
 
 @contextmanager
@@ -66,9 +66,8 @@ def content_of(path: Path | str) -> bytes:
 
 def read_json(path: Path | str) -> dict[str, Any]:
     """Read the JSON object in the file at `path`; `UserError` if it holds none, or is no file."""
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path}: expected a file, found a folder or a device; move it away")
+    if wrong := no_file(Path(path)):
+        raise UserError(f"{path}: {wrong}, expected a file of JSON")
     try:
         found = json.loads(content_of(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:

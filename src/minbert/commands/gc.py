@@ -14,9 +14,10 @@ from minbert.base.errors import UserError
 from minbert.base.locks import in_use
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
+from minbert.store.node import seed_folders
 from minbert.store.plans import described_in, description_path, held, plan_path
 
-_KEY, _SEED = re.compile("[0-9a-f]{16}"), re.compile("seed[0-9]+")
+_KEY = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class Leftover:
 
 def leftovers(plan: Plan) -> list[Leftover]:
     """Return the folders of nodes, and of seeds, that no variant of `plan` needs, largest first."""
-    wanted = {f"seed{seed}" for seed in plan.config.seeds}
     found = []
     for folder in sorted((plan.root / "store").glob("*/*")):
         kind = folder.parent.name
@@ -39,9 +39,8 @@ def leftovers(plan: Plan) -> list[Leftover]:
             continue  # not ours, or said of nodes
         unneeded = [folder]
         if (kind, folder.name) in plan.nodes:
-            seeds = folder.glob("seed*") if KINDS[kind].seeded else ()
-            own = (part for part in sorted(seeds) if _SEED.fullmatch(part.name))
-            unneeded = [part for part in own if part.name not in wanted]
+            seeds = seed_folders(folder) if KINDS[kind].seeded else {}
+            unneeded = [path for seed, path in seeds.items() if seed not in plan.config.seeds]
         for path in unneeded:
             described = description_path(plan.root, kind, folder.name)
             title = ""

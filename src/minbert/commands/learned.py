@@ -7,8 +7,9 @@ import numpy as np
 
 from minbert.commands.plan import aligned
 from minbert.data.parquet import read_file
-from minbert.evaluate.floors import Against, against_floor
+from minbert.evaluate.floors import FloorTest, against_floor
 from minbert.evaluate.reading import Of, read_scores
+from minbert.evaluate.text import p_value
 from minbert.plan.cost import SIZES
 from minbert.plan.plan import Plan
 from minbert.spec.protocol import OVERALL_TASKS
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     task: str
     published: float
     seed: int | None
-    ours: Against | None
+    ours: FloorTest | None
 
 
 def learned_text(plan: Plan) -> str:
@@ -82,7 +83,7 @@ def _clear(row: Published) -> Iterator[tuple[str, float]]:
             yield task, score
 
 
-def _ours(plan: Plan, key: str, seed: int, task: str) -> Against:
+def _ours(plan: Plan, key: str, seed: int, task: str) -> FloorTest:
     path = plan.nodes["train", key].folder(plan.root, seed) / "predictions.parquet"
     wanted = [("task", "=", task), ("split", "=", "dev")]
     table = read_file(path, ("task", "split", "prediction", "label"), wanted)
@@ -96,6 +97,5 @@ def _cells(row: Row) -> tuple[str, ...]:
         return (*of, "-", f"{row.published:.3f}", "-", "-", "-", "has not run")
     one = row.ours
     said = "constant" if one.constant else "" if one.above else "not above its floor"
-    p = "< .001" if one.p < 0.001 else f"{one.p:.3f}"
     scores = (f"{value:.3f}" for value in (row.published, one.score, one.floor))
-    return (*of, str(row.seed), *scores, p, said)
+    return (*of, str(row.seed), *scores, p_value(one.p), said)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest, no_file
-from minbert.data.examples import LARGEST, LONGEST, Example, Rejected, decode, fault, split_lines
+from minbert.base.files import LARGEST
+from minbert.data.examples import LONGEST, Example, Rejected, decode, fault, split_lines
 from minbert.data.identity import check_unchanged, checksum
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import COURSE_URL, SPLITS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from minbert.base.errors import STAND_INS, UserError
-from minbert.base.files import whole
+from minbert.base.files import LARGEST, whole
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS, Task
 
@@ -44,8 +44,8 @@ def example_schema() -> pa.Schema:
     return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
 
 
-LARGEST, MOST_LINES = 64 << 20, 1_000_000
-"""Bytes and lines of a text file, which is read in one piece; the course's largest have 23 MB."""
+MOST_LINES = 1_000_000
+"""Of a text file, which is held in memory as examples; the course's largest have 141,506."""
 LONGEST = 1_000_000
 """Characters of a sentence; tokenising takes 100 bytes for each."""
 
@@ -70,7 +70,9 @@ def decode(content: bytes, name: Path | str) -> str:
     if len(content) > LARGEST:
         raise UserError(f"{name}: has more than {LARGEST >> 20} MiB, which are expected at most")
     if (lines := content.count(b"\n")) > MOST_LINES:
-        raise UserError(f"{name}: has {lines:,} lines, expected at most {MOST_LINES:,}")
+        raise UserError(
+            f"{name}: has {lines:,} lines, expected at most {MOST_LINES:,}; split the file"
+        )
     for start, (kind, way) in _NO_TEXT.items():
         if content.startswith(start):
             raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")

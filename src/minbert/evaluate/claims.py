@@ -9,13 +9,13 @@ from scipy.special import stdtr
 
 from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
-from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table
+from minbert.evaluate.statistics import LEVEL
+from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table, p_value
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
 HOLDS, FAILS, NOISE, NOT_RUN = "holds", "does not hold", "within noise", "not run"
 IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed", NOISE: NOISE, NOT_RUN: NOT_RUN}
-LEVEL = 0.05
 COLUMNS = (
     *("paper", "section", "claim", "variant", "against", "strongest", "task", "direction"),
     *("margin", "published_difference", "difference", "low", "high", "error", "p", "p_holm"),
@@ -208,7 +208,7 @@ def cells(line: Line) -> tuple[str, ...]:
     if "difference" not in line:
         return (*own, *[ABSENT] * 5, line["verdict"])
     interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
-    p = "< .001" if line["p_holm"] < 0.001 else f"{line['p_holm']:.3f}"
+    p = p_value(line["p_holm"])
     seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
     ours = (_signed(line["difference"]), interval, p, str(line["examples"]), seeds)
     return (*own, *ours, line["verdict"])

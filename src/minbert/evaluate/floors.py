@@ -7,12 +7,11 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtrc, stdtr
 
 from minbert.evaluate.scoring import paired, score_task
+from minbert.evaluate.statistics import LEVEL
 from minbert.spec.task import TASKS
 
-LEVEL = 0.05
 
-
-class Against(NamedTuple):
+class FloorTest(NamedTuple):
     """A score, its floor, and the one-sided p-value of being no better than that.
 
     `constant`: the predictions are one class, or one number.
@@ -29,7 +28,7 @@ class Against(NamedTuple):
         return self.p <= LEVEL
 
 
-def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> Against:
+def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> FloorTest:
     """Compare the predictions [n] of a run with the floor on the same examples.
 
     Accuracy: the share of the most frequent label, by McNemar's test in its exact form (sign test)
@@ -40,13 +39,13 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> Against
     score = score_task(task, predicted, true)
     constant = bool(np.all(predicted == predicted[0]))
     if TASKS[task].metric == "pearson":
-        return Against(score, 0.0, _above_zero(score, len(true)), constant)
+        return FloorTest(score, 0.0, _above_zero(score, len(true)), constant)
     values, counts = np.unique(true, return_counts=True)
     right, always = predicted == true, true == values[counts.argmax()]
     won, lost = int(np.sum(right & ~always)), int(np.sum(~right & always))
     # P(at least `won` of all) = P(more than `won` - 1), each with probability 1/2.
     p = float(bdtrc(won - 1, won + lost, 0.5)) if won else 1.0
-    return Against(score, float(always.mean()), p, constant)
+    return FloorTest(score, float(always.mean()), p, constant)
 
 
 def _above_zero(r: float, n: int) -> float:

@@ -6,6 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+LEVEL = 0.05
+"""Of all tests."""
+
 
 class Interval(NamedTuple):
     """A mean over `n` values; `low` and `high` bound its interval (None if n is 1)."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import filecmp
-import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Need, Node, digest, finished, lasting
+from minbert.store.node import Need, Node, digest, finished, lasting, seed_folders
 from minbert.store.plans import described_in
 from minbert.store.record import RECORDS, read_record
 
@@ -148,13 +147,12 @@ class Earlier:
     def finished(self, described: Described) -> dict[int | None, Path]:
         """Return {seed: folder} of a node's finished results; a kind without seeds has None."""
         folder = self.plan.root / "store" / described["kind"] / described["key"]
-        folders: dict[int | None, Path] = {None: folder}
+        folders: Mapping[int, Path] | Mapping[None, Path] = {None: folder}
         if KINDS[described["kind"]].seeded:
-            parts = [p for p in folder.glob("seed*") if re.fullmatch("seed[0-9]+", p.name)]
-            folders = {int(p.name[4:]): p for p in parts}
+            folders = seed_folders(folder)
         return {
             seed: path
-            for seed, path in sorted(folders.items(), key=lambda item: item[0] or 0)
+            for seed, path in folders.items()
             if finished(described["kind"], described["spec"], path)
         }
 

@@ -30,6 +30,8 @@ def check_vanished(experiment: Experiment) -> None:
     for stage in experiment.stages.values():
         key = experiment.train(stage.ref).key
         other = first.setdefault((stage.ref.paper, key), stage)
+        if other is stage:
+            continue
         one, two = (experiment.resolved(s, s.plain) for s in (other, stage))
         lost = {p: pair for p, pair in changes(one, two) if not _named(p, config.may_vanish)}
         if lost:

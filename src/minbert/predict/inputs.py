@@ -19,8 +19,6 @@ FORMATS = ("text", "csv", "tsv", "jsonl")
 ONE_SENTENCE = ("sentence1", "sentence", "text")
 """Names of the column or key of a single sentence; the first one present counts."""
 PAIR = ("sentence1", "sentence2")
-MOST_LINES = 1_000_000
-"""Of an input, which is held in memory as examples: half a gigabyte."""
 
 
 class Item(NamedTuple):
@@ -52,10 +50,6 @@ def from_bytes(content: bytes, name: str, form: str, task: Task) -> list[Item]:
     Raises `UserError` naming `name` and the line of what is not an example of `task`, and for an
     input without examples. Ids are those of the input; they may repeat or be missing.
     """
-    if (lines := content.count(b"\n")) > MOST_LINES:
-        raise UserError(
-            f"{name}: has {lines:,} lines, expected at most {MOST_LINES:,}; split the file"
-        )
     items = list(_READERS[form](decode(content, name), name, task))
     if not items:
         raise UserError(f"{name}: found no sentences ({form}); expected one example or more")

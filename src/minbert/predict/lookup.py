@@ -1,7 +1,6 @@
 """The training run that a variant's task comes from, found in a results folder."""
 
 import itertools
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from minbert.evaluate.text import read_csv
 from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
+from minbert.store.node import seed_folders
 from minbert.store.plans import describe_job, held, read_description
 
 VARIANTS = "variants.tsv"
@@ -125,9 +125,9 @@ def find(root: Path, variant: str, paper: str | None = None) -> Found:
         wanted |= dict.fromkeys(tasks, key)
     chosen: dict[int, dict[str, str]] = {}
     for task, key in wanted.items():
-        for path in (root / "store" / "train" / key).glob("seed*/run.json"):
-            if re.fullmatch("seed[0-9]+", part := path.parent.name):
-                chosen.setdefault(int(part[4:]), {})[task] = key
+        for seed, folder in seed_folders(root / "store" / "train" / key).items():
+            if (folder / "run.json").exists():
+                chosen.setdefault(seed, {})[task] = key
     return Found(root, *name, wanted, chosen, owners)
 
 

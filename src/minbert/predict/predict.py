@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from minbert.base.errors import UserError
-from minbert.data.examples import LARGEST
+from minbert.base.files import LARGEST
 from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
 from minbert.predict.lookup import Run, choose_task, find
 from minbert.predict.output import written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,8 @@ from typing import Any
 from minbert.store.code import OUTSIDE, SHOWN_OUTSIDE, code_modules
 from minbert.store.job import node_folder
 from minbert.store.kinds import KINDS
+
+_SEED = re.compile("seed(0|[1-9][0-9]*)")
 
 
 def canonical(value: Any) -> str:
@@ -132,6 +135,12 @@ def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
 def lasting(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return those of its files that are kept: a training's weights may be deleted."""
     return tuple(f for f in outputs(kind, spec) if (kind, f) != ("train", "model.safetensors"))
+
+
+def seed_folders(folder: Path) -> dict[int, Path]:
+    """Return {seed: folder} of the seeds in a node's folder, in ascending order."""
+    names = ((_SEED.fullmatch(path.name), path) for path in folder.glob("seed*"))
+    return dict(sorted((int(name[1]), path) for name, path in names if name))
 
 
 def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:

@@ -8,6 +8,7 @@ other settings, side by side on one results folder, do not meet.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,8 +41,12 @@ _READ: dict[str, dict[str, Any]] = {
     "scores": {"runs": list[dict[str, Any]]},
 }
 """What is read of a spec whoever made it, by kind, with its types."""
-_SHAPES = {
-    kind: create_model(
+
+
+@cache
+def _shape(kind: str) -> type[BaseModel]:
+    """Return the shape of a description of this kind."""
+    return create_model(
         kind,
         kind=str,
         key=str,
@@ -51,8 +56,6 @@ _SHAPES = {
         parts=(list[str], []),
         needs=dict[str, _Need],
     )
-    for kind in KINDS
-}
 
 
 def description_path(root: Path, kind: str, key: str) -> Path:
@@ -78,7 +81,7 @@ def described_in(path: Path) -> dict[str, Any]:
     if kind not in KINDS or path.stem != at:
         raise UserError(f"{path}: describes {at[:80]}, expected what its name says")
     try:
-        _SHAPES[kind].model_validate(described, strict=True)
+        _shape(kind).model_validate(described, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         wrong = first["msg"].replace("Input should be", "expected")
