@@ -22,8 +22,10 @@ from .project import PAPER, Project, wait_for
 
 pytestmark = pytest.mark.pipeline
 
-STEADY = 1.6
-"""How many times as much CPU as an empty workflow one with nothing to be done may take."""
+STEADY = 1.9
+"""How many times as much CPU as an empty workflow one with nothing to be done may take.
+
+Measured: 1.5. Importing torch would make it 2.8."""
 
 
 def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
@@ -80,9 +82,11 @@ def nothing_to_be_done(project: Project) -> float:
 
 
 def test_again_there_is_nothing_to_be_done(finished: Project, tmp_path: Path) -> None:
-    """Beside a workflow that is empty, as machines differ."""
+    """Beside a workflow that is empty, as machines differ; other work only adds to either."""
     (tmp_path / "Snakefile").write_text("rule all:\n    input: 'Snakefile'\n", encoding="utf-8")
-    assert nothing_to_be_done(finished) < STEADY * nothing_to_be_done(Project(tmp_path))
+    empty = Project(tmp_path)
+    taken = [(nothing_to_be_done(finished), nothing_to_be_done(empty)) for _ in range(3)]
+    assert min(ours for ours, _ in taken) < STEADY * min(its for _, its in taken)
 
 
 def test_the_store_has_every_row_and_every_run_is_finished(finished: Project) -> None:

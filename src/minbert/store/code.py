@@ -98,7 +98,9 @@ def _parse(name: str, path: Path) -> tuple[str, tuple[str, ...]]:
         place = f"{path}, line {line}" if line else str(path)
         raise UserError(f"{place}: does not parse: {getattr(error, 'msg', error)}") from None
     package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
-    digest = hashlib.sha256("\0".join(_words(tree)).encode()).hexdigest()
+    words: list[str] = []
+    _add_words(tree, words)
+    digest = hashlib.sha256("\0".join(words).encode()).hexdigest()
     return digest, tuple(_imports(tree, package))
 
 
@@ -118,30 +120,31 @@ def _imports(node: ast.AST, package: list[str]) -> Iterator[str]:
         module = ".".join([*above, *([node.module] if node.module else [])])
         yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
     for child in ast.iter_child_nodes(node):
-        yield from _imports(child, package)
+        if not isinstance(child, ast.expr):  # which holds no statement
+            yield from _imports(child, package)
 
 
-def _words(value: object) -> Iterator[str]:
-    """Yield the words of a syntax tree without docstrings and the package's version number.
+def _add_words(value: object, words: list[str]) -> None:
+    """Add the words of a syntax tree without docstrings and the package's version number.
 
     Unlike `ast.dump` it leaves out empty fields, of which newer Pythons have more: an upgrade of
     Python would otherwise make every result stale.
     """
     if isinstance(value, ast.AST):
-        yield f"({type(value).__name__}"
+        words.append(f"({type(value).__name__}")
         for name, child in ast.iter_fields(value):
             if child is not None and child != [] and name not in {"kind", "type_comment"}:
-                yield name
-                yield from _words(child)
-        yield ")"
+                words.append(name)
+                _add_words(child, words)
+        words.append(")")
     elif isinstance(value, list):
-        yield "["
+        words.append("[")
         for child in value:
             if not (isinstance(child, ast.stmt) and _is_inert(child)):
-                yield from _words(child)
-        yield "]"
+                _add_words(child, words)
+        words.append("]")
     else:
-        yield repr(value)
+        words.append(repr(value))
 
 
 def _is_inert(statement: ast.stmt) -> bool:
