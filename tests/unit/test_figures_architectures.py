@@ -39,7 +39,7 @@ from minbert.spec.architecture import BERT_BASE, encoder_parameters
     ],
 )
 def test_blocks_are_the_whole_encoder(shared: Any, expected: list[tuple[str, bool]]) -> None:
-    blocks = architectures.blocks({"shared_layers": shared}, BERT_BASE)
+    blocks = architectures.blocks({"shared_layers": shared, "shared_end": "bottom"}, BERT_BASE)
     assert [(block.name, block.shared) for block in blocks] == expected
     parts = encoder_parameters(BERT_BASE)
     assert sum(block.parameters for block in blocks) == 109_482_240
@@ -50,7 +50,12 @@ def test_a_models_drawing_says_its_parameters() -> None:
     tasks = {name: {"head": {"name": "mlp", "depth": 3}} for name in ("sst", "sts")}
     counts = ({"total": 109_500_000, "heads": 13_570}, {"total": 219_000_000, "heads": 640})
     stages = {
-        name: [{"spec": {"tasks": tasks, "shared_layers": shared}, "parameters": of}]
+        name: [
+            {
+                "spec": {"tasks": tasks, "shared_layers": shared, "shared_end": "bottom"},
+                "parameters": of,
+            }
+        ]
         for name, shared, of in zip("ab", ("all", "none"), counts, strict=True)
     }
     facts = {"architecture": BERT_BASE.model_dump(), "stages": stages}

@@ -21,7 +21,7 @@ from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.predict.predictor import load_trained
-from minbert.spec.architecture import WEIGHTS, read_architecture
+from minbert.spec.architecture import WEIGHTS, read_architecture, shared_parts
 from minbert.spec.stage import StageSpec
 
 HIDDEN, LAYERS = 24, 3
@@ -158,7 +158,7 @@ def test_a_fusion_has_the_packages_weights_over_adapters(package: Package) -> No
 
 def tiny_encoder() -> SharedEncoder:
     torch.manual_seed(0)
-    encoder = SharedEncoder(TINY, ["sst"], TINY.layers, STILL)
+    encoder = SharedEncoder(TINY, ["sst"], shared_parts("all", "bottom", TINY.layers), STILL)
     initialise(encoder, torch.Generator().manual_seed(0))
     for name, parameter in encoder.named_parameters():
         if "norm" not in name:

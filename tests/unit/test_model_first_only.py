@@ -10,6 +10,7 @@ from minbert.model import packed
 from minbert.model.encoder import Stack, initialise, whole_encoder
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
+from minbert.spec.architecture import shared_parts
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Convolution, Head, TaskSpec
 
@@ -52,10 +53,10 @@ def test_one_group_on_an_accelerator_too() -> None:
     )
 
 
-@pytest.mark.parametrize("shared", [None, 0, 2, 3])
-def test_whatever_is_shared(shared: int | None) -> None:
+@pytest.mark.parametrize("shared", ["none", 0, 2, 3])
+def test_whatever_is_shared(shared: int | str) -> None:
     torch.manual_seed(1)
-    model = SharedEncoder(TINY, ["sst", "sts"], shared, STILL)
+    model = SharedEncoder(TINY, ["sst", "sts"], shared_parts(shared, "bottom", TINY.layers), STILL)
     batch = random_batch()
     torch.testing.assert_close(
         model("sts", batch, first_only=True), model("sts", batch)[batch.first]

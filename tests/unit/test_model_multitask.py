@@ -12,6 +12,7 @@ from minbert.model.mlm import MaskedLanguageModel, mimetic
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
+from minbert.spec.architecture import shared_parts
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Head, TaskSpec
 
@@ -148,7 +149,9 @@ def test_masked_language_model_scores_masked_tokens_with_tied_words() -> None:
 def test_masked_language_models_encoder_is_a_backbone() -> None:
     state = MaskedLanguageModel(TINY, STILL).encoder.state_dict()
     assert state.keys() == initial_backbone(TINY, seed=0).keys()
-    SharedEncoder(TINY, ["sst"], TINY.layers, STILL).load_backbone(state)
+    SharedEncoder(TINY, ["sst"], shared_parts("all", "bottom", TINY.layers), STILL).load_backbone(
+        state
+    )
 
 
 def test_masked_language_model_learns_a_constant_text() -> None:

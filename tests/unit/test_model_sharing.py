@@ -7,14 +7,18 @@ from torch import Tensor, nn
 
 from minbert.base.errors import UserError
 from minbert.model.sharing import SharedEncoder
+from minbert.spec.architecture import shared_parts
 
 TASKS = ("sst", "para", "sts")
 BACKBONE = {name: tensor * 10 for name, tensor in initial_backbone(TINY, seed=4).items()}
 BATCHES = {task: random_batch((3, 7, 5), seed=n) for n, task in enumerate(TASKS)}
 
 
-def encoder(shared: int | None, tasks: tuple[str, ...] = TASKS) -> SharedEncoder:
-    model = SharedEncoder(TINY, tasks, shared, STILL)
+def encoder(
+    shared: int | None, tasks: tuple[str, ...] = TASKS, end: str = "bottom"
+) -> SharedEncoder:
+    parts = shared_parts("none" if shared is None else shared, end, TINY.layers)
+    model = SharedEncoder(TINY, tasks, parts, STILL)
     model.load_backbone(BACKBONE)
     return model
 
@@ -40,6 +44,10 @@ def independent_gradients(task: str) -> dict[str, Tensor]:
 def gradient(parameter: nn.Parameter) -> Tensor:
     assert parameter.grad is not None
     return parameter.grad
+
+
+def named_shared(model: SharedEncoder) -> list[tuple[str, nn.Parameter]]:
+    return list(model.shared.named_parameters())
 
 
 def named(model: SharedEncoder) -> list[tuple[str, nn.Parameter]]:
@@ -90,9 +98,31 @@ def test_hybrid_sums_gradients_below_and_keeps_tasks_apart_above(shared: int) ->
     } == names
 
 
+@pytest.mark.parametrize("shared", [1, 2])
+def test_sharing_at_the_top_sums_gradients_there(shared: int) -> None:
+    model = encoder(shared, end="top")
+    for task in TASKS:
+        loss(model, task).backward()
+    apart = {task: independent_gradients(task) for task in TASKS}
+    for task in TASKS:
+        for name, parameter in model.own[task].named_parameters():
+            torch.testing.assert_close(gradient(parameter), apart[task][name])
+    for name, parameter in model.shared.named_parameters():
+        torch.testing.assert_close(gradient(parameter), sum(s[name] for s in apart.values()))
+    layers = {f"layers.{n}" for n in range(TINY.layers - shared, TINY.layers)}
+    found = {name.partition(".attention")[0] for name, _ in named_shared(model)}
+    assert {n for n in found if ".feed" not in n and "pooler" not in n} == layers
+    assert model.pooler("sst") is model.pooler("sts")
+
+
+@pytest.mark.parametrize("end", ["bottom", "top"])
 @pytest.mark.parametrize("shared", [None, 0, 1, 2, 3])
-def test_same_output_whatever_is_shared(shared: int | None) -> None:
-    model = encoder(shared).eval()
+def test_same_output_whatever_is_shared(shared: int | None, end: str) -> None:
+    if (shared, end) == (0, "top"):
+        with pytest.raises(UserError, match="shared_layers is 0, none of 3 layers, with"):
+            encoder(shared, end=end)
+        return
+    model = encoder(shared, end=end).eval()
     expected = encoder(TINY.layers, ("sst",)).eval()("sst", BATCHES["sst"])
     for task in TASKS:
         assert torch.equal(model(task, BATCHES["sst"]), expected)

@@ -11,7 +11,7 @@ from torch.nn import Parameter
 from torchjd.aggregation import PCGradWeighting
 
 from minbert.model.sharing import SharedEncoder
-from minbert.spec.architecture import Architecture
+from minbert.spec.architecture import Architecture, shared_parts
 from minbert.spec.stage import Dropout
 from minbert.train.surgery.gradients import (
     Surgery,
@@ -204,7 +204,9 @@ def test_groups_are_of_all_layers_shared_or_not(
 ) -> None:
     arch = Architecture(hidden=4, layers=layers, heads=1, intermediate=4, vocab_size=9, positions=9)
     module = torch.nn.Module()
-    module.encoder = SharedEncoder(arch, ("sst", "sts"), shared, Dropout())
+    module.encoder = SharedEncoder(
+        arch, ("sst", "sts"), shared_parts(shared, "bottom", arch.layers), Dropout()
+    )
     found = layer_groups(module, module.encoder.shared_parameters())
     assert list(dict.fromkeys(found)) == expected
     assert layer_groups(torch.nn.Linear(2, 2), []) == []

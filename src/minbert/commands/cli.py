@@ -93,6 +93,10 @@ def _parser() -> argparse.ArgumentParser:
     learned = command("learned", _learned, "say which rows learnt what their paper's rows learnt")
     _add_config(learned)
 
+    ensemble = command("ensemble", _ensemble, "say what the seeds of each variant score together")
+    _add_config(ensemble)
+    ensemble.add_argument("--split", choices=("dev", "test"), default="dev")
+
     gc = command("gc", _gc, "list results that the configuration no longer needs")
     _add_config(gc)
     gc.add_argument("--delete", action="store_true", help="delete them")
@@ -255,6 +259,12 @@ def _learned(arguments: argparse.Namespace) -> None:
     from minbert.commands.learned import learned_text
 
     print(printable(learned_text(_read(arguments))))
+
+
+def _ensemble(arguments: argparse.Namespace) -> None:
+    from minbert.commands.ensemble import ensemble_text
+
+    print(printable(ensemble_text(_read(arguments), arguments.split)))
 
 
 def _gc(arguments: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """The models' layers, drawn from their specs: what the tasks share, and what each has its own."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, Variants
-from minbert.spec.architecture import Architecture, encoder_parameters, shared_depth
+from minbert.spec.architecture import Architecture, encoder_parameters, shared_parts
 from minbert.spec.task import TASKS
 
 _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
@@ -60,18 +61,18 @@ class Spec(FigureSpec):
 
 
 def blocks(spec: Mapping[str, Any], arch: Architecture) -> list[Block]:
-    """Return the encoder's blocks from the bottom up, by how many layers `spec` shares."""
+    """Return the encoder's blocks from the bottom up, by what `spec` shares."""
     parts = encoder_parameters(arch)
-    depth = shared_depth(spec["shared_layers"], arch.layers)
-    shared = depth or 0
-    made = [Block("embeddings", 1.0, 0, parts.embeddings, depth is not None)]
-    for first, last, together in ((1, shared, True), (shared + 1, arch.layers, False)):
-        count = last - first + 1
-        if count > 0:
-            name = f"layers {first} to {last}" if count > 1 else f"layer {first}"
-            height = max(_LEAST, count * max(_LAYER, _LAYERS / arch.layers))
-            made.append(Block(name, height, count, count * parts.layer, together))
-    made.append(Block("pooler", 0.8, 0, parts.pooler, shared == arch.layers))
+    shared = shared_parts(spec["shared_layers"], spec["shared_end"], arch.layers)
+    made = [Block("embeddings", 1.0, 0, parts.embeddings, shared.embeddings)]
+    runs = itertools.groupby(range(arch.layers), key=lambda number: number in shared.layers)
+    for together, numbers in runs:
+        first, *more = numbers
+        count = 1 + len(more)
+        name = f"layers {first + 1} to {more[-1] + 1}" if more else f"layer {first + 1}"
+        height = max(_LEAST, count * max(_LAYER, _LAYERS / arch.layers))
+        made.append(Block(name, height, count, count * parts.layer, together))
+    made.append(Block("pooler", 0.8, 0, parts.pooler, shared.pooler))
     return made
 
 

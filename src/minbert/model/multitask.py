@@ -9,7 +9,7 @@ from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
-from minbert.spec.architecture import WEIGHTS, Architecture, check_pairing, shared_depth
+from minbert.spec.architecture import WEIGHTS, Architecture, check_pairing, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -45,7 +45,7 @@ class MultitaskModel(Heads):
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
         super().__init__(spec)
         tasks = spec.ordered_tasks
-        shared = shared_depth(spec.shared_layers, arch.layers)
+        shared = shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
         self.encoder = SharedEncoder(arch, tasks, shared, spec.dropout)
         self.convolutions = nn.ModuleDict()
         self._poolings: dict[str, Pooling] = {}

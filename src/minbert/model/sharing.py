@@ -10,30 +10,30 @@ from torch import Tensor, nn
 from minbert.base.errors import UserError
 from minbert.model.encoder import Pooler, Stack, allocate, initialise
 from minbert.model.packed import Packed
-from minbert.spec.architecture import Architecture
+from minbert.spec.architecture import Architecture, Shared
 from minbert.spec.stage import Dropout
 
 
 class SharedEncoder(nn.Module):
-    """One encoder per task; they share the embeddings and the first `shared` layers.
+    """One encoder per task; they share what `shared` says, and each has its own copy of the rest.
 
-    If all layers are shared, so is the pooler; if fewer are, each task has its own copy of the
-    layers above and of the pooler; with None, of everything. Weights are BERT's random
-    initialisation until `load_backbone`.
+    Weights are BERT's random initialisation until `load_backbone`.
     """
 
     def __init__(
-        self, arch: Architecture, tasks: Sequence[str], shared: int | None, dropout: Dropout
+        self, arch: Architecture, tasks: Sequence[str], shared: Shared, dropout: Dropout
     ) -> None:
         super().__init__()
         self.hidden = arch.hidden
-        below, above = range(shared or 0), range(shared or 0, arch.layers)
-        apart, whole = shared is None, shared == arch.layers
+        rest = [number for number in range(arch.layers) if number not in shared.layers]
+        embeddings, pooler = shared.embeddings, shared.pooler
         stack = partial(Stack, arch, dropout)
         # On the meta device first, so that nn.Linear does not draw weights that are not used.
         with torch.device("meta"):
-            self.shared = stack(layers=below, embeddings=not apart, pooler=whole)
-            own = {t: stack(layers=above, embeddings=apart, pooler=not whole) for t in tasks}
+            self.shared = stack(layers=shared.layers, embeddings=embeddings, pooler=pooler)
+            own = {
+                t: stack(layers=rest, embeddings=not embeddings, pooler=not pooler) for t in tasks
+            }
             self.own = nn.ModuleDict(own)
         allocate(self)
         initialise(self)
@@ -45,12 +45,12 @@ class SharedEncoder(nn.Module):
         self, task: str, batch: Packed, noise: Tensor | None = None, first_only: bool = False
     ) -> Tensor:
         """Return `task`'s last layer, [T, H], or with `first_only` that of first tokens, [B, H]."""
-        own = self._own(task)
-        if self.shared.embeddings is None:
-            return own(batch, noise=noise, first_only=first_only)
-        if not own.layers:
-            return self.shared(batch, noise=noise, first_only=first_only)
-        return own(batch, self.shared(batch, noise=noise), first_only=first_only)
+        lower, upper = self.shared, self._own(task)
+        if lower.embeddings is None:
+            lower, upper = upper, lower
+        if not upper.layers:
+            return lower(batch, noise=noise, first_only=first_only)
+        return upper(batch, lower(batch, noise=noise), first_only=first_only)
 
     def pooler(self, task: str) -> Pooler:
         pooler = self.shared.pooler or self._own(task).pooler

@@ -138,6 +138,8 @@ class Experiment:
             layers = self.sources.architecture.layers
             depth = shared_depth(spec.shared_layers, layers)  # all, 12 and 1.0 are the same
             resolved["shared_layers"] = {None: "none", layers: "all"}.get(depth, depth)
+            if depth == layers:
+                resolved["shared_end"] = "bottom"
         return resolved
 
 

@@ -14,7 +14,7 @@ from minbert.spec.architecture import (
     Architecture,
     encoder_parameters,
     linear,
-    shared_depth,
+    shared_parts,
 )
 from minbert.spec.resolve import Stage, Variant
 from minbert.spec.stage import StageSpec
@@ -35,20 +35,19 @@ class Counts(TypedDict):
 def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()) -> Counts:
     """Count the parameters of the model that `spec` trains on a backbone of the given shapes.
 
-    With all layers shared there is one encoder. With k < L shared, the embeddings and k layers are
-    there once, the layers above and the pooler once per task. With `none`, everything is there once
-    a task. `fused_widths` are those of the adapters that a fusion fuses. Raises `UserError` if
-    k > L.
+    What is shared is there once, the rest once per task. `fused_widths` are those of the adapters
+    that a fusion fuses. Raises `UserError` for more shared layers than there are.
     """
-    depth = shared_depth(spec.shared_layers, arch.layers)
-    parts = encoder_parameters(arch)
+    once, parts = (
+        shared_parts(spec.shared_layers, spec.shared_end, arch.layers),
+        encoder_parameters(arch),
+    )
     whole = parts.embeddings + arch.layers * parts.layer + parts.pooler
-    if depth is None:
-        shared = 0
-    elif depth == arch.layers:
-        shared = whole
-    else:
-        shared = parts.embeddings + depth * parts.layer
+    shared = (
+        once.embeddings * parts.embeddings
+        + len(once.layers) * parts.layer
+        + once.pooler * parts.pooler
+    )
     own = whole - shared
     tasks = spec.ordered_tasks
     heads = {name: _head(name, spec.tasks[name], arch.hidden) for name in tasks}

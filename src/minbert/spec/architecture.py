@@ -196,6 +196,34 @@ def check_pairing(where: str, pairing: str | None, arch: Architecture) -> None:
         )
 
 
+class Shared(NamedTuple):
+    """What the tasks of a stage share of an encoder; each has a copy of the rest."""
+
+    layers: range
+    embeddings: bool
+    pooler: bool
+
+
+def shared_parts(shared_layers: float | str, shared_end: str, layers: int) -> Shared:
+    """Return what is shared of an encoder of so many `layers`.
+
+    From the bottom: the embeddings and the first of them. From the `top`: the last of them and the
+    pooler, as in SerBERTus. With all layers, everything. Raises `UserError` for more layers than
+    there are, and for none from the top.
+    """
+    depth = shared_depth(shared_layers, layers)
+    if depth is None:
+        return Shared(range(0), embeddings=False, pooler=False)
+    if shared_end == "bottom":
+        return Shared(range(depth), embeddings=True, pooler=depth == layers)
+    if depth == 0:
+        raise UserError(
+            f"shared_layers is {shared_layers}, none of {layers} layers, with 'shared_end: top'; "
+            "share one or more, or give 'none'"
+        )
+    return Shared(range(layers - depth, layers), embeddings=depth == layers, pooler=True)
+
+
 def shared_depth(shared_layers: float | str, layers: int) -> int | None:
     """Return how many of `layers` are shared; None if nothing is, not even the embeddings.
 

@@ -289,13 +289,17 @@ def _check_start(stage: Stage, earlier: Stage, where: str) -> None:
                 f"{where}: 'head_from: {task.head_from}': that head has another shape in "
                 f"'{earlier.ref}'; give both tasks the same head, features and number of classes"
             )
-    theirs, ours = earlier.spec.shared_layers, stage.spec.shared_layers
-    if theirs == "all":
+    theirs, ours = (
+        f"'shared_layers: {spec.shared_layers}'"
+        + (" with 'shared_end: top'" if spec.shared_end == "top" else "")
+        for spec in (earlier.spec, stage.spec)
+    )
+    if earlier.spec.shared_layers == "all":
         return
     if theirs != ours:
         raise UserError(
-            f"{where}: 'shared_layers: {ours}' cannot start from '{earlier.ref}', which has "
-            f"'shared_layers: {theirs}'; give both the same value, or 'all' to the earlier one"
+            f"{where}: {ours} cannot start from '{earlier.ref}', which has {theirs}; give both the "
+            "same value, or 'all' to the earlier one"
         )
     missing = [task for task in stage.spec.ordered_tasks if task not in earlier.spec.tasks]
     if missing:

@@ -114,8 +114,9 @@ class StageSpec(Spec):
     in the frozen encoder, and heads) or `fusion` (of the adapters of the stages that `fuse`
     names, and heads). `shared_layers`: `all` (one encoder), `none` (an encoder for each task,
     embeddings apart too), a whole number k (embeddings and the first k layers shared), or a
-    fraction of the backbone's layers. `reduction`: a step's loss is the weighted `sum` of its
-    tasks' losses, or that divided by the number of tasks (`mean`).
+    fraction of the backbone's layers. `shared_end`: `bottom` is that; with `top`, the last k
+    layers and the pooler are shared. `reduction`: a step's loss is the weighted `sum` of its tasks'
+    losses, or that divided by the number of tasks (`mean`).
     """
 
     start: str = "backbone"
@@ -124,6 +125,7 @@ class StageSpec(Spec):
     adapter: Adapter | None = None
     fuse: tuple[str, ...] | None = None
     shared_layers: StrictInt | float | Literal["all", "none"] = "all"
+    shared_end: Literal["bottom", "top"] = "bottom"
     dropout: Dropout = Dropout()
     sampler: Sampler = Sampler()
     reduction: Literal["sum", "mean"] = "sum"
@@ -198,6 +200,8 @@ class StageSpec(Spec):
 
     def _frozen_mistakes(self) -> Iterator[str]:
         how = self.trainable
+        if self.shared_end == "top" and self.shared_layers in {"all", "none"}:
+            yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
         if how in {"heads", "adapters", "fusion"} and self.shared_layers != "all":
             yield f"'shared_layers' with 'trainable: {how}': a frozen encoder is one"
         if how in {"adapters", "fusion"} and self.start != "backbone":

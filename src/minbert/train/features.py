@@ -8,7 +8,7 @@ from minbert.engine.device import choose_device
 from minbert.model.packed import Packed
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
-from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture
+from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.store.job import Job
@@ -47,7 +47,8 @@ def cache_features(
     """
     architecture = read_architecture(backbone / "config.json")
     check_pairing(f"task '{task}'", pairing, architecture)
-    encoder = SharedEncoder(architecture, [task], architecture.layers, Dropout())
+    whole = shared_parts("all", "bottom", architecture.layers)
+    encoder = SharedEncoder(architecture, [task], whole, Dropout())
     encoder.load_backbone(load_weights(backbone / WEIGHTS))
     encoder.eval().to(device)
     length = min(max_length, architecture.positions)

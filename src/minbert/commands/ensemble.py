@@ -1,0 +1,100 @@
+"""`minbert ensemble`: what the seeds of a variant score together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from minbert.base.errors import UserError
+from minbert.commands.plan import aligned
+from minbert.data.parquet import read_file
+from minbert.evaluate.reading import Of, Score, read_scores
+from minbert.evaluate.scoring import overall, score_task
+from minbert.plan.plan import Plan
+from minbert.spec.task import TASKS
+
+HEADER = ("paper", "variant", "task", "seeds", "mean of seeds", "best seed", "ensemble")
+
+
+class Row(NamedTuple):
+    """A score of each of several seeds, and that of their ensemble."""
+
+    paper: str
+    variant: str
+    measure: str
+    seeds: tuple[float, ...]
+    ensemble: float
+
+
+def ensemble_text(plan: Plan, split: str) -> str:
+    """Return a line for each variant with two or more seeds, and each of its tasks."""
+    rows = list(ensembles(plan, split))
+    if not rows:
+        raise UserError(
+            f"no variant has {split} scores of two seeds or more; ask for them with "
+            "'seeds: [0, 1, 2]' in config.yaml and run `snakemake all`"
+        )
+    lines = []
+    for row in rows:
+        scores = (float(np.mean(row.seeds)), max(row.seeds), row.ensemble)
+        of = (row.paper, row.variant, row.measure, str(len(row.seeds)))
+        lines.append((*of, *(f"{score:.3f}" for score in scores)))
+    return "\n".join(
+        [
+            aligned([HEADER, *lines]),
+            "",
+            f"Scores on {split}. The ensemble predicts from the mean of its seeds' predicted "
+            "probabilities, or values (Lakshminarayanan et al., 2017, section 2.4).",
+        ]
+    )
+
+
+def ensembles(plan: Plan, split: str) -> Iterator[Row]:
+    """Yield the tasks of each variant with two or more seeds, then the overall score."""
+    for grid in plan.grids:
+        path = plan.outputs[grid.paper].scores.folder(plan.root) / "scores.parquet"
+        scores = read_scores(path, grid.paper) if path.exists() else {}
+        for variant in grid.variants:
+            together: dict[str, float] = {}
+            for task in TASKS:
+                seeds = scores.get(Of(variant, split, task), {})
+                if len(seeds) > 1:
+                    together[task] = _score(plan, seeds, task, split)
+                    values = tuple(score.value for score in seeds.values())
+                    yield Row(grid.paper, variant, task, values, together[task])
+            ours = overall(together, grid.overall)
+            seeds = scores.get(Of(variant, split, grid.overall), {})
+            if ours is not None and len(seeds) > 1:
+                values = tuple(score.value for score in seeds.values())
+                yield Row(grid.paper, variant, "overall", values, ours)
+
+
+def _score(plan: Plan, seeds: Mapping[int, Score], task: str, split: str) -> float:
+    tables = []
+    for seed, score in seeds.items():
+        folder = plan.nodes["train", score.key].folder(plan.root, seed)
+        wanted = [("task", "=", task), ("split", "=", split)]
+        columns = ("id", "task", "split", "scores", "label")
+        tables.append(read_file(folder / "predictions.parquet", columns, wanted).sort_by("id"))
+    labelled = [table.filter(pc.is_finite(table["label"])) for table in tables]
+    if any(table["id"] != labelled[0]["id"] for table in labelled):
+        raise UserError(f"the seeds of one stage have predictions of other examples of '{task}'")
+    scores = [_matrix(table["scores"]) for table in labelled]
+    return score_task(task, predicted(task, scores), labelled[0]["label"].to_numpy())
+
+
+def predicted(task: str, scores: Sequence[np.ndarray]) -> np.ndarray:
+    """Return what the mean of several seeds' `scores` [n, s] predicts: classes or values [n]."""
+    mean = np.mean(scores, axis=0)
+    if TASKS[task].kind == "classification":
+        return np.asarray(mean.argmax(1), np.float64)
+    if TASKS[task].kind == "binary":
+        return np.asarray(mean[:, 0] > 0.5, np.float64)
+    return np.asarray(mean[:, 0])
+
+
+def _matrix(column: pa.ChunkedArray) -> np.ndarray:
+    """Return a column of lists of one length as [n, s]."""
+    return np.array(column.to_pylist(), dtype=np.float64)
