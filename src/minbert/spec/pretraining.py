@@ -24,12 +24,12 @@ class Pretraining(Spec):
     With these settings and the corpus's own seed it is the one in `PACKAGED`, made beforehand.
     """
 
-    steps: Whole = 4000
+    steps: Whole = 3000
     vocabulary: Annotated[int, Field(ge=200, le=2**24)] = 2000
     layers: Annotated[Whole, Field(le=256)] = 4
-    hidden: Width = 96
+    hidden: Width = 128
     heads: Width = 2
-    intermediate: Width = 384
+    intermediate: Width = 512
     batch: Width = 32
     lr: Positive = 7e-4
 
