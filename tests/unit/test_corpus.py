@@ -23,8 +23,8 @@ SMALL = {"train": 30, "dev": 10, "test": 10}
 
 GOLDEN = {
     "sst": "20b0c3bb3dfbe420",
-    "para": "aa9acbbeed0ba960",
-    "sts": "6717ff9ffdfeba98",
+    "para": "db1dd957933e1a54",
+    "sts": "a9026bf861b869a3",
     "cfimdb": "4c02e87b9073d673",
     "lmrd": "869cf017993cb295",
 }
