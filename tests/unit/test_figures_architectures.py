@@ -46,6 +46,16 @@ def test_blocks_are_the_whole_encoder(shared: Any, expected: list[tuple[str, boo
     assert blocks[1].parameters == blocks[1].layers * parts.layer
 
 
+def test_blocks_shared_at_the_top_are_drawn_there() -> None:
+    blocks = architectures.blocks({"shared_layers": 2, "shared_end": "top"}, BERT_BASE)
+    assert [(block.name, block.shared) for block in blocks] == [
+        ("embeddings", False),
+        ("layers 1 to 10", False),
+        ("layers 11 to 12", True),
+        ("pooler", True),
+    ]
+
+
 def test_a_models_drawing_says_its_parameters() -> None:
     tasks = {name: {"head": {"name": "mlp", "depth": 3}} for name in ("sst", "sts")}
     counts = ({"total": 109_500_000, "heads": 13_570}, {"total": 219_000_000, "heads": 640})

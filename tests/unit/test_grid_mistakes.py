@@ -151,6 +151,10 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
             for key in ("title", "caption", "variants", "stamp")
         ),
         (
+            "variants: {a: {extends: t, shared_end: top}}",
+            ["'shared_end: top' with 'shared_layers: all': give a number"],
+        ),
+        (
             "variants: {a: {extends: t, shared_layers: half}}",
             ["'shared_layers' is 'half'; expected a whole number or a number or 'all' or 'none'"],
         ),

@@ -62,6 +62,13 @@ def test_the_papers_three_models() -> None:
     assert count(stage(12), BERT_BASE) == one
 
 
+def test_sharing_at_the_top_copies_the_embeddings() -> None:
+    spec = stage(6, shared_end="top")
+    shared = 6 * 7_087_872 + 590_592
+    assert count(spec, BERT_BASE)["encoder"] == 3 * 109_482_240 - 2 * shared
+    assert count(stage(12, shared_end="top"), BERT_BASE) == count(stage("all"), BERT_BASE)
+
+
 def test_a_frozen_encoder_trains_the_heads_of_trained_tasks_only() -> None:
     spec = StageSpec.model_validate(
         {

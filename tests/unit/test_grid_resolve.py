@@ -97,6 +97,11 @@ def test_the_last_stage_with_a_task_scores_it(tmp_path: Path) -> None:
             "variant 'b'.*'shared_layers: 4' cannot start from 'a/main', .*'shared_layers: 0.5'",
         ),
         (
+            "  a: {extends: two, shared_layers: 4}\n"
+            "  b: {extends: two, start: a, shared_layers: 4, shared_end: top}",
+            "variant 'b'.*'shared_end: top' cannot start from 'a/main', .*'shared_end: bottom'",
+        ),
+        (
             "  a: {extends: one, shared_layers: none}\n"
             "  b: {extends: two, start: a, shared_layers: none}",
             "variant 'b'.*task 'cfimdb' has none there",

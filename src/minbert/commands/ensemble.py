@@ -19,7 +19,7 @@ HEADER = ("paper", "variant", "task", "seeds", "mean of seeds", "best seed", "en
 
 
 class Row(NamedTuple):
-    """A score of each of several seeds, and that of their ensemble."""
+    """A score of each of several seeds, and that of their ensemble; of a task or `overall`."""
 
     paper: str
     variant: str
@@ -62,13 +62,15 @@ def ensembles(plan: Plan, split: str) -> Iterator[Row]:
                 seeds = scores.get(Of(variant, split, task), {})
                 if len(seeds) > 1:
                     together[task] = _score(plan, seeds, task, split)
-                    values = tuple(score.value for score in seeds.values())
-                    yield Row(grid.paper, variant, task, values, together[task])
+                    yield Row(grid.paper, variant, task, _values(seeds), together[task])
             ours = overall(together, grid.overall)
             seeds = scores.get(Of(variant, split, grid.overall), {})
-            if ours is not None and len(seeds) > 1:
-                values = tuple(score.value for score in seeds.values())
-                yield Row(grid.paper, variant, "overall", values, ours)
+            if ours is not None:
+                yield Row(grid.paper, variant, "overall", _values(seeds), ours)
+
+
+def _values(seeds: Mapping[int, Score]) -> tuple[float, ...]:
+    return tuple(score.value for score in seeds.values())
 
 
 def _score(plan: Plan, seeds: Mapping[int, Score], task: str, split: str) -> float:
@@ -79,8 +81,12 @@ def _score(plan: Plan, seeds: Mapping[int, Score], task: str, split: str) -> flo
         columns = ("id", "task", "split", "scores", "label")
         tables.append(read_file(folder / "predictions.parquet", columns, wanted).sort_by("id"))
     labelled = [table.filter(pc.is_finite(table["label"])) for table in tables]
-    if any(table["id"] != labelled[0]["id"] for table in labelled):
-        raise UserError(f"the seeds of one stage have predictions of other examples of '{task}'")
+    for (seed, score), table in zip(seeds.items(), labelled, strict=True):
+        if table["id"] != labelled[0]["id"]:
+            raise UserError(
+                f"train/{score.key}/seed{seed}: its {split} examples of '{task}' are not those of "
+                f"seed {next(iter(seeds))}, expected the same; an ensemble needs the same data"
+            )
     scores = [_matrix(table["scores"]) for table in labelled]
     return score_task(task, predicted(task, scores), labelled[0]["label"].to_numpy())
 

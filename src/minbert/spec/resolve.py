@@ -289,18 +289,15 @@ def _check_start(stage: Stage, earlier: Stage, where: str) -> None:
                 f"{where}: 'head_from: {task.head_from}': that head has another shape in "
                 f"'{earlier.ref}'; give both tasks the same head, features and number of classes"
             )
-    theirs, ours = (
-        f"'shared_layers: {spec.shared_layers}'"
-        + (" with 'shared_end: top'" if spec.shared_end == "top" else "")
-        for spec in (earlier.spec, stage.spec)
-    )
     if earlier.spec.shared_layers == "all":
         return
-    if theirs != ours:
-        raise UserError(
-            f"{where}: {ours} cannot start from '{earlier.ref}', which has {theirs}; give both the "
-            "same value, or 'all' to the earlier one"
-        )
+    for key in ("shared_layers", "shared_end"):
+        theirs, ours = getattr(earlier.spec, key), getattr(stage.spec, key)
+        if theirs != ours:
+            raise UserError(
+                f"{where}: '{key}: {ours}' cannot start from '{earlier.ref}', which has "
+                f"'{key}: {theirs}'; give both the same value, or share all in the earlier one"
+            )
     missing = [task for task in stage.spec.ordered_tasks if task not in earlier.spec.tasks]
     if missing:
         raise UserError(

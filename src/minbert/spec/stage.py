@@ -176,6 +176,8 @@ class StageSpec(Spec):
                 yield f"task '{name}': 'head_from: {task.head_from}' needs a stage to start from"
         if not trained:
             yield "no task has 'trained: true': the stage would train nothing"
+        if self.shared_end == "top" and isinstance(self.shared_layers, str):
+            yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
         if self.surgery:
             yield from (f"surgery '{self.surgery}' {what}" for what in self._against_surgery())
         yield from self._frozen_mistakes()
@@ -200,8 +202,6 @@ class StageSpec(Spec):
 
     def _frozen_mistakes(self) -> Iterator[str]:
         how = self.trainable
-        if self.shared_end == "top" and self.shared_layers in {"all", "none"}:
-            yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
         if how in {"heads", "adapters", "fusion"} and self.shared_layers != "all":
             yield f"'shared_layers' with 'trainable: {how}': a frozen encoder is one"
         if how in {"adapters", "fusion"} and self.start != "backbone":
