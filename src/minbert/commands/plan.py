@@ -206,7 +206,8 @@ def _sharing(plan: Plan) -> Iterator[str]:
     saved = len(plan.stages) - len(plan.owners)
     groups = [f"{r[0]} = {', '.join(map(str, r[1:]))}" for r in same.values() if len(r) > 1]
     if groups:
-        yield f"Trained once, {saved} stages saved: {'; '.join(groups)}."
+        stages = "1 stage" if saved == 1 else f"{saved} stages"
+        yield f"Trained once, {stages} saved: {'; '.join(groups)}."
     starts = [f"{plan.owners[key]} ({', '.join(sorted(users))})" for key, users in after.items()]
     if starts:
         yield f"Trained once, and used by later stages of others: {'; '.join(starts)}."
