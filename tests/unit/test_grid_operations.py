@@ -40,11 +40,11 @@ def stage(tasks: dict[str, dict[str, Any]], **values: Any) -> StageSpec:
             4 * WEIGHTS + 6 * 4 * 2 * 4 * 3,
             WEIGHTS + 4 * 2 * 4 * 3,
         ),
-        # There one query, and a key and a value for each of three adapters.
+        # There a query, a key and a value.
         (
             {"trainable": "fusion", "fuse": ["a", "b", "c"]},
-            4 * WEIGHTS + 6 * 4 * 7 * 16,
-            WEIGHTS + 4 * 7 * 16,
+            4 * WEIGHTS + 6 * 4 * 3 * 16,
+            WEIGHTS + 4 * 3 * 16,
         ),
     ],
     ids=["all", "smart", "adapters", "fusion"],

@@ -79,8 +79,8 @@ def test_berts_figures() -> None:
     assert adapters["trainable"] == 24 * one + 769 * 5
     assert adapters["encoder"] == 109_482_240 + 24 * one
     fusion = count(make(sst, **FROZEN["fusion"]), BERT_BASE, (64, 64, 64))
-    assert fusion["trainable"] == 24 * (3 * 768 * 768 + 2 * 768) + 769 * 5
-    assert fusion["encoder"] == 109_482_240 + 24 * (3 * one + 3 * 768 * 768 + 2 * 768)
+    assert fusion["trainable"] == 24 * (3 * 768 * 768 + 768) + 769 * 5
+    assert fusion["encoder"] == 109_482_240 + 24 * (3 * one + 3 * 768 * 768 + 768)
 
 
 def test_a_head_that_is_not_known_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,12 +48,12 @@ class Package:
         return found
 
     def fusion(self) -> dict[str, Tensor]:
-        """Return query, key and value under our names."""
+        """Return query, key and value under our names; our keys need no bias."""
         found: dict[str, Tensor] = {}
         for ours, module in self._places():
             layer = module.adapter_fusion_layer[",".join(WIDTHS)]
             found |= {f"{ours}.{name}": tensor for name, tensor in layer.state_dict().items()}
-        return {name: tensor.detach() for name, tensor in found.items()}
+        return {n: tensor.detach() for n, tensor in found.items() if not n.endswith("key.bias")}
 
     def _places(self) -> Iterator[tuple[str, Any]]:
         for number, layer in enumerate(self.model.encoder.layer):
@@ -233,7 +233,7 @@ def test_only_what_is_inserted_trains_and_is_saved() -> None:
     encoder = tiny_encoder()
     add_fusion(encoder, (4, 3))
     trained = {name for name, p in encoder.named_parameters() if p.requires_grad}
-    maps = {"query.weight", "query.bias", "key.weight", "key.bias", "value.weight"}
+    maps = {"query.weight", "query.bias", "key.weight", "value.weight"}
     places = {f"{name}.adapter" for name, _ in sublayers(encoder)}
     assert trained == {f"{place}.{name}" for place in places for name in maps}
     saved = stage_weights()

@@ -41,7 +41,7 @@ def test_cosine_by_hand() -> None:
 
 def test_without_layers_there_is_nothing_to_train_and_nothing_to_drop() -> None:
     head = CosineHead(12, 1, BARE.model_copy(update={"dropout": 0.9})).train()
-    assert list(head.parameters()) == [] and head.state_dict() == {}
+    assert list(head.parameters()) == [] and list(head.state_dict()) == ["threshold"]
     embedding = draw(50, 12)
     assert torch.equal(head(embedding), head(embedding))
     assert torch.equal(head(embedding), head.eval()(embedding))
@@ -80,7 +80,7 @@ def test_dropout_is_before_each_layer_in_training_only() -> None:
         assert float(found.detach().mean()) < 0.95, "the two sides drop entries of their own"
     # A layer that copies: an entry is lost with the probability of one dropout, not of two.
     copy = CosineHead(2, 1, Head(name="cosine", depth=1, width=1, dropout=0.25))
-    copy.load_state_dict({"linears.0.weight": torch.ones(1, 1), "linears.0.bias": torch.zeros(1)})
+    copy.load_state_dict({"linears.0.weight": torch.ones(1, 1), "linears.0.bias": torch.zeros(1)}, strict=False)
     lost = float((copy(torch.ones(4000, 2)) == 0).float().mean())
     assert lost == pytest.approx(1 - 0.75**2, abs=0.03)
     torch.nn.init.ones_(copy.get_parameter("linears.0.bias"))
@@ -168,6 +168,15 @@ def test_start_at_sets_the_last_bias_of_an_mlp_and_nothing_of_a_cosine() -> None
     before = {name: tensor.clone() for name, tensor in cosine.state_dict().items()}
     cosine.start_at(torch.tensor([0.7]))
     assert all(torch.equal(tensor, before[n]) for n, tensor in cosine.state_dict().items())
+
+
+def test_a_threshold_leaves_its_share_of_cosines_above_it() -> None:
+    head = CosineHead(12, 1, BARE)
+    embeddings = draw(40, 12)
+    cosines = head(embeddings)
+    head.part_at(cosines, 0.3)
+    torch.testing.assert_close(head(embeddings), cosines - head.threshold)
+    assert (head(embeddings) > 0).float().mean().item() == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("name", PARTS["head"])

@@ -189,7 +189,7 @@ def test_one_file_holds_all_but_the_backbone(
 ) -> None:
     stage = trained[name]
     saved = load_file(stage.file)
-    parts = {"a": 4, "b": 4, "fusion": 2 * 4 + 5}[name]
+    parts = {"a": 4, "b": 4, "fusion": 2 * 4 + 4}[name]
     encoder = [n for n in saved if n.startswith("encoder.")]
     assert all(".adapter." in n for n in encoder) and len(encoder) == 2 * 2 * parts
     others = {n.rpartition(".")[0] for n in saved if n not in encoder}

@@ -136,3 +136,21 @@ def test_heads_start_at_the_prior_only_where_asked(make_loop: Make, make_spec: A
     assert bias.item() == pytest.approx(mean.item())
     name = "heads.sst.linears.0.bias"
     assert torch.equal(loop.learner.weights()[name], plain.learner.weights()[name])
+
+
+def test_a_cosines_threshold_starts_at_the_share_of_ones(make_loop: Make, make_spec: Any) -> None:
+    cosine = {"loss": "cosine_embedding", "head": {"name": "cosine"}}
+    cosine |= {"pairing": "siamese", "features": ["u", "v"]}
+    plain = make_loop(make_spec({"para": cosine}))
+    assert plain.learner.weights()["heads.para.threshold"].item() == 0
+    loop = make_loop(make_spec({"para": {**cosine, "start_at_prior": True}}))
+    assert loop.learner.tokens_seen == 0
+    ones = loop.learner.examples["para"]["train"].labels.mean().item()
+    assert 0.1 < ones < 0.9
+    loop.learner.module.eval()
+    above = (loop.learner.outputs("para", "train") > 0).float().mean().item()
+    assert above == pytest.approx(ones, abs=0.1)
+    assert (plain.learner.outputs("para", "train") > 0).float().mean() != pytest.approx(above)
+    before = loop.learner.weights()["heads.para.threshold"].clone()
+    loop.run()
+    assert torch.equal(loop.learner.weights()["heads.para.threshold"], before)

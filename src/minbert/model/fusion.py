@@ -16,7 +16,10 @@ class Fusion(nn.Module):
 
     For each token the query is the sublayer's output; keys and values are the adapters' changes
     to it; their softmax weights mix the values: [T, H] to [T, H]. There is no temperature and no
-    dropout.
+    dropout. Keys have no bias: it would add the same to the scores of all adapters.
+
+    q . (K c) is (K^T q) . c, and a sum of w V c is V times a sum of w c; so each of the three maps
+    is applied once, however many adapters there are.
     """
 
     def __init__(self, hidden: int, widths: Sequence[int]) -> None:
@@ -24,11 +27,11 @@ class Fusion(nn.Module):
         self.adapters = nn.ModuleList(Bottleneck(hidden, width) for width in widths)
         self.adapters.requires_grad_(False)
         self.query = nn.Linear(hidden, hidden)
-        self.key = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden, bias=False)
         self.value = nn.Linear(hidden, hidden, bias=False)
-        for linear in (self.query, self.key):
-            nn.init.normal_(linear.weight, std=0.02)
-            nn.init.zeros_(linear.bias)
+        nn.init.normal_(self.query.weight, std=0.02)
+        nn.init.zeros_(self.query.bias)
+        nn.init.normal_(self.key.weight, std=0.02)
         with torch.no_grad():  # almost the identity, as in the authors' code
             self.value.weight.fill_(1e-6).fill_diagonal_(1.0)
 
@@ -39,13 +42,13 @@ class Fusion(nn.Module):
 
     def weights(self, hidden: Tensor, changes: Tensor) -> Tensor:
         """Return the attention over the adapters, [n, T]; it sums to 1 over n."""
-        scores = (self.query(hidden) * self.key(changes)).sum(-1)
-        return scores.softmax(0)
+        towards = self.query(hidden) @ self.key.weight
+        return torch.einsum("th,nth->nt", towards, changes).softmax(0)
 
     def forward(self, hidden: Tensor) -> Tensor:
         changes = self.changes(hidden)
-        mixed = self.weights(hidden, changes)[..., None] * self.value(changes)
-        return hidden + mixed.sum(0)
+        mixed = torch.einsum("nt,nth->th", self.weights(hidden, changes), changes)
+        return hidden + self.value(mixed)
 
 
 def add_fusion(encoder: SharedEncoder, widths: Sequence[int]) -> None:

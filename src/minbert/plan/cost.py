@@ -88,14 +88,13 @@ def epoch(spec: StageSpec, rows: Mapping[str, Rows]) -> Epoch:
 def _inserted(spec: StageSpec, arch: Architecture) -> int:
     """Count the weights that a token meets in the sublayers, beside the backbone's.
 
-    A fusion maps the query once, keys and values once an adapter; the adapters themselves are a
-    few per cent of that.
+    A fusion has three maps; its adapters, which are not trained, are left out.
     """
     hidden, places = arch.hidden, 2 * arch.layers
     if spec.adapter:
         return places * 2 * hidden * spec.adapter.width
     if spec.fuse:
-        return places * (1 + 2 * len(spec.fuse)) * hidden**2
+        return places * 3 * hidden**2
     return 0
 
 

@@ -74,7 +74,7 @@ def _inserted(spec: StageSpec, arch: Architecture, fused: Sequence[int]) -> tupl
         adapters = places * _bottleneck(hidden, spec.adapter.width)
         return adapters, adapters
     if spec.fuse:
-        fusion = places * (2 * linear(hidden, hidden) + hidden * hidden)
+        fusion = places * (linear(hidden, hidden) + 2 * hidden * hidden)
         return fusion + places * sum(_bottleneck(hidden, width) for width in fused), fusion
     return 0, 0
 

@@ -181,8 +181,9 @@ class TaskSpec(Spec):
     `head_from` starts the head from that task's head in the stage that this one starts from
     (default: its own). `start_at_prior` starts the head's output bias at the best constant
     prediction (mean label, log odds, log class shares), so that the first steps need not change
-    the encoder to learn it. The papers do not do this; without it a small encoder diverges at a
-    high learning rate.
+    the encoder to learn it; a cosine that tells paraphrases from others gets the threshold that
+    the share of the label 1 in train gives, in place of 0. The papers do not do this; without it a
+    small encoder diverges at a high learning rate, or its cosines do not get as far as 0.
     """
 
     pooling: Annotated[str, Part("pooling")] = "cls"

@@ -15,6 +15,7 @@ from minbert.engine.checkpoints import Best, Checkpoints, Generators, Part
 from minbert.engine.device import give_back, is_out_of_memory
 from minbert.evaluate.scoring import score_task, selection_score
 from minbert.model.encoder import Embeddings
+from minbert.model.heads.cosine import CosineHead
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
@@ -31,6 +32,10 @@ from minbert.train.surgery.gradients import Surgery, cosine_rows, layer_groups
 
 POINTS = 400
 """Training-loss rows that a run aims at, so that a long run's history stays small."""
+
+
+SAMPLE = 512
+"""Training examples that a cosine's first threshold is found on."""
 
 
 @dataclass
@@ -145,6 +150,19 @@ class Loop:
                 constant = self.losses[task].constant(labels, TASKS[task].classes)
                 head: Any = self.learner.module.get_submodule(f"heads.{task}")
                 head.start_at(constant)
+                if TASKS[task].kind == "binary" and isinstance(head, CosineHead):
+                    head.part_at(self._first_outputs(task), labels.mean().item())
+
+    @torch.no_grad()
+    def _first_outputs(self, task: str) -> Tensor:
+        """Return the outputs [N, classes] of up to `SAMPLE` training examples before any step."""
+        size, seen = len(self.learner.examples[task]["train"]), self.learner.tokens_seen
+        self.learner.module.eval()
+        rows = torch.arange(0, size, max(1, -(-size // SAMPLE)))
+        batches = rows.split(self.spec.tasks[task].batch_size)
+        outputs = torch.cat([self.learner.output(task, batch)[0] for batch in batches])
+        self.learner.tokens_seen = seen
+        return outputs
 
     def parts(self) -> Mapping[str, Part]:
         own = {"surgery": self.gradients.generator}

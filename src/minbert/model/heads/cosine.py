@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -14,17 +15,25 @@ class CosineHead(nn.Module):
 
     Maps features [u, v], [B, in_features], to cosines [B, 1]. Each layer has dropout before it
     and ReLU after it (minbert-downstream, section 3.3.2); with a depth of 0 there is nothing to
-    train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4).
+    train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4). The output is what the
+    cosine has above `threshold`, which is 0 as in the papers, and not trained.
     """
+
+    threshold: Tensor
 
     def __init__(self, in_features: int, out_features: int, head: Head) -> None:
         super().__init__()
         sizes = [in_features // 2, *[head.width] * head.depth]
         self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.dropout = Dropout(head.dropout)
+        self.register_buffer("threshold", torch.zeros(1))
 
     def start_at(self, output: Tensor) -> None:
         """Do nothing: a cosine has no bias."""
+
+    def part_at(self, cosines: Tensor, share: float) -> None:
+        """Set the threshold so that a `share` of `cosines` [N, 1] is above it."""
+        self.threshold.copy_(torch.quantile(cosines.float(), 1 - share))
 
     def _side(self, embedding: Tensor) -> Tensor:
         for linear in self.linears:
@@ -35,4 +44,4 @@ class CosineHead(nn.Module):
         u, v = embedding.chunk(2, dim=1)
         # In full precision: bf16 has two digits, too few to rank sentence pairs by.
         cosine = F.cosine_similarity(self._side(u).float(), self._side(v).float(), dim=1)
-        return cosine.unsqueeze(1)
+        return cosine.unsqueeze(1) - self.threshold

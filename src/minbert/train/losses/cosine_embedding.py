@@ -7,10 +7,10 @@ from minbert.train.losses import coin
 
 
 class CosineEmbedding:
-    """Reads a cosine in [-1, 1], as head `cosine` gives it; margin 0.
+    """Reads a cosine, less the threshold of head `cosine`; margin 0.
 
     The loss is 1 - cosine where the label is 1, and max(0, cosine) elsewhere. The prediction is 1
-    where the cosine is above 0; its probability is the cosine, scaled to [0, 1].
+    where the cosine is above 0; its probability is the cosine, scaled from -1 to 1 to 0 to 1.
     """
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
@@ -22,7 +22,7 @@ class CosineEmbedding:
         return (label.mean() > 0.5).float().reshape(1)
 
     def scores(self, output: Tensor) -> Tensor:
-        return (output.float() + 1) / 2
+        return ((output.float() + 1) / 2).clamp(0, 1)
 
     def prediction(self, output: Tensor) -> Tensor:
         return (output.float().squeeze(-1) > 0).float()
