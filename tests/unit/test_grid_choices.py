@@ -129,7 +129,7 @@ def test_heads_alone_have_factors_of_their_own_and_no_budget(tmp_path: Path) -> 
             "learning_rate": 10,
             "epochs": 0.1,
             "steps": {"per_epoch": 30},
-            "batch_size": 2,
+            "batch_size": {"largest": 2},
             "heads": {"learning_rate": 3, "epochs": 2},
         },
     )
@@ -147,10 +147,16 @@ def test_a_budget_keeps_the_ratios_of_epochs_and_of_batches(tmp_path: Path) -> N
   ten: {extends: all}
   forty: {extends: all, epochs: 40}
   one: {extends: all, epochs: 1}
-  uneven: {extends: all, tasks: {"*": {batch_size: 8}, sst: {batch_size: 128}}}
+  uneven:
+    extends: all
+    tasks: {"*": {batch_size: 16}, sst: {batch_size: 128}, lmrd: {batch_size: 4}}
   in-turn: {extends: all, sampler: {name: sequential}, tasks: {lmrd: {trained: false}}}
 """,
-        scale={"epochs": 0.15, "steps": {"per_epoch": 25, "least": 100}, "batch_size": 64},
+        scale={
+            "epochs": 0.15,
+            "steps": {"per_epoch": 25, "least": 100},
+            "batch_size": {"largest": 64, "least": 6},
+        },
     )
 
     def steps(variant: str) -> int:
@@ -161,9 +167,15 @@ def test_a_budget_keeps_the_ratios_of_epochs_and_of_batches(tmp_path: Path) -> N
     assert (spec(found, "ten").epochs, steps("ten"), steps("forty")) == (2, 250, 1002)
     assert (spec(found, "forty").epochs, steps("one")) == (6, 100)
     uneven = spec(found, "uneven").tasks
-    assert {name: task.batch_size for name, task in uneven.items()} == {
-        name: 64 if name == "sst" else 4 for name in uneven
-    }
+    sizes = {name: task.batch_size for name, task in uneven.items()}
+    # Half of each; none below 6 but one that was smaller.
+    assert sizes == {name: {"sst": 64, "lmrd": 4}.get(name, 8) for name in uneven}
+    small = grid(
+        tmp_path,
+        '  uneven: {extends: all, tasks: {"*": {batch_size: 8}, sst: {batch_size: 128}}}\n',
+        scale={"batch_size": {"largest": 64, "least": 6}},
+    )
+    assert spec(small, "uneven").tasks["para"].batch_size == 6
     tasks = len(spec(found, "in-turn").trained_tasks)  # each step has one of them
     assert steps("in-turn") == 250 * tasks
 

@@ -17,6 +17,8 @@ from minbert.model.multitask import MultitaskModel
 from minbert.spec.parts import PARTS, load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Head, TaskSpec
+from minbert.train.losses import task_loss
+from minbert.train.losses.cosine_embedding import CosineEmbedding
 
 BARE = Head(name="cosine", depth=0)
 
@@ -80,7 +82,9 @@ def test_dropout_is_before_each_layer_in_training_only() -> None:
         assert float(found.detach().mean()) < 0.95, "the two sides drop entries of their own"
     # A layer that copies: an entry is lost with the probability of one dropout, not of two.
     copy = CosineHead(2, 1, Head(name="cosine", depth=1, width=1, dropout=0.25))
-    copy.load_state_dict({"linears.0.weight": torch.ones(1, 1), "linears.0.bias": torch.zeros(1)}, strict=False)
+    copy.load_state_dict(
+        {"linears.0.weight": torch.ones(1, 1), "linears.0.bias": torch.zeros(1)}, strict=False
+    )
     lost = float((copy(torch.ones(4000, 2)) == 0).float().mean())
     assert lost == pytest.approx(1 - 0.75**2, abs=0.03)
     torch.nn.init.ones_(copy.get_parameter("linears.0.bias"))
@@ -174,9 +178,15 @@ def test_a_threshold_leaves_its_share_of_cosines_above_it() -> None:
     head = CosineHead(12, 1, BARE)
     embeddings = draw(40, 12)
     cosines = head(embeddings)
+    loss = task_loss("cosine_embedding", head)
     head.part_at(cosines, 0.3)
-    torch.testing.assert_close(head(embeddings), cosines - head.threshold)
-    assert (head(embeddings) > 0).float().mean().item() == pytest.approx(0.3)
+    assert torch.equal(head(embeddings), cosines)
+    assert loss.prediction(cosines).mean().item() == pytest.approx(0.3)
+    assert torch.equal(loss.scores(cosines)[:, 0] > 0.5, loss.prediction(cosines) > 0)
+    assert loss.scores(torch.tensor([[-1.0], [1.0]])).min() >= 0
+    # What it is trained on does not move.
+    labels = torch.ones(40)
+    assert loss.loss(cosines, labels) == CosineEmbedding().loss(cosines, labels)
 
 
 @pytest.mark.parametrize("name", PARTS["head"])

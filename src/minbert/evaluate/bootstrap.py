@@ -26,6 +26,11 @@ RESAMPLES = 2000
 SEED = 1993
 """All draws come from it, so that the same predictions have the same intervals."""
 
+CAUTION = 1.2
+"""Factor on the seeds' variance in the degrees of freedom. A variance of three seeds is often far
+too small, which makes the freedom too large; with this, 23 claims of equally good systems have a
+false alarm in at most 1 of 20 papers (`tests/nulls`)."""
+
 _CELLS = 2_000_000
 """Examples drawn at a time, so that 40,000 of them need no more memory than 40."""
 
@@ -102,7 +107,10 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     The standard error is the deviation of the bootstrap's differences, and the interval is value
     +- t * error (Efron & Tibshirani 1993, chapters 6 and 12). With one seed this is the plain
     paired bootstrap over examples. With several, the variance over seeds is itself uncertain: the
-    degrees of freedom are Satterthwaite's (1946), taking the examples' part as known.
+    degrees of freedom are Satterthwaite's (1946), from the whole variance of the seeds' scores,
+    raised by `CAUTION`, and at least those of the fewer seeds. What is left of that variance
+    without the examples' part may by chance be nothing, and the freedom would be infinite just
+    where the spread is underrated.
 
     Two runs that are right on the same examples (such as two that predict one class only) differ
     on no resample. So the error is at least `least`, the weight of one example.
@@ -112,12 +120,10 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     spreads = [_seed_variance(sample) for sample in (one, other)]
     draws = [_redrawn(s, v, draw) for s, v in zip((one, other), spreads, strict=True)]
     error = max(least, float(np.std(draws[0] - draws[1], ddof=1)))
-    unsure = sum(
-        (variance / len(s.values)) ** 2 / (len(s.values) - 1)
-        for s, variance in zip((one, other), spreads, strict=True)
-        if variance
-    )
-    freedom = error**4 / unsure if unsure else np.inf
+    several = [s.values for s in (one, other) if len(s.values) > 1]
+    unsure = sum(float(CAUTION * v.var(ddof=1) / len(v)) ** 2 / (len(v) - 1) for v in several)
+    least_freedom = min((len(v) for v in several), default=0) - 1
+    freedom = max(least_freedom, error**4 / unsure) if unsure else np.inf
     half = float(stdtrit(freedom, 0.975)) * error
     return Estimate(value, error, float(freedom), value - half, value + half)
 

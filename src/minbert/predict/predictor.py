@@ -25,6 +25,7 @@ from minbert.store.node import node_code
 from minbert.train.examples import Examples, special_tokens
 from minbert.train.inference import autocast, pool_all
 from minbert.train.learner import Learner
+from minbert.train.losses import task_loss
 
 
 def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskModel:
@@ -85,7 +86,7 @@ class Predictor:
         self.tokenizer = load_wordpiece(backbone / "tokenizer.json")
         self.special = special_tokens(backbone / "tokenizer.json")
         self.model = load_trained(self.spec, backbone, weights).to(self.device)
-        self.loss = load_part("loss", self.spec.tasks[self.task].loss)()
+        self.loss = task_loss(self.spec.tasks[self.task].loss, self.model.heads[self.task])
 
     @torch.no_grad()
     def __call__(self, first: Sequence[str], second: Sequence[str | None]) -> Predictions:

@@ -146,18 +146,27 @@ class Steps(Spec):
     least: Whole = 1
 
 
+class BatchSizes(Spec):
+    """What batches shrink to: a stage's largest to `largest`, the others by as much.
+
+    None becomes smaller than `least`: a step of two examples is mostly noise.
+    """
+
+    largest: Whole | None = None
+    least: Whole = 1
+
+
 class Scale(Spec):
     """What every stage may cost, and what another backbone needs.
 
     `learning_rate` and `epochs` are factors. With `steps.per_epoch` the epochs divide those instead
-    of passing over the data. Where a batch is larger than `batch_size`, all of the stage's are
-    divided by as much. Stages that train heads alone have factors of their own, and no more.
+    of passing over the data. Stages that train heads alone have factors of their own, and no more.
     """
 
     learning_rate: Factor = 1.0
     epochs: Factor = 1.0
     steps: Steps = Steps()
-    batch_size: Whole | None = None
+    batch_size: BatchSizes = BatchSizes()
     heads: HeadScale = HeadScale()
 
 

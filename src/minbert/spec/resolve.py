@@ -193,11 +193,12 @@ def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
             steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
             tasks = len(spec.trained_tasks) if spec.sampler.name == "sequential" else 1
             values["sampler"] |= {"steps": -(-steps * tasks // values["epochs"])}
-        if scale.batch_size:
+        if to := scale.batch_size.largest:
             largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
-            share = min(1.0, scale.batch_size / largest)
+            share = min(1.0, to / largest)
             for task in values["tasks"].values():
-                task["batch_size"] = max(1, int(task["batch_size"] * share + 0.5))
+                size = task["batch_size"]
+                task["batch_size"] = max(min(size, scale.batch_size.least), int(size * share + 0.5))
     changed = _merged(values, config.override, values)
     return validated(StageSpec, changed, f"{where}, after scale and override of the config")
 

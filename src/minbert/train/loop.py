@@ -23,7 +23,7 @@ from minbert.spec.task import TASKS
 from minbert.train.history import History, LossMeter, TrainScores
 from minbert.train.inference import autocast
 from minbert.train.learner import Learner
-from minbert.train.losses import Loss
+from minbert.train.losses import Loss, task_loss
 from minbert.train.optimiser import AdamW
 from minbert.train.room import in_parts
 from minbert.train.samplers import EpochSampler, Step
@@ -107,7 +107,7 @@ class Loop:
         self.position = Position()
         self.dev, self.best_dev = dict[str, Tensor](), dict[str, Tensor]()
         self.losses: dict[str, Loss] = {
-            name: load_part("loss", task.loss)() for name, task in spec.tasks.items()
+            name: task_loss(task.loss, self._head(name)) for name, task in spec.tasks.items()
         }
         self._check_sizes()
         self._start_heads()
@@ -148,10 +148,13 @@ class Loop:
             if self.spec.tasks[task].start_at_prior:
                 labels = self.learner.examples[task]["train"].labels
                 constant = self.losses[task].constant(labels, TASKS[task].classes)
-                head: Any = self.learner.module.get_submodule(f"heads.{task}")
+                head = self._head(task)
                 head.start_at(constant)
                 if TASKS[task].kind == "binary" and isinstance(head, CosineHead):
                     head.part_at(self._first_outputs(task), labels.mean().item())
+
+    def _head(self, task: str) -> Any:
+        return self.learner.module.get_submodule(f"heads.{task}")
 
     @torch.no_grad()
     def _first_outputs(self, task: str) -> Tensor:

@@ -15,8 +15,9 @@ class CosineHead(nn.Module):
 
     Maps features [u, v], [B, in_features], to cosines [B, 1]. Each layer has dropout before it
     and ReLU after it (minbert-downstream, section 3.3.2); with a depth of 0 there is nothing to
-    train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4). The output is what the
-    cosine has above `threshold`, which is 0 as in the papers, and not trained.
+    train (adapter-fusion, section 4.1; minibert-unleashed, section 4.4). Above the `threshold`,
+    which is not trained, a loss that tells two classes apart takes a cosine for the label 1; it is
+    0 as in the papers unless `part_at` sets it.
     """
 
     threshold: Tensor
@@ -44,4 +45,4 @@ class CosineHead(nn.Module):
         u, v = embedding.chunk(2, dim=1)
         # In full precision: bf16 has two digits, too few to rank sentence pairs by.
         cosine = F.cosine_similarity(self._side(u).float(), self._side(v).float(), dim=1)
-        return cosine.unsqueeze(1) - self.threshold
+        return cosine.unsqueeze(1)

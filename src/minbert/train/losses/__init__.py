@@ -3,7 +3,9 @@
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from minbert.spec.parts import load_part
 
 HIGHEST = 5.0
 """The highest label of a task whose label is a number: STS, scored from 0 to 5."""
@@ -36,6 +38,14 @@ class Loss(Protocol):
         A value between two bounds counts as a coin: its place between them, from 0 to 1, is the
         probability of heads.
         """
+
+
+def task_loss(name: str, head: nn.Module) -> Loss:
+    """Return the loss called `name`, which reads the output of `head`, and its threshold if any."""
+    loss: Loss = load_part("loss", name)()
+    if hasattr(loss, "threshold") and hasattr(head, "threshold"):
+        loss.threshold = head.threshold
+    return loss
 
 
 def coin(probability: Tensor) -> Tensor:

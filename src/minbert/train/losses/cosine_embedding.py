@@ -7,11 +7,14 @@ from minbert.train.losses import coin
 
 
 class CosineEmbedding:
-    """Reads a cosine, less the threshold of head `cosine`; margin 0.
+    """Reads a cosine in [-1, 1], as head `cosine` gives it; margin 0.
 
     The loss is 1 - cosine where the label is 1, and max(0, cosine) elsewhere. The prediction is 1
-    where the cosine is above 0; its probability is the cosine, scaled from -1 to 1 to 0 to 1.
+    where the cosine is above the head's threshold, 0 in the papers; its probability is .5 there,
+    and grows by .5 as the cosine grows by 1.
     """
+
+    threshold: Tensor | float = 0.0
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
         cosine = output.float().squeeze(-1)
@@ -22,10 +25,10 @@ class CosineEmbedding:
         return (label.mean() > 0.5).float().reshape(1)
 
     def scores(self, output: Tensor) -> Tensor:
-        return ((output.float() + 1) / 2).clamp(0, 1)
+        return ((output.float() - self.threshold + 1) / 2).clamp(0, 1)
 
     def prediction(self, output: Tensor) -> Tensor:
-        return (output.float().squeeze(-1) > 0).float()
+        return (output.float().squeeze(-1) > self.threshold).float()
 
     def log_probabilities(self, output: Tensor) -> Tensor:
         return coin(self.scores(output).squeeze(-1))
