@@ -1,6 +1,6 @@
 """workflow/backbone: the built-in backbone, pretrained once, as a Hugging Face folder.
 
-`cd tests && python -m pages.backbone` makes it anew: some ten minutes on one core, the same bytes
+`cd tests && python -m pages.backbone` makes it anew: some five minutes on one core, the same bytes
 on the same kind of machine. `recipe.json` says what it was made from; a test holds that to the
 settings, the text and the vocabulary of today.
 """

@@ -24,9 +24,9 @@ class Pretraining(Spec):
     With these settings and the corpus's own seed it is the one in `PACKAGED`, made beforehand.
     """
 
-    steps: Whole = 3000
+    steps: Whole = 4000
     vocabulary: Annotated[int, Field(ge=200, le=2**24)] = 2000
-    layers: Annotated[Whole, Field(le=256)] = 4
+    layers: Annotated[Whole, Field(le=256)] = 2
     hidden: Width = 128
     heads: Width = 2
     intermediate: Width = 512
