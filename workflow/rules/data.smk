@@ -2,6 +2,7 @@
 #
 # in:  URLs or folders from config.yaml, or nothing (the built-in corpus)
 # out: store/fetch/KEY/NAME, store/data/KEY/examples.parquet (with rejected.csv and report.json),
+#      store/labels/KEY/labels.parquet (with unjoined.csv and joined.json), for scores on test alone,
 #      store/tokens/KEY/tokens.parquet
 
 
@@ -38,6 +39,27 @@ rule data:
         at=lambda w: AT,
     shell:
         "exec python -m minbert data {wildcards.key} {params.at} 2> {log:q}"
+
+
+rule labels:
+    input:
+        unpack(lambda w: unaged("labels", w.key)),
+    output:
+        STORE / "labels" / "{key}" / "labels.parquet",
+        STORE / "labels" / "{key}" / "unjoined.csv",
+        STORE / "labels" / "{key}" / "joined.json",
+    log:
+        LOGS / "labels" / "{key}.log",
+    conda:
+        "../../envs/minbert.yaml"
+    resources:
+        mem_mb=mem_mb("labels"),
+        runtime=minutes("labels"),
+        turn=1,
+    params:
+        at=lambda w: AT,
+    shell:
+        "exec python -m minbert labels {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule tokens:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from minbert.base.errors import UserError
 from minbert.commands.plan import aligned
+from minbert.data.labels import read_labels, with_labels
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import Of, Score, read_scores
 from minbert.evaluate.scoring import overall, score_task
@@ -56,12 +56,13 @@ def ensembles(plan: Plan, split: str) -> Iterator[Row]:
     for grid in plan.grids:
         path = plan.outputs[grid.paper].scores.folder(plan.root) / "scores.parquet"
         scores = read_scores(path, grid.paper) if path.exists() else {}
+        given = _labels(plan, grid.paper) if split == "test" else {}
         for variant in grid.variants:
             together: dict[str, float] = {}
             for task in TASKS:
                 seeds = scores.get(Of(variant, split, task), {})
                 if len(seeds) > 1:
-                    together[task] = _score(plan, seeds, task, split)
+                    together[task] = _score(plan, seeds, task, split, given.get(task, {}))
                     yield Row(grid.paper, variant, task, _values(seeds), together[task])
             ours = overall(together, grid.overall)
             seeds = scores.get(Of(variant, split, grid.overall), {})
@@ -73,14 +74,23 @@ def _values(seeds: Mapping[int, Score]) -> tuple[float, ...]:
     return tuple(score.value for score in seeds.values())
 
 
-def _score(plan: Plan, seeds: Mapping[int, Score], task: str, split: str) -> float:
+def _labels(plan: Plan, paper: str) -> dict[str, dict[str, float]]:
+    """Return the public labels, {task: {id: label}}, that a paper's test rows were scored with."""
+    needs = plan.outputs[paper].scores.needs
+    found = {task: needs[f"labels.{task}"] for task in TASKS if f"labels.{task}" in needs}
+    return {task: read_labels(need.path(plan.root, None)) for task, need in found.items()}
+
+
+def _score(
+    plan: Plan, seeds: Mapping[int, Score], task: str, split: str, given: Mapping[str, float]
+) -> float:
     tables = []
     for seed, score in seeds.items():
         folder = plan.nodes["train", score.key].folder(plan.root, seed)
         wanted = [("task", "=", task), ("split", "=", split)]
         columns = ("id", "task", "split", "scores", "label")
         tables.append(read_file(folder / "predictions.parquet", columns, wanted).sort_by("id"))
-    labelled = [table.filter(pc.is_finite(table["label"])) for table in tables]
+    labelled = [with_labels(table, given) for table in tables]
     for (seed, score), table in zip(seeds.items(), labelled, strict=True):
         if table["id"] != labelled[0]["id"]:
             raise UserError(

@@ -22,6 +22,9 @@ COLUMNS = (
     *("reason", "keys"),
 )
 
+NOT_CONFIGURED = "not configured"
+"""The status of a row whose variant no configured grid has."""
+
 Line = Mapping[str, Any]
 
 
@@ -58,7 +61,7 @@ def _line(row: Line, found: Mapping[tuple[str, ...], Line]) -> dict[str, Any]:
     line = {name: row[name] for name in (*NAMES, "split")}
     line |= {f"{figure}_published": row["figures"][figure] for figure in FIGURES}
     if (ours := found.get(names)) is None:
-        return line | {"status": "not configured"}
+        return line | {"status": NOT_CONFIGURED}
     if ours["split"] != row["split"]:
         raise UserError(
             f"{' / '.join(names)}: the paper's table has split '{ours['split']}', published.csv "

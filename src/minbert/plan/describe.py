@@ -20,7 +20,7 @@ CAPTIONS = {
     "table": "Published figures beside ours.",
     "index": "Every row of the papers' tables: its status, the published figures, and ours.",
     "claims": "What each paper claims: the variants compared, their difference, a verdict.",
-    "report": "Summary, warnings, claims, tables, figures and run times in one page.",
+    "report": "Findings, warnings, claims, tables, figures and run times in one page.",
 }
 
 

@@ -13,6 +13,7 @@ from minbert.base.errors import UserError, nearest
 from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN, review_files
+from minbert.data.originals import label_files
 from minbert.spec.architecture import (
     KNOWN,
     Architecture,
@@ -189,6 +190,24 @@ class Sources:
         parts = (part_module("pooling", chosen.pooling),)
         extra = {"device": self.config.device}
         return Node("features", how, "minbert.train.features", parts, needs, extra)
+
+    def labels(self, task: str) -> Node | None:
+        """Return the node of the public labels of `task`'s test rows; None if none are given."""
+        if task not in self._label_files:
+            return None
+        files = self._label_files[task]
+        found = {name: f"sha256:{self.cache.digest(path)}" for name, path in files.items()}
+        spec = {"task": task, "facts": task_facts(task), "files": found}
+        needs = {"examples": Need(self.data(task), "examples.parquet")}
+        extra = {"paths": {name: str(path.absolute()) for name, path in files.items()}}
+        return Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
+
+    @cached_property
+    def _label_files(self) -> dict[str, dict[str, Path]]:
+        """The original files of labels by task; the built-in corpus has labels of its own."""
+        if self.config.labels is None or self.config.data == "builtin":
+            return {}
+        return label_files(Path(self.config.labels))
 
     def _make_data(self, task: str) -> Node:
         if self.config.data != "builtin":

@@ -16,12 +16,18 @@ from minbert.spec.task import task_facts
 from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
-TEMPLATES = ("page.html.j2", "style.css")
+TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
+RUN_FILES = {
+    "run": "run.json",
+    "predictions": "predictions.parquet",
+    "history": "history.parquet",
+}
+"""What the report reads of a run."""
 UNSHOWN = (
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
-    *("keep_weights", "tracking", "course", "lmrd", "verify"),
+    *("keep_weights", "tracking", "course", "lmrd", "labels", "verify"),
 )
-"""Settings that change no result, so that they change no report either."""
+"""Settings that change no result, and where data lie, so that they change no report either."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +52,16 @@ def paper_outputs(exp: Experiment, grid: Grid) -> Outputs:
 
 def _scores(exp: Experiment, grid: Grid) -> Node:
     runs: list[dict[str, Any]] = []
-    needs: dict[str, Need] = {}
+    needs = {
+        f"labels.{task}": Need(node, "labels.parquet")
+        for task in _scored_tasks(grid)
+        if (node := exp.sources.labels(task))
+    }
+    public = bool(needs)
     for variant in grid.variants.values():
         for seed in exp.config.seeds:
             entry = {"paper": grid.paper, "variant": variant.name, "seed": seed}
-            entry["tested"] = variant.test
+            entry["tested"] = variant.test or public
             if variant.best_of:
                 choice = {"best_of": variant.best_of, "by": variant.best_by}
                 runs.append(entry | choice | {"key": "", "rule": grid.overall})
@@ -61,20 +72,26 @@ def _scores(exp: Experiment, grid: Grid) -> Node:
             for node in trained.values():
                 for file in ("predictions", "history"):
                     needs[f"{file}.{node.key}.{seed}"] = Need(node, f"{file}.parquet", seed)
-    tasks = sorted({task for run in runs for task in run.get("tasks", {})})
-    facts = {task: task_facts(task) for task in tasks}
+    facts = {task: task_facts(task) for task in _scored_tasks(grid)}
     spec = {"runs": runs, "tasks": facts, "single": grid.single}
     return Node("scores", spec, "minbert.evaluate.score", needs=needs)
 
 
+def _scored_tasks(grid: Grid) -> list[str]:
+    return sorted({task for variant in grid.variants.values() for task in variant.scored})
+
+
 def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
-    """Return the spec of a paper's table: its published rows in order, then what else it has."""
+    """Return the spec of a paper's table: its published rows in order, then what else it has.
+
+    Each variant has a row on dev, by which variants are compared.
+    """
     rows = []
     published = [row for row in exp.published if row.paper == grid.paper]
     for row in published:
         if row.variant in grid.variants:
             rows.append(_row(exp, grid, grid.variants[row.variant], row))
-    named = {row.variant for row in published}
+    named = {row.variant for row in published if row.split == "dev"}
     rows += [_row(exp, grid, v, None) for name, v in grid.variants.items() if name not in named]
     return {
         "paper": grid.paper,
@@ -215,7 +232,8 @@ def report_node(
     """Return the node of the report; `figures` are by the names that they are published under.
 
     Needs are named by what they are: `table/PAPER`, `scores/PAPER`, `figure/NAME`, `run/KEY/SEED`,
-    `data/TASK`, `index` and `claims`. What tables and figures are called is in their own specs.
+    `predictions/KEY/SEED`, `history/KEY/SEED`, `data/TASK`, `examples/TASK`, `index` and `claims`.
+    What tables and figures are called is in their own specs.
     """
     needs = {"index": Need(index, "index.csv")}
     if claims:
@@ -228,9 +246,16 @@ def report_node(
     for ref in exp.owners.values():
         node = exp.train(ref)
         for seed in exp.config.seeds:
-            needs[f"run/{node.key}/{seed}"] = Need(node, "run.json", seed)
+            for name, file in RUN_FILES.items():
+                needs[f"{name}/{node.key}/{seed}"] = Need(node, file, seed)
     tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
     needs |= {f"data/{task}": Need(exp.sources.data(task), "report.json") for task in tasks}
+    needs |= {
+        f"examples/{task}": Need(exp.sources.data(task), "examples.parquet") for task in tasks
+    }
+    for task in tasks:
+        if node_of := exp.sources.labels(task):
+            needs[f"labels/{task}"] = Need(node_of, "joined.json")
     config = exp.config.model_dump(mode="json", exclude_defaults=True, exclude=set(UNSHOWN))
     spec = {
         "backbone": exp.config.backbone,

@@ -185,7 +185,9 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED), BeforeValidator(_to_seed)]
 class Config(Spec):
     """config.yaml; docs/configuration.md explains its keys. Paths are relative to where one runs.
 
-    `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `backbone` is
+    `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `labels` is a folder
+    with the original files of labels of test rows, which nothing but scores on test reads.
+    `backbone` is
     `builtin`, a folder, or a hub name with its `revision`. Another version of one of
     `dependencies` means training again. With `verify`, data is read again even if size and time of
     its files are as they were. `defaults` are merged under a stage's settings, `override`
@@ -202,6 +204,7 @@ class Config(Spec):
     corpus: Corpus = Corpus()
     course: Source = COURSE_URL
     lmrd: Source = LMRD_URL
+    labels: Location | None = None
     backbone: Location = BACKBONE
     revision: str | None = None
     pretraining: Pretraining = Pretraining()

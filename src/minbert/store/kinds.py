@@ -38,6 +38,11 @@ KINDS: dict[str, Kind] = {
             ("examples.parquet", "rejected.csv", "report.json"),
             minutes=60,
         ),
+        Kind(
+            "labels",
+            "join public labels of test rows",
+            ("labels.parquet", "unjoined.csv", "joined.json"),
+        ),
         Kind("vocabulary", "train the built-in backbone's vocabulary", ("tokenizer.json",)),
         Kind(
             "backbone",
