@@ -15,9 +15,11 @@ import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from minbert.base.errors import UserError
+from minbert.base.files import write_text
 from minbert.commands import watch
-from minbert.commands.summary import summary
-from minbert.commands.watch import Tally, Watch, Work, gpu_use
+from minbert.commands.remaining import Work, seconds_left
+from minbert.commands.summary import places, summary
+from minbert.commands.watch import Idle, Tally, Watch, gpu_use
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.winner import winners
 from minbert.store.plans import write_plan
@@ -53,7 +55,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watch:
     nodes = {("train", f"k{n}"): f"variant-{n}" for n in range(4)}
     monkeypatch.setattr(watch, "title", lambda plan, node, seed: f"{node} . s{seed}")
     plan: Any = SimpleNamespace(nodes=nodes)
-    return Watch(plan, JOBS, slots=2)
+    return Watch(plan, JOBS, slots=2, others=2)
 
 
 def test_jobs_are_counted_from_snakemakes_events(watched: Watch) -> None:
@@ -74,24 +76,55 @@ def test_jobs_are_counted_from_snakemakes_events(watched: Watch) -> None:
     )
 
 
-def test_the_time_left_is_that_of_the_stages_that_are_left(
+START, QUICK, SCORES = 4, 2, 3
+"""Seconds that are expected beside those of a stage, and of data and of scores."""
+
+
+def test_the_time_left_is_that_of_all_jobs_that_are_left(
     watched: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert watched.seconds_left() == 200  # four of 100 s, two at a time
+    each, others = 100 + START, QUICK + SCORES
+    assert watched.seconds_left() == (4 * each + others) / 2  # two jobs at a time
+    line = "training: 0 of 4 stages done | other jobs: 0 of 2 | about 4 min left"
+    assert watched.line() == line
     begin(watched.tally, 1, JOBS[0])
     monkeypatch.setattr("time.monotonic", lambda: 1040.0)
-    assert watched.seconds_left() == (3 * 100 + 60) / 2
+    assert watched.seconds_left() == (4 * each - 40 + others) / 2
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0 + each)
     end(watched.tally, 1)
-    assert watched.seconds_left() == 150
-    for number in (2, 3):
-        begin(watched.tally, number, JOBS[number - 1])
+    assert watched.seconds_left() == (3 * each + others) / 2
+    for number, work in enumerate(JOBS[1:4], 2):
+        begin(watched.tally, number, work)
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0 + 2 * each)
+    for number in (2, 3, 4):
         end(watched.tally, number)
-    assert watched.seconds_left() == 100  # one stage takes as long, whatever the slots
-    watched._busy = 300.0  # these three took 300 s on two slots: twice what was reckoned
-    assert watched.seconds_left() == 200
-    begin(watched.tally, 4, JOBS[3])
-    end(watched.tally, 4)
+    assert watched.seconds_left() == SCORES  # one after the other, whatever runs side by side
+    assert "4 of 4 stages done | other jobs: 0 of 2 | under a minute left" in watched.line()
+    for number, work in enumerate(JOBS[4:], 5):
+        begin(watched.tally, number, work)
+        end(watched.tally, number)
     assert watched.seconds_left() == 0 and "left" not in watched.line()
+
+
+def test_jobs_that_take_longer_than_expected_slow_the_rest_before_they_end() -> None:
+    stages = [Work("train", f"k{n}") for n in range(10)]
+    costs = dict.fromkeys(stages, 20.0 - START)
+    assert seconds_left(stages, {}, {}, costs, (2, 2)) == 100
+    at = [seconds_left(stages, {}, dict.fromkeys(stages[:2], s), costs, (2, 2)) for s in (20, 40)]
+    assert at == [80, pytest.approx((8 * 20 * 5 / 3) / 2)]  # of 100 s, 60 were reckoned
+    ended = dict.fromkeys(stages[:2], 100.0)
+    assert seconds_left(stages[2:], ended, {}, costs, (2, 2)) == pytest.approx(
+        8 * 20 * 220 / 60 / 2
+    )
+    quick = dict.fromkeys(stages[:2], 5.0)
+    assert seconds_left(stages[2:], quick, {}, costs, (2, 2)) == pytest.approx(8 * 20 * 0.5 / 2)
+
+
+def test_each_rule_has_its_own_pace_and_room() -> None:
+    figures = [Work("figure", f"f{n}") for n in range(9)]
+    stage = Work("train", "k")
+    left = seconds_left([stage, *figures[1:]], {figures[0]: 9.0}, {}, {stage: 20.0}, (1, 4))
+    assert left == pytest.approx(20 + START + 8 * 3 * (9 + 3) / (3 + 3) / 4)
 
 
 def test_of_a_queue_nothing_is_said_until_some_have_ended(watched: Watch) -> None:
@@ -100,20 +133,20 @@ def test_of_a_queue_nothing_is_said_until_some_have_ended(watched: Watch) -> Non
     for number in range(3):
         begin(watched.tally, number, JOBS[number])
         end(watched.tally, number)
-    assert watched.seconds_left() == 100
+    assert watched.seconds_left() is not None
 
 
 def test_a_failed_stage_is_not_waited_for(watched: Watch) -> None:
     begin(watched.tally, 1, JOBS[0])
     watched.tally.emit(record(LogEvent.JOB_ERROR, jobid=1))
-    assert watched.seconds_left() == 150
+    assert watched.seconds_left() == (3 * (100 + START) + QUICK + SCORES) / 2
 
 
 def test_a_stage_that_is_tried_again_has_not_failed(watched: Watch) -> None:
     begin(watched.tally, 1, JOBS[0])
     watched.tally.emit(record(LogEvent.JOB_ERROR, jobid=1))
     begin(watched.tally, 1, JOBS[0])
-    assert watched.seconds_left() == 200 and "failed" not in watched.line()
+    assert "about 4 min left" in watched.line() and "failed" not in watched.line()
     end(watched.tally, 1)
     assert watched.ran() == ("ran 1 training stages and 0 other jobs in 0 s; 5 were not reached")
 
@@ -192,15 +225,57 @@ def test_the_best_variant_is_the_best_mean_on_dev_by_the_papers_rule(tmp_path: P
 
 def test_the_summary_names_the_best_and_what_is_there(tmp_path: Path) -> None:
     scores(tmp_path, ROWS)
-    papers = {"p": {"rule": "normalised"}, "none": {"rule": "plain"}}
+    about = {"source": "DIR", "seeds": [0, 1]}
+    papers = {"p": {"rule": "normalised", **about}, "none": {"rule": "plain", **about}}
     plan = write_plan(tmp_path, {"papers": papers, "tracking": True})
     said = summary(tmp_path, plan, ".venv/bin/minbert")
-    assert "p       best: b, overall dev score 0.600 (mean of 2 seeds)" in said
+    assert "p       best: b, normalised overall dev score 0.600 (mean of 2 seeds)" in said
     assert "none    no variant has an overall score yet" in said
     assert f"runs    .venv/bin/minbert ui --results {tmp_path}" in said
     assert "report" not in said and "figures" not in said
     (tmp_path / "report.html").touch()
     said = summary(tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False}))
     assert f"report  {tmp_path / 'report.html'}" in said and "ui --results" not in said
+    assert "warning" not in said
     with pytest.raises(UserError, match="plan 'nope'"):
         summary(tmp_path, "nope")
+
+
+def test_the_summary_ends_with_what_a_reader_must_know(tmp_path: Path) -> None:
+    path = scores(tmp_path, ROWS)
+    rows = pq.read_table(path).to_pylist()
+    of_task = {**rows[0], "task": "sst", "metric": "accuracy", "floor": 0.3}
+    found = [("k1", 0.01, False), ("k2", 0.2, False), ("k3", 1.0, True), ("k3", 1.0, True)]
+    rows += [
+        of_task | {"variant": f"v{n}", "key": key, "p_floor": p, "constant": constant}
+        for n, (key, p, constant) in enumerate(found)
+    ]
+    rows.append({**rows[-1], "key": "k4", "split": "test"})
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    write_text(
+        tmp_path / "tables" / "index.csv",
+        "row,status\nr1,scored\nr2,no labels\nr3,not configured\n",
+    )
+    papers = {"p": {"rule": "normalised", "source": "builtin", "seeds": [0]}}
+    said = summary(tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False}))
+    assert [line.removeprefix("warning  ") for line in said.splitlines() if "warning" in line] == [
+        "2 of 3 dev scores are not above their floor, 1 of runs that predict one class or number",
+        "1 of 2 published rows scored (1 no labels)",
+        "the data are generated: scores say nothing about the papers' methods",
+        "one seed: differences between variants may be chance",
+    ]
+
+
+def test_when_there_is_nothing_to_be_done_the_places_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "report.html").touch()
+    logger = logging.Logger("snakemake-like")
+    logger.addHandler(Idle(places(tmp_path, tracking=True, command="minbert")))
+    logger.info("Building DAG of jobs...")
+    assert capsys.readouterr().err == ""
+    logger.info("Nothing to be done (all requested files are present and up to date).")
+    assert capsys.readouterr().err.splitlines() == [
+        f"report  {tmp_path / 'report.html'}",
+        f"runs    minbert ui --results {tmp_path}",
+    ]

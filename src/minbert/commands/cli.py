@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -330,16 +328,6 @@ def _publish(arguments: argparse.Namespace) -> None:
 
 
 def _summary(arguments: argparse.Namespace) -> None:
-    from minbert.commands.summary import summary
+    from minbert.commands.summary import called, summary
 
-    print(printable(summary(arguments.results, arguments.plan, _called())), file=sys.stderr)
-
-
-def _called() -> str:
-    """Return how to call `minbert` here: by its path if the name alone finds another one."""
-    beside = Path(sys.executable).with_name("minbert")
-    if shutil.which("minbert") == str(beside) or not beside.exists():
-        return "minbert"
-    with suppress(ValueError):
-        return str(beside.relative_to(Path.cwd()))
-    return str(beside)
+    print(printable(summary(arguments.results, arguments.plan, called())), file=sys.stderr)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.progress import clock
+from minbert.commands.undecided import undecided
 from minbert.plan.cost import GPU_RATE, SIZES, Costs, epoch
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
@@ -162,6 +163,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
     if estimated:
         lines.append(f"Estimated: if there is no such run, {costs.basis}.")
     lines += [*_bound(plan, costs, jobs), *remarks(plan, earlier), *_sharing(plan)]
+    lines += undecided(plan.root)
     return "\n".join(lines)
 
 

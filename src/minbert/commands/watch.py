@@ -11,16 +11,17 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from minbert.base.errors import UserError
 from minbert.base.process import lines_of
 from minbert.base.progress import duration
+from minbert.commands.remaining import Work, seconds_left, trainings
 from minbert.plan.cost import Costs
 from minbert.plan.describe import title
 from minbert.plan.plan import Plan
@@ -43,21 +44,6 @@ _NOISE = {
 """Events that these lines replace on the console; Snakemake's log file has them all."""
 
 
-@dataclass(frozen=True)
-class Work:
-    """One job: its rule, and the key and seed of what it makes, if it has them."""
-
-    rule: str
-    key: str = ""
-    seed: int | None = None
-
-    @classmethod
-    def of(cls, rule: str, wildcards: dict[str, str] | None) -> Work:
-        """Return the job of `rule` with these wildcards."""
-        words = wildcards or {}
-        return cls(rule, words.get("key", ""), int(words["seed"]) if "seed" in words else None)
-
-
 class Tally(logging.Handler):
     """All jobs of a workflow, those that run now, and those that ended. Times are monotonic."""
 
@@ -66,6 +52,8 @@ class Tally(logging.Handler):
         self.jobs = jobs
         self.running: dict[int, tuple[Work, float]] = {}
         self.done: list[Work] = []
+        self.took: dict[Work, float] = {}
+        """Seconds of each of those, from its start or its submission."""
         self.failed: dict[int, Work] = {}
         """Those that failed, by Snakemake's number, until they are tried again."""
 
@@ -78,23 +66,25 @@ class Tally(logging.Handler):
             work = Work.of(said["rule_name"], said.get("wildcards"))
             self.running[said["jobid"]] = work, time.monotonic()
         elif event == LogEvent.JOB_FINISHED and said["job_id"] in self.running:
-            self.done.append(self.running.pop(said["job_id"])[0])
+            work, since = self.running.pop(said["job_id"])
+            self.done.append(work)
+            self.took[work] = time.monotonic() - since
         elif event == LogEvent.JOB_ERROR and said["jobid"] in self.running:
             self.failed[said["jobid"]] = self.running.pop(said["jobid"])[0]
 
 
 class Watch:
-    """The lines of one workflow. `slots` is how many trainings run side by side.
+    """The lines of one workflow; `slots` trainings run side by side, or `others` other jobs.
 
     If jobs are `queued` on a cluster, the time left is not known until some have ended.
     """
 
     def __init__(
-        self, plan: Plan, jobs: Sequence[Work], slots: int, *, queued: bool = False
+        self, plan: Plan, jobs: Sequence[Work], slots: int, others: int, *, queued: bool = False
     ) -> None:
         self.plan = plan
         self.queued = queued
-        self.slots = max(1, slots)
+        self.side_by_side = max(1, slots), max(1, others)
         self.tally = Tally(jobs)
         self.started = time.monotonic()
         self._stop = threading.Event()
@@ -103,7 +93,6 @@ class Watch:
         self._costs: dict[Work, float] = {}
         self._guessed = False
         self._costed = (-1, 0.0)
-        self._busy = 0.0
 
     def start(self, logger: logging.Logger) -> None:
         """Follow `logger`'s events from now on, in place of its own lines about jobs."""
@@ -125,13 +114,14 @@ class Watch:
     def line(self) -> str:
         """Return the state of the workflow in one line."""
         tally = self.tally
-        trained, stages = len(_trainings(tally.done)), len(_trainings(tally.jobs))
+        trained, stages = len(trainings(tally.done)), len(trainings(tally.jobs))
         parts = []
         if stages:
-            left = f", {self._left()}" if trained < stages else ""
-            parts.append(f"training: {trained} of {stages} stages done{left}")
+            parts.append(f"training: {trained} of {stages} stages done")
         if others := len(tally.jobs) - stages:
             parts.append(f"other jobs: {len(tally.done) - trained} of {others}")
+        if len(tally.done) < len(tally.jobs):
+            parts.append(self._left())
         if tally.failed:
             parts.append(f"failed: {len(tally.failed)}")
         if running := self._running():
@@ -143,7 +133,7 @@ class Watch:
     def ran(self) -> str:
         """Return what ran in all, in one line."""
         tally = self.tally
-        trained = len(_trainings(tally.done))
+        trained = len(trainings(tally.done))
         said = f"ran {trained} training stages and {len(tally.done) - trained} other jobs in "
         said += duration(time.monotonic() - self.started)
         if tally.failed:
@@ -152,32 +142,28 @@ class Watch:
         return said + (f"; {missed} were not reached" if missed > 0 else "")
 
     def seconds_left(self) -> float | None:
-        """Return how long the stages that are not done will take; None if that is not known.
+        """Return how long the jobs that have not ended will take; None if that is not known.
 
-        A stage lasts as long as `minbert plan` says, times the pace of those that have finished,
-        which includes the time to start and to be scheduled.
+        A training is expected to take as long as `minbert plan` says.
         """
         tally, now = self.tally, time.monotonic()
         costs = self._known_costs()
-        ended = set(tally.done) | set(tally.failed.values())
-        waiting = [work for work in _trainings(tally.jobs) if work not in ended]
-        running = {work: now - since for work, since in list(tally.running.values())}
-        done = _trainings(tally.done)
-        steady = len(done) >= _STEADY_JOBS
-        if not all(work in costs for work in waiting) or (self.queued and not steady):
+        ended = {*tally.done, *tally.failed.values()}
+        waiting = [work for work in tally.jobs if work not in ended]
+        steady = len(trainings(tally.done)) >= min(_STEADY_JOBS, len(trainings(tally.jobs)))
+        if not all(work in costs for work in trainings(waiting)) or (self.queued and not steady):
             return None
-        pace = 1.0
-        if steady and (spent := sum(costs.get(work, 0.0) for work in done)):
-            under_way = sum(min(running.get(w, 0.0), costs[w]) for w in waiting)
-            pace = max(1.0, self._busy * self.slots / (spent + under_way))
-        left = [max(0.0, costs[w] * pace - running.get(w, 0.0)) for w in waiting]
-        return max(sum(left) / self.slots, max(left, default=0.0))
+        running = {work: now - since for work, since in list(tally.running.values())}
+        return seconds_left(waiting, dict(tally.took), running, costs, self.side_by_side)
 
     def _left(self) -> str:
         seconds = self.seconds_left()
         if seconds is None:
             return "time left not known yet"
-        left = f"about {duration(seconds)} left" if seconds >= _SHORT else "under a minute left"
+        if seconds < _SHORT:
+            left = "under a minute left"
+        else:
+            left = f"about {duration(60 * round(seconds / 60)).removesuffix(' 0 s')} left"
         return f"{left}{' (a guess)' if self._guessed else ''}"
 
     def _known_costs(self) -> dict[Work, float]:
@@ -186,7 +172,7 @@ class Watch:
         now = time.monotonic()
         if done < 0 or (len(self.tally.done) != done and now - at > _COST_SECONDS):
             costs = Costs(self.plan)
-            stages = _trainings(self.tally.jobs)
+            stages = trainings(self.tally.jobs)
             found = {w: costs.of(self.plan.nodes["train", w.key]) for w in stages}
             self._costs = {work: cost.seconds for work, cost in found.items()}
             self._guessed = not all(cost.measured for cost in found.values())
@@ -206,13 +192,9 @@ class Watch:
 
     def _run(self) -> None:
         gap, beat = (5.0, 30.0) if sys.stderr.isatty() else (30.0, 300.0)
-        before = time.monotonic()
-        reported, ended = before - gap, -1
+        reported, ended = time.monotonic() - gap, -1
         while not self._stop.wait(_LOOK_SECONDS):
             now = time.monotonic()
-            if any(work.rule == "train" for work, _ in list(self.tally.running.values())):
-                self._busy += now - before
-            before = now
             count = len(self.tally.done) + len(self.tally.failed)
             if now - reported >= (gap if count != ended else beat):
                 reported, ended = now, count
@@ -221,8 +203,17 @@ class Watch:
                     print(f"{clock}  {self.line()}", file=sys.stderr, flush=True)
 
 
-def _trainings(works: Iterable[Work]) -> list[Work]:
-    return [work for work in works if work.rule == "train"]
+class Idle(logging.Handler):
+    """Prints `text` after Snakemake's word that there is nothing to be done, which ends it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print, if this is that record."""
+        if record.getMessage() == NOTHING_TO_BE_DONE_MSG:
+            print(self.text, file=sys.stderr, flush=True)
 
 
 def _is_shown(record: logging.LogRecord) -> bool:
