@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.data.examples import Example, write_examples
+from minbert.evaluate.floors import against_floor
 from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.reading import SCHEMA as SCORES
+from minbert.evaluate.sampling import overall_error, standard_error
 from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
 from minbert.spec.task import TASKS
@@ -163,18 +165,27 @@ def write_scores(
         for seed in seeds:
             for split in ("dev", "test") if variant in set(tested) else ("dev",):
                 main: dict[str, float] = {}
+                errors: dict[str, float] = {}
+                floors: dict[str, float] = {}
                 about = {"paper": paper, "variant": variant, "seed": seed, "split": split}
                 for task in tasks:
                     label = labels_of(task, split, SIZES[task])
-                    metrics = task_metrics(task, predicted(task, label, quality, seed)[0], label)
-                    main[task] = metrics[TASKS[task].metric]
-                    for metric, value in metrics.items():
-                        rows.append(about | {"task": task, "metric": metric, "value": value})
+                    said = predicted(task, label, quality, seed)[0]
+                    test = against_floor(task, said, label)
+                    main[task], floors[task] = test.score, test.floor
+                    errors[task] = standard_error(task, said, label)
+                    beside = {"floor": test.floor, "p_floor": test.p, "constant": test.constant}
+                    beside |= {"error": errors[task]}
+                    for metric, value in task_metrics(task, said, label).items():
+                        of_task = about | {"task": task, "metric": metric, "value": value}
+                        rows.append(of_task | (beside if metric == TASKS[task].metric else {}))
                 for rule in ("normalised", "plain"):
                     if (mean := overall(main, rule)) is not None:
-                        rows.append(about | {"task": "overall", "metric": rule, "value": mean})
+                        row = about | {"task": "overall", "metric": rule, "value": mean}
+                        row |= {"floor": overall(floors, rule)}
+                        rows.append(row | {"error": overall_error(errors, rule)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_pylist([row | {"key": "0" * 16} for row in rows], schema=SCORES)
+    table = pa.Table.from_pylist([row | {"key": row["variant"]} for row in rows], schema=SCORES)
     pq.write_table(table, path)
     return path
 

@@ -85,7 +85,7 @@ def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
     with style.style():
         made = module.Spec(**spec)
         figure, notes = made.plot(inputs)
-        figure.suptitle(made.title)
+        style.add_title(figure, made.title)
         assert text_faults(figure, notes) == []
     texts = " ".join(text.get_text() for text in figure.findobj(Text))
     assert "What is shown" in texts and "commit 0123456789" in texts

@@ -16,7 +16,6 @@ from minbert.figures.make import draw_kind
 from minbert.spec.architecture import BERT_BASE
 
 VARIANTS = many(5)
-CHANCE = {"overall": 0.3, "sst": 0.2}
 TABLES = [
     {"title": f"Table {n}: {label}", "variant": name, "stage": "main", "task": task}
     | {"loss": [0.9, 0.5, 0.3], "train": [0.6, 0.7, 0.8], "dev": [0.5, 0.6, 0.55]}
@@ -31,8 +30,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "epoch-tables": {"tables": TABLES},
     "transfer": {},
     "fusion-attention": {},
-    "run-curves": {"chance": CHANCE},
-    "run-pairs": {"pairs": [["v1", "v2"], ["v3", "v4"], ["v4", "v0"]], "chance": CHANCE},
+    "run-curves": {},
+    "run-pairs": {"pairs": [["v1", "v2"], ["v3", "v4"], ["v4", "v0"]]},
     "ladder": {"over": {"v3": "v1"}},
 }
 UNRUN = sorted(set(KINDS) - {"architectures", "epoch-tables"})
@@ -160,7 +159,6 @@ def test_unknown_keys_are_refused(kind: str, one: Inputs, tmp_path: Path) -> Non
         ("epoch-tables", {"tables": [TABLES[0] | {"stage": "mian"}]}, "only main. Did you mean"),
         ("epoch-tables", {"tables": [TABLES[0] | {"task": "stt"}]}, "task 'stt'. Did you mean"),
         ("transfer", {}, "variant 'v0' trains sst and para and sts and also scores nothing"),
-        ("run-curves", {"chance": {"overal": 1}}, "unknown task 'overal'.*Did you mean 'overall'"),
         ("run-pairs", {"pairs": [["v1", "w2"]]}, "variant 'w2' is not among the figure's"),
         ("run-pairs", {"pairs": [["v1"]]}, "key 'pairs.0"),
         ("ladder", {"over": {"v3": "w1"}}, "key 'over': variant 'w1' is not among"),

@@ -9,16 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import HISTORY
+from figure_files import HISTORY, make_inputs
 from figure_texts import STAMP
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.reading import SCHEMA, read_scores
 from minbert.evaluate.statistics import interval
 from minbert.figures import (
+    dev_curves,
     epoch_tables,
     fusion_attention,
     gradient_cosines,
@@ -28,7 +29,7 @@ from minbert.figures import (
     transfer,
 )
 from minbert.figures.inputs import Inputs
-from minbert.figures.pareto import front
+from minbert.figures.pareto import front, side_by_side
 from minbert.figures.style import heat_map, look, new_figure, style
 
 Row = tuple[int, str, str, str, float]
@@ -45,11 +46,15 @@ def history(path: Path, rows: list[Row], length: int = 2) -> Path:
     return path
 
 
-def scores(path: Path, rows: list[tuple[str, int, str, float]]) -> Path:
-    """Write dev scores of (variant, seed, task, value), by each task's own metric."""
+def scores(path: Path, rows: list[tuple[str, int, str, float]], floor: float = 0.2) -> Path:
+    """Write dev scores of (variant, seed, task, value), by each task's own metric.
+
+    Scores up to the floor are not above it; standard errors are .05.
+    """
     lines = [
-        {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task, "key": ""}
-        | {"metric": "pearson" if task == "sts" else "accuracy", "value": value}
+        {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task, "key": "k"}
+        | {"metric": "pearson" if task == "sts" else "accuracy", "value": value, "floor": floor}
+        | {"p_floor": 0.5 if value <= floor else 0.01, "error": 0.05}
         for variant, seed, task, value in rows
     ]
     pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
@@ -111,14 +116,21 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
         rows = [(2 * n, "dev", "sst", "accuracy", v) for n, v in enumerate(values, start=1)]
         of_seeds[seed] = history(tmp_path / str(seed), rows)
     inputs = Inputs(histories={"a": of_seeds}, facts={"rules": {"p": "plain"}})
+    low = Inputs(inputs.histories, facts=inputs.facts, scores={"p": tmp_path / "s"})
+    scores(tmp_path / "s", [("a", 0, "sst", 0.1)])
+    figure, notes = spec(stability, "a", last=2).plot(low)
+    assert {made.lines[0].get_marker() for made in figure.axes[0].containers} == {"x"}
+    assert notes[-1].startswith("\u00d7: not above the floor")
     figure, notes = spec(stability, "a", last=2).plot(inputs)
     spread, best = figure.axes[0].containers
     assert spread.lines[0].get_xdata() == pytest.approx([0.3])
     np.testing.assert_allclose(spread.lines[2][0].get_segments()[0][:, 0], [0.2, 0.4])
     assert best.lines[0].get_xdata() == pytest.approx([0.7])
     assert len(notes) == 1 and "mean of 2 seeds" in notes[0]
-    _, notes = spec(stability, "a", last=4).plot(inputs)
-    assert "Runs with fewer epochs: A (3)." in notes
+    figure, notes = spec(stability, "a", last=4).plot(inputs)
+    (best,) = figure.axes[0].containers
+    assert best.get_label() == "best epoch", "too short a run looks steady"
+    assert "Too few epochs for a spread: A (3)." in notes
 
 
 def test_scores_that_stay_the_same_have_no_spread(tmp_path: Path) -> None:
@@ -135,16 +147,23 @@ def test_scores_that_stay_the_same_have_no_spread(tmp_path: Path) -> None:
 
 
 def test_a_printed_table_stands_beside_ours(tmp_path: Path) -> None:
-    rows: list[Row] = [(2, "train", "sst", "loss", 1.5), (2, "dev", "sst", "accuracy", 0.25)]
+    rows: list[Row] = [(2, "train", "sst", "loss", 2.0), (2, "dev", "sst", "accuracy", 0.25)]
+    rows += [(1, "train", "sst", "loss", 1.0), (3, "train", "sst", "loss", 0.5)]
+    rows += [(4, "train", "sst", "loss", 0.7)]
     ours = history(tmp_path / "h", rows)
     table = {"title": "Table 3", "variant": "a", "stage": "s", "task": "sst"}
-    table |= {"loss": [1.2, 0.9], "dev": [0.5, 0.6]}
-    inputs = Inputs(stage_histories={"a": {"s": {0: ours}}})
+    table |= {"loss": [1.2, 0.9, 0.6], "dev": [0.5, 0.6, 0.7]}
+    scored = scores(tmp_path / "s", [("a", 0, "sst", 0.2)])
+    inputs = Inputs(stage_histories={"a": {"s": {0: ours}}}, scores={"p": scored})
     figure, notes = spec(epoch_tables, "a", tables=[table]).plot(inputs)
     _, above, below = figure.axes
-    assert lines(above, "0.45") == [[1.2, 0.9]] and lines(below, "0.45") == [[0.5, 0.6]]
-    assert lines(above, epoch_tables.TRAIN.color) == [[1.5]]
-    assert lines(below, epoch_tables.DEV.color) == [[0.25]]
+    np.testing.assert_allclose(lines(above, "0.45"), [[1, 0.75, 0.5]])
+    assert lines(below, "0.45") == [[0.5, 0.6, 0.7]]
+    np.testing.assert_allclose(lines(above, epoch_tables.TRAIN.color), [[1, 0.4]])
+    assert lines(below, epoch_tables.DEV.color) == [[0.25], [0.25, 0.25]], "seen across the panel"
+    assert lines(below, "0.35") == [[0.2, 0.2]], "the floor"
+    assert "Ours ran for 2 of the paper's 3 epochs (Table 3)." in notes
+    assert "Ours is not above the floor at the 5 % level: Table 3." in notes
     assert "Scores: SST accuracy." in notes and "Our runs recorded no scores on train." in notes
 
 
@@ -169,7 +188,45 @@ def test_transfer_and_forgetting_against_the_models_alone(tmp_path: Path) -> Non
     assert any(note.startswith("Mean of 2 seeds") for note in notes)
     single = scores(tmp_path / "one", [row for row in rows if row[1] == 0])
     figure, notes = spec(transfer, "a").plot(Inputs(scores={"p": single}, facts=facts))
-    assert "0.800\n+0.100" in texts(figure) and "1 seed, so no interval over seeds." in notes
+    half = 1.96 * np.hypot(0.05, 0.05)
+    assert f"0.800\n+0.100 \u00b1{half:.3f}" in texts(figure)
+    assert any(note.startswith("1 seed; \u00b1: half") for note in notes)
+
+
+def test_only_certain_differences_have_a_colour_by_metric(tmp_path: Path) -> None:
+    moves = {"a": ("sst", "sts"), "b": ("para", "sst"), "c": ("para", "sts"), "d": ("sts", "sst")}
+    stages = {
+        name: [
+            {
+                "spec": {"tasks": {one: {"trained": False}, two: {"trained": True}}},
+                "start": f"alone/{one}",
+            }
+        ]
+        for name, (one, two) in moves.items()
+    }
+    rows = [("alone", 0, "sst", 0.5), ("alone", 0, "para", 0.9), ("alone", 0, "sts", 0.5)]
+    rows += [
+        ("a", 0, "sts", 0.9),
+        ("a", 0, "sst", 0.3),
+        ("b", 0, "sst", 0.6),
+        ("b", 0, "para", 0.5),
+    ]
+    rows += [
+        ("c", 0, "sts", 0.7),
+        ("c", 0, "para", 0.1),
+        ("d", 0, "sst", 0.5),
+        ("d", 0, "sts", 0.5),
+    ]
+    facts = {"stages": stages}
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
+    figure, notes = spec(transfer, "a b c d").plot(inputs)
+    transferred = np.ma.filled(figure.axes[0].images[0].get_array(), np.nan)
+    forgotten = np.ma.filled(figure.axes[1].images[0].get_array(), np.nan)
+    # Rows: SST, para, STS; columns: SST, STS. 0.1 is less than what other examples may bring.
+    np.testing.assert_allclose(transferred, [[0, 1], [0, 0.5], [0, 0]])
+    np.testing.assert_allclose(forgotten, [[np.nan, -0.25], [-0.5, -1], [0, np.nan]])
+    assert "\u00d70.100\n\u22120.800 \u00b10.139" in texts(figure)
+    assert any("Strongest: Pearson r 0.400, accuracy 0.800." in note for note in notes)
 
 
 @pytest.mark.parametrize("colors", ["Blues", "PuOr"])
@@ -231,37 +288,81 @@ def test_dev_losses_add_up_as_those_of_a_step(
     }
     stage = {"spec": {"tasks": tasks, "reduction": reduction}}
     facts = {"rules": {"p": "plain"}, "stages": {"a": [stage]}}
-    inputs = Inputs(histories={"a": {0: history(tmp_path / "h", rows)}}, facts=facts)
-    chosen = spec(run_curves, "a", chance={"sst": 0.2, "para": 0.5})
-    figure, notes = chosen.plot(inputs)
+    scored = scores(tmp_path / "s", [("a", 0, "sst", 0.2), ("a", 0, "para", 0.1)])
+    made = history(tmp_path / "h", rows)
+    inputs = Inputs(histories={"a": {0: made}}, scores={"p": scored}, facts=facts)
+    figure, notes = spec(run_curves, "a").plot(inputs)
     _, loss, score = figure.axes
     assert lines(loss, run_curves.DEV.color) == [[expected]]
     assert lines(loss, run_curves.TRAIN.color) == [[3.0]]
     assert lines(score, run_curves.DEV.color) == [[0.4]]
     assert lines(score, run_curves.TRAIN.color) == [[0.6]]
-    assert lines(score, "0.35") == [[0.2, 0.2]], "random chance"
-    assert "Random chance: SST 0.2." in notes and score.get_title() == "SST accuracy"
+    assert lines(score, "0.35") == [[0.2, 0.2]], "the floor of the data at hand"
+    assert score.get_title() == "SST accuracy"
+    assert "Not above the floor at the 5 % level: A (SST)." in notes, "para is not shown"
+    assert not any(line.get_clip_on() for line in score.lines if line.get_marker() == "o")
+    assert score.get_xlim()[0] > 0, "no score before the first epoch has ended"
 
 
 def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
-    rows = [
-        (name, seed, "sst", value + seed / 100)
-        for seed in (0, 1)
-        for name, value in (("a", 0.3), ("b", 0.4), ("c", 0.6))
-    ]
-    rows += [("c", 2, "sst", 0.9)]
+    variants = {"a": "A", "b": "A + B", "c": "A + C"}
     published = [
         {"variant": name, "split": "dev", "figures": {"sst": value, "overall": None}}
         for name, value in (("a", 0.5), ("c", 0.4))
     ]
-    facts = {"rules": {"p": "plain"}, "published": published}
-    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
-    figure, notes = spec(ladder, "a b c", over={"c": "a"}).plot(inputs)
+    facts = {"rules": {"hybrid-bert": "plain"}, "published": published}
+    inputs = make_inputs(tmp_path, "zabc", (0, 1), tasks=("sst",), facts=facts)
+    made = ladder.Spec(title="T", variants=variants, stamp=STAMP, over={"c": "a"})
+    figure, notes = made.plot(inputs)
     ours, printed = figure.axes[0].containers
+    assert ours.get_label() == "ours" and printed.get_label() == "published"
+    found = read_scores(inputs.scores["hybrid-bert"], "hybrid-bert")
+    means = {of.variant: np.mean([s.value for s in v.values()]) for of, v in found.items()}
     gains = np.asarray(ours.lines[0].get_xdata(), dtype=float)
-    np.testing.assert_allclose(gains, [0.1, 0.3])
+    np.testing.assert_allclose(gains, [means["b"] - means["a"], means["c"] - means["a"]])
+    low, high = ours.lines[2][0].get_segments()[0][:, 0]
+    assert low < gains[0] < high, "over examples and seeds"
     points = np.asarray(printed.lines[0].get_data(), dtype=float)
     np.testing.assert_allclose(points, [[-0.1], [1.22]])
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["B", "C (a)"]
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["+ B", "+ C (a)"]
     assert "Each row over the one above, the first over A; (a) over A." in notes
-    assert ladder.gain({}, "a", "b", "sst") is None
+    assert any("interval over examples and seeds" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("label", "other", "said"),
+    [
+        ("RSS + MP + GS", "RSS + MP", "+ GS"),
+        ("RSS + MTP + GS", "RSS + MP + GS", "MTP for MP"),
+        ("RSS", "RSS + MP", "without MP"),
+        ("SR", "Baseline", "SR for Baseline"),
+        ("SR", "SR", "SR"),
+    ],
+)
+def test_a_step_is_named_by_what_it_adds(label: str, other: str, said: str) -> None:
+    assert ladder.step(label, other) == said
+
+
+def test_points_of_one_size_stand_side_by_side() -> None:
+    sizes = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 2.0}
+    places = side_by_side(sizes, centred=["b"])
+    assert places["b"] == 1 and places["d"] == 2
+    assert sorted([places["a"], places["c"]]) == pytest.approx([0.982, 1.018])
+
+
+def test_task_curves_tell_dev_train_and_floor_apart(tmp_path: Path) -> None:
+    of = (("dev", 0.4), ("train", 0.6))
+    rows: list[Row] = [(2 * n, split, "sst", "accuracy", v) for n in (1, 2) for split, v in of]
+    inputs = Inputs(
+        histories={name: {0: history(tmp_path / name, rows)} for name in "abc"},
+        scores={"p": scores(tmp_path / "s", [("c", 0, "sst", 0.2)])},
+        facts={"rules": {"p": "plain"}},
+    )
+    figure, notes = spec(dev_curves, "a b c").plot(inputs)
+    _, axes = figure.axes
+    dev, train = (line for line in axes.lines if line.get_color() == look(2).color)
+    assert dev.is_dashed() and not train.is_dashed()
+    assert dev.get_linewidth() > 1.5 * train.get_linewidth()
+    assert lines(axes, "0.35") == [[0.2, 0.2]]
+    assert 0.9 < axes.get_xlim()[0] < 1, "epoch 1 is the first with scores"
+    assert "Not above the floor at the 5 % level: C (SST)." in notes

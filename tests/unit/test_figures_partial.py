@@ -88,7 +88,7 @@ def test_figures_are_drawn_from_what_there_is(
             image.load()
             assert image.width == wide * 300, "the ranking has the scores that were made"
     assert said == [{"b": "too hot"}] * 3, "of this paper; what is there is not drawn again"
-    assert b"/Title (T)" in (tmp_path / "figures" / "p" / "curved.pdf").read_bytes()
+    assert b"/Title (p: T)" in (tmp_path / "figures" / "p" / "curved.pdf").read_bytes()
     assert "figures/p/broken: not drawn: figure 'ranking', key 'split'" in capsys.readouterr().err
     assert not (tmp_path / "figures" / "p" / "broken.png").exists()
     assert (tmp_path / "figures" / "p" / "there.png").exists()

@@ -15,6 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from minbert.figures import style
+from minbert.figures.inputs import Inputs
+from minbert.figures.make import draw_kind
 
 
 def drawn() -> Figure:
@@ -120,3 +122,31 @@ def test_settings_of_matplotlib_in_the_environment_do_not_count() -> None:
     code += ", format='pdf', metadata={'CreationDate': None})"
     odd = {"MPLBACKEND": "zebra", "SOURCE_DATE_EPOCH": "yesterday"}
     subprocess.run([sys.executable, "-c", code], env={**os.environ, **odd}, check=True)
+
+
+def test_notes_are_large_enough_and_titles_are_wrapped() -> None:
+    with style.style():
+        figure = drawn()
+        style.add_footer(figure, ["a note"], "commit 0123456")
+        assert {text.get_fontsize() for text in figure.texts} == {7.0}, "7 pt, as in a paper"
+        figure = drawn()
+        height = figure.get_figheight()
+        style.add_title(figure, "a title of far more words than fit into a line of one column " * 2)
+        assert "\n" in figure.get_suptitle() and figure.get_figheight() > height
+        assert text_faults(figure, []) == []
+
+
+def test_a_bare_figure_has_neither_title_nor_stamp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, list[str]]] = []
+
+    def save(figure: Figure, _: Path, stamp: str, *, notes: list[str], **__: str) -> None:
+        made.append((figure.get_suptitle() + stamp, notes))
+
+    monkeypatch.setattr("minbert.figures.style.save", save)
+    inputs = Inputs(scores={"p": tmp_path / "none"}, facts={"rules": {"p": "plain"}})
+    for bare in (True, False):
+        spec = {"title": "T", "stamp": "S", "variants": {"v": "V"}, "bare": bare}
+        draw_kind("ranking", spec, inputs, tmp_path / "figure")
+    assert made == [("", ["Not run: V."]), ("TS", ["Not run: V."])]

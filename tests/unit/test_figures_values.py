@@ -14,11 +14,13 @@ from figure_texts import STAMP
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from scipy.stats import binomtest
+from scipy.stats import binomtest, spearmanr, t
 
 from minbert.base.errors import UserError
 from minbert.data.examples import Example, write_examples
+from minbert.evaluate.metrics import macro_f1
 from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.statistics import Interval
 from minbert.figures import (
     calibration,
     confusion,
@@ -26,12 +28,13 @@ from minbert.figures import (
     leakage,
     published,
     ranking,
+    scatter,
     sts_scatter,
-    worst,
 )
 from minbert.figures.calibration import binned, calibration_error, wilson
 from minbert.figures.inputs import Inputs
 from minbert.figures.predicted import read_predicted
+from minbert.spec.task import TASKS
 
 
 def predictions(
@@ -54,9 +57,17 @@ def spec(module: Any, variants: str = "", **more: Any) -> Any:
 
 
 def scores(path: Path, paper: str, rows: list[tuple[str, int, str, str, str, float]]) -> Path:
-    """Write a score table of (variant, seed, split, task, metric, value)."""
+    """Write a score table of (variant, seed, split, task, metric, value).
+
+    Tasks have a floor of .25, which scores up to .3 are not above, and errors of .05.
+    """
     names = ("variant", "seed", "split", "task", "metric", "value")
-    lines = [{**dict(zip(names, row, strict=True)), "paper": paper, "key": ""} for row in rows]
+    lines: list[dict[str, Any]] = []
+    for row in rows:
+        line = {**dict(zip(names, row, strict=True)), "paper": paper, "key": "k"}
+        if row[3] in TASKS:
+            line |= {"floor": 0.25, "p_floor": 0.5 if row[-1] <= 0.3 else 0.01, "error": 0.05}
+        lines.append(line)
     pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
     return path
 
@@ -94,8 +105,36 @@ def test_confusion_counts_are_rows_of_shares(tmp_path: Path) -> None:
     figure, notes = spec(confusion, "v").plot(inputs)
     said = texts(figure)
     assert "0.83" in said and "2.5" in said and said.count("0.50") == 2
-    assert "label of v\naccuracy 0.750 [-2.427, 3.927]" in said
+    f1 = np.mean([macro_f1(made, one.label) for made in one.prediction])
+    head = f"label of v\naccuracy 0.750 [-2.427, 3.927]\nmacro-F1 {f1:.3f}; never predicted: 2"
+    assert f"{head}\n\u00d7 not above the floor" in said
     assert notes[0].startswith("n = 4 dev examples, mean of 2 seeds.")
+    assert "Floor: the most frequent class, 0.750." in notes[1]
+
+
+def test_a_constant_predictor_is_named(tmp_path: Path) -> None:
+    pairs = [(float(n % 3 == 0), 0.0, [0.333]) for n in range(6)]
+    learned = [(float(n), float(n), [float(n)]) for n in range(6)]
+    files = {
+        "para": {0: predictions(tmp_path / "0", "para", pairs)},
+        "sts": {0: predictions(tmp_path / "1", "sts", [(n, 2.5, [2.5]) for n in range(6)])},
+        "sst": {
+            0: predictions(tmp_path / "2", "sst", classes(*((n % 5, 1) for n in range(6)))),
+            1: predictions(tmp_path / "3", "sst", classes(*((n % 5, n % 5) for n in range(6)))),
+        },
+    }
+    inputs = Inputs(predictions={"v": files})
+    figure, notes = spec(calibration, "v").plot(inputs)
+    assert "label of v\nECE 0.000\n\u00d7 predicts one class only" in texts(figure)
+    assert any("A small ECE means nothing then" in note for note in notes)
+    figure, _ = spec(sts_scatter, "v").plot(inputs)
+    assert "label of v\nr 0.000\n\u00d7 predicts one number" in texts(figure)
+    figure, _ = spec(confusion, "v").plot(inputs)
+    head = next(text for text in texts(figure) if text.startswith("label of v"))
+    assert "\n\u00d7 1 of 2 seeds: predicts one class only" in head
+    files["sts"] = {0: predictions(tmp_path / "4", "sts", learned)}
+    figure, _ = spec(sts_scatter, "v").plot(inputs)
+    assert "label of v\nr 1.000" in texts(figure)
 
 
 def test_calibration_golden() -> None:
@@ -123,7 +162,7 @@ def test_reliability_points(tmp_path: Path) -> None:
     inputs = Inputs(predictions={"v": {"para": {0: made}}})
     figure, notes = spec(calibration, "v", bins=2).plot(inputs)
     np.testing.assert_allclose(points(figure), [(0.15, 0.5), (0.85, 1.0)], atol=1e-6)
-    assert "label of v\nECE 0.250" in texts(figure)
+    assert "label of v\nECE 0.250\n\u00d7 not above the floor" in texts(figure)
     assert "4 dev pairs in 2 bins" in notes[0] and "Wilson" in notes[1]
 
 
@@ -169,12 +208,37 @@ def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert names == [f"label of {n}" for n in ("high", "low", "sts-only", "sst-only")]
     overall, sst, sts = points(figure)[:2], points(figure)[2:3], points(figure)[3:]
+    shown = {
+        line.get_marker(): float(line.get_xdata()[0])
+        for axes in figure.axes[1:3]
+        for line in axes.lines
+        if line.get_marker() in ("o", "x")
+    }
+    assert shown == {"x": 0.3, "o": 0.99}, "a cross is not above its floor"
+    floor = next(line for line in figure.axes[1].lines if line.get_label() == "floor")
+    assert list(floor.get_xdata()) == [0.25, 0.25]
+    low, high = figure.axes[0].get_xlim()
+    assert high - low >= 0.2 - 1e-9, "small differences stay small"
+    assert any(note.startswith("\u00d7: not above the floor") for note in notes)
     np.testing.assert_allclose(overall, [(0.5, 0), (0.405, 1)])
     assert (sst, sts) == ([(0.3, 3)], [(0.99, 2)])
     assert notes[-1] == "Not run: label of sst-only (seed 1), label of gone."
-    assert notes[0] == "Overall: plain mean of SST, paraphrase and STS, on dev."
+    assert notes[0].startswith("Overall: plain mean of SST, paraphrase and STS, on dev. Floor:")
     test, _ = spec(ranking, "high low", split="test").plot(inputs)
     assert points(test) == [(0.1, 0)]
+
+
+def test_one_seed_has_an_interval_over_examples(tmp_path: Path) -> None:
+    path = scores(tmp_path / "s", "p", [("v", 0, "dev", "sst", "accuracy", 0.5)])
+    examples = {"sst": table(tmp_path / "e", "sst", [("a", "dev", "x"), ("b", "train", "y")])}
+    inputs = Inputs(scores={"p": path}, examples=examples, facts={"rules": {"p": "plain"}})
+    figure, notes = spec(ranking, "v").plot(inputs)
+    (bar,) = figure.axes[0].containers[0].lines[2]
+    np.testing.assert_allclose(
+        bar.get_segments()[0][:, 0], [0.5 - 1.96 * 0.05, 0.5 + 1.96 * 0.05], atol=1e-5
+    )
+    assert figure.axes[0].get_xlabel() == "SST\naccuracy\nn = 1"
+    assert notes[-1] == "Points: 1 seed; bars: 95 % interval over examples, not over seeds."
 
 
 def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
@@ -192,9 +256,29 @@ def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
     inputs = Inputs(scores={"p": scores(tmp_path / "s", "p", rows)}, facts=facts)
     figure, notes = spec(published).plot(inputs)
     np.testing.assert_allclose(points(figure), [(0.52, 0.55), (0.97, 0.8), (0.75, 0.7)])
-    assert {"SST accuracy (n = 1)", "Overall score (n = 1)"} <= set(texts(figure))
-    assert notes[0].startswith("3 figures of the papers' tables.")
+    assert {"SST accuracy\nn = 1", "Overall score\nn = 1"} <= set(texts(figure))
+    assert notes[0].startswith("3 numbers of the papers' tables.")
     assert notes[-1] == "Rows without our score: p 1."
+
+
+def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
+    values = [0.5, 0.6, 0.55]
+    found = published.single_run(values)
+    half = t.ppf(0.975, 2) * np.std(values, ddof=1) * np.sqrt(1 + 1 / 3)
+    assert (found.low, found.high) == pytest.approx((0.55 - half, 0.55 + half))
+    assert published.single_run([0.5]) == (0.5, None, None, 1), "one run says nothing of others"
+
+
+def test_ranks_are_compared_where_there_are_enough(tmp_path: Path) -> None:
+    ours = (0.5, 0.4, 0.6, 0.7, 0.3)
+    points = [
+        scatter.Point("p", "sst", Interval(n / 10, None, None, 1), Interval(y, None, None, 1))
+        for n, y in enumerate(ours)
+    ]
+    assert scatter.rank_correlation(points) == pytest.approx(spearmanr(range(5), ours).statistic)
+    shown = texts(scatter.scatter(points, ["p"], "x", "y"))
+    assert "SST accuracy\nn = 5, rank correlation \u22120.10" in shown
+    assert "SST accuracy\nn = 4" in texts(scatter.scatter(points[:4], ["p"], "x", "y"))
 
 
 def test_dev_against_test(tmp_path: Path) -> None:
@@ -230,23 +314,7 @@ def test_leakage_leaves_out_what_occurs_in_train(tmp_path: Path) -> None:
     figure, notes = spec(leakage, "v").plot(
         Inputs(predictions=inputs.predictions, examples={"sst": clean})
     )
-    assert "no overlap" in texts(figure) and notes == ["No dev example of SST occurs in train."]
-
-
-def test_worst_examples_are_those_of_the_largest_mean_error(tmp_path: Path) -> None:
-    first = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 2), (2, 2), (3, 0)))
-    second = predictions(tmp_path / "1", "sst", classes((0, 0), (1, 1), (2, 2), (3, 0)))
-    rows = [(name, "dev", f"text {name}") for name in "abcd"]
-    rows[3] = ("d", "dev", "an \u202eevil\u202c\tone \x1b[31m \u4e2d $x$ <script>")
-    examples = {"sst": table(tmp_path / "e", "sst", rows)}
-    inputs = Inputs(predictions={"v": {"sst": {0: first, 1: second}}}, examples=examples)
-    figure, notes = spec(worst, "v", count=2).plot(inputs)
-    said = texts(figure)
-    at = said.index("SST: the worst 2 of 4 dev sentences")
-    clean = "an evil one [31m <U+4E2D> $x$ <script>"
-    expected = ["label", "predicted", "error", "3", "0", "0.88", clean, "1", "1", "0.69", "text b"]
-    assert said[at + 1 : at + 12] == expected
-    assert notes[0] == "Mean over 2 runs of label of v."
-    lacking = {"sst": table(tmp_path / "l", "sst", rows[:3])}
-    with pytest.raises(UserError, match="no example 'd', which is among the predictions"):
-        spec(worst, "v").plot(Inputs(predictions=inputs.predictions, examples=lacking))
+    (said,) = texts(figure)
+    wanted = "No dev example of SST occurs in train. So there is nothing to leave out."
+    assert said.replace("\n", " ") == wanted
+    assert notes == []

@@ -212,7 +212,7 @@ def test_the_plan_knows_the_options_of_each_kind(kind: str) -> None:
     ("text", "message"),
     [
         ("{kind: calibration, title: T, options: {bin: 5}}", "option 'bin'. Did you mean 'bins'?"),
-        ("{kind: confusion-matrix, title: T, options: {x: 1}}", "option 'x'. Known: none"),
+        ("{kind: confusion-matrix, title: T, options: {x: 1}}", "option 'x'. Known: bare"),
         ("{kind: epoch-tables, title: T}", "kind 'epoch-tables' needs the option 'tables'"),
     ],
 )

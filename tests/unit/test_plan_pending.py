@@ -110,7 +110,7 @@ def test_every_job_is_listed_with_what_differs(base: Path) -> None:
 
 FIGURES = """\
 figures:
-  a: {kind: dev-curves, title: T}
+  a: {kind: gradient-cosines, title: T}
   b: {kind: loss-curves, title: U}
 """
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, Values, VariantsSpec
-from minbert.figures.predicted import Predicted, panel_each, set_head
+from minbert.figures.predicted import Predicted, floor_note, panel_each, set_head, standing
 
 TASK = "para"
 
@@ -33,6 +33,8 @@ class Spec(VariantsSpec):
         return figure, [
             f"n = {len(found[0].ids)} dev pairs in {self.bins} bins; grey: share of pairs in each.",
             f"ECE: expected calibration error (Guo et al., 2017). 95 % intervals: {bars}.",
+            f"{floor_note(TASK, found[0])} A small ECE means nothing then: always giving the share "
+            "of paraphrases has none.",
             *absent,
         ]
 
@@ -83,7 +85,8 @@ def _panel(axes: Axes, one: Predicted, label: str, bins: int) -> None:
             style.points(axes, [score], [mean], style.look(0), yerr=reach)
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), box_aspect=1)
     axes.set(xlabel="score of 'paraphrase'", ylabel="share of paraphrases")
-    set_head(axes, label, "ECE", [calibration_error(found) for found in seeds])
+    errors = [calibration_error(found) for found in seeds]
+    set_head(axes, label, "ECE", errors, standing(TASK, one))
 
 
 def _interval(there: list[Bins], place: int) -> tuple[float, float]:

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from minbert.evaluate.metrics import macro_f1
 from minbert.evaluate.scoring import accuracy
 from minbert.figures.inputs import Drawn, Inputs, Values, VariantsSpec, mean_of
-from minbert.figures.predicted import Predicted, panel_each, set_head
+from minbert.figures.predicted import Predicted, floor_note, panel_each, set_head, standing
 from minbert.spec.task import TASKS
 
 TASK = "sst"
@@ -27,8 +28,9 @@ class Spec(VariantsSpec):
         seeds = max(len(one.seeds) for one in found)
         n = f"n = {len(found[0].ids)} dev examples, {mean_of([seeds])}"
         above = ", mean and 95 % interval over seeds" if seeds > 1 else ""
-        rows = f"Rows add up to 1; small: examples. Above: accuracy{above}."
-        return figure, [f"{n}. Class 0: very negative, 4: very positive.", rows, *absent]
+        rows = f"Rows add up to 1; small: examples. Above: accuracy{above}; macro-F1."
+        about = f"{n}. Class 0: very negative, 4: very positive."
+        return figure, [about, f"{rows} {floor_note(TASK, found[0])}", *absent]
 
 
 def confusion(one: Predicted) -> Values:
@@ -52,8 +54,13 @@ def _panel(axes: Axes, one: Predicted, label: str) -> None:
         axes.text(column, row - 0.13, f"{share:.2f}", fontsize=6.5, **about)
         count = counts[row, column]
         words = f"{count:.0f}" if count >= 10 or count == int(count) else f"{count:.1f}"
-        axes.text(column, row + 0.29, words, fontsize=4.5, **about)
+        axes.text(column, row + 0.29, words, fontsize=5.5, **about)
     classes = range(len(counts))
     axes.set(xticks=classes, yticks=classes, xlabel="predicted class", ylabel="true class")
     axes.tick_params(length=0)
-    set_head(axes, label, "accuracy", [accuracy(of, one.label) for of in one.prediction])
+    f1 = np.mean([macro_f1(prediction, one.label) for prediction in one.prediction])
+    never = [str(said) for said in classes if not counts[:, said].any()]
+    missed = f"; never predicted: {', '.join(never)}" if never else ""
+    shares_right = [accuracy(prediction, one.label) for prediction in one.prediction]
+    more = (f"macro-F1 {f1:.3f}{missed}", standing(TASK, one))
+    set_head(axes, label, "accuracy", shares_right, *more)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -107,10 +107,11 @@ def draw_curve(
     window: float = 0.0,
     faint: bool = True,
     label: str = "",
+    **more: Any,
 ) -> None:
     """Draw mean and band over seeds, smoothed over `window` epochs, and faintly the raw mean.
 
-    Draws nothing for None.
+    `more` says how the line of the mean looks. Draws nothing for None.
     """
     if curve is None:
         return
@@ -125,7 +126,9 @@ def draw_curve(
         axes.fill_between(epochs, low, high, color=look.color, alpha=0.2, linewidth=0, zorder=2)
     every = max(1, len(shown) // 8)
     mean = smooth.mean(axis=0)
-    axes.plot(epochs, mean, **look._asdict(), markevery=every, label=label, zorder=3)
+    about: dict[str, Any] = {**look._asdict(), "markevery": every, "label": label, "zorder": 3}
+    # Not clipped: the markers of the first and last epoch lie on the axes' edges.
+    axes.plot(epochs, mean, **{**about, **more}, clip_on=False)
 
 
 def is_smoothed(curve: Curve, window: float) -> bool:
@@ -160,9 +163,13 @@ def smoothed_note(lines: Sequence[Curve], window: float, as_logged: str = "") ->
     return lines_note((len(curve.values) for curve in lines), said * smoothed)
 
 
-def epoch_axis(axes: Axes, longest: float) -> None:
-    """Show whole epochs on the axis, from 0 to the last one of the longest run."""
-    axes.set_xlim(0, 1.02 * longest)
+def epoch_axis(axes: Axes, longest: float, first: int = 0) -> None:
+    """Show whole epochs on the axis, from `first` to the last one of the longest run.
+
+    Scores are measured after an epoch, so theirs is 1.
+    """
+    room = 0.02 * (longest - first) or 0.5
+    axes.set_xlim(first - room * (first > 0), longest + room)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=6))
 
 

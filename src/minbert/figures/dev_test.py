@@ -1,9 +1,8 @@
 """Scores on dev against scores on test, over all papers."""
 
-from minbert.evaluate.reading import Of
-from minbert.figures import style
+from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
-from minbert.figures.scored import Point, over_seeds, read_scores, scatter, seeds_note
+from minbert.figures.scatter import Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 
 
@@ -15,13 +14,16 @@ class Spec(FigureSpec):
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():
             names = {**{task: task for task in OVERALL_TASKS}, rule: "overall"}
-            found = over_seeds(read_scores(inputs.scores[paper], paper))
-            for (variant, split, measure), test in found.items():
-                dev = found.get(Of(variant, "dev", measure))
-                if split == "test" and dev is not None and measure in names:
-                    points.append(Point(paper, names[measure], dev, test))
+            scores = scored.read_scores(inputs.scores[paper], paper)
+            found, flat = scored.over_seeds(scores), scored.unlearned(scores)
+            for of, test in found.items():
+                dev = found.get(of._replace(split="dev"))
+                if of.split == "test" and dev is not None and of.measure in names:
+                    crossed = not flat.isdisjoint([of, of._replace(split="dev")])
+                    points.append(Point(paper, names[of.measure], dev, test, crossed=crossed))
         if not points:
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
         notes = ["Each variant that was scored on test. Overall: by each paper's own rule."]
-        notes += seeds_note(point.y.n for point in points)
+        notes += [scored.CROSSED] if any(point.crossed for point in points) else []
+        notes += scored.seeds_note(point.y for point in points)
         return scatter(points, list(rules), "dev", "test"), notes

@@ -1,16 +1,18 @@
 """A paper's tables of losses and scores by epoch, as curves, with ours."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from pydantic import BaseModel, ConfigDict, Field
 
 from minbert.base.errors import UserError, nearest
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
-from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, missing_notes
-from minbert.figures.scored import TITLES
+from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, listed, missing_notes
+from minbert.figures.scored import FLOOR, TITLES, paper_floors
 from minbert.spec.task import TASKS
 
 _ACROSS = 4
@@ -34,7 +36,11 @@ class Table(BaseModel):
 
 
 class Spec(VariantsSpec):
-    """Two panels per table, with the histories of our stages: training loss above, scores below."""
+    """Two panels per table, with the histories of our stages: training loss above, scores below.
+
+    A loss is the mean of an epoch, divided by that of the first: papers do not say how they scale
+    theirs.
+    """
 
     tables: tuple[Table, ...] = Field(min_length=1)
 
@@ -47,6 +53,9 @@ class Spec(VariantsSpec):
             style.entry("ours, train", TRAIN),
             style.entry("published, train", PUBLISHED_TRAIN),
         ]
+        floors, flat = paper_floors(inputs)
+        if floors:
+            entries.append(Line2D([], [], label="floor", **style.FLOOR))
         across = min(_ACROSS, len(self.tables))
         bands = -(-len(self.tables) // across)
         figure, grid = style.panel_grid(2 * bands, across, 1.2, entries)
@@ -55,12 +64,23 @@ class Spec(VariantsSpec):
             band, column = divmod(number, across)
             above, below = grid[2 * band][column], grid[2 * band + 1][column]
             trained |= _draw(above, below, table, read[table.title])
+            if (floor := floors.get(table.task)) is not None and below.has_data():
+                below.axhline(floor, **style.FLOOR)
             if column == 0:
-                above.set_ylabel("Training loss")
+                above.set_ylabel("Training loss,\nrelative")
                 below.set_ylabel("Score")
         style.hide_empty(grid)
         shown = {table.task for table in self.tables}
-        notes = [f"Scores: {', '.join(TITLES[task] for task in TASKS if task in shown)}."]
+        notes = [
+            "Training loss: the mean of each epoch, divided by that of the first, as the paper "
+            "does not say how it scales its losses; ours with dropout.",
+            f"Scores: {', '.join(TITLES[task] for task in TASKS if task in shown)}.",
+            *_epochs_note(self.tables, read),
+        ]
+        notes += [FLOOR] if floors else []
+        low = [t.title for t in self.tables if (t.variant, "dev", t.task) in flat]
+        if low:
+            notes.append(f"Ours is not above the floor at the 5 % level: {listed(low)}.")
         if not trained:
             notes.append("Our runs recorded no scores on train.")
         if counts := [len(runs) for runs in read.values() if runs]:
@@ -84,27 +104,57 @@ class Spec(VariantsSpec):
         return stages[table.stage]
 
 
+def _epochs_note(
+    tables: Sequence[Table], read: Mapping[str, Sequence[curves.History]]
+) -> list[str]:
+    """Return the note on runs of ours that are shorter than the paper's."""
+    lengths: dict[str, list[str]] = {}
+    for table in tables:
+        ours = round(curves.longest(read[table.title])) if read[table.title] else 0
+        if 0 < ours < (printed := _printed(table)):
+            lengths.setdefault(f"{ours} of the paper's {printed} epochs", []).append(table.title)
+    said = [f"{length} ({listed(titles)})" for length, titles in lengths.items()]
+    return [f"Ours ran for {'; '.join(said)}."] if said else []
+
+
+def _printed(table: Table) -> int:
+    return max(len(table.loss), len(table.train), len(table.dev))
+
+
+def by_epoch(curve: curves.Curve | None) -> curves.Curve | None:
+    """Return the mean of each epoch, divided by that of the first."""
+    if curve is None:
+        return None
+    ends = np.ceil(curve.epochs - 1e-9)
+    epochs = np.unique(ends)
+    means = np.stack([curve.values[:, ends == end].mean(axis=1) for end in epochs], axis=1)
+    return curves.Curve(epochs, means / means[:, :1])
+
+
 def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]) -> bool:
     """Draw a table; return whether our runs have its scores on train."""
     metric = TASKS[table.task].metric
     trained = Of("train", table.task, metric)
+    relative = [loss / table.loss[0] for loss in table.loss]
     for axes, values, look, face in (
-        (above, table.loss, PUBLISHED_TRAIN, None),
+        (above, relative, PUBLISHED_TRAIN, None),
         (below, table.train, PUBLISHED_TRAIN, None),
         (below, table.dev, PUBLISHED_DEV, "white"),
     ):
         if values:
             about = {**look._asdict(), "markerfacecolor": face, "markersize": 2.5}
-            axes.plot(range(1, len(values) + 1), values, **about, linewidth=0.9)
-    for axes, of, look, smooth in (
-        (above, Of("train", table.task, "loss"), TRAIN, 1.0),
-        (below, trained, TRAIN, 0.0),
-        (below, Of("dev", table.task, metric), DEV, 0.0),
+            axes.plot(range(1, len(values) + 1), values, **about, linewidth=0.9, clip_on=False)
+    for axes, ours, look in (
+        (above, by_epoch(curves.curve_of(runs, Of("train", table.task, "loss"))), TRAIN),
+        (below, curves.curve_of(runs, trained), TRAIN),
+        (below, curves.curve_of(runs, Of("dev", table.task, metric)), DEV),
     ):
-        curves.draw_curve(axes, curves.curve_of(runs, of), look, smooth, faint=False)
-    printed = max(len(table.loss), len(table.train), len(table.dev))
+        curves.draw_curve(axes, ours, look, faint=False)
+        if ours is not None and len(ours.epochs) == 1:  # a point alone is easily missed
+            axes.axhline(float(ours.values.mean()), color=look.color, linewidth=0.5, zorder=1)
     for axes in (above, below):
-        curves.epoch_axis(axes, max(printed, curves.longest(runs) if runs else 0) or 1)
+        last = max(_printed(table), curves.longest(runs) if runs else 0) or 1
+        curves.epoch_axis(axes, last, first=1)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
     if not above.has_data() and not below.has_data():
         style.say(below)

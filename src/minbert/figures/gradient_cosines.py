@@ -1,6 +1,7 @@
 """Do the tasks' gradients conflict? Their cosines over training, before and after surgery."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from pydantic import Field
@@ -14,6 +15,8 @@ from minbert.spec.task import TASKS
 PAIR = "gradient_cosine"
 BEFORE, AFTER = "sum_cosine", "update_cosine"
 _GREY = style.Look("0.4", "-", "")
+_THIN: dict[str, Any] = {"linewidth": 0.6}
+_SPAN = 0.1  # of a cosine: a shorter axis would make differences that are noise look large
 
 Runs = Mapping[str, Sequence[curves.History]]
 
@@ -46,8 +49,7 @@ class Spec(VariantsSpec):
         )
         entries = style.entries_of(self.variants[name] for name in found)
         if tasks:
-            entries.append(style.entry("second row: the step after surgery", _GREY))
-            entries.append(style.entry("before: the plain sum", _GREY, linestyle=style.DOTS))
+            entries.append(style.entry("second row: before surgery", _GREY, **_THIN))
         columns = max(len(pairs), len(tasks))
         figure, rows = style.panel_grid(1 + bool(tasks) + bool(groups), columns, 1.6, entries)
         window = self.smooth * curves.longest(every)
@@ -58,14 +60,24 @@ class Spec(VariantsSpec):
             _by_group(rows[-1], found, pairs, groups)
         for row in rows:
             style.share_height(row)
-            row[0].set_ylabel("Cosine")
+            for axes in row:
+                style.at_least(axes, _SPAN)
+        said = ["Cosine", *(["Cosine"] if tasks else []), "Cosine by layer"]
+        for row, label in zip(rows, said, strict=False):
+            row[0].set_ylabel(label)
         for axes in (axes for row in rows[: 1 + bool(tasks)] for axes in row):
             curves.epoch_axis(axes, curves.longest(every))
             axes.set_xlabel("Epoch")
         style.hide_empty(rows)
-        notes = [curves.smoothed_note(lines, window)]
+        notes = ["Cosines between gradients of the shared parameters."]
+        if tasks:
+            notes[0] += (
+                " Second row: between a task's gradient and the step that is made, after surgery; "
+                "thin: and the plain sum, before it."
+            )
+        notes.append(curves.smoothed_note(lines, window))
         if groups:
-            notes.append("Last row: mean over all of training, by group of shared layers.")
+            notes.append("Last row: mean over all of training, before surgery, by layer.")
             if max(map(len, found.values())) > 1:
                 notes[-1] += " Bars: 95 % interval over seeds."
         return figure, [*notes, *absent]
@@ -97,15 +109,15 @@ def _steps(row: list[Axes], found: Runs, tasks: list[str], window: float) -> Non
         _zero(axes, f"{_said(task)} and the step")
         for number, runs in enumerate(found.values()):
             look = style.look(number)
-            for metric, line, marker in ((AFTER, "-", look.marker), (BEFORE, style.DOTS, "")):
-                drawn = style.Look(look.color, line, marker)
+            plain = style.Look(look.color, "-", "")
+            for metric, drawn, about in ((AFTER, look, {}), (BEFORE, plain, _THIN)):
                 curve = curves.curve_of(runs, Of("train", task, metric))
-                curves.draw_curve(axes, curve, drawn, window, faint=False)
+                curves.draw_curve(axes, curve, drawn, window, faint=False, **about)
 
 
 def _by_group(row: list[Axes], found: Runs, pairs: list[str], groups: list[str]) -> None:
     for axes, pair in zip(row, pairs, strict=False):
-        _zero(axes)
+        _zero(axes, _said(pair))
         for number, runs in enumerate(found.values()):
             places, means, bars = [], [], []
             for place, group in enumerate(groups):
@@ -121,6 +133,6 @@ def _by_group(row: list[Axes], found: Runs, pairs: list[str], groups: list[str])
         axes.set(xlim=(-0.5, len(groups) - 0.5), xlabel="Layer (E: embeddings, P: pooler)")
 
 
-def _zero(axes: Axes, title: str = "") -> None:
+def _zero(axes: Axes, title: str) -> None:
     axes.axhline(0, color="0.5", linewidth=0.7, zorder=1)
     axes.set_title(title)

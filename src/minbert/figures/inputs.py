@@ -51,7 +51,7 @@ class FigureSpec(BaseModel, ABC):
     """The keys of every figure. Each kind adds its options and `plot`.
 
     `variants` is {name: label}; empty for figures over all papers. `stamp` says what the figure was
-    made from.
+    made from. A `bare` figure has neither title nor stamp, for a paper with captions of its own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,6 +60,7 @@ class FigureSpec(BaseModel, ABC):
     variants: Variants = Field(default_factory=dict)
     caption: str = ""
     stamp: str
+    bare: bool = False
 
     @abstractmethod
     def plot(self, inputs: Inputs) -> Drawn:

@@ -6,15 +6,21 @@ from typing import Any
 
 from pydantic import Field
 
+from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import Of
-from minbert.evaluate.statistics import Interval, interval
-from minbert.figures import scored, style
-from minbert.figures.inputs import Drawn, FigureSpec, Inputs, Variants
-from minbert.figures.scored import Scores, marks
+from minbert.evaluate.statistics import Interval
+from minbert.figures import rows, scored, style
+from minbert.figures.inputs import Drawn, Inputs, Variants, VariantsSpec, mean_of
+
+_PLUS = " + "
 
 
-class Spec(FigureSpec):
-    """Rows in the order of `variants`, each compared with the row above or, if named, `over`."""
+class Spec(VariantsSpec):
+    """Rows in the order of `variants`, each compared with the row above or, if named, `over`.
+
+    Gains and their intervals are those of the claims (`minbert.evaluate.bootstrap`): both runs are
+    scored on the same resampled dev examples.
+    """
 
     variants: Variants = Field(min_length=2)
     over: dict[str, str] = Field(default_factory=dict)
@@ -26,24 +32,31 @@ class Spec(FigureSpec):
         if not paper.measures:
             return style.nothing(), paper.absent
         labels, keys = self._labels(below)
-        figure, panels = scored.rows_of_panels(labels, len(paper.measures))
+        figure, panels = rows.rows_of_panels(labels, len(paper.measures))
         published = _published(inputs.facts["published"], paper.rule)
-        counts = set()
+        systems = _systems(inputs, self.variants)
+        flat = scored.unlearned(paper.scores)
         for axes, measure in zip(panels, paper.measures, strict=True):
-            ours, said = (
-                [gain(scores, name, other, measure) for name, other in below.items()]
-                for scores in (paper.scores, published)
-            )
-            counts |= {one.n for one in ours if one is not None}
+            ours = [gain(systems, name, other, measure) for name, other in below.items()]
+            said = [_printed(published, name, other, measure) for name, other in below.items()]
+            crossed = {
+                row
+                for row, pair in enumerate(below.items())
+                if any(Of(name, "dev", measure) in flat for name in pair)
+            }
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
-            marks(axes, ours, style.look(0), label="ours")
-            marks(axes, said, style.look(4), filled=False, label="published", lower=0.22)
+            rows.marks(axes, ours, style.look(0), label="ours", crossed=crossed)
+            rows.marks(axes, said, style.look(4), filled=False, label="published", lower=0.22)
             axes.set_xlabel(f"Gain in\n{scored.TITLES[measure].replace('Overall', 'overall')}")
-        scored.rows_legend(panels)
+        rows.rows_legend(panels)
         first = next(iter(self.variants.values()))
         of_all = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on dev."
         over = "; ".join([f"Each row over the one above, the first over {first}", *keys])
-        return figure, [of_all, f"{over}.", *scored.seeds_note(counts, "Gains"), *paper.absent]
+        seeds = mean_of(len(paper.shown[name]) for name in self.variants if paper.shown[name])
+        bars = f"Gains: {seeds}; bars: 95 % interval over examples"
+        bars += " and seeds (bootstrap)." if seeds != "1 seed" else ", not over seeds (bootstrap)."
+        crosses = [f"{scored.CROSSED} Here: of a row or the one it is over."] if flat else []
+        return figure, [of_all, f"{over}.", *crosses, bars, *paper.absent]
 
     def _labels(self, below: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Return the rows' labels, and the key to the letters of rows not over the row above."""
@@ -53,22 +66,51 @@ class Spec(FigureSpec):
             mark = ""
             if other != before:
                 mark = f" ({letters.setdefault(other, chr(ord('a') + len(letters) % 26))})"
-            labels.append(f"{style.shorten(self.variants[name], scored.LABEL - len(mark))}{mark}")
+            change = step(self.variants[name], self.variants[other])
+            labels.append(f"{style.shorten(change, rows.LABEL - len(mark))}{mark}")
         return labels, [f"({mark}) over {self.variants[of]}" for of, mark in letters.items()]
 
 
-def gain(scores: Scores, name: str, other: str, measure: str) -> Interval | None:
-    """Return the mean gain over the seeds that both have, with its interval; None without any."""
-    one, below = (scores.get(Of(variant, "dev", measure), {}) for variant in (name, other))
-    both = sorted(set(one) & set(below))
-    return interval([one[seed] - below[seed] for seed in both]) if both else None
+def step(label: str, other: str) -> str:
+    """Return what `label` adds to `other`: "+ GS", or "MTP for MP" if it replaces something."""
+    here, there = label.split(_PLUS), other.split(_PLUS)
+    added = _PLUS.join(part for part in here if part not in there)
+    gone = _PLUS.join(part for part in there if part not in here)
+    if gone:
+        return f"{added} for {gone}" if added else f"without {gone}"
+    return f"+ {added}" if added else label
 
 
-def _published(rows: Iterable[Mapping[str, Any]], rule: str) -> Scores:
-    """Return the published dev scores as those of one seed."""
+def gain(systems: Systems, name: str, other: str, measure: str) -> Interval | None:
+    """Return the gain with its interval over examples and seeds; None without both scores."""
+    counts = [len(systems.seeds(variant, measure)) for variant in (name, other)]
+    if not all(counts):
+        return None
+    found = difference(systems.sample(name, measure), systems.sample(other, measure))
+    return Interval(found.value, *found.interval(), min(counts))
+
+
+def _systems(inputs: Inputs, variants: Iterable[str]) -> Systems:
+    ((paper, path),) = inputs.scores.items()
+    files = {
+        f"{score.key}.{seed}": inputs.predictions[of.variant][of.measure][seed]
+        for of, by_seed in scored.read_scores(path, paper).items()
+        for seed, score in by_seed.items()
+        if of.measure in inputs.predictions.get(of.variant, {})
+    }
+    return Systems(paper, path, files, variants)
+
+
+def _published(found: Iterable[Mapping[str, Any]], rule: str) -> dict[Of, float]:
+    """Return the published dev scores."""
     return {
-        Of(row["variant"], "dev", rule if task == "overall" else task): {0: value}
-        for row in rows
+        Of(row["variant"], "dev", rule if task == "overall" else task): value
+        for row in found
         for task, value in row["figures"].items()
         if row["split"] == "dev" and value is not None
     }
+
+
+def _printed(scores: Mapping[Of, float], name: str, other: str, measure: str) -> Interval | None:
+    one, below = (scores.get(Of(variant, "dev", measure)) for variant in (name, other))
+    return None if one is None or below is None else Interval(one - below, None, None, 1)

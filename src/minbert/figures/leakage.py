@@ -1,13 +1,16 @@
 """Dev scores with and without the examples that also occur in train."""
 
+from typing import Any
+
 from minbert.data.parquet import read_file
 from minbert.data.report import overlapping
 from minbert.evaluate.scoring import score_task
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.predicted import Predicted, read_predicted, seeds_of
-from minbert.figures.scored import TITLES, marks, rows_legend, rows_of_panels, seeds_note
+from minbert.figures.predicted import Predicted, read_predicted, seeds_of, standing
+from minbert.figures.rows import marks, rows_legend, rows_of_panels
+from minbert.figures.scored import CROSSED, TITLES, seeds_note
 from minbert.spec.task import TASKS
 
 _COLUMNS = ("id", "split", "sentence1", "sentence2")
@@ -24,6 +27,7 @@ class Spec(VariantsSpec):
         found: dict[str, dict[str, tuple[Interval, Interval]]] = {}
         heads: dict[str, str] = {}
         spared: list[str] = []
+        flat: set[tuple[str, str]] = set()
         counted: list[str] = []
         for task in (task for task in TASKS if task in inputs.examples):
             overlaps = overlapping(read_file(inputs.examples[task], _COLUMNS).to_pylist())
@@ -36,25 +40,30 @@ class Spec(VariantsSpec):
                 one = read_predicted(inputs.predictions.get(name, {}).get(task, {}), task)
                 if one is not None:
                     found.setdefault(task, {})[name] = whole_and_clean(task, one, leaked)
+                    flat |= {(task, name)} if standing(task, one) else set()
                     heads[task] = f"{TITLES[task]}\n({len(leaked)} of {len(one.ids)})"
-        notes = [f"No dev example of {' or '.join(spared)} occurs in train."] if spared else []
+        none = f"No dev example of {' or '.join(spared)} occurs in train." if spared else ""
+        notes = [none] if none and found else []
         if counted:
             notes.append(f"Test examples that also occur in train: {', '.join(counted)}.")
         shown, absent = seeds_of(inputs, self.variants)
         notes += absent
         if not found:
-            return style.nothing("no overlap" if any(shown.values()) else "no run yet"), notes
+            said = f"{none} So there is nothing to leave out." if any(shown.values()) else ""
+            return style.nothing(said or "no run yet"), notes
         rows = [name for name in self.variants if any(name in of for of in found.values())]
         figure, panels = rows_of_panels([self.variants[name] for name in rows], len(found))
         for axes, (task, of) in zip(panels, found.items(), strict=True):
             whole, clean = zip(*(of.get(name, (None, None)) for name in rows), strict=True)
-            marks(axes, whole, style.look(0), filled=False, label="all dev", lower=-0.14)
-            marks(axes, clean, style.look(1), label="not in train", lower=0.14)
+            crossed = [row for row, name in enumerate(rows) if (task, name) in flat]
+            about: dict[str, Any] = {"label": "all dev", "filled": False, "lower": -0.14}
+            marks(axes, whole, style.look(0), crossed=crossed, **about)
+            marks(axes, clean, style.look(1), label="not in train", lower=0.14, crossed=crossed)
             axes.set_xlabel(heads[task])
         rows_legend(panels)
-        counts = [whole.n for of in found.values() for whole, _ in of.values()]
+        means = [whole for of in found.values() for whole, _ in of.values()]
         said = "In brackets: dev examples whose text also occurs in train, of all dev examples."
-        return figure, [said, *seeds_note(counts), *notes]
+        return figure, [said, *([CROSSED] if flat else []), *seeds_note(means), *notes]
 
 
 def whole_and_clean(task: str, one: Predicted, leaked: set[str]) -> tuple[Interval, Interval]:

@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 from pydantic import Field
 
@@ -12,7 +13,7 @@ from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 
 
 class Spec(VariantsSpec):
-    """A line per variant, in the order of `variants`.
+    """A line per variant, in the order of `variants`, and its mean over the last epoch.
 
     `task`, `metric` and `split` choose the rows of the history, which must be there. `smooth` is
     the width of the running mean as a share of the epochs shown; 0 draws the raw curve only.
@@ -40,7 +41,9 @@ class Spec(VariantsSpec):
         figure = style.new_figure()
         axes = figure.add_subplot()
         for index, (name, label) in enumerate(self.variants.items()):
-            curves.draw_curve(axes, drawn.get(name), style.look(index), window, label=label)
+            curve = drawn.get(name)
+            ended = "" if curve is None else f" ({last_epoch(curve):#.3g})"
+            curves.draw_curve(axes, curve, style.look(index), window, label=f"{label}{ended}")
         axes.set(xlabel="Epoch", ylabel=f"{self.ylabel} (log scale)", yscale="log")
         curves.epoch_axis(axes, longest)
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -50,4 +53,11 @@ class Spec(VariantsSpec):
             style.say(axes)
             return figure, notes
         style.add_legend(axes)
-        return figure, [curves.smoothed_note(lines, window, " (faint: as logged)"), *notes]
+        said = curves.smoothed_note(lines, window, " (faint: as logged)")
+        return figure, [f"{said} In brackets: mean of the last epoch.", *notes]
+
+
+def last_epoch(curve: curves.Curve) -> float:
+    """Return the mean over seeds and the steps of the last epoch."""
+    end = np.ceil(curve.epochs[-1] - 1e-9) - 1
+    return float(curve.values[:, curve.epochs > end + 1e-9].mean())

@@ -20,7 +20,10 @@ def make(job: Job) -> None:
     """Draw a figure as `figure.pdf` and `figure.png`."""
     spec = job.spec
     made_from = "  ".join(f"{name} {spec[name]}" for name in ("backbone", "data", "seeds"))
-    drawn = {**spec["draw"], "stamp": f"commit {commit()}  {made_from}"}
+    title = spec["draw"]["title"]
+    if "variants" in spec["draw"]:  # the figures over all papers name none
+        title = f"{spec['paper']}: {title}"
+    drawn = {**spec["draw"], "title": title, "stamp": f"commit {commit()}  {made_from}"}
     draw_kind(spec["kind"], drawn, inputs_of(job), job.out / "figure")
 
 
@@ -54,5 +57,7 @@ def draw_kind(kind: str, spec: Mapping[str, Any], inputs: Inputs, stem: Path) ->
         raise UserError(f"figure '{kind}'{said}") from error
     with style.style():
         figure, notes = made.plot(inputs)
-        figure.suptitle(made.title)
-        style.save(figure, stem, made.stamp, notes=notes, title=made.title, caption=made.caption)
+        if not made.bare:
+            style.add_title(figure, made.title)
+        stamp = "" if made.bare else made.stamp
+        style.save(figure, stem, stamp, notes=notes, title=made.title, caption=made.caption)

@@ -19,7 +19,7 @@ def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
     with style.style():
         figure, panels = style.panels(2, 2.2)
         drawn = ((losses, "training loss", 0.5), (scores, "dev score", 0.0))
-        for axes, (found, label, window) in zip(panels, drawn, strict=True):
+        for first, (axes, (found, label, window)) in enumerate(zip(panels, drawn, strict=True)):
             for task, of in found.items():
                 name = TASKS[task].title if task in TASKS else task
                 look = style.look(list(metrics).index(task))
@@ -27,7 +27,7 @@ def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
             if axes.lines:
                 style.add_legend(axes)
             axes.set(xlabel="epoch", ylabel=label)
-            epoch_axis(axes, longest([run]))
+            epoch_axis(axes, longest([run]), first)
         figure.suptitle(style.shorten(title, 80))
         notes = ["Losses: running mean over half an epoch, with penalties and dropout."]
         style.add_footer(figure, notes, f"overall: {rule}")

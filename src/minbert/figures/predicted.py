@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
+from minbert.evaluate.floors import against_floor
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, missing_notes, present
+from minbert.spec.task import TASKS
 
 MOST_PANELS = 12  # more variants would not fit on a page
 _COLUMNS = ("id", "task", "split", "prediction", "scores", "label")
@@ -115,9 +117,34 @@ def panel_each(
     return figure, list(found.values()), notes
 
 
-def set_head(axes: Axes, label: str, measure: str, of_seeds: Sequence[float]) -> None:
-    """Write the label and the mean over seeds above a panel, with its 95 % interval if any."""
+def standing(task: str, one: Predicted) -> str:
+    """Return what a head says of runs not above the floor: "\u00d7 predicts one class only"."""
+    tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
+    same = "predicts one class only" if TASKS[task].metric == "accuracy" else "predicts one number"
+    constant = sum(test.constant for test in tests)
+    below = sum(not test.above and not test.constant for test in tests)
+    found = []
+    for count, words in ((constant, same), (below, "not above the floor")):
+        if count:
+            some = "" if count == len(tests) else f"{count} of {len(tests)} seeds: "
+            found.append(f"\u00d7 {some}{words}")
+    return "\n".join(found)
+
+
+def floor_note(task: str, one: Predicted) -> str:
+    """Return the note on the floor of the examples, and the cross of `standing`."""
+    floor = against_floor(task, one.prediction[0], one.label).floor
+    what = "the most frequent class" if TASKS[task].metric == "accuracy" else "r"
+    said = f"Floor: {what}, {floor:.3f}." if floor else f"Floor: {what} = 0."
+    return f"{said} \u00d7: not above it at the 5 % level."
+
+
+def set_head(axes: Axes, label: str, measure: str, of_seeds: Sequence[float], *more: str) -> None:
+    """Write the label and the mean over seeds above a panel, with its 95 % interval if any.
+
+    Each of `more` that is not empty is a line below.
+    """
     found = interval(of_seeds)
     bounds = "" if found.low is None else f" [{found.low:.3f}, {found.high:.3f}]"
-    said = f"{style.shorten(label, 30)}\n{measure} {found.mean:.3f}{bounds}"
-    axes.set_title(said, fontsize=7.5)
+    lines = [style.shorten(label, 30), f"{measure} {found.mean:.3f}{bounds}", *filter(None, more)]
+    axes.set_title("\n".join(lines), fontsize=7.5)

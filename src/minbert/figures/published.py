@@ -1,52 +1,71 @@
-"""The papers' figures against ours, over all papers."""
+"""The papers' numbers against ours, over all papers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from minbert.evaluate.reading import Of
-from minbert.evaluate.statistics import Interval
-from minbert.figures import style
-from minbert.figures.inputs import Drawn, FigureSpec, Inputs
-from minbert.figures.scored import MEASURES, Point, over_seeds, read_scores, scatter, seeds_note
+from minbert.evaluate.reading import Scores
+from minbert.evaluate.statistics import Interval, interval
+from minbert.figures import scored, style
+from minbert.figures.inputs import Drawn, FigureSpec, Inputs, mean_of
+from minbert.figures.scatter import MEASURES, Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 
 class Spec(FigureSpec):
-    """Each published figure against ours, on the paper's own split; there are no options."""
+    """Each published number against ours, on the paper's own split; there are no options."""
 
     def plot(self, inputs: Inputs) -> Drawn:
         points: list[Point] = []
         without: Counter[str] = Counter()
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():
-            found = over_seeds(read_scores(inputs.scores[paper], paper))
+            scores = scored.read_scores(inputs.scores[paper], paper)
             for row in (row for row in inputs.facts["published"] if row["paper"] == paper):
-                made = list(_points(row, rule, found))
+                made = list(_points(row, rule, scores))
                 points += made
                 without[paper] += not made
-        notes = [f"{len(points)} figures of the papers' tables. Overall: by each paper's own rule."]
-        notes += seeds_note(point.y.n for point in points)
         absent = [f"{paper} {count}" for paper, count in without.items() if count]
-        notes += [f"Rows without our score: {', '.join(absent)}."] if absent else []
+        notes = [f"Rows without our score: {', '.join(absent)}."] if absent else []
         if not points:
             return style.nothing(), notes
-        return scatter(points, list(rules), "published", "ours"), notes
+        about = f"{len(points)} numbers of the papers' tables. Overall: by each paper's own rule. "
+        about += "Rank correlation: Spearman's."
+        crossed = [scored.CROSSED] if any(point.crossed for point in points) else []
+        ours = _ours_note([point.y for point in points])
+        return scatter(points, list(rules), "published", "ours"), [about, *crossed, ours, *notes]
 
 
-def _points(row: Mapping[str, Any], rule: str, found: Mapping[Of, Interval]) -> Iterator[Point]:
-    """Yield the figures of a published row that we have, too."""
-    ours = {
-        of.measure: mean
-        for of, mean in found.items()
-        if (of.variant, of.split) == (row["variant"], row["split"])
-    }
+def single_run(values: Sequence[float]) -> Interval:
+    """Return the mean and the 95 % interval of one more run, as a published number is one run.
+
+    mean +- t(n - 1) * s * sqrt(1 + 1 / n), which is sqrt(n + 1) times as wide as the mean's own.
+    """
+    mean, low, high, n = interval(values)
+    if low is None or high is None:
+        return Interval(mean, None, None, n)
+    wider = (n + 1) ** 0.5
+    return Interval(mean, mean - wider * (mean - low), mean + wider * (high - mean), n)
+
+
+def _ours_note(ours: Sequence[Interval]) -> str:
+    seeds = mean_of(one.n for one in ours)
+    if all(one.n == 1 for one in ours):
+        return f"Ours: {seeds}, so how far a single run may lie from it is not known."
+    return f"Ours: {seeds}; bars: 95 % interval for a single run (Student t), as the papers' are."
+
+
+def _points(row: Mapping[str, Any], rule: str, scores: Scores) -> Iterator[Point]:
+    """Yield the numbers of a published row that we have, too."""
+    flat = scored.unlearned(scores)
+    ours = {of.measure: of for of in scores if of[:2] == (row["variant"], row["split"])}
     others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
     other = row["other_task"] or (others[0] if len(others) == 1 else None)
     names = {**{task: task for task in OVERALL_TASKS}, "other": other, "overall": rule}
     for measure in MEASURES:
-        value, name = row["figures"][measure], names[measure]
-        if value is not None and name in ours:
+        value, of = row["figures"][measure], ours.get(names[measure] or "")
+        if value is not None and of is not None:
             x = Interval(value, None, None, 1)
-            yield Point(row["paper"], measure, x, ours[name], row["split"] == "test")
+            y = single_run([score.value for score in scores[of].values()])
+            yield Point(row["paper"], measure, x, y, row["split"] == "test", of in flat)

@@ -1,17 +1,21 @@
-"""A paper's variants from best to worst: overall score and each task, with intervals over seeds."""
+"""A paper's variants from best to worst: overall score and each task, with intervals and floors."""
 
+from statistics import fmean
 from typing import Literal
 
+from minbert.data.parquet import read_file
 from minbert.evaluate.reading import Of
-from minbert.figures import scored, style
-from minbert.figures.inputs import Drawn, FigureSpec, Inputs
+from minbert.evaluate.winner import ranked
+from minbert.figures import rows, scored, style
+from minbert.figures.inputs import Drawn, FigureSpec, Inputs, listed
 from minbert.spec.task import TASKS
 
 
 class Spec(FigureSpec):
     """All variants of one paper by their scores on `split`.
 
-    Variants without an overall score come last, sorted by their mean over tasks.
+    The first is the paper's best, as everywhere (`evaluate.winner`); rows that are the best of
+    others are left out. Variants without an overall score come last, by their mean over tasks.
     """
 
     split: Literal["dev", "test"] = "dev"
@@ -20,22 +24,41 @@ class Spec(FigureSpec):
         paper = scored.paper_scores(inputs, self.variants, self.split)
         found = scored.over_seeds(paper.scores)
 
-        def order(name: str) -> tuple[bool, float]:
-            if (whole := found.get(Of(name, self.split, paper.rule))) is not None:
-                return False, -whole.mean
-            means = [
-                found[of].mean for task in TASKS if (of := Of(name, self.split, task)) in found
-            ]
-            return True, -sum(means) / len(means)
+        def over_tasks(name: str) -> float:
+            of_tasks = (found.get(Of(name, self.split, task)) for task in TASKS)
+            return fmean(one.mean for one in of_tasks if one)
 
-        names = sorted((name for name in self.variants if paper.shown[name]), key=order)
+        best_first = [n for n in ranked(paper.scores, paper.rule, self.split) if n in paper.shown]
+        whole = {of.variant for of in found if of.measure == paper.rule}
+        parts = [name for name in self.variants if paper.shown[name] and name not in whole]
+        names = [*best_first, *sorted(parts, key=over_tasks, reverse=True)]
         if not names:
             return style.nothing(), paper.absent
         labels = [self.variants[name] for name in names]
-        figure, panels = scored.rows_of_panels(labels, len(paper.measures))
+        figure, panels = rows.rows_of_panels(labels, len(paper.measures))
+        flat = scored.unlearned(paper.scores)
+        shown = []
         for axes, measure in zip(panels, paper.measures, strict=True):
-            scored.marks(axes, [found.get(Of(name, self.split, measure)) for name in names])
-            axes.set_xlabel(scored.TITLES[measure].replace(" ", "\n", 1))
+            of_rows = [Of(name, self.split, measure) for name in names]
+            crossed = {row for row, of in enumerate(of_rows) if of in flat}
+            rows.marks(axes, [found.get(of) for of in of_rows], crossed=crossed)
+            shown += [found[of] for of in of_rows if of in found]
+            title = scored.TITLES[measure].replace(" ", "\n", 1)
+            axes.set_xlabel(f"{title}{self._examples(inputs, measure)}")
+        by_measure = dict(zip(paper.measures, panels, strict=True))
+        rows.floor_lines(by_measure, scored.floors(paper.scores, self.split))
+        rows.rows_legend(panels)
         said = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on {self.split}."
-        counts = (len(paper.shown[name]) for name in names)
-        return figure, [said, *scored.seeds_note(counts), *paper.absent]
+        crosses = [scored.CROSSED] if flat else []
+        notes = [f"{said} {scored.FLOOR}", *crosses, *scored.seeds_note(shown)]
+        best_of = [self.variants[n] for n in self.variants if n in whole and n not in best_first]
+        left_out = [f"Not ranked: {listed(best_of)}, the best of others."] if best_of else []
+        return figure, [*notes, *left_out, *paper.absent]
+
+    def _examples(self, inputs: Inputs, measure: str) -> str:
+        """Return the line on how many examples a task's scores are over."""
+        if measure not in inputs.examples:
+            return ""
+        wanted = [("split", "=", self.split)]
+        labels = read_file(inputs.examples[measure], ["label"], wanted)["label"]
+        return f"\nn = {len(labels) - labels.null_count}"

@@ -1,27 +1,26 @@
 """Loss and score of every run on train and dev, in small panels (minbert-downstream, A)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from pydantic import Field
 
-from minbert.base.errors import UserError, nearest
+from minbert.evaluate import reading
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.scored import TITLES
+from minbert.figures.scored import FLOOR, TITLES, measure_of, paper_floors, unlearned_note
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 DEV, TRAIN = style.LOOKS[0], style.LOOKS[1]
 SCORES = TITLES | {"overall": "overall score"}
-_CHANCE = style.Look("0.35", style.DOTS, "")
 _ACROSS = 3  # runs in a row, two panels each
-_SMALL = 6
+_SMALL = 6.5
+_LABEL = 22  # characters
 
 
 class Run(NamedTuple):
@@ -36,12 +35,7 @@ class Run(NamedTuple):
 
 
 class Spec(VariantsSpec):
-    """Two panels per variant, of its last stage: loss and score; all scores have one scale.
-
-    `chance` is the score of random guessing, by task and `overall`.
-    """
-
-    chance: dict[str, float] = Field(default_factory=dict)
+    """Two panels per variant, of its last stage: loss and score; all scores have one scale."""
 
     def plot(self, inputs: Inputs) -> Drawn:
         found, notes = self.read_runs(inputs)
@@ -50,71 +44,78 @@ class Spec(VariantsSpec):
         runs = list(found.values())
         across = min(_ACROSS, len(runs))
         rows = -(-len(runs) // across)
-        figure, grid = style.panel_grid(rows, 2 * across, 1.1, self.entries(runs))
+        floors, flat = paper_floors(inputs)
+        figure, grid = style.panel_grid(rows, 2 * across, 1.1, entries(floors))
         panels = [row[2 * n : 2 * n + 2] for row in grid for n in range(across)][: len(runs)]
         for run, (loss, score) in zip(runs, panels, strict=True):
-            self.draw_run(loss, score, run)
-            loss.set_title(style.shorten(f"{run.label}: loss", 26), fontsize=_SMALL)
+            draw_run(loss, score, run, floors)
+            # On the left, where it may reach over the gap to the score's panel.
+            label = style.shorten(run.label, _LABEL)
+            loss.set_title(f"{label}\nloss", fontsize=_SMALL, loc="left")
             score.set_title(SCORES[run.task], fontsize=_SMALL)
         style.share_height([score for _, score in panels])
         style.hide_empty(grid)
         for axes in grid[-1]:
             axes.set_xlabel("Epoch", fontsize=_SMALL)
-        return figure, [*self.explained(runs), *notes]
+        return figure, [
+            *explained(runs),
+            *unlearned_note(shown(flat, found), self.variants),
+            *notes,
+        ]
 
     def read_runs(self, inputs: Inputs) -> tuple[dict[str, Run], list[str]]:
         """Return the runs of the variants that have any, and the notes on missing runs."""
-        known = (*TASKS, "overall")
-        for name in self.chance:
-            if name not in known:
-                raise UserError(
-                    f"figure '{self.title}', key 'chance': unknown task '{name}'; known: "
-                    f"{', '.join(known)}.{nearest(name, known)}"
-                )
         found, notes = curves.histories_of(inputs, self.variants)
         (rule,) = inputs.facts["rules"].values()
         specs = {name: inputs.facts["stages"][name][-1]["spec"] for name in found}
         return {n: _run(self.variants[n], of, specs[n], rule) for n, of in found.items()}, notes
 
-    def entries(self, runs: Sequence[Run]) -> list[Line2D]:
-        """Return the legend entries: train, dev and, if a run has a line for it, chance."""
-        made = [style.entry("train", TRAIN), style.entry("dev", DEV)]
-        if any(run.task in self.chance for run in runs):
-            made.append(style.entry("random chance", _CHANCE))
-        return made
 
-    def draw_run(self, loss: Axes, score: Axes, run: Run) -> None:
-        """Draw a run's losses, on train smoothed over half an epoch, and scores with chance."""
-        for axes, lines, smooth in ((loss, run.loss, 0.5), (score, run.score, 0.0)):
-            for curve, look, window in zip(lines, (TRAIN, DEV), (smooth, 0.0), strict=True):
-                curves.draw_curve(axes, curve, look, window, faint=False)
-            for line in axes.lines:
-                line.set(markersize=2.2, linewidth=1.0)
-            curves.epoch_axis(axes, curves.longest(run.histories))
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=3))
-            axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
-            axes.tick_params(labelsize=_SMALL - 0.5, pad=1.5)
-        if run.task in self.chance:
-            at = self.chance[run.task]
-            score.axhline(at, color=_CHANCE.color, linestyle=_CHANCE.linestyle, lw=0.9)
+def entries(floors: Mapping[str, float]) -> list[Line2D]:
+    """Return the legend entries: train, dev and, if any is known, the floor."""
+    made = [style.entry("train", TRAIN), style.entry("dev", DEV)]
+    return [*made, Line2D([], [], label="floor", **style.FLOOR)] if floors else made
 
-    def explained(self, runs: Sequence[Run]) -> list[str]:
-        """Return the notes on losses, scores and chance."""
-        rules = sorted({run.metric for run in runs if run.task == "overall"})
-        notes = [f"Overall: {rules[0]} mean of SST, paraphrase and STS."] if rules else []
-        notes.append(
-            "Loss: of a training step, all its tasks combined; on train a running mean over half "
-            "an epoch, with penalties and dropout."
-        )
-        if all(run.score[0] is None for run in runs):
-            notes.append("These runs recorded no scores on train.")
-        else:
-            notes.append("Scores on train: on the training batches, during training.")
-        titles = {name: task.title for name, task in TASKS.items()} | {"overall": "overall"}
-        used = {run.task for run in runs} & set(self.chance)
-        said = ", ".join(f"{titles[task]} {self.chance[task]:g}" for task in titles if task in used)
-        notes += [f"Random chance: {said}."] if used else []
-        return [*notes, curves.lines_note(len(run.histories) for run in runs)]
+
+def draw_run(loss: Axes, score: Axes, run: Run, floors: Mapping[str, float]) -> None:
+    """Draw a run's losses, on train smoothed over half an epoch, and scores with the floor."""
+    for axes, lines, smooth in ((loss, run.loss, 0.5), (score, run.score, 0.0)):
+        for curve, look, window in zip(lines, (TRAIN, DEV), (smooth, 0.0), strict=True):
+            curves.draw_curve(axes, curve, look, window, faint=False)
+        for line in axes.lines:
+            line.set(markersize=2.2, linewidth=1.0)
+        curves.epoch_axis(axes, curves.longest(run.histories), int(axes is score))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=3))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
+        axes.tick_params(labelsize=_SMALL - 0.5, pad=1.5)
+    if (at := floors.get(measure_of(run.task, run.metric))) is not None:
+        score.axhline(at, **style.FLOOR)
+
+
+def explained(runs: Sequence[Run]) -> list[str]:
+    """Return the notes on losses, scores and floors."""
+    rules = sorted({run.metric for run in runs if run.task == "overall"})
+    notes = [f"Overall: {rules[0]} mean of SST, paraphrase and STS."] if rules else []
+    notes.append(
+        "Loss: of a training step, all its tasks combined; on train a running mean over half "
+        "an epoch, with penalties and dropout; on dev without both. The squared error of STS "
+        "counts an offset of all predictions, which r does not: so a dev loss may be twice "
+        "that on train while the scores agree."
+    )
+    if all(run.score[0] is None for run in runs):
+        notes.append("These runs recorded no scores on train.")
+    else:
+        notes.append("Scores on train: on the training batches, during training.")
+    return [*notes, FLOOR, curves.lines_note(len(run.histories) for run in runs)]
+
+
+def shown(flat: Iterable[reading.Of], found: Mapping[str, Run]) -> list[reading.Of]:
+    """Return those of the scores that the panels show, of an overall score each task's."""
+    return sorted(
+        of
+        for of in flat
+        if of.variant in found and found[of.variant].task in ("overall", of.measure)
+    )
 
 
 def _run(label: str, histories: list[curves.History], spec: Mapping[str, Any], rule: str) -> Run:

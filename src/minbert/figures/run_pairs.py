@@ -2,10 +2,11 @@
 
 from pydantic import Field
 
-from minbert.figures import style
+from minbert.figures import run_curves, style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.figures.run_curves import SCORES
 from minbert.figures.run_curves import Spec as CurvesSpec
+from minbert.figures.scored import paper_floors, unlearned_note
 
 
 class Spec(CurvesSpec):
@@ -19,20 +20,22 @@ class Spec(CurvesSpec):
         if not found:
             return style.nothing(), notes
         runs = list(found.values())
-        figure, grid = style.panel_grid(len(self.pairs), 4, 1.25, self.entries(runs))
+        floors, flat = paper_floors(inputs)
+        figure, grid = style.panel_grid(len(self.pairs), 4, 1.35, run_curves.entries(floors))
         for row, pair in zip(grid, self.pairs, strict=True):
             for name, loss, score in zip(pair, row[:2], row[2:], strict=True):
-                label = style.shorten(self.variants[name], 18)
+                label = style.shorten(self.variants[name], 30)
                 if name in found:
-                    self.draw_run(loss, score, found[name])
-                    loss.set_title(f"{label}: loss", fontsize=7)
-                    score.set_title(f"{label}: {SCORES[found[name].task]}", fontsize=7)
+                    run_curves.draw_run(loss, score, found[name], floors)
+                    loss.set_title(f"{label}\nloss", fontsize=7)
+                    score.set_title(f"{label}\n{SCORES[found[name].task]}", fontsize=7)
                     continue
                 for axes in (loss, score):
                     axes.set_axis_off()
-                    style.say(axes, f"{label}: no run", fontsize=7)
+                    style.say(axes, f"{label}\nno run", fontsize=7)
             style.share_height(row[:2])
             style.share_height(row[2:])
         for axes in grid[-1]:
             axes.set_xlabel("Epoch", fontsize=6)
-        return figure, [*self.explained(runs), *notes]
+        below = unlearned_note(run_curves.shown(flat, found), self.variants)
+        return figure, [*run_curves.explained(runs), *below, *notes]

@@ -1,16 +1,23 @@
 """How much the dev scores still change at the end: their spread over the last epochs."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from pydantic import Field
 
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.curves import Of, curve_of, dev_measures, histories_of
+from minbert.figures.curves import History, Of, curve_of, dev_measures, histories_of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
-from minbert.figures.scored import TITLES, marks, rows_legend, rows_of_panels
+from minbert.figures.rows import marks, rows_legend, rows_of_panels
+from minbert.figures.scored import CROSSED, TITLES, measure_of, paper_floors
 
 
 class Spec(VariantsSpec):
-    """A row per variant: how far its dev scores spread over the `last` epochs, and its best."""
+    """A row per variant: how far its dev scores spread over the `last` epochs, and its best.
+
+    A run of fewer epochs would look steady for its length alone, so it has no spread.
+    """
 
     last: int = Field(default=5, ge=2)
 
@@ -21,23 +28,23 @@ class Spec(VariantsSpec):
         measures = dev_measures(inputs, [run for runs in found.values() for run in runs])
         figure, panels = rows_of_panels([self.variants[name] for name in found], len(measures))
         short: dict[str, int] = {}
+        _, flat = paper_floors(inputs)
+        any_crossed = False
         for axes, measure in zip(panels, measures, strict=True):
             spread: list[Interval | None] = [None] * len(found)
             best: list[Interval | None] = [None] * len(found)
             for row, (name, runs) in enumerate(found.items()):
-                curve = curve_of(runs, Of("dev", *measure))
-                if curve is not None:
-                    end = curve.values[:, -self.last :]
-                    if end.shape[1] < self.last:
-                        short[self.variants[name]] = end.shape[1]
-                    low, high = float(end.min(axis=1).mean()), float(end.max(axis=1).mean())
-                    # Of equal scores the mean may be off by a rounding.
-                    mean = min(max(float(end.mean()), low), high)
-                    spread[row] = Interval(mean, low, high, len(end))
-                    top = float(curve.values.max(axis=1).mean())
-                    best[row] = Interval(top, None, None, len(end))
-            marks(axes, spread, style.look(0), label="last epochs")
-            marks(axes, best, style.look(4), filled=False, label="best epoch")
+                made = _spread(runs, Of("dev", *measure), self.last)
+                if made is not None:
+                    spread[row], best[row], epochs = made
+                    if epochs < self.last:
+                        short[self.variants[name]] = epochs
+            said = measure_of(*measure)
+            crossed = [row for row, name in enumerate(found) if (name, "dev", said) in flat]
+            any_crossed |= bool(crossed)
+            marks(axes, spread, style.look(0), label=f"last {self.last} epochs", crossed=crossed)
+            about: dict[str, Any] = {"filled": False, "label": "best epoch", "lower": 0.2}
+            marks(axes, best, style.look(4), crossed=crossed, **about)
             axes.set_xlabel(TITLES[measure[0]].replace(" ", "\n", 1))
         rows_legend(panels)
         notes = [
@@ -46,5 +53,25 @@ class Spec(VariantsSpec):
         ]
         if short:
             fewer = listed([f"{label} ({count})" for label, count in short.items()])
-            notes.append(f"Runs with fewer epochs: {fewer}.")
-        return figure, [*notes, *absent]
+            notes.append(f"Too few epochs for a spread: {fewer}.")
+        return figure, [*notes, *([CROSSED] if any_crossed else []), *absent]
+
+
+def _spread(
+    runs: Sequence[History], of: Of, last: int
+) -> tuple[Interval | None, Interval, int] | None:
+    """Return the scores' spread over the last epochs, their best, and how many epochs there are.
+
+    The spread is None if they are fewer than `last`; None if the runs have no such score.
+    """
+    curve = curve_of(runs, of)
+    if curve is None:
+        return None
+    seeds, epochs = curve.values.shape
+    best = Interval(float(curve.values.max(axis=1).mean()), None, None, seeds)
+    if epochs < last:
+        return None, best, epochs
+    end = curve.values[:, -last:]
+    low, high = float(end.min(axis=1).mean()), float(end.max(axis=1).mean())
+    mean = min(max(float(end.mean()), low), high)  # of equal scores it may be off by a rounding
+    return Interval(mean, low, high, seeds), best, epochs

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from minbert.evaluate.scoring import pearson
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.predicted import Predicted, panel_each, set_head
+from minbert.figures.predicted import Predicted, floor_note, panel_each, set_head, standing
 from minbert.spec.task import TASKS
 
 TASK = "sts"
@@ -26,7 +26,8 @@ class Spec(VariantsSpec):
         mean = f"points: mean prediction of {seeds} seeds" if seeds > 1 else "1 seed"
         said = f"n = {len(found[0].ids)} dev pairs; {mean}. Line: prediction = label."
         over = " Above: Pearson r, mean and 95 % interval over seeds." if seeds > 1 else ""
-        return figure, [f"{said} Bars: shares of all pairs.{over}", *absent]
+        bars = f"{said} Bars: shares of all pairs.{over}"
+        return figure, [bars, floor_note(TASK, found[0]), *absent]
 
 
 def _panel(axes: Axes, one: Predicted, label: str) -> None:
@@ -47,4 +48,5 @@ def _panel(axes: Axes, one: Predicted, label: str) -> None:
         bins = np.linspace(limits[0], limits[1], _BINS + 1).tolist()
         side.hist(values, bins=bins, orientation=way, color="0.6", weights=weights)
         side.set_axis_off()
-    set_head(above, label, "r", [pearson(values, one.label) for values in one.prediction])
+    r = [pearson(values, one.label) for values in one.prediction]
+    set_head(above, label, "r", r, standing(TASK, one))

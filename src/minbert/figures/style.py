@@ -27,7 +27,7 @@ _POINTS = 72
 _LEGEND = 7  # points
 _LEGEND_ROWS = 3  # with more the figure grows, so that the axes keep their size
 _LEGEND_LINE = 1.45 * _LEGEND / _POINTS  # inches: a row of the legend above a grid of panels
-_SMALL = 5.5  # points: notes and stamp
+_SMALL = 7  # points: notes and stamp
 
 _RC: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -54,6 +54,7 @@ _RC: dict[Any, Any] = {
 }
 
 DOTS = (0, (1, 1.2))  # the style of a dotted line
+FLOOR: dict[str, Any] = {"color": "0.35", "linestyle": DOTS, "linewidth": 0.9}  # of a floor's line
 
 
 class Look(NamedTuple):
@@ -82,6 +83,11 @@ def look(index: int) -> Look:
     turn = index // len(LOOKS)
     other = LOOKS[(index + turn) % len(LOOKS)]
     return Look(LOOKS[index % len(LOOKS)].color, other.linestyle, other.marker)
+
+
+def cross(look: Look) -> Look:
+    """Return the look of a point of this series whose run is not above its floor."""
+    return look._replace(marker="x")
 
 
 @contextmanager
@@ -157,6 +163,9 @@ def entries_of(labels: Iterable[str]) -> list[Line2D]:
 def points(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, **more: Any) -> None:
     """Draw points with the error bars in `more` (`xerr`, `yerr`), without a line."""
     about = {"linestyle": "none", "elinewidth": 0.9, "zorder": 3}
+    if look.marker == "x":  # it has no face
+        about |= {"markeredgewidth": 1.3}
+        more = {name: value for name, value in more.items() if name != "markerfacecolor"}
     axes.errorbar(x, y, color=look.color, marker=look.marker, **{**about, **more})
 
 
@@ -195,6 +204,13 @@ def _luminance(rgb: Sequence[float]) -> float:
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 
+def at_least(axes: Axes, span: float) -> None:
+    """Make the axes' height at least `span`: a shorter one would show noise as differences."""
+    low, high = axes.get_ylim()
+    short = max(0.0, span - (high - low)) / 2
+    axes.set_ylim(low - short, high + short)
+
+
 def share_height(panels: Sequence[Axes]) -> None:
     """Give the panels that show something one scale, so that they can be compared."""
     used = [axes for axes in panels if axes.has_data()]
@@ -219,8 +235,23 @@ def nothing(text: str = "no run yet") -> Figure:
     figure = new_figure(COLUMN, 1.0)
     axes = figure.add_subplot()
     axes.set_axis_off()
-    say(axes, text, va="center")
+    say(axes, textwrap.fill(text, _characters(COLUMN, 8)), va="center")
     return figure
+
+
+def add_title(figure: Figure, title: str) -> None:
+    """Write the title above the figure, in as many lines as it needs."""
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(title, _characters(width, _RC["figure.titlesize"]))
+    figure.set_size_inches(
+        width, height + (len(lines) - 1) * 1.3 * _RC["figure.titlesize"] / _POINTS
+    )
+    figure.suptitle("\n".join(lines))
+
+
+def _characters(width: float, size: float) -> int:
+    """Return how many characters of `size` points fit into `width` inches."""
+    return int(width * _POINTS / (size * 0.61))
 
 
 def shorten(label: str, characters: int) -> str:
@@ -233,9 +264,9 @@ def shorten(label: str, characters: int) -> str:
 
 
 def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
-    """Write `notes` and, lighter, `stamp` below the axes, wrapped; the figure grows by them."""
+    """Write `notes` and, lighter, `stamp`, if any, below the axes; the figure grows by them."""
     width, height = figure.get_size_inches()
-    characters = int(width * _POINTS / (_SMALL * 0.56))
+    characters = _characters(width, _SMALL)
     colors = [(note, "0.25") for note in notes] + [(stamp, "0.5")]
     lines = [(line, c) for text, c in colors for line in textwrap.wrap(text, characters)]
     line_height = _SMALL * 1.3 / _POINTS  # inches
@@ -277,8 +308,8 @@ def save(
 ) -> None:
     """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), with `notes` and stamp below.
 
-    `stamp` says what the figure was made from; `title` and `caption` go into the files' metadata.
-    The files have no date, so that the same figure has the same bytes.
+    `stamp` says what the figure was made from, or is empty; `title` and `caption` go into the
+    files' metadata. The files have no date, so that the same figure has the same bytes.
     """
     add_footer(figure, notes, stamp)
     metadata: dict[str, dict[str, str | None]] = {

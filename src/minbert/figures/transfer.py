@@ -1,21 +1,31 @@
 """From one task to another: what the first gives to the second, and what of it is forgotten."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from minbert.base.errors import UserError
-from minbert.evaluate.reading import Of
+from minbert.evaluate.reading import METRIC_TITLES, Of, Scores
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.scored import Scores, paper_scores
+from minbert.figures.scored import CROSSED, mean_over, paper_scores, unlearned
 from minbert.spec.task import TASKS
 
-Cell = tuple[float, str]
-"""A mean difference from the score of the model trained on that task alone, and the text."""
+
+class Cell(NamedTuple):
+    """A mean difference from the score of the model trained on that task alone, and the text.
+
+    `metric` is what it is a difference of; `certain`: its 95 % interval is on one side of 0.
+    """
+
+    difference: float
+    words: str
+    metric: str
+    certain: bool = False
+
 
 Cells = dict[tuple[str, str], Cell | None]  # by first and second task
 
@@ -24,7 +34,8 @@ class Spec(VariantsSpec):
     """The variants that start from a model of one task and train another, on dev.
 
     A cell has the score, and its difference from the model that was trained on that task alone,
-    with its 95 % interval if there are several seeds.
+    with its 95 % interval. Only differences whose interval is on one side of 0 have a colour, on a
+    scale of each metric's own.
     """
 
     def plot(self, inputs: Inputs) -> Drawn:
@@ -40,10 +51,13 @@ class Spec(VariantsSpec):
             gains[first, second] = _cell(paper.scores, name, alone, second)
             losses[first, second] = _cell(paper.scores, name, alone, first)
             if scored := paper.scores.get(Of(alone, "dev", second)):
-                words = f"{np.mean(list(scored.values())):.3f}\nalone"
-                same[second, second] = (0.0, words)
-        every = [abs(cell[0]) for cell in (*gains.values(), *losses.values()) if cell]
-        furthest = max(every, default=0.0) or 1.0
+                mark = _mark(paper.scores, [alone], second)
+                words = f"{mark}{mean_over(scored).mean:.3f}\nalone"
+                same[second, second] = Cell(0.0, words, TASKS[second].metric)
+        every = [cell for cell in (*gains.values(), *losses.values()) if cell]
+        furthest: dict[str, float] = {}
+        for cell in every:
+            furthest[cell.metric] = max(furthest.get(cell.metric, 0.0), abs(cell.difference))
         rows = [task for task in TASKS if any(task == first for first, _ in gains)]
         columns = [task for task in TASKS if any(task == second for _, second in gains)]
         figure = style.new_figure(style.WIDE, 1.0 + 0.46 * len(rows))
@@ -52,12 +66,19 @@ class Spec(VariantsSpec):
         left.set(title="Transfer: score on the second task", ylabel="first task")
         _matrix(right, losses, rows, columns, furthest)
         right.set_title("Forgetting: score on the first task afterwards")
-        over = f"Mean of {count} seeds; \u00b1: half of the 95 % interval over seeds (Student t)."
+        half = "\u00b1: half of the 95 % interval"
+        over = f"Mean of {count} seeds; {half} over seeds (Student t)."
+        one = f"1 seed; {half} over examples, not over seeds, as if runs erred independently."
+        strongest = [f"{METRIC_TITLES[name]} {most:.3f}" for name, most in furthest.items()]
+        crossed = any("\u00d7" in cell.words for cell in every)
         return figure, [
             "Each cell: dev score (accuracy; Pearson r for STS) and, below it, the difference from "
-            "the model trained on that task alone, which sets the colour: orange is lower, violet "
-            "higher. First task = second task: that model. Hatched: no such run.",
-            over if count > 1 else "1 seed, so no interval over seeds.",
+            "the model trained on that task alone. First task = second task: that model. Hatched: "
+            "no such run.",
+            "Colour: orange is lower, violet higher, none if the interval has 0. Strongest: "
+            f"{', '.join(strongest)}.",
+            *([CROSSED] if crossed else []),
+            over if count > 1 else one,
             *paper.absent,
         ]
 
@@ -86,16 +107,40 @@ def _cell(scores: Scores, variant: str, alone: str, task: str) -> Cell | None:
     both = sorted(set(after) & set(before))
     if not both:
         return None
-    change = interval([after[seed] - before[seed] for seed in both])
+    errors = [after[both[0]].error, before[both[0]].error]
+    error = None if None in errors else float(np.linalg.norm(np.array(errors, dtype=float)))
+    change = interval([after[seed].value - before[seed].value for seed in both], error)
     half = "" if change.high is None else f" \u00b1{change.high - change.mean:.3f}"
     signed = f"{change.mean:+.3f}".replace("-", "\u2212")
-    return (change.mean, f"{np.mean([after[seed] for seed in both]):.3f}\n{signed}{half}")
+    certain = change.low is not None and change.high is not None and change.low * change.high > 0
+    mean = np.mean([after[seed].value for seed in both])
+    words = f"{_mark(scores, [variant, alone], task)}{mean:.3f}\n{signed}{half}"
+    return Cell(change.mean, words, TASKS[task].metric, certain)
 
 
-def _matrix(axes: Axes, cells: Cells, firsts: list[str], seconds: list[str], most: float) -> None:
-    grid = [[cells.get((first, second)) or (np.nan, "") for second in seconds] for first in firsts]
-    values = np.array([[difference for difference, _ in row] for row in grid])
-    words = [[said for _, said in row] for row in grid]
+def _mark(scores: Scores, variants: Sequence[str], task: str) -> str:
+    """Return a cross if one of the variants is not above the floor of `task`."""
+    flat = unlearned({of: seeds for of, seeds in scores.items() if of.measure == task})
+    return "\u00d7" if any(Of(name, "dev", task) in flat for name in variants) else ""
+
+
+def _matrix(
+    axes: Axes,
+    cells: Cells,
+    firsts: list[str],
+    seconds: list[str],
+    furthest: Mapping[str, float],
+) -> None:
+    found = [[cells.get((first, second)) for second in seconds] for first in firsts]
+    values = np.array([[_shade(cell, furthest) for cell in row] for row in found])
+    words = [[cell.words if cell else "" for cell in row] for row in found]
     rows, columns = ([TASKS[task].title for task in tasks] for tasks in (firsts, seconds))
-    style.heat_map(axes, values, words, rows, columns, (-most, most), "PuOr", size=6.5)
+    style.heat_map(axes, values, words, rows, columns, (-1, 1), "PuOr", size=6.5)
     axes.set_xlabel("second task")
+
+
+def _shade(cell: Cell | None, furthest: Mapping[str, float]) -> float:
+    """Return what sets a cell's colour: a certain difference as a share of its metric's largest."""
+    if cell is None:
+        return float("nan")
+    return cell.difference / furthest[cell.metric] if cell.certain else 0.0

@@ -36,7 +36,7 @@ class FigureKind:
 
 FIGURE_KINDS: dict[str, FigureKind] = {
     "loss-curves": FigureKind("loss_curves", runs=("histories",)),
-    "ranking": FigureKind("ranking", papers=("scores",), facts=("rules",)),
+    "ranking": FigureKind("ranking", papers=("scores", "examples"), facts=("rules",)),
     "published-reproduced": FigureKind(
         "published", papers=("scores",), facts=("published", "rules")
     ),
@@ -44,21 +44,30 @@ FIGURE_KINDS: dict[str, FigureKind] = {
     "confusion-matrix": FigureKind("confusion", runs=("predictions",), tasks=("sst",)),
     "calibration": FigureKind("calibration", runs=("predictions",), tasks=("para",)),
     "sts-scatter": FigureKind("sts_scatter", runs=("predictions",), tasks=("sts",)),
-    "worst-examples": FigureKind("worst", runs=("predictions",), papers=("examples",)),
     "leakage": FigureKind("leakage", runs=("predictions",), papers=("examples",)),
     "gradient-cosines": FigureKind("gradient_cosines", runs=("histories",)),
     "architectures": FigureKind("architectures", facts=("architecture", "stages")),
-    "dev-curves": FigureKind("dev_curves", runs=("histories",), facts=("rules",)),
+    "dev-curves": FigureKind(
+        "dev_curves", runs=("histories",), papers=("scores",), facts=("rules",)
+    ),
     "score-parameters": FigureKind("pareto", papers=("scores",), facts=("parameters", "rules")),
-    "stability": FigureKind("stability", runs=("histories",), facts=("rules",)),
-    "epoch-tables": FigureKind("epoch_tables", runs=("stage_histories",)),
+    "stability": FigureKind(
+        "stability", runs=("histories",), papers=("scores",), facts=("rules",)
+    ),
+    "epoch-tables": FigureKind("epoch_tables", runs=("stage_histories",), papers=("scores",)),
     "transfer": FigureKind("transfer", papers=("scores",), facts=("stages",)),
     "fusion-attention": FigureKind(
         "fusion_attention", runs=("stage_histories",), facts=("stages",)
     ),
-    "run-curves": FigureKind("run_curves", runs=("histories",), facts=("stages", "rules")),
-    "run-pairs": FigureKind("run_pairs", runs=("histories",), facts=("stages", "rules")),
-    "ladder": FigureKind("ladder", papers=("scores",), facts=("published", "rules")),
+    "run-curves": FigureKind(
+        "run_curves", runs=("histories",), papers=("scores",), facts=("stages", "rules")
+    ),
+    "run-pairs": FigureKind(
+        "run_pairs", runs=("histories",), papers=("scores",), facts=("stages", "rules")
+    ),
+    "ladder": FigureKind(
+        "ladder", runs=("predictions",), papers=("scores",), facts=("published", "rules")
+    ),
 }
 
 PARTS: dict[str, dict[str, str]] = {
