@@ -88,6 +88,6 @@ def tails(trials: int, seeds: int, ratio: float, seed: int = 0) -> Tails:
         found += p_values(at_once, seeds, ratio, draw)
     p = np.array(found)
     families = p[: len(p) // CLAIMS * CLAIMS].reshape(-1, CLAIMS)
-    alarms = [min(holm(list(family))) <= LEVEL for family in families]
+    alarms = [min(holm(list(family), CLAIMS)) <= LEVEL for family in families]
     first = float(np.mean(p <= LEVEL / CLAIMS))
     return Tails(float(np.mean(p <= LEVEL)), first, float(np.mean(alarms)), len(p))

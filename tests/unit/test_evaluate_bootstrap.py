@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from nulls import CLAIMS, tails
 from numpy.typing import NDArray
-from scipy.stats import pearsonr
+from scipy.stats import pearsonr, t
 
 from minbert.evaluate.bootstrap import Estimate, Sample, difference, resampled_scores
 from minbert.evaluate.scoring import score_task
@@ -49,7 +49,8 @@ def test_intervals_cover_as_often_as_they_say(seeds: int, seed_spread: float) ->
     draw = np.random.default_rng(7)
     trials = 160
     found = [compare(systems(draw, 300, seeds, seed_spread), 150) for _ in range(trials)]
-    covered = sum(each.low <= 0 <= each.high for each in found) / trials
+    intervals = [each.interval() for each in found]
+    covered = sum(low <= 0 <= high for low, high in intervals) / trials
     assert covered >= 0.90  # three standard errors of 160 trials below .95
 
 
@@ -124,7 +125,7 @@ def test_one_seed_is_the_plain_paired_bootstrap() -> None:
     plain = (one.draws - other.draws).std(ddof=1)
     assert found.error == pytest.approx(plain, rel=1e-12)
     assert found.freedom == np.inf
-    assert found.high - found.value == pytest.approx(1.959964 * plain)
+    assert found.interval()[1] - found.value == pytest.approx(1.959964 * plain)
 
 
 def test_seeds_that_differ_widen_the_interval_by_their_own_spread() -> None:
@@ -137,10 +138,40 @@ def test_seeds_that_differ_widen_the_interval_by_their_own_spread() -> None:
     # Deviation .05 over three seeds, and examples add little: Student's interval of one side.
     assert found.error == pytest.approx(0.05 / np.sqrt(3), rel=0.05)
     assert found.freedom == pytest.approx(2, abs=0.3)
-    assert found.high == pytest.approx(4.303 * 0.05 / np.sqrt(3), rel=0.15)
+    assert found.interval()[1] == pytest.approx(4.303 * 0.05 / np.sqrt(3), rel=0.15)
 
 
 def test_equal_runs_differ_by_nothing() -> None:
     right = systems(np.random.default_rng(5), 200, 1)
     found = compare(np.hstack([right[:, :1]] * 2))
-    assert (found.value, found.error, found.low, found.high) == (0, 0, 0, 0)
+    assert (found.value, found.error, *found.interval()) == (0, 0, 0, 0)
+
+
+def test_an_interval_at_a_smaller_level_is_wider() -> None:
+    found = Estimate(0.1, 0.02, 4.0)
+    (low, high), (lower, higher) = found.interval(), found.interval(0.05 / 23)
+    assert (low, high) == (pytest.approx(0.1 - 2.776 * 0.02, abs=1e-4), pytest.approx(0.2 - low))
+    assert lower < low < high < higher
+
+
+def test_a_detectable_difference_is_found_in_eighty_of_a_hundred_cases() -> None:
+    found = Estimate(0.0, 0.02, np.inf)
+    assert found.detectable() == pytest.approx((1.960 + 0.842) * 0.02, rel=1e-3)
+    drawn = np.random.default_rng(0).normal(found.detectable(), found.error, 20_000)
+    low = drawn - found.interval()[1]
+    assert (low > 0).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_how_many_seeds_a_distance_needs() -> None:
+    # Of the error's variance, .0004 are of three seeds' spread and .0001 of the examples.
+    found = Estimate(0.05, np.sqrt(0.0005), 4.0, 0.0004)
+    needed = found.seeds_needed(0.05, 3)
+    assert needed is not None and needed > 3
+    halves = [found.of_seeds * 3 / n + 0.0001 for n in (needed - 1, needed)]
+    widths = [
+        t.ppf(0.975, 2 * n - 2) * np.sqrt(v)
+        for n, v in zip((needed - 1, needed), halves, strict=True)
+    ]
+    assert widths[0] > 0.05 >= widths[1]
+    assert found.seeds_needed(0.5, 3) == 3
+    assert found.seeds_needed(0.015, 3) is None  # 1.96 standard errors of the examples alone

@@ -15,6 +15,7 @@ from run_files import history
 from minbert.base.errors import UserError
 from minbert.evaluate.claims import build_claims
 from minbert.evaluate.score import score_runs
+from minbert.evaluate.text import markdown
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.train.run import PREDICTIONS
 
@@ -64,14 +65,16 @@ class Paper:
             for i in order
         ]
 
-    def judge(self, *claims: dict[str, Any], extra: str = "") -> list[dict[str, str]]:
+    def judge(
+        self, *claims: dict[str, Any], extra: str = "", data: str = "real"
+    ) -> list[dict[str, str]]:
         """Build the table and return its lines."""
         scores = self.folder / "scores.parquet"
         score_runs(self.runs, scores)
         default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title" + extra}}
-        spec |= {"seeds": 1, "backbone": "tiny", "data": "built-in"}
+        spec |= {"seeds": 1, "backbone": "tiny", "data": data}
         build_claims(spec, {"p": scores}, self.files, self.folder)
         with (self.folder / "claims.csv").open(encoding="utf-8", newline="") as handle:
             return list(csv.DictReader(handle))
@@ -110,12 +113,28 @@ def test_verdicts_from_predictions(paper: Paper) -> None:
     assert (first["examples"], first["seeds"], first["seeds_against"]) == ("400", "1", "1")
     assert (first["margin"], last["margin"]) == ("", "0.2")
     assert absent["reason"] == "no scores of absent" and absent["difference"] == ""
-    # Four claims were judged: the smallest p counts four times, the next three times.
-    assert float(last["p_holm"]) == pytest.approx(4 * float(last["p"]))
-    assert float(first["p_holm"]) == pytest.approx(3 * float(first["p"]))
-    assert "5 comparisons: 2 as claimed, 1 not as claimed, 1 within noise, 1 not run" in paper.text(
-        "md"
-    )
+    # Five claims are made, if not judged: the smallest p counts five times, the next four times.
+    assert float(last["p_holm"]) == pytest.approx(5 * float(last["p"]))
+    assert float(first["p_holm"]) == pytest.approx(4 * float(first["p"]))
+    said = "2 as claimed, 1 not as claimed, 1 within noise, 1 not run (one run of each variant)"
+    assert markdown(f"5 comparisons: {said}.") in paper.text("md")
+    assert "holds for these runs" in paper.text("md")
+
+
+def test_intervals_agree_with_verdicts(paper: Paper) -> None:
+    for number in range(12):
+        paper.run(f"v{number}", sst=0.5 + 0.012 * number)
+    found = paper.judge(*(against(f"v{n}", "v0") for n in range(1, 12)))
+    verdicts = {line["verdict"] for line in found}
+    assert verdicts == {"holds", "within noise"}
+    disagree = 0
+    for line in found:
+        low, high, low_95, high_95 = (float(line[n]) for n in ("low", "high", "low_95", "high_95"))
+        assert low < low_95 < high_95 < high
+        assert (line["verdict"] == "within noise") == (low <= 0 <= high)
+        disagree += (low_95 > 0) != (low > 0)
+        assert float(line["detectable"]) > high - float(line["difference"])
+    assert disagree, "one of them would have been significant alone"
 
 
 def test_the_difference_is_of_the_scores_in_the_tables(paper: Paper) -> None:
@@ -149,25 +168,61 @@ def test_the_difference_is_of_the_scores_in_the_tables(paper: Paper) -> None:
         assert errors[rule] == pytest.approx(np.linalg.norm(parts) / 3, rel=0.15)
 
 
-def test_the_same_training_under_two_names_differs_by_nothing(paper: Paper) -> None:
+def test_the_same_training_under_two_names_is_no_confirmation(paper: Paper) -> None:
     paper.run("r4", sst=0.6)
     paper.run("r7", key="r4", sst=0.6)
+    (line,) = paper.judge(against("r7", "r4", direction="same"))
+    assert (line["verdict"], line["p"]) == ("cannot be judged", "")
+    assert line["reason"] == "r7 and r4 are the same training"
+    assert "cannot be judged: r7 and r4 are the same training" in paper.text("md")
+
+
+def test_a_side_that_has_not_learnt_cannot_be_judged(paper: Paper) -> None:
+    paper.run("good", para=0.95, sst=0.6)
+    paper.run("bad", para=0.6, sst=0.2)
+    paper.run("worse", para=0.0, sst=0.2)
     found = paper.judge(
-        against("r7", "r4", direction="same"), against("r7", "r4", direction="lower")
+        against("bad", "worse", task="para"),
+        against("bad", "worse", task="para", direction="same"),
+        against("good", "bad", task="para"),
+        against("bad", "good", task="para", direction="lower"),
+        against("good", "bad", "good2", task="para"),
+        against("bad", task="para"),
     )
-    assert [line["verdict"] for line in found] == ["holds", "does not hold"]
-    assert [float(line["error"]) for line in found] == [0, 0]
+    assert [(line["verdict"], line["reason"]) for line in found[:4]] == [
+        *[("cannot be judged", "neither learned")] * 2,
+        *[("cannot be judged", "bad did not learn")] * 2,
+    ]
+    assert (found[4]["verdict"], found[5]["verdict"]) == ("not run", "does not hold")
+    # An overall score is judged where something was learnt.
+    paper.run("half", sst=0.8, para=0.0, sts=0.9)
+    paper.run("whole", sst=0.8, para=0.95, sts=0.9)
+    (line,) = paper.judge(against("whole", "half", task="plain"))
+    assert line["verdict"] == "holds"
 
 
-def test_two_runs_that_collapsed_alike_are_no_proof(paper: Paper) -> None:
-    paper.run("one", para=0.0)
-    paper.run("two", para=0.0)
-    higher, same = paper.judge(
-        against("one", "two", task="para"),
-        against("one", "two", task="para", direction="same"),
-    )
-    assert (float(higher["difference"]), float(higher["error"])) == (0, 1 / N)
-    assert (higher["verdict"], same["verdict"]) == ("within noise", "holds")
+def test_on_generated_data_no_verdict_is_a_finding(paper: Paper) -> None:
+    paper.run("good", sst=0.8)
+    paper.run("bad", sst=0.6)
+    paper.judge(against("good", "bad"), data="builtin")
+    text = paper.text("md")
+    assert "no verdict here says anything about the papers" in text.split("##")[0]
+    assert "1 comparison on generated data, whose verdicts are no findings" in text
+    assert "as claimed" not in text.replace("what the paper claims", "")
+    paper.judge(against("good", "bad"))
+    assert "generated" not in paper.text("md")
+
+
+def test_claims_within_noise_say_how_many_seeds_they_need(paper: Paper) -> None:
+    for seed, (one, two) in enumerate([(0.60, 0.52), (0.66, 0.66), (0.72, 0.55)]):
+        paper.run("one", seed, sst=one)
+        paper.run("two", seed, sst=two)
+    (line,) = paper.judge(against("one", "two"))
+    assert line["verdict"] == "within noise" and int(line["seeds_needed"]) > 3
+    paper.run("three", 0, sst=0.6)
+    paper.run("four", 0, sst=0.61)
+    (line,) = paper.judge(against("three", "four"))
+    assert line["seeds_needed"] == ""
 
 
 def test_majority_and_scores_that_the_paper_gives(paper: Paper) -> None:
@@ -238,14 +293,14 @@ def test_text_is_harmless_and_tables_are_whole(paper: Paper) -> None:
         against("one", "two", "three"),
         extra=" #1",
     )
-    markdown = paper.text("md")
-    assert r"100 % of a\|b \& \<script\> λ\_1" in markdown
-    lines = [line for line in markdown.splitlines() if line.startswith("|")]
+    text = paper.text("md")
+    assert r"100 % of a\|b \& \<script\> λ\_1" in text
+    lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(line) for line in lines}) == 1
     assert all(cell.strip() for line in lines for cell in line[1:-1].split(" | "))
-    assert "one − each of 2 others" in markdown  # noqa: RUF001 - the minus sign
+    assert "one − each of 2 others" in text  # noqa: RUF001 - the minus sign
     latex = paper.text("tex")
     assert r"100 \% of a\textbar{}b \& \textless{}script\textgreater{} $\lambda$\_1" in latex
     assert latex.isascii()
     rows = [line for line in latex.splitlines() if line.endswith(r"\\")]
-    assert {line.replace(r"\&", "").count("&") for line in rows} == {11}
+    assert {line.replace(r"\&", "").count("&") for line in rows} == {12}

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from run_files import history
 
 from minbert.base.errors import UserError
-from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.reading import SCHEMA, read_scores
 from minbert.evaluate.score import score_runs
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
@@ -113,6 +114,33 @@ def test_the_last_epochs_dev_scores_stand_beside_the_best(tmp_path: Path) -> Non
     assert found["dev", "overall", "plain"] == pytest.approx((0.6 + 0.9 + 0.5) / 3)
     assert found["dev", "sst", "macro_f1"] is None
     assert found["test", "sst", "accuracy"] is None
+
+
+def test_floors_and_errors_stand_beside_the_scores(tmp_path: Path) -> None:
+    rows: Rows = {
+        ("sst", "dev"): ([1.0] * 16 + [0.0] * 4, [1.0] * 12 + [0.0] * 8),
+        ("para", "dev"): ([1.0] * 20, [1.0] * 12 + [0.0] * 8),
+        ("sts", "dev"): (list(range(20)), list(range(20))),
+    }
+    out = tmp_path / "scores.parquet"
+    score_runs([run(predictions(tmp_path / "a.parquet", rows), "sst", "para", "sts")], out)
+    found = {(r["task"], r["metric"]): r for r in pq.read_table(out).to_pylist()}
+    sst, para, sts = (
+        found[k] for k in (("sst", "accuracy"), ("para", "accuracy"), ("sts", "pearson"))
+    )
+    assert [row["floor"] for row in (sst, para, sts)] == [0.6, 0.6, 0.0]
+    assert [row["constant"] for row in (sst, para, sts)] == [False, True, False]
+    # Four won and none lost: (1 / 2) ** 4; one class against the same class: nothing won.
+    assert (sst["p_floor"], para["p_floor"]) == (pytest.approx(1 / 16), 1.0)
+    assert sst["error"] == pytest.approx((0.8 * 0.2 / 20) ** 0.5)
+    whole = found["overall", "plain"]
+    assert whole["floor"] == pytest.approx(0.4) and whole["p_floor"] is None
+    errors = np.array([sst["error"], para["error"], sts["error"]])
+    assert whole["error"] == pytest.approx(np.linalg.norm(errors) / 3)
+    of = {name: of[0] for (_, _, name), of in read_scores(out, "p").items()}
+    assert [of[name].learned for name in ("sst", "para", "sts", "plain")] == [
+        *(False, False, True, None)
+    ]
 
 
 def test_a_task_that_was_only_carried_along_has_no_last_epoch(tmp_path: Path) -> None:

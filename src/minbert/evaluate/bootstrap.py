@@ -19,12 +19,17 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import read_scores
 from minbert.evaluate.scoring import score_task
+from minbert.evaluate.statistics import LEVEL
+from minbert.evaluate.verdicts import MOST_SEEDS
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
 
 RESAMPLES = 2000
 SEED = 1993
 """All draws come from it, so that the same predictions have the same intervals."""
+
+POWER = 0.8
+"""With which a difference counts as detectable."""
 
 CAUTION = 1.2
 """Factor on the seeds' variance in the degrees of freedom. A variance of three seeds is often far
@@ -45,17 +50,39 @@ class Sample(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A difference with its standard error and 95 % interval.
+    """A difference with its standard error and the degrees of freedom of its t distribution.
 
-    `freedom` is the number of degrees of freedom of the interval's t distribution: infinite with
-    one seed, as only the examples vary.
+    `freedom` is infinite with one seed, as only the examples vary. `of_seeds` is the part of the
+    error's variance that more seeds would make smaller.
     """
 
     value: float
     error: float
     freedom: float
-    low: float
-    high: float
+    of_seeds: float = 0.0
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return the interval that excludes the true difference with probability `level`."""
+        half = float(stdtrit(self.freedom, 1 - level / 2)) * self.error
+        return self.value - half, self.value + half
+
+    def detectable(self, level: float = LEVEL) -> float:
+        """Return the true difference that a test at `level` finds with probability `POWER`."""
+        factors = stdtrit(self.freedom, 1 - level / 2) + stdtrit(self.freedom, POWER)
+        return float(factors) * self.error
+
+    def seeds_needed(self, distance: float, seeds: int, level: float = LEVEL) -> int | None:
+        """Return how many seeds each side needs for a test at `level` to find `distance`.
+
+        At the spread that was observed over `seeds`, for a true difference as large as `distance`
+        and even odds; None if more than `MOST_SEEDS`, as where the examples are too few.
+        """
+        of_examples = self.error**2 - self.of_seeds
+        for n in range(max(2, seeds), MOST_SEEDS + 1):
+            error = np.sqrt(of_examples + self.of_seeds * seeds / n)
+            if float(stdtrit(2 * n - 2, 1 - level / 2)) * error <= distance:
+                return n
+        return None
 
 
 def resampled_scores(
@@ -104,7 +131,7 @@ def _resampled_means(task: str, values: Floats, resamples: int) -> Floats:
 def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     """Return the mean score of `one` less that of `other`, over their seeds.
 
-    The standard error is the deviation of the bootstrap's differences, and the interval is value
+    The standard error is the deviation of the bootstrap's differences, and an interval is value
     +- t * error (Efron & Tibshirani 1993, chapters 6 and 12). With one seed this is the plain
     paired bootstrap over examples. With several, the variance over seeds is itself uncertain: the
     degrees of freedom are Satterthwaite's (1946), from the whole variance of the seeds' scores,
@@ -124,8 +151,8 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     unsure = sum(float(CAUTION * v.var(ddof=1) / len(v)) ** 2 / (len(v) - 1) for v in several)
     least_freedom = min((len(v) for v in several), default=0) - 1
     freedom = max(least_freedom, error**4 / unsure) if unsure else np.inf
-    half = float(stdtrit(freedom, 0.975)) * error
-    return Estimate(value, error, float(freedom), value - half, value + half)
+    of_seeds = sum(v / len(s.values) for s, v in zip((one, other), spreads, strict=True))
+    return Estimate(value, error, float(freedom), of_seeds)
 
 
 def _seed_variance(sample: Sample) -> float:
@@ -176,16 +203,31 @@ class Systems:
         self._predictions = predictions
         self._resampled = cache(self._resample)
         compared = set(variants)
-        self._files = {
-            (of.measure, of.variant): {seed: f"{s.key}.{seed}" for seed, s in by_seed.items()}
+        found = {
+            (of.measure, of.variant): by_seed
             for of, by_seed in read_scores(scores, paper).items()
             if of.split == "dev" and of.measure in TASKS and of.variant in compared
+        }
+        self._files = {
+            of: {seed: f"{score.key}.{seed}" for seed, score in by_seed.items()}
+            for of, by_seed in found.items()
+        }
+        self._learned = {
+            of: [bool(score.learned) for score in by_seed.values()] for of, by_seed in found.items()
         }
 
     def seeds(self, variant: str, task: str) -> list[int]:
         """Return the seeds for which a variant has scores, of all tasks for an overall rule."""
         of_task = [set(self._files.get((each, variant), ())) for each in _tasks(task)]
         return sorted(set.intersection(*of_task))
+
+    def learned(self, variant: str, task: str) -> bool:
+        """Whether most of a variant's seeds are above the floor of `task`.
+
+        By an overall rule: of at least one of its tasks, as the others do not hide what it learnt.
+        """
+        found = [self._learned.get((each, variant), [False]) for each in _tasks(task)]
+        return any(sum(seeds) * 2 > len(seeds) for seeds in found)
 
     def sample(self, variant: str, task: str) -> Sample:
         """Return a variant's scores on `task`, or by an overall rule, over its seeds."""

@@ -11,22 +11,26 @@ from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table, p_value
+from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, OPEN
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
-HOLDS, FAILS, NOISE, NOT_RUN = "holds", "does not hold", "within noise", "not run"
-IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed", NOISE: NOISE, NOT_RUN: NOT_RUN}
+IN_WORDS = {HOLDS: "as claimed", FAILS: "not as claimed"} | {n: n for n in (NOISE, OPEN, NOT_RUN)}
 COLUMNS = (
     *("paper", "section", "claim", "variant", "against", "strongest", "task", "direction"),
-    *("margin", "published_difference", "difference", "low", "high", "error", "p", "p_holm"),
-    *("examples", "seeds", "seeds_against", "verdict", "reason", "method"),
+    *("margin", "published_difference", "difference", "low", "high", "low_95", "high_95", "error"),
+    *("detectable", "p", "p_holm", "examples", "seeds", "seeds_against", "seeds_needed"),
+    *("verdict", "reason", "method"),
 )
 HEADS = (
-    *("Claim", "Section", "Compared", "Task", "Claimed", "Paper", "Ours", "95 % interval"),
-    *("p", "n", "Seeds", "Verdict"),
+    *("Claim", "Section", "Compared", "Task", "Claimed", "Paper", "Ours", "Interval"),
+    *("Detectable", "p", "n", "Seeds", "Verdict"),
 )
 WIDE = {"Claim": 4.6, "Compared": 2.6}
 """LaTeX columns with line breaks, and their widths in cm."""
+
+GENERATED = "builtin"
+"""`data` of a configuration without real data."""
 
 Line = Mapping[str, Any]
 
@@ -42,9 +46,11 @@ def build_claims(
     """Write `claims.csv`, `claims.md` and `claims.tex` in `out_dir`: a line per claim and task.
 
     `spec` is that of the node; `scores` are the papers' score tables by paper, `predictions` the
-    runs' files by KEY.SEED. A claim holds or fails if its p-value, adjusted by Holm for the claims
-    of its paper that could be judged, is at most .05; otherwise it is within noise. A claim about
-    variants without scores is `not run`. The csv has every number unrounded.
+    runs' files by KEY.SEED. A claim holds or fails if its p-value, adjusted by Holm for all claims
+    of its paper in the grids, is at most .05; otherwise it is within noise. A claim about variants
+    without scores is `not run`; one about a variant that has not learnt the task, or about the same
+    training under two names, cannot be judged. The csv has every number unrounded: `low` and
+    `high` are adjusted like p, `low_95` and `high_95` are of this difference alone.
     """
     lines: list[dict[str, Any]] = []
     for paper in spec["titles"]:
@@ -53,8 +59,10 @@ def build_claims(
         systems = Systems(paper, scores[paper], predictions, compared)
         of_paper = [_line(claim, systems) for claim in claims]
         judged = [line for line in of_paper if "p" in line]
-        for line, p in zip(judged, holm([line["p"] for line in judged]), strict=True):
-            line |= {"p_holm": p, "verdict": verdict(p, line.pop("supports"))}
+        p_values = [line["p"] for line in judged]
+        adjusted = holm(p_values, len(of_paper)), levels(p_values, len(of_paper))
+        for line, p, level in zip(judged, *adjusted, strict=True):
+            line.update(_adjusted(line, p, level))
         lines += of_paper
     write_text(out_dir / "claims.csv", csv_text(COLUMNS, lines))
     write_text(out_dir / "claims.md", _to_markdown(spec, lines))
@@ -72,7 +80,24 @@ def _line(claim: Line, systems: Systems) -> dict[str, Any]:
     missing = [name for name in compared if not systems.seeds(name, claim["task"])]
     if missing:
         return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
+    if reason := _why_open(claim, systems):
+        return line | {"verdict": OPEN, "reason": reason}
     return line | _judge(claim, names, systems)
+
+
+def _why_open(claim: Line, systems: Systems) -> str:
+    """Return why a claim about two or more variants cannot be judged; empty if it can."""
+    variant, others, task = claim["variant"], claim["others"], claim["task"]
+    twins = [name for name in others if systems.same(variant, name, task)]
+    if twins:
+        return f"{variant} and {twins[0]} are the same training"
+    one = systems.learned(variant, task)
+    learned = [name for name in others if systems.learned(name, task)]
+    if not others or (one and learned):
+        return ""
+    if not one and not learned:
+        return "neither learned"
+    return f"{variant} did not learn" if not one else f"{', '.join(others)} did not learn"
 
 
 def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any]:
@@ -88,21 +113,39 @@ def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any
         given = claim["score"]
         others = {names[0]: systems.majority(task) if given is None else constant(given)}
     examples = systems.examples(task)
-    estimates = {
-        name: difference(one, other, 0.0 if systems.same(variant, name, task) else 1 / examples)
-        for name, other in others.items()
-    }
+    estimates = {name: difference(one, other, 1 / examples) for name, other in others.items()}
     tails = {n: against(e, claim["direction"], claim["margin"]) for n, e in estimates.items()}
     worst = max(tails, key=lambda name: tails[name])
-    value, error, _, low, high = estimates[worst]
     p, supports = decision(list(tails.values()))
     seeds_against = len(others[worst].values) if claim["others"] else None
     several = max(len(one.values), seeds_against or 1) > 1
-    line = {"strongest": worst, "difference": value, "low": low, "high": high, "error": error}
-    line |= {"p": p, "supports": supports, "examples": examples}
+    line = {"strongest": worst, "estimate": estimates[worst], "p": p, "examples": examples}
+    line |= {"supports": supports, "compared": len(others)}
     line |= {"seeds": len(one.values), "seeds_against": seeds_against}
     sampled = "seeds and examples" if several else "examples"
     return line | {"method": f"bootstrap over {sampled}, paired"}
+
+
+def _adjusted(line: dict[str, Any], p: float, level: float) -> Line:
+    """Return the verdict of a judged line, and its numbers at the `level` of its test."""
+    estimate, supports, compared = (line.pop(n) for n in ("estimate", "supports", "compared"))
+    # "Does not hold" was corrected for the number of others, so its interval is too.
+    level = level if supports else level / compared
+    found: dict[str, Any] = {"p_holm": p, "verdict": verdict(p, supports)}
+    found |= {"difference": estimate.value, "error": estimate.error}
+    found |= dict(zip(("low", "high"), estimate.interval(level), strict=True))
+    found |= dict(zip(("low_95", "high_95"), estimate.interval(), strict=True))
+    found |= {"detectable": estimate.detectable(level)}
+    fewest = min(line["seeds"], line["seeds_against"] or line["seeds"])
+    if found["verdict"] == NOISE and fewest > 1:
+        margin = line["margin"] or 0.0
+        bounds = {"not higher": [margin], "not lower": [-margin]}
+        distance = min(
+            abs(estimate.value - bound)
+            for bound in bounds.get(line["direction"], [margin, -margin])
+        )
+        found |= {"seeds_needed": estimate.seeds_needed(distance, fewest, level)}
+    return found
 
 
 def against(estimate: Estimate, direction: str, margin: float) -> float:
@@ -114,16 +157,14 @@ def against(estimate: Estimate, direction: str, margin: float) -> float:
     are those of the t distribution around the estimate.
     """
     if direction == "higher":
-        return _below(estimate, 0.0, including=True)
+        return _below(estimate, 0.0)
     if direction == "lower":
-        return 1 - _below(estimate, 0.0, including=False)
-    low, high = _below(estimate, -margin, False), 1 - _below(estimate, margin, True)
+        return 1 - _below(estimate, 0.0)
+    low, high = _below(estimate, -margin), 1 - _below(estimate, margin)
     return {"same": max(low, high), "not lower": low, "not higher": high}[direction]
 
 
-def _below(estimate: Estimate, bound: float, including: bool) -> float:
-    if estimate.error == 0:  # the same run twice: the difference is known
-        return float(estimate.value < bound or (including and estimate.value == bound))
+def _below(estimate: Estimate, bound: float) -> float:
     return float(stdtr(estimate.freedom, (bound - estimate.value) / estimate.error))
 
 
@@ -146,27 +187,44 @@ def verdict(adjusted: float, supports: bool) -> str:
     return HOLDS if supports else FAILS
 
 
-def holm(p: Sequence[float]) -> list[float]:
+def holm(p: Sequence[float], tests: int) -> list[float]:
     """Return the p-values adjusted by Holm's step-down procedure (Holm 1979), in their order.
 
-    The smallest of m is multiplied by m, the next by m - 1 and so on; none may fall below the one
-    before it or rise above 1. The chance that any of those at or below .05 is a false alarm is at
-    most 5 %, however the tests depend on each other.
+    The smallest of m `tests` is multiplied by m, the next by m - 1 and so on; none may fall below
+    the one before it or rise above 1. The chance that any of those at or below .05 is a false alarm
+    is at most 5 %, however the tests depend on each other. Tests without a p-value count too, so
+    that what could not be judged does not change what is said of the others.
     """
     adjusted = [0.0] * len(p)
     largest = 0.0
     for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
-        largest = max(largest, (len(p) - rank) * p[i])
+        largest = max(largest, (tests - rank) * p[i])
         adjusted[i] = min(1.0, largest)
     return adjusted
 
 
+def levels(p: Sequence[float], tests: int) -> list[float]:
+    """Return the level at which Holm's procedure tests each p-value, in their order.
+
+    From the first that it does not reject, all have that one's level: so an interval at its level
+    lies wholly on one side if and only if the adjusted p-value is at most .05.
+    """
+    found = [0.0] * len(p)
+    passed = 0
+    for i in sorted(range(len(p)), key=lambda i: p[i]):
+        found[i] = LEVEL / (tests - passed)
+        passed += p[i] <= found[i]
+    return found
+
+
 def _to_markdown(spec: Line, lines: Sequence[Line]) -> str:
     """Return the claims as markdown, a section for each paper, and how to read them at the end."""
-    parts = ["# What the papers claim", markdown(f"{counted(lines)}.")]
+    data = spec["data"]
+    parts = ["# What the papers claim", *map(markdown, warning(data))]
+    parts.append(markdown(f"{counted(lines, data)}."))
     for paper, title in spec["titles"].items():
         of_paper = [line for line in lines if line["paper"] == paper]
-        parts += [f"## {markdown(title)}", markdown(f"{counted(of_paper)}.")]
+        parts += [f"## {markdown(title)}", markdown(f"{counted(of_paper, data)}.")]
         parts.append(markdown_table([HEADS, *map(cells, of_paper)]))
     parts += ["## How to read this", *map(markdown, remarks(spec))]
     return "\n\n".join(parts) + "\n"
@@ -178,17 +236,32 @@ def _to_latex(spec: Line, lines: Sequence[Line]) -> str:
     floats = []
     for paper, title in spec["titles"].items():
         of_paper = [line for line in lines if line["paper"] == paper]
-        caption = f"What {paper} claims ({title}). {counted(of_paper)}."
+        said = [counted(of_paper, spec["data"]) + ".", *warning(spec["data"])]
+        caption = f"What {paper} claims ({title}). {' '.join(said)}"
         rows = [HEADS, *map(cells, of_paper)]
         floats.append(latex_float(f"claims-{paper}", caption, columns, rows, remarks(spec)))
     return "\n".join(floats)
 
 
-def counted(lines: Sequence[Line]) -> str:
-    """Return how many claims came to which verdict, in words."""
+def warning(data: str) -> list[str]:
+    """Return what to know before all verdicts: nothing, or that the data are generated."""
+    if data != GENERATED:
+        return []
+    return [
+        "The data are generated: no verdict here says anything about the papers. The lines show "
+        "what this page looks like on real data."
+    ]
+
+
+def counted(lines: Sequence[Line], data: str) -> str:
+    """Return how many claims came to which verdict, in words; on generated data only how many."""
+    comparisons = f"{len(lines)} comparison{'s' * (len(lines) != 1)}"
+    if data == GENERATED:
+        return f"{comparisons} on generated data, whose verdicts are no findings"
     counts = Counter(line["verdict"] for line in lines)
     said = [f"{counts[name]} {words}" for name, words in IN_WORDS.items() if counts[name]]
-    return f"{len(lines)} comparison{'s' * (len(lines) != 1)}: {', '.join(said)}"
+    one = any(_one_run_each(line) for line in lines)
+    return f"{comparisons}: {', '.join(said)}" + " (one run of each variant)" * one
 
 
 def cells(line: Line) -> tuple[str, ...]:
@@ -205,13 +278,22 @@ def cells(line: Line) -> tuple[str, ...]:
         *(TASKS[task].title if task in TASKS else f"overall, {task}", claimed),
         _signed(line["published_difference"]),
     )
+    said = line["verdict"]
     if "difference" not in line:
-        return (*own, *[ABSENT] * 5, line["verdict"])
+        reason = f": {line['reason']}" if said == OPEN else ""
+        return (*own, *[ABSENT] * 6, said + reason)
+    if said in (HOLDS, FAILS) and _one_run_each(line):
+        said += " for these runs"
     interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
     p = p_value(line["p_holm"])
     seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
-    ours = (_signed(line["difference"]), interval, p, str(line["examples"]), seeds)
-    return (*own, *ours, line["verdict"])
+    detectable = f"{line['detectable']:.3f}"
+    ours = (_signed(line["difference"]), interval, detectable, p, str(line["examples"]), seeds)
+    return (*own, *ours, said)
+
+
+def _one_run_each(line: Line) -> bool:
+    return line.get("seeds") == 1 and line.get("seeds_against") in (1, None)
 
 
 def _signed(value: float | None) -> str:
@@ -224,13 +306,19 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "Paper and Ours: the score of the first less that of the second, on dev; of several "
         "others, the one that speaks most against the claim. Scores: accuracy; STS Pearson r; "
         "overall by the paper's own rule.",
-        f"Interval: of this difference alone, by the paired bootstrap over examples "
-        f"({RESAMPLES:,} resamples; Efron & Tibshirani 1993); with several seeds, hierarchical "
-        "over seeds and examples, with Student's t and Satterthwaite's degrees of freedom. One "
-        "seed says nothing of what another training run would score.",
-        f"p: adjusted by Holm (1979) for the paper's claims. At most {LEVEL:g}: the claim holds, "
-        "or does not hold, where the difference lies outside of what it claims; above: within "
-        "noise, neither is shown. n: examples; of an overall score, those of its tasks together.",
+        f"Interval: by the paired bootstrap over examples ({RESAMPLES:,} resamples; Efron & "
+        "Tibshirani 1993); with several seeds, hierarchical over seeds and examples, with "
+        "Student's t and Satterthwaite's degrees of freedom. It is as wide as the paper's number "
+        "of claims demands, so that it agrees with the verdict; low_95 and high_95 in the csv are "
+        "those of the difference alone. Detectable: the true difference that this test would find "
+        "in 80 of 100 cases.",
+        f"p: adjusted by Holm (1979) for all of the paper's claims. At most {LEVEL:g}: the claim "
+        "holds, or does not hold, where the difference lies outside of what it claims; above: "
+        "within noise, neither is shown. n: examples; of an overall score, those of its tasks "
+        "together.",
+        "With one seed, verdict, interval and p are about these runs, on other examples: they say "
+        "nothing of what another training would score. Cannot be judged: a side is not above its "
+        "floor (the most frequent class; r = 0), or both sides are one training.",
         "Dev also chose the epoch of every run, which favours all of them; see the tables for the "
         "last epoch's scores.",
         f"Backbone: {spec['backbone']}. Data: {spec['data']}. Seeds asked for: {spec['seeds']}. "

@@ -8,11 +8,19 @@ import pyarrow as pa
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.gain import DELTA_M
+from minbert.evaluate.statistics import LEVEL
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
-_NAMES = ("paper", "variant", "seed", "split", "task", "metric", "value", "key", "last")
-_TYPES = {"seed": pa.int64(), "value": pa.float64(), "last": pa.float64()}
+_NULLABLE = {
+    "last": pa.float64(),
+    "floor": pa.float64(),
+    "p_floor": pa.float64(),
+    "constant": pa.bool_(),
+    "error": pa.float64(),
+}
+_NAMES = ("paper", "variant", "seed", "split", "task", "metric", "value", "key", *_NULLABLE)
+_TYPES = {"seed": pa.int64(), "value": pa.float64(), **_NULLABLE}
 SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
 """The score table's columns. `score.score_runs` says what is in them."""
 
@@ -32,15 +40,26 @@ class Of(NamedTuple):
 
 
 class Score(NamedTuple):
-    """A score, the key of the stage that it comes from, and the score after the last epoch.
+    """A score, the key of the stage that it comes from, and what the score table says beside it.
 
-    The overall score of a row whose tasks come from several variants has the key "". `last` is
-    None if it was not measured.
+    The overall score of a row that is the best of other variants has the key "". `last` is
+    the score after the last epoch, None if it was not measured. `floor` is what takes no learning;
+    `p_floor` and `constant` are those of a task's run (`floors.against_floor`), None for others.
+    `error` is the standard error over examples (`sampling`), None for the gain over single tasks.
     """
 
     value: float
     key: str
     last: float | None
+    floor: float | None = None
+    p_floor: float | None = None
+    constant: bool | None = None
+    error: float | None = None
+
+    @property
+    def learned(self) -> bool | None:
+        """Whether the score is above its floor at the 5 % level; None if that is not tested."""
+        return None if self.p_floor is None else self.p_floor <= LEVEL
 
 
 Scores = dict[Of, dict[int, Score]]
@@ -59,13 +78,14 @@ def read_scores(path: Path | str, paper: str) -> Scores:
     for name, column in zip(SCHEMA.names, table.columns, strict=True):
         if column.type != (wanted := SCHEMA.field(name).type):
             raise _damaged(path, f"column '{name}' is {column.type}, expected {wanted}")
-        if column.null_count and name != "last":
+        if column.null_count and name not in _NULLABLE:
             raise _damaged(path, f"column '{name}' has {column.null_count} empty cells")
     for row in table.to_pylist():
         measure = measures.get((row["task"], row["metric"]))
         if measure and row["paper"] == paper:
             of = Of(row["variant"], row["split"], measure)
-            found.setdefault(of, {})[row["seed"]] = Score(row["value"], row["key"], row["last"])
+            values = (row[name] for name in ("value", "key", *_NULLABLE))
+            found.setdefault(of, {})[row["seed"]] = Score(*values)
     return found
 
 

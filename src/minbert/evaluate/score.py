@@ -14,24 +14,35 @@ import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
+from minbert.data.labels import read_labels, with_labels
 from minbert.data.parquet import read_file
+from minbert.evaluate.floors import FloorTest, against_floor
 from minbert.evaluate.gain import DELTA_M, delta_m
 from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.sampling import overall_error, standard_error
 from minbert.evaluate.scoring import overall
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS, known_task
 from minbert.store.job import Job
 
-Metrics = dict[str, float]
-Read = Callable[[Path, str], dict[str, Metrics | None]]
+
+class Measured(NamedTuple):
+    """A task's metrics on one split; of its own metric, the floor and the standard error."""
+
+    metrics: Mapping[str, float]
+    floor: FloorTest
+    error: float
+
+
+Read = Callable[[Path, str], dict[str, Measured | None]]
 
 
 class TaskScore(NamedTuple):
-    """A task's metrics on one split, the key of its stage, and `last` as in `score_runs`."""
+    """What was measured of a task on one split, its stage's key, `last` as in `score_runs`."""
 
     key: str
-    metrics: Mapping[str, float]
+    measured: Measured
     last: float | None = None
 
 
@@ -46,7 +57,12 @@ class RunScores(NamedTuple):
 
     def main(self, split: str) -> dict[str, float]:
         """Return {task: value of the task's own metric}."""
-        return {task: of.metrics[TASKS[task].metric] for task, of in self.splits[split].items()}
+        measured = {task: of.measured.metrics for task, of in self.splits[split].items()}
+        return {task: metrics[TASKS[task].metric] for task, metrics in measured.items()}
+
+    def floors(self, split: str) -> dict[str, float]:
+        """Return {task: the floor of the task's own metric}."""
+        return {task: of.measured.floor.floor for task, of in self.splits[split].items()}
 
     def last(self, split: str) -> dict[str, float]:
         """Return {task: score after the last epoch} of those tasks where it was measured."""
@@ -67,20 +83,30 @@ def make(job: Job) -> None:
             for task, key in run.get("tasks", {}).items()
         }
         runs.append(run | {"tasks": tasks})
-    score_runs(runs, job.out / "scores.parquet", job.spec["single"])
+    joined = {task: path for task, path in job.needs("labels").items() if path.is_file()}
+    labels = {task: read_labels(path) for task, path in joined.items()}
+    score_runs(runs, job.out / "scores.parquet", job.spec["single"], labels)
 
 
-def score_runs(runs: Sequence[Mapping[str, Any]], out: Path, single: str = "") -> None:
+def score_runs(
+    runs: Sequence[Mapping[str, Any]],
+    out: Path,
+    single: str = "",
+    labels: Mapping[str, Mapping[str, float]] | None = None,
+) -> None:
     """Score the predictions of `runs` and write the table to `out` (parquet, `SCHEMA`).
 
     A run is {paper, variant, seed, key, tested, tasks: {task: {predictions: path, history: path,
-    key}}}. Dev is always scored; test only if the run is `tested` and the split has labels. Each
+    key}}}. Dev is always scored; test only if the run is `tested` and the split has labels, or
+    gets some from `labels`, {task: {id: label}}: then the rows that have one are scored. Each
     task has a row for each of its metrics; a split with SST, para and STS has two more, task
     `overall`, with metrics `normalised` and `plain` under the run's own key. A run that lacks one
     of its files is left out whole, as half a run would look like a run of fewer tasks.
 
     Column `last` has the dev score after the last epoch, for a task's own metric and the overall
-    scores; null if it was not measured, as for tasks that are only carried along.
+    scores; null if it was not measured, as for tasks that are only carried along. `floor`
+    and `error` (`sampling.standard_error`) are those of the same scores, `p_floor` and `constant`
+    (`floors.against_floor`) of a task's own metric; null elsewhere.
 
     A run with {best_of: variants of the paper, by, rule} instead of tasks gets the scores of the
     best of them (`best_of`), under the keys of what was chosen. If it is `tested`, it gets their
@@ -93,7 +119,11 @@ def score_runs(runs: Sequence[Mapping[str, Any]], out: Path, single: str = "") -
     if the same paper, variant and seed occur twice, or predictions are malformed.
     """
     found: dict[tuple[str, str], dict[int, RunScores]] = {}
-    read = cache(_score_file)
+
+    @cache
+    def read(path: Path, task: str) -> dict[str, Measured | None]:
+        return _score_file(path, task, labels.get(task) if labels else None)
+
     seen: set[tuple[str, str, int]] = set()
     for run in runs:
         name = (run["paper"], run["variant"], run["seed"])
@@ -130,10 +160,10 @@ def _run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
         return None
     splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "test": {}}
     for task, of in tasks.items():
-        for split, metrics in read(Path(of["predictions"]), task).items():
-            if metrics is not None:
+        for split, measured in read(Path(of["predictions"]), task).items():
+            if measured is not None:
                 last = _last_dev_score(of["history"], task) if split == "dev" else None
-                splits[split][task] = TaskScore(of["key"], metrics, last)
+                splits[split][task] = TaskScore(of["key"], measured, last)
     return RunScores(run["key"], splits)
 
 
@@ -144,11 +174,12 @@ def best_of(
 
     By `overall`: the candidate with the highest mean dev score under `rule`, over those of its
     seeds that have scores. By `task`: the same for each task by its own metric; the tasks of one
-    run may then come from several candidates, and no stage is its last (key ""). The first
+    run may then come from several candidates. Its key is "", as it trains nothing. The first
     candidate wins a tie. Test scores come along and decide nothing.
     """
     if by == "overall":
-        return dict(_highest(candidates, lambda main: overall(main, rule)))
+        chosen_runs = _highest(candidates, lambda main: overall(main, rule))
+        return {seed: run._replace(key="") for seed, run in chosen_runs.items()}
     chosen = {task: _highest(candidates, methodcaller("get", task)) for task in TASKS}
     found = {}
     for seed in sorted({seed for seeds in chosen.values() for seed in seeds}):
@@ -181,24 +212,29 @@ def _rows(
     run: Mapping[str, Any], split: str, scores: RunScores, beside: Sequence[RunScores]
 ) -> list[dict[str, Any]]:
     """Return a run's rows; `beside` are the runs whose mean its gain is over."""
-    values = [
-        (task, metric, value, score.key, score.last if metric == TASKS[task].metric else None)
-        for task, score in scores.splits[split].items()
-        for metric, value in score.metrics.items()
-    ]
-    main, last = scores.main(split), scores.last(split)
-    whole: dict[str, tuple[float | None, float | None]]
-    whole = {rule: (overall(main, rule), overall(last, rule)) for rule in RULES}
+    found: list[dict[str, Any]] = []
+    for task, score in scores.splits[split].items():
+        for metric, value in score.measured.metrics.items():
+            row: dict[str, Any]
+            row = {"task": task, "metric": metric, "value": value, "key": score.key}
+            if metric == TASKS[task].metric:
+                _, test, error = score.measured
+                row |= {"last": score.last, "floor": test.floor, "error": error}
+                row |= {"p_floor": test.p, "constant": test.constant}
+            found.append(row)
+    of_tasks = (scores.main(split), scores.last(split), scores.floors(split))
+    errors = {task: of.measured.error for task, of in scores.splits[split].items()}
+    for rule in RULES:
+        whole, last, floor = (overall(of, rule) for of in of_tasks)
+        row = {"task": "overall", "metric": rule, "value": whole, "key": scores.key}
+        found.append(row | {"last": last, "floor": floor, "error": overall_error(errors, rule)})
     singles = (_means([of.main(split) for of in beside]), _means([of.last(split) for of in beside]))
-    whole[DELTA_M] = (delta_m(main, singles[0]), delta_m(last, singles[1]))
-    values += [
-        ("overall", metric, value, scores.key, at_end)
-        for metric, (value, at_end) in whole.items()
-        if value is not None
-    ]
+    gains = (delta_m(*pair) for pair in zip(of_tasks[:2], singles, strict=True))
+    row = {"task": "overall", "metric": DELTA_M, "key": scores.key}
+    found.append(row | dict(zip(("value", "last"), gains, strict=True)))
+    found = [row for row in found if row["value"] is not None]
     about = {name: run[name] for name in ("paper", "variant", "seed")} | {"split": split}
-    names = ("task", "metric", "value", "key", "last")
-    return [about | dict(zip(names, each, strict=True)) for each in values]
+    return [about | row for row in found]
 
 
 def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -215,8 +251,13 @@ def _last_dev_score(history: Path, task: str) -> float | None:
     return max(rows, key=lambda row: row["epoch"])["value"] if rows else None
 
 
-def _score_file(path: Path, task: str) -> dict[str, Metrics | None]:
-    """Return {split: metrics} of `task` in the file at `path`; None for a split without labels."""
+def _score_file(
+    path: Path, task: str, labels: Mapping[str, float] | None
+) -> dict[str, Measured | None]:
+    """Return {split: what was measured} of `task` in the file at `path`; None without labels.
+
+    `labels` are those of test rows that have none in the file.
+    """
     columns = ("id", "task", "split", "prediction", "label")
     table = read_file(path, columns, [("task", "=", known_task(task).name)])
     if table.num_rows == 0:
@@ -224,10 +265,12 @@ def _score_file(path: Path, task: str) -> dict[str, Metrics | None]:
     dev = _score_split(path, task, table, "dev")
     if dev is None:
         raise UserError(f"{path}: task '{task}' has no labelled dev rows; dev is always scored")
-    return {"dev": dev, "test": _score_split(path, task, table, "test")}
+    test = table.filter(pc.equal(table["split"], "test"))
+    test = test if labels is None else with_labels(test, labels)
+    return {"dev": dev, "test": _score_split(path, task, test, "test")}
 
 
-def _score_split(path: Path, task: str, table: pa.Table, split: str) -> Metrics | None:
+def _score_split(path: Path, task: str, table: pa.Table, split: str) -> Measured | None:
     part = table.filter(pc.equal(table["split"], split))
     where = f"{path}: task '{task}', {split}"
     ids = part["id"].to_pylist()
@@ -249,7 +292,11 @@ def _score_split(path: Path, task: str, table: pa.Table, split: str) -> Metrics 
             f"{where}: {int(broken.sum())} of {len(label)} predictions are not finite numbers, the "
             f"first of id '{ids[int(broken.argmax())]}'; train with a lower learning rate"
         )
-    return task_metrics(task, prediction, label)
+    return Measured(
+        task_metrics(task, prediction, label),
+        against_floor(task, prediction, label),
+        standard_error(task, prediction, label),
+    )
 
 
 def _floats(column: pa.ChunkedArray, where: str) -> np.ndarray:

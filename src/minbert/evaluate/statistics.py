@@ -4,14 +4,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 LEVEL = 0.05
 """Of all tests."""
 
 
+NORMAL = float(ndtri(1 - LEVEL / 2))
+"""Standard errors on each side of a 95 % interval with infinitely many degrees of freedom."""
+
+
 class Interval(NamedTuple):
-    """A mean over `n` values; `low` and `high` bound its interval (None if n is 1)."""
+    """A mean over `n` values; `low` and `high` bound its interval (None if unknown)."""
 
     mean: float
     low: float | None
@@ -24,11 +28,12 @@ class Interval(NamedTuple):
         return f"{self.mean:{sign}.{digits}f}{half}"
 
 
-def interval(values: Sequence[float]) -> Interval:
+def interval(values: Sequence[float], error: float | None = None) -> Interval:
     """Return the mean of `values` and its 95 % Student-t interval.
 
     mean +- t(n - 1) * s / sqrt(n), with s the standard deviation with n - 1 degrees of freedom
-    (Student, 1908). Raises ValueError if there is no value or one is not finite.
+    (Student, 1908). A single value has none, or that of its standard `error` over examples, if that
+    is given. Raises ValueError if there is no value or one is not finite.
     """
     sample = np.asarray(values, dtype=np.float64)
     n = len(sample)
@@ -36,6 +41,8 @@ def interval(values: Sequence[float]) -> Interval:
         raise ValueError(f"an interval needs finite values, at least one; found {list(values)}")
     mean = float(sample.mean())
     if n == 1:
-        return Interval(mean, None, None, 1)
+        if error is None:
+            return Interval(mean, None, None, 1)
+        return Interval(mean, mean - NORMAL * error, mean + NORMAL * error, 1)
     half = float(stdtrit(n - 1, 0.975) * sample.std(ddof=1) / np.sqrt(n))
     return Interval(mean, mean - half, mean + half, n)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.gain import DELTA_M
+from minbert.evaluate.marks import MEANING, Standing, standing
 from minbert.evaluate.reading import METRIC_TITLES, Score, read_scores
 from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.text import ABSENT, csv_text, latex, latex_float, markdown, markdown_table
@@ -18,6 +19,7 @@ from minbert.store.job import Job
 
 SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 OWN_RULE = "†"
+FLOOR = "Floor"
 
 
 class TableRow(NamedTuple):
@@ -47,7 +49,8 @@ class Row(NamedTuple):
     `scores` has an `Interval` for each of sst, para, sts, other, normalised, plain and delta_m (in
     per cent) that was scored, at the epoch that was best on dev, and `last` the means after the
     last epoch, where they were measured. `n` is the number of seeds, `keys` are the training keys
-    that the scores come from, and `remark` is said of the row besides its note.
+    that the scores come from, and `remark` is said of the row besides its note. `standing` says of
+    each score how it stands against its floor.
     """
 
     spec: TableRow
@@ -58,6 +61,7 @@ class Row(NamedTuple):
     keys: tuple[str, ...] = ()
     remark: str = ""
     last: Mapping[str, float] = {}
+    standing: Mapping[str, Standing] = {}
 
 
 Values = dict[str, dict[int, Score]]
@@ -127,12 +131,18 @@ def _row(paper: str, row: TableRow, values: Values, variant_scored: bool) -> Row
         row,
         SCORED if shown else unlabelled,
         other_task,
-        {name: interval([score.value for score in of]) for name, of in shown.items()},
+        {name: _interval(list(of)) for name, of in shown.items()},
         n=len({seed for name in shown for seed in values[names[name]]}),
         keys=tuple(sorted(set().union(*keys.values()))),
         remark=_choice(row.choice, keys) if row.choice and keys else "",
         last={name: fmean(of) for name, of in lasts.items() if of},
+        standing={name: of for name, seeds in shown.items() if (of := standing(list(seeds)))},
     )
+
+
+def _interval(seeds: Sequence[Score]) -> Interval:
+    """Return the mean over seeds with its interval; of one seed, that over examples."""
+    return interval([score.value for score in seeds], seeds[0].error)
 
 
 def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:
@@ -148,7 +158,9 @@ def write_table(table: Table, folder: Path) -> None:
 
     The csv has every number unrounded and in a column of its own: `sst_published`, `sst_mean`,
     `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the last epoch) and so on;
-    those of `delta_m` are in per cent. A cell is empty if there is no number: `status` says why.
+    those of `delta_m` are in per cent. `sst_floor` is what takes no learning, `sst_above` and
+    `sst_constant` how many seeds are above it and how many predict one class. A cell is empty if
+    there is no number: `status` says why.
     """
     lines = [_csv_line(table, row) for row in table.rows]
     write_text(folder / "table.csv", csv_text(list(lines[0]) if lines else [], lines))
@@ -173,21 +185,28 @@ def _csv_line(table: Table, row: Row) -> dict[str, Any]:
 
 
 def _csv_scores(row: Row, name: str, column: str) -> dict[str, float | None]:
-    value = row.scores.get(name)
+    value, stands = row.scores.get(name), row.standing.get(name)
     parts = value._asdict() if value else dict.fromkeys(Interval._fields)
-    return {f"{column}_{part}": of for part, of in {**parts, "last": row.last.get(name)}.items()}
+    parts |= {"last": row.last.get(name)}
+    if name != DELTA_M:
+        parts |= {"floor": stands.floor if stands else None}
+    if name not in (*RULES, DELTA_M):
+        parts |= {n: getattr(stands, n) if stands else None for n in ("above", "constant")}
+    return {f"{column}_{part}": of for part, of in parts.items()}
 
 
 class Section(NamedTuple):
     """One of the paper's own tables as plain text.
 
     `columns` are (group, heading), a group's columns side by side; `lines` are the cells of
-    `rows`, none of them empty; `notes` explain the marks [1] and so on.
+    `rows`, none of them empty; `floors` has a line for each split, above them; `notes` explain
+    the marks [1] and so on.
     """
 
     heading: str
     rows: Sequence[Row]
     columns: list[tuple[str, str]]
+    floors: list[list[str]]
     lines: list[list[str]]
     notes: list[str]
 
@@ -223,6 +242,7 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
     columns += [(titles[name], side) for name in names for side in ("paper", "ours")]
     columns.append(("Overall", "paper"))
     columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in RULES]
+    ours = [None, None, *(of for name in names for of in (None, name)), None, *RULES]
     columns += [("Overall", "last epoch" + OWN_RULE)] * has_last
     columns += [("", "Δm (%)")] * has_gain
     columns += [("", "n"), ("Parameters", "here"), ("Parameters", "BERT-base")]
@@ -241,7 +261,24 @@ def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
         said = ("not counted" if count is None else f"{count / 1e6:.2f} M" for count in counts)
         lines.append([*line, str(row.n), *said])
     numbered = [f"[{number}] {note}" for number, note in enumerate(notes, start=1)]
-    return Section(heading, rows, columns, lines, numbered)
+    return Section(heading, rows, columns, _floors(rows, ours, len(columns)), lines, numbered)
+
+
+def _floors(rows: Sequence[Row], ours: Sequence[str | None], width: int) -> list[list[str]]:
+    """Return a line of floors for each split; `ours` names the scores of the first columns."""
+    lines = []
+    for split in dict.fromkeys(row.spec.split for row in rows):
+        found: dict[str | None, set[float]] = {}
+        for row in rows:
+            for name, of in row.standing.items():
+                if row.spec.split == split:
+                    found.setdefault(name, set()).add(of.floor)
+        # Rows with other tasks of their own have other floors.
+        one = {name: next(iter(of)) for name, of in found.items() if len(of) == 1}
+        cells = [_number(one.get(name)) for name in ours] + [ABSENT] * (width - len(ours))
+        if one:
+            lines.append([FLOOR, split, *cells[2:]])
+    return lines
 
 
 def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
@@ -254,7 +291,9 @@ def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
     tasks = [TASKS[name] for name in OVERALL_TASKS]
     metrics = ", ".join(f"{t.title} {METRIC_TITLES[t.metric]}" for t in tasks)
     return [
-        f"{seeds}; one seed has no interval. Scores: {metrics}.",
+        f"{seeds}; of one seed, over dev's examples, which says nothing of what another training "
+        f"run would score. Scores: {metrics}.",
+        f"{FLOOR}: what takes no learning. {MEANING}",
         "Overall: normalised is the mean of SST accuracy, paraphrase accuracy and (STS r + 1) / 2; "
         "plain is the plain mean of SST accuracy, paraphrase accuracy and STS r; "
         f"{OWN_RULE} marks the paper's own rule, which its published overall follows.",
@@ -301,7 +340,10 @@ def _to_markdown(table: Table) -> str:
     for section in found:
         heads = [" ".join(filter(None, column)) for column in section.columns]
         parts += [f"## {section.heading}" if section.heading else ""]
-        parts += [markdown_table([heads, *section.lines], left=2), *map(markdown, section.notes)]
+        parts += [
+            markdown_table([heads, *section.floors, *section.lines], left=2),
+            *map(markdown, section.notes),
+        ]
     parts += ["## How to read this" if len(found) > 1 else ""]
     parts += map(markdown, [*remarks(table, table.rows), *table.footnotes])
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -323,7 +365,8 @@ def _to_latex(table: Table) -> str:
         name = f"{table.paper} {section.heading}".strip()
         caption = f"{title}. {table.caption}".strip()
         columns = "ll" + "r" * (len(section.columns) - 2)
-        rows = [[heading for _, heading in section.columns], *section.lines]
+        heads = [heading for _, heading in section.columns]
+        rows = [heads, *section.floors, *section.lines]
         notes = [*remarks(table, section.rows), *section.notes, *table.footnotes]
         above = [" & ".join(top) + r" \\", rules]
         floats.append(latex_float(name, caption, columns, rows, notes, above))
@@ -343,7 +386,8 @@ def _ours(row: Row, name: str, published: str) -> str:
     if value is None:
         due = _published(row, published) or not any(_published(row, n) for n in row.spec.published)
         return (NOT_RUN if row.status == SCORED else row.status) if due else ABSENT
-    return value.in_words() + _fewer(row, value)
+    marks = row.standing[name].marks if name in row.standing else ""
+    return value.in_words() + marks + _fewer(row, value)
 
 
 def _gain(row: Row) -> str:

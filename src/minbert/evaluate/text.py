@@ -31,6 +31,8 @@ _LATEX = {
     "]": "{]}",
     "*": "{*}",
     "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+    "°": r"$^\circ$",
     "±": r"$\pm$",
     "×": r"$\times$",  # noqa: RUF001 - the sign of multiplication
     "−": r"$-$",  # noqa: RUF001 - the minus sign, which fonts of pdflatex lack

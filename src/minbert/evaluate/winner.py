@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from minbert.evaluate.reading import read_scores
+from minbert.evaluate.reading import Scores, read_scores
 
 
 @dataclass(frozen=True)
 class Winner:
-    """A paper's best variant. `dev` and `test` are {seed: overall score} by the paper's rule."""
+    """A paper's best variant. `dev` and `test` are {seed: overall score} by the paper's `rule`."""
 
     paper: str
     variant: str
+    rule: str
     dev: Mapping[int, float]
     test: Mapping[int, float]
 
@@ -28,22 +29,29 @@ class Winner:
         return max(self.dev, key=lambda seed: (self.dev[seed], -seed))
 
 
+def ranked(scores: Scores, rule: str, split: str = "dev") -> dict[str, dict[int, float]]:
+    """Return {variant: {seed: overall score by `rule`}}, the highest mean over seeds first.
+
+    Rows that are the best of other variants are left out: they train nothing, and what they show
+    is a choice among the others. The first variant in the table wins a tie.
+    """
+    found = {
+        of.variant: {seed: score.value for seed, score in by_seed.items()}
+        for of, by_seed in scores.items()
+        if (of.split, of.measure) == (split, rule) and all(s.key for s in by_seed.values())
+    }
+    return dict(sorted(found.items(), key=lambda item: -fmean(item[1].values())))
+
+
 def winners(scores: Path, rules: Mapping[str, str]) -> dict[str, Winner]:
     """Return {paper: its best variant} for those of `rules` ({paper: overall rule}) with scores.
 
-    `scores` is the published `scores.parquet`. Rows that are the best of other variants are left
-    out, as they train nothing. The first variant in the table wins a tie.
+    `scores` is the published `scores.parquet`. The best is the first of `ranked`.
     """
     best: dict[str, Winner] = {}
     for paper, rule in rules.items():
-        found: dict[str, dict[str, dict[int, float]]] = {}
-        for of, by_seed in read_scores(scores, paper).items():
-            trained = {seed: score.value for seed, score in by_seed.items() if score.key}
-            if of.measure == rule and trained:
-                found.setdefault(of.variant, {})[of.split] = trained
-        for variant, splits in found.items():
-            if "dev" in splits:
-                one = Winner(paper, variant, splits["dev"], splits.get("test", {}))
-                if paper not in best or one.score > best[paper].score:
-                    best[paper] = one
+        table = read_scores(scores, paper)
+        for variant, dev in list(ranked(table, rule).items())[:1]:
+            test = ranked(table, rule, "test").get(variant, {})
+            best[paper] = Winner(paper, variant, rule, dev, test)
     return best

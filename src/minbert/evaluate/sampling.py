@@ -1,0 +1,42 @@
+"""How far one run's score would move with other examples."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minbert.evaluate.scoring import paired
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS
+
+
+def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float:
+    """Return the standard error over examples of the score that `scoring.score_task` gives.
+
+    Accuracy: that of a share. Pearson r: by the infinitesimal jackknife, the root mean square of
+    what each example adds to r, over sqrt(n). Both are what the bootstrap over examples comes to
+    with many resamples (Efron & Tibshirani 1993, chapters 5 and 22). 0 for constant predictions.
+    """
+    predicted, true = paired(prediction, label)
+    n = len(true)
+    if TASKS[task].metric == "accuracy":
+        right = float(np.mean(predicted == true))
+        return float(np.sqrt(right * (1 - right) / n))
+    if predicted.std() == 0 or true.std() == 0:
+        return 0.0
+    x = (predicted - predicted.mean()) / predicted.std()
+    y = (true - true.mean()) / true.std()
+    influence = x * y - float(np.mean(x * y)) * (x**2 + y**2) / 2
+    return float(np.sqrt(np.mean(influence**2) / n))
+
+
+def overall_error(errors: Mapping[str, float], rule: str) -> float | None:
+    """Return that of the overall score by `rule`; None unless all its tasks are in `errors`.
+
+    Tasks have different examples, so variances add up; (r + 1) / 2 halves that of r.
+    """
+    if any(task not in errors for task in OVERALL_TASKS):
+        return None
+    halved = [t for t in OVERALL_TASKS if rule == "normalised" and TASKS[t].metric == "pearson"]
+    parts = [errors[task] / (2 if task in halved else 1) for task in OVERALL_TASKS]
+    return float(np.linalg.norm(parts) / len(parts))
