@@ -237,6 +237,7 @@ def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
 
 def test_the_columns_of_tables_are_documented() -> None:
     from minbert.data.examples import example_schema
+    from minbert.data.labels import SCHEMA as LABELS
     from minbert.data.tokenise import SCHEMA as TOKENS
     from minbert.evaluate.reading import SCHEMA as SCORES
     from minbert.train.history import SCHEMA as HISTORY
@@ -244,6 +245,7 @@ def test_the_columns_of_tables_are_documented() -> None:
 
     schemas = {
         "examples": example_schema(),
+        "labels": LABELS,
         "tokens": TOKENS,
         "history": HISTORY,
         "predictions": PREDICTIONS,

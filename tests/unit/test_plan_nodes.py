@@ -113,7 +113,7 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -
     assert (
         "hybrid-bert: '1-bert/main' and 'hybrid-bert-40/main' become the same stage. Their grid "
         "has another 'epochs' (20 and 40), which 'override.epochs' makes 5; another "
-        "'shared_layers' (all and 2), which 'override.shared_layers' makes all" in text
+        "'shared_layers' (all and 1), which 'override.shared_layers' makes all" in text
     )
     assert "'may_vanish'" in text
     with pytest.raises(UserError, match="'shared_layers'") as told:
@@ -231,6 +231,13 @@ def test_parameters_are_counted_here_and_at_bert_base(base: Path) -> None:
         assert here is not None and there is not None and here < there
     notes = made.outputs["hybrid-bert"].table.spec["footnotes"]
     assert any("hybrid-bert over those of 3-bert" in n and "59.7% at BERT-base" in n for n in notes)
+
+
+def test_a_variant_with_published_test_scores_only_has_a_row_on_dev_too(base: Path) -> None:
+    """By dev scores it may be the best variant, which the table must show."""
+    rows = plan(base).outputs["hybrid-bert"].table.spec["rows"]
+    found = [(row["split"], row["table"]) for row in rows if row["variant"] == "hybrid-bert-40"]
+    assert found == [("test", "1"), ("dev", None)]
 
 
 def test_scores_and_table_know_the_single_tasks(base: Path) -> None:

@@ -60,7 +60,11 @@ def test_the_best_epochs_weights_are_kept_not_the_lasts(
     shorter = run(three.model_copy(update={"epochs": best}), name="shorter")
     weights, expected = (load_file(f / "model.safetensors") for f in (found, shorter))
     assert all(torch.equal(weights[name], expected[name]) for name in expected)
-    assert predictions(found) == predictions(shorter)
+    kept, only = (
+        [{n: v for n, v in p.items() if n != "last"} for p in predictions(folder)]
+        for folder in (found, shorter)
+    )
+    assert kept == only
 
 
 def test_history_has_every_value_once(make_spec: Any, run: Run) -> None:
@@ -111,6 +115,44 @@ def test_the_best_epochs_dev_scores_are_those_of_the_predictions(make_spec: Any,
     assert rows["overall", "normalised"] == pytest.approx(overall(scores, "normalised"))
     assert rows["overall", "plain"] == pytest.approx(overall(scores, "plain"))
     assert outcome(folder)["best_score"] == pytest.approx(rows["overall", "normalised"])
+
+
+def test_a_half_of_dev_chooses_and_the_other_judges(make_spec: Any, run: Run) -> None:
+    spec = make_spec(epochs=3, optimiser=FAST)
+    halves, whole = run(spec.model_copy(update={"select_on": "half"}), name="halves"), run(spec)
+    rows = [r for r in history(halves) if r["split"] in ("dev", "selection")]
+    for split in ("dev", "selection"):
+        found = {
+            task: [p for p in predictions(halves) if (p["task"], p["split"]) == (task, split)]
+            for task in spec.tasks
+        }
+        assert all(found.values())
+        scores = {
+            task: score_task(task, [p["prediction"] for p in of], [p["label"] for p in of])
+            for task, of in found.items()
+        }
+        best = {
+            r["metric"]: r["value"]
+            for r in rows
+            if (r["split"], r["task"], r["epoch"])
+            == (split, "overall", outcome(halves)["best_epoch"])
+        }
+        assert best["normalised"] == pytest.approx(overall(scores, "normalised"))
+        if split == "selection":
+            assert outcome(halves)["best_score"] == pytest.approx(best["normalised"])
+    parts = [
+        {p["id"] for p in predictions(halves) if p["split"] == s} for s in ("dev", "selection")
+    ]
+    assert not parts[0] & parts[1]
+    assert parts[0] | parts[1] == {p["id"] for p in predictions(whole) if p["split"] == "dev"}
+
+
+def test_the_last_epochs_predictions_are_kept(make_spec: Any, run: Run) -> None:
+    folder = run(make_spec(("sst",), epochs=3, optimiser=FAST))
+    dev = [p for p in predictions(folder) if p["split"] == "dev"]
+    score = score_task("sst", [p["last"] for p in dev], [p["label"] for p in dev])
+    assert score == pytest.approx(outcome(folder)["last_score"])
+    assert all(p["last"] is None for p in predictions(folder) if p["split"] == "test")
 
 
 def test_predictions_of_dev_and_test(make_spec: Any, run: Run, tokens: dict[str, Path]) -> None:

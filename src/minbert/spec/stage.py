@@ -106,6 +106,9 @@ class Adapter(Spec):
     width: Width = 64
 
 
+SelectOn = Literal["dev", "half"]
+
+
 class StageSpec(Spec):
     """One training job: the identity of its result, with the seed.
 
@@ -116,7 +119,9 @@ class StageSpec(Spec):
     embeddings apart too), a whole number k (embeddings and the first k layers shared), or a
     fraction of the backbone's layers. `shared_end`: `bottom` is that; with `top`, the last k
     layers and the pooler are shared. `reduction`: a step's loss is the weighted `sum` of its tasks'
-    losses, or that divided by the number of tasks (`mean`).
+    losses, or that divided by the number of tasks (`mean`). The epoch with the best score by the
+    rule `select` is kept: on `dev`, or on a `half` of it by a hash of the examples' ids, which then
+    counts for nothing else.
     """
 
     start: str = "backbone"
@@ -135,6 +140,7 @@ class StageSpec(Spec):
     epochs: Count = 10
     max_length: Annotated[StrictInt, Field(ge=8, le=512)] = 512
     select: Rule = "normalised"
+    select_on: SelectOn = "dev"
 
     @field_validator("smart")
     @classmethod

@@ -1,11 +1,12 @@
 """The training loop: epochs of steps, dev scores after each, the best epoch's weights kept."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from minbert.model.encoder import Embeddings
 from minbert.model.heads.cosine import CosineHead
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.parts import load_part
-from minbert.spec.stage import StageSpec
+from minbert.spec.stage import SelectOn, StageSpec
 from minbert.spec.task import TASKS
 from minbert.train.history import History, LossMeter, TrainScores
 from minbert.train.inference import autocast
@@ -27,6 +28,7 @@ from minbert.train.losses import Loss, task_loss
 from minbert.train.optimiser import AdamW
 from minbert.train.room import in_parts
 from minbert.train.samplers import EpochSampler, Step
+from minbert.train.selection import choosing, judging
 from minbert.train.step import Gradients, Passes, Trained
 from minbert.train.surgery.gradients import Surgery, cosine_rows, layer_groups
 
@@ -142,6 +144,11 @@ class Loop:
                 raise UserError(f"task '{task}' has no training examples")
             if not len(self.learner.examples[task]["dev"]):
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
+            ids = self.learner.examples[task]["dev"].ids
+            if not all(which(ids, self.spec.select_on).any() for which in (choosing, judging)):
+                raise UserError(
+                    f"task '{task}': its {len(ids)} dev examples are too few for 'select_on: half'"
+                )
 
     def _start_heads(self) -> None:
         for task in self.spec.trained_tasks:
@@ -282,31 +289,47 @@ class Loop:
         return None
 
     def _evaluate(self) -> float:
-        """Score the trained tasks on dev and log it; return the score that epochs compete by."""
-        at = self.position
+        """Score the trained tasks on dev and log it; return the score that epochs compete by.
+
+        If a half of dev chooses, its scores are logged as split `selection`, the others' as `dev`.
+        """
+        at, how = self.position, self.spec.select_on
         self.learner.module.eval()
-        scores: dict[str, float] = {}
         self.dev = {task: self._outputs(task, "dev") for task in self.spec.trained_tasks}
-        for task, output in self.dev.items():
-            labels = self.learner.examples[task]["dev"].labels
+        scores = self._score("dev", judging)
+        choose_by = scores if how == "dev" else self._score("selection", choosing)
+        chosen = selection_score(choose_by, self.spec.select)
+        self.settings.progress.epoch(at.epoch, self.spec.epochs, scores, chosen)
+        return chosen
+
+    def _score(
+        self, split: str, which: Callable[[Sequence[str], SelectOn], np.ndarray]
+    ) -> dict[str, float]:
+        """Return the scores of those dev examples that are `which`, and log them as `split`."""
+        at = self.position
+        scores: dict[str, float] = {}
+        for task, outputs in self.dev.items():
+            examples = self.learner.examples[task]["dev"]
+            rows = torch.from_numpy(which(examples.ids, self.spec.select_on)).to(outputs.device)
+            output, labels = outputs[rows], examples.labels[rows]
             prediction = self.losses[task].prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())
             loss = self.losses[task].loss(output, labels).item()
-            self.history.log(at.step, at.epoch, "dev", task, "loss", loss)
-            self.history.log(at.step, at.epoch, "dev", task, TASKS[task].metric, scores[task])
-        self.history.log_overall(at.step, at.epoch, "dev", scores)
-        chosen = selection_score(scores, self.spec.select)
-        self.settings.progress.epoch(at.epoch, self.spec.epochs, scores, chosen)
-        return chosen
+            self.history.log(at.step, at.epoch, split, task, "loss", loss)
+            self.history.log(at.step, at.epoch, split, task, TASKS[task].metric, scores[task])
+        self.history.log_overall(at.step, at.epoch, split, scores)
+        return scores
 
     def _outputs(self, task: str, split: str) -> Tensor:
         with self.autocast():
             return self.learner.outputs(task, split).float()
 
     def predictions(self, split: str) -> dict[str, dict[str, Any]]:
-        """Return {task: {ids, prediction [N], scores [N, n], label [N]}} of one split.
+        """Return {task: {ids, splits, prediction [N], scores [N, n], label, last [N]}} of a split.
 
-        Call `restore` first; dev outputs of the best epoch are kept and not computed again.
+        `last` is dev's prediction after the last epoch, NaN for other splits and tasks that are not
+        trained. `splits` says which dev examples chose the epoch, if a half did. Call `restore`
+        first; dev outputs of the best epoch are kept and not computed again.
         """
         self.learner.module.eval()
         known = self.best_dev if split == "dev" else {}
@@ -316,8 +339,16 @@ class Loop:
             if not len(examples):
                 continue
             output = known[task] if task in known else self._outputs(task, split)
+            last = np.full(len(examples), np.nan)
+            if split == "dev" and task in self.dev:
+                last = self.losses[task].prediction(self.dev[task]).cpu().numpy()
+            splits = np.full(len(examples), split, dtype=object)
+            if split == "dev":
+                splits[~judging(examples.ids, self.spec.select_on)] = "selection"
             found[task] = {
                 "ids": examples.ids,
+                "splits": splits,
+                "last": last,
                 "prediction": self.losses[task].prediction(output).cpu().numpy(),
                 "scores": self.losses[task].scores(output).cpu().numpy(),
                 "label": examples.labels.cpu().numpy(),

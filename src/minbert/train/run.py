@@ -30,6 +30,7 @@ PREDICTIONS = pa.schema(
         ("prediction", pa.float64()),
         ("scores", pa.list_(pa.float32())),
         ("label", pa.float64()),
+        ("last", pa.float64()),
     ]
 )
 
@@ -138,10 +139,11 @@ def _predictions(loop: Loop) -> pa.Table:
             columns = [
                 pa.array(found["ids"]),
                 pa.array([task] * n),
-                pa.array([split] * n),
+                pa.array(found["splits"], pa.string()),
                 pa.array(found["prediction"].astype(np.float64)),
                 pa.array(list(found["scores"]), pa.list_(pa.float32())),
                 pa.array(found["label"].astype(np.float64), from_pandas=True),
+                pa.array(found["last"].astype(np.float64), from_pandas=True),
             ]
             parts.append(pa.table(columns, schema=PREDICTIONS))
     return pa.concat_tables(parts)
