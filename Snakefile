@@ -20,7 +20,9 @@ from minbert.plan.demand import Demand, job_threads
 from minbert.plan.describe import describe, record_of, write
 from minbert.plan.pending import inputs, pending
 from minbert.commands.plan import read_plan
-from minbert.commands.watch import Watch, Work
+from minbert.commands.remaining import Work
+from minbert.commands.summary import called, places
+from minbert.commands.watch import Idle, Watch
 from minbert.spec.config import config_files
 from minbert.store.plans import plan_name
 from snakemake.exceptions import WorkflowError

@@ -58,10 +58,15 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
         if (row["split"], row["task"], row["metric"]) == ("dev", "overall", "normalised")
     }
     best = max(found, key=lambda name: found[name])
-    said = f"{PAPER}  best: {best}, overall dev score {found[best]:.3f} (one seed)"
+    said = f"{PAPER}  best: {best}, normalised overall dev score {found[best]:.3f} (one seed)"
     assert said in last
     assert f"rows{' ' * (len(PAPER) - 2)}results/tables/index.md" in last
     assert any(line.endswith("minbert ui --results results") for line in last)
+    warnings = [line for line in last if line.startswith("warning ")]
+    assert [
+        line for line in warnings if line.endswith("differences between variants may be chance")
+    ]
+    assert re.search(r" \| (about \d+ min|under a minute) left", printed)
     # Plain lines: no colour, nothing rewritten, and no block for every job beside them.
     assert not set("\x1b\r\x08") & set(printed) and "rule train:" not in printed
     (log,) = list((finished.folder / ".snakemake" / "log").glob("*.log"))[:1]
@@ -76,7 +81,9 @@ def test_where_training_runs_is_said_once(finished: Project) -> None:
 def nothing_to_be_done(project: Project) -> float:
     """Return the seconds of CPU that Snakemake takes to find that there is nothing to be done."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert "Nothing to be done" in project.snakemake("all")
+    printed = project.snakemake("all")
+    assert "Nothing to be done" in printed
+    assert ("results/report.html" in printed) == (project.root / "report.html").exists()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from run_files import history
 
-from minbert.evaluate.score import RunScores, TaskScore, best_of, score_runs
+from minbert.evaluate.floors import FloorTest
+from minbert.evaluate.score import Measured, RunScores, TaskScore, best_of, score_runs
 from minbert.evaluate.table import read_table, write_table
 from minbert.spec.task import TASKS
 from minbert.train.run import PREDICTIONS
@@ -35,7 +36,8 @@ def chosen(order: list[str], dev: Dev, by: Literal["overall", "task"], rule: str
 
 
 def score(key: str, task: str, value: float) -> TaskScore:
-    return TaskScore(key, {TASKS[task].metric: value})
+    floor = FloorTest(value, 0.0, 0.0, constant=False)
+    return TaskScore(key, Measured({TASKS[task].metric: value}, floor, 0.0))
 
 
 def test_the_best_overall_by_the_papers_rule() -> None:

@@ -62,12 +62,14 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         products[name] = str(root / "keyed" / name.replace("/", "-"))
-    fixed = {"paper": "p", "split": "dev", "metric": "plain", "key": "k", "last": None}
-    rows = [
-        {**fixed, "variant": variant, "seed": seed, "task": task, "value": value}
-        for (variant, seed), value in VALUES.items()
-        for task in ("overall", "sst")
-    ]
+    about: dict[str, Any] = {"paper": "p", "split": "dev", "key": "k"}
+    rows = []
+    for (variant, seed), value in VALUES.items():
+        row = about | {"variant": variant, "seed": seed}
+        rows.append(row | {"task": "overall", "metric": "plain", "value": value, "floor": 0.3})
+        # Seed 1 of `two` has not learnt sst.
+        sst = {"value": value / 2, "floor": 0.25, "p_floor": seed / 10, "constant": False}
+        rows.append(row | {"task": "sst", "metric": "accuracy"} | sst)
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), root / "tables" / "scores.parquet")
     for key in ("k1", "k2", "k3"):
         need = {"kind": "backbone", "key": "b", "seed": None}
@@ -110,8 +112,8 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     weights.write_text("a run that is on its own")
     journal = start(root, "k9", experiment="p", tags={"minbert.select": "plain"})
     log(journal, range(3))
-    journal.log(Measured(3, 1, "dev", "overall", "plain", 0.99, 1.0))
-    journal.end("FINISHED", artifacts={"model.safetensors": weights})
+    best_row = Measured(3, 1, "best", "overall", "plain", 0.99, 1.0)
+    journal.end("FINISHED", artifacts={"model.safetensors": weights}, rows=[best_row])
     Follower(root, plan=plan(root)).finish()
     client = open_store(root).client
     before = client.get_model_version_by_alias("minbert-p", "best")
@@ -139,7 +141,7 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
         "# p: two",
         "seed 0. Trained by commit k2-0, k3-0. Stages: ",
         "0.6500, the mean of 2 seeds; this seed 0.7100",
-        "| sst | plain | dev | 0.7100 |",
+        "| sst | accuracy | dev | 0.3550 |",
         "| sst | 8544 | 1101 | 2210 | `d1` |",
         "- sst: Stanford Sentiment Treebank",
         "- backbone `google-bert/bert-base-uncased`: Apache 2.0",
@@ -152,6 +154,12 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     assert best.source == f"{run.info.artifact_uri}/model"
     assert best.tags["variant"] == "two" and best.tags["seed"] == "0"
     assert best.tags["score"] == "0.710000"
+    # The table's row has the means over seeds, and a name that says whose they are.
+    assert run.info.run_name == "grid . best: two" and run.data.params["variant"] == "two"
+    wanted = {"best/overall": 0.65, "best/sst": 0.325, "floor/overall": 0.3, "floor/sst": 0.25}
+    assert run.data.metrics == pytest.approx(wanted, abs=1e-9)
+    assert run.data.tags["not_learned"] == "sst"
+    assert not {"learned", "constant"} & run.data.tags.keys()
 
 
 def test_a_damaged_record_is_left_out_of_the_card(root: Path) -> None:
@@ -209,12 +217,12 @@ def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root:
     assert f"({address}/artifacts/tables/p.md?" in said
     view = json.loads(experiment.tags["mlflow.sharedViewState.minbert"])
     metrics = [column for column in view["selectedColumns"] if column.startswith("metrics")]
-    assert metrics == [
-        "metrics.`dev/overall/plain`",
-        "metrics.`dev/sst/accuracy`",
-        "metrics.`dev/cfimdb/accuracy`",
-    ]
-    assert view["orderByKey"] == "metrics.`dev/overall/plain`"
+    assert metrics == [f"metrics.`best/{name}`" for name in ("overall", "sst", "cfimdb")]
+    assert view["orderByKey"] == "metrics.`best/overall`" and not view["orderByAsc"]
+    grouped = view["groupBy"]
+    assert [key["groupByData"] for key in grouped["groupByKeys"]] == ["variant", "stage"]
+    assert grouped["aggregateFunction"] == "average"
+    assert {"tags.`learned`", "tags.`not_learned`"} <= set(view["selectedColumns"])
 
     # What a person writes there stays; without a plan what the plan wrote stays.
     describe(open_store(root), "p", None)
@@ -224,6 +232,8 @@ def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root:
     describe(open_store(root), "p", changed)
     assert client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"] == "mine"
     client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", said)
-    describe(open_store(root), "p", changed)
+    describe(open_store(root), "p", {**changed, "seeds": [0]})
+    one_seed = client.get_experiment(experiment.experiment_id).tags
+    assert "groupBy" not in json.loads(one_seed["mlflow.sharedViewState.minbert"])
     told = client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"]
     assert told.startswith("**Renamed.**")

@@ -86,9 +86,15 @@ def test_a_finished_job_says_how_it_ended(tmp_path: Path) -> None:
     (attempt,) = attempts(tmp_path)
     assert attempt.alive()
     assert attempt.end() is None
+    last = Measured(9, 3, "best", "sst", "accuracy", 0.5, 1.0)
     journal.end(
-        "FAILED", error="loss is nan", artifacts={"a.txt": Path("a.txt")}, tags={"seconds": "3"}
+        "FAILED",
+        error="loss is nan",
+        artifacts={"a.txt": Path("a.txt")},
+        tags={"seconds": "3"},
+        rows=[last],
     )
+    assert attempt.rows()[0] == [last]
     assert not attempt.alive()
     end = attempt.end()
     assert end is not None
@@ -131,19 +137,6 @@ def test_a_run_without_its_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="missing: key, name"):
         Journal.start(tmp_path, {"experiment": "paper", "seed": 0})
     assert not (tmp_path / "tracking").exists()
-
-
-def test_the_best_score_is_the_first_of_the_highest_by_the_papers_rule(tmp_path: Path) -> None:
-    journal = Journal.start(tmp_path, RUN)
-    for epoch, (normalised, plain) in enumerate([(0.5, 0.1), (0.7, 0.2), (0.7, 0.4)], 1):
-        journal.log(Measured(epoch, epoch, "dev", "overall", "normalised", normalised, 1.0))
-        journal.log(Measured(epoch, epoch, "dev", "overall", "plain", plain, 1.0))
-    journal.log(Measured(4, 4, "dev", "overall", "normalised", math.nan, 1.0))
-    journal.end("FINISHED")
-    (attempt,) = attempts(tmp_path)
-    assert attempt.best_score("normalised") == (0.7, 2)
-    assert attempt.best_score("plain") == (0.4, 3)
-    assert attempt.best_score("other") is None
 
 
 def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,4 +236,4 @@ def test_the_default_settings_learn_which_sentences_belong_together(
     with pytest.raises(Enough):
         pretrain(settings, 0, tmp_path / "vocabulary", tmp_path, "cpu", 1)
     assert np.mean(losses[:10]) > 2.0  # log 32 is 3.5
-    assert np.mean(losses[-10:]) < 1.0
+    assert np.mean(losses[-10:]) < 1.2

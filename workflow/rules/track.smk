@@ -53,11 +53,17 @@ def watch():
     """Start printing the workflow's progress."""
     jobs = [Work.of(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
     limits = workflow.resource_settings
-    slots = (limits.cores or 1) // threads_each() if limits.nodes is None else limits.nodes
+    others = limits.nodes or limits.cores or 1
+    slots = limits.nodes or others // threads_each()
     shown = [job for job in jobs if job.rule != "all"]
-    made = Watch(PLAN, shown, slots, queued=on_cluster())
+    made = Watch(PLAN, shown, slots, others, queued=on_cluster())
     made.start(logger)
     return made
+
+
+def tell_places():
+    """Say where the results are if there is nothing to be done: then no handler below is called."""
+    logger.addHandler(Idle(places(ROOT, PLAN.config.tracking.enabled, called())))
 
 
 def summary():
@@ -65,6 +71,9 @@ def summary():
     WATCH.stop()
     print(f"\n{WATCH.ran()}", file=sys.stderr, flush=True)
     subprocess.run([*MINBERT, "summary", *TOLD], check=False)
+
+
+tell_places()
 
 
 onstart:

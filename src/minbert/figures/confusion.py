@@ -22,7 +22,7 @@ class Spec(VariantsSpec):
     """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        figure, found, absent = panel_each(inputs, self.variants, TASK, (2.65, 2.5), _panel)
+        figure, found, absent = panel_each(inputs, self.variants, TASK, (2.8, 2.7), _panel)
         if not found:
             return figure, absent
         seeds = max(len(one.seeds) for one in found)

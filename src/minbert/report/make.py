@@ -1,5 +1,8 @@
 """Making the report: what the page shows, and how it becomes HTML."""
 
+import base64
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,23 +19,33 @@ from minbert.evaluate.index import in_words
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table import FAILED, SCORED
 from minbert.evaluate.text import read_csv
+from minbert.report import chart
+from minbert.report.compare import comparison, divisive
+from minbert.report.floors import judge
 from minbert.report.material import Material
+from minbert.report.opening import banner, best_variants, findings
 from minbert.report.pictures import picture
+from minbert.report.predictions import read_said, read_texts
 from minbert.report.runs import Runs, read_runs
-from minbert.report.tables import Claims, claims_of, paper_tables
+from minbert.report.tables import claims_of, paper_tables
 from minbert.report.warnings import find_warnings
+from minbert.report.worst import worst
 from minbert.spec.grid import ALL
+from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
 YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 96}
 COMMAND = "command.txt"
 """The file in the logs with the command of the workflow that is running, or ran last."""
 
+_NUMBER = re.compile(r"[<>]?\s*[+−-]?[\d.,]+(\s*([^\w\s-]|to\b|of\b|M$).*)?|—")  # noqa: RUF001
+
 
 def make(job: Job) -> None:
     """Write the report of all that is published.
 
-    The page loads nothing from elsewhere, and text from data is escaped.
+    The page loads nothing from elsewhere, and text from data is escaped. Its policy lets nothing
+    run but its own script, by the script's hash, which may not make HTML of text.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("minbert", "report"),
@@ -41,14 +54,23 @@ def make(job: Job) -> None:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {
         "duration": lambda seconds: "—" if seconds is None else clock(seconds),
         "interval": Interval.in_words,
         "size": lambda count, unit: f"{count / unit:,.0f}" if count else "—",
         "status": lambda status: {SCORED: "", FAILED: "failed"}.get(status, "absent"),
+        "hash": _hash,
+        "score": lambda value: "—" if value is None else f"{value:.3f}",
     }
+    environment.tests["number"] = lambda text: bool(_NUMBER.fullmatch(text))
     page = environment.get_template("page.html.j2").render(_page(Material(job)))
     write_text(job.out / "report.html", page)
+
+
+def _hash(text: str) -> str:
+    """Return what a Content-Security-Policy calls an inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _page(material: Material) -> dict[str, Any]:
@@ -59,12 +81,20 @@ def _page(material: Material) -> dict[str, Any]:
         pictures = list(pool.map(partial(picture, material), material.names("figure")))
     index = read_csv(job.need("index"))
     claims = claims_of(material)
+    verdicts = judge(material)
     command = job.root / "logs" / COMMAND
+    here = Path(__file__).parent
     return {
         "title": "Ablation grids of multitask BERT fine-tuning",
-        "style": Path(__file__).with_name("style.css").read_text(encoding="utf-8"),
-        "facts": _facts(material, runs, index, claims),
-        "warnings": find_warnings(material, runs, index, pictures),
+        "style": (here / "style.css").read_text(encoding="utf-8"),
+        "script": (here / "script.js").read_text(encoding="utf-8"),
+        "banner": banner(material),
+        "findings": list(findings(material, index, verdicts, claims)),
+        "chart": chart,
+        "panels": list(chart.panels(material, index)),
+        "best": list(best_variants(material, index)),
+        "facts": _facts(material, runs, index),
+        "warnings": list(find_warnings(material, runs, verdicts, index, pictures)),
         "claims": claims,
         "papers": papers,
         "pictures": {
@@ -75,13 +105,27 @@ def _page(material: Material) -> dict[str, Any]:
         "config": yaml.safe_dump(job.spec["config"], **YAML),
         "command": command.read_text(encoding="utf-8").strip() if command.is_file() else "",
         "commit": commit(),
+        **_examples(material),
     }
 
 
-def _facts(
-    material: Material, runs: Runs, index: Sequence[Mapping[str, str]], claims: Claims | None
-) -> dict[str, str]:
-    """Return the facts of the first table."""
+def _examples(material: Material) -> dict[str, Any]:
+    """Return what the page shows of single examples, and of two variants side by side."""
+    said = read_said(material)
+    places = divisive(said)
+    worst_of = {paper: worst(material, paper, said) for paper in material.papers}
+    wanted: dict[str, set[str]] = {}
+    for (_, task), one in said.items():
+        wanted.setdefault(task, {one.ids[n] for n in places[task]})
+    for each in (each for of_paper in worst_of.values() for each in of_paper):
+        wanted[each.task].add(each.id)
+    texts = read_texts(material, wanted)
+    compared = comparison(material, said, places, texts)
+    return {"worst": worst_of, "texts": texts, "tasks": TASKS, "compared": compared}
+
+
+def _facts(material: Material, runs: Runs, index: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return what the results were made from."""
     spec = material.job.spec
     seeds = spec["seeds"]
     facts = {
@@ -95,4 +139,4 @@ def _facts(
     for name in ("commit", "device"):
         if name in runs.environments:
             facts[name.capitalize()] = ", ".join(runs.environments[name])
-    return facts | ({"Claims": claims.counted} if claims else {})
+    return facts

@@ -1,10 +1,13 @@
 """What a report is made from: the files and specs of its job's needs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from minbert.evaluate.reading import Of, Score, Scores, read_scores
+from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from minbert.store.plans import read_description
 from minbert.store.record import sound
@@ -48,3 +51,25 @@ class Material:
         stages = [stage["paper"] for stage in self.job.spec["stages"]]
         needs = self.job.described["needs"]
         return [paper for paper in dict.fromkeys(stages) if f"table/{paper}" in needs]
+
+    @cached_property
+    def scores(self) -> dict[str, Scores]:
+        """The scores of each paper."""
+        return {
+            paper: read_scores(self.job.need(f"scores/{paper}"), paper) for paper in self.papers
+        }
+
+    @cached_property
+    def labels(self) -> dict[tuple[str, str], str]:
+        """The label of each (paper, variant) that trains something, in the order of the grids."""
+        return {(of["paper"], of["variant"]): of["label"] for of in self.job.spec["stages"]}
+
+    def trained(self, paper: str) -> Iterator[tuple[Of, Mapping[int, Score]]]:
+        """Yield the dev scores by seed of each task and variant that trains something."""
+        for of, by_seed in self.scores[paper].items():
+            if of.split == "dev" and of.measure in TASKS and (paper, of.variant) in self.labels:
+                yield of, by_seed
+
+    def seeds(self, file: str, key: str) -> dict[int, Path]:
+        """Return {seed: path} of a `file` of runs: `predictions` or `history`."""
+        return {seed: self.job.need(f"{file}/{key}/{seed}") for seed in self.job.spec["seeds"]}

@@ -9,8 +9,8 @@ from PIL import Image
 
 from minbert.report.material import Material
 
-WIDEST, COLOURS = 1400, 128
-"""Pixels and colours in the report: a column of 700 CSS pixels on a screen of double density."""
+WIDEST, COLOURS = 2100, 128
+"""Pixels and colours in the report: a figure of 7 inches as it is drawn, to be enlarged."""
 
 
 class Picture(NamedTuple):

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from minbert.data.labels import in_words
 from minbert.evaluate.table import SCORED
+from minbert.report.floors import Verdicts
 from minbert.report.material import Material
 from minbert.report.pictures import Picture
 from minbert.report.runs import Runs
@@ -10,10 +12,23 @@ from minbert.spec.task import TASKS
 
 
 def find_warnings(
-    material: Material, runs: Runs, index: Iterable[Mapping[str, str]], pictures: Iterable[Picture]
+    material: Material,
+    runs: Runs,
+    verdicts: Verdicts,
+    index: Iterable[Mapping[str, str]],
+    pictures: Iterable[Picture],
 ) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the warnings, the gravest first: what is the matter, and its cases."""
     spec = material.job.spec
+    if verdicts.constant:
+        text = "Runs that predict one class, or one number, whatever the text. They learnt nothing "
+        yield (
+            f"{text}of that task; a comparison with them says nothing of the method.",
+            verdicts.constant,
+        )
+    if verdicts.low:
+        text = "Runs that are not above their floor (always the most frequent class, or r = 0) at "
+        yield f"{text}the 5 % level. It is not shown that they learnt that task.", verdicts.low
     failed = [f"{paper} / {name}: {why}" for (paper, name), why in material.job.failures.items()]
     if failed:
         text = "Variants with a training run that failed: their rows lack that seed, or all scores."
@@ -32,9 +47,6 @@ def find_warnings(
         yield text, material.damaged
     if absent := [each.name for each in pictures if not each.source]:
         yield "Figures that could not be drawn.", absent
-    if spec["data"] == "builtin":
-        text = "The data are generated text. The scores show that the pipeline works; they say "
-        yield f"{text}nothing about the papers' methods.", ()
     if len(spec["seeds"]) == 1:
         text = "One seed. There is no interval over seeds: another training run may score otherwise"
         yield f"{text}, and differences between variants may be chance.", ()
@@ -52,6 +64,9 @@ def find_warnings(
         yield f"{text} scores without them.", overlaps
     if rejected:
         yield "Rows of the data that could not be used.", rejected
+    if joined := [in_words(report) for _, report in material.records("labels")]:
+        text = "Labels of test rows were joined by text from the files that publish them. Scores on"
+        yield f"{text} test are of the rows that were joined.", joined
     for name in ("commit", "device", "precision", "packages"):
         if len(values := runs.environments.get(name, ())) > 1:
             yield f"The runs do not all have the same {name}.", values

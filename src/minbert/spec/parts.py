@@ -51,9 +51,7 @@ FIGURE_KINDS: dict[str, FigureKind] = {
         "dev_curves", runs=("histories",), papers=("scores",), facts=("rules",)
     ),
     "score-parameters": FigureKind("pareto", papers=("scores",), facts=("parameters", "rules")),
-    "stability": FigureKind(
-        "stability", runs=("histories",), papers=("scores",), facts=("rules",)
-    ),
+    "stability": FigureKind("stability", runs=("histories",), papers=("scores",), facts=("rules",)),
     "epoch-tables": FigureKind("epoch_tables", runs=("stage_histories",), papers=("scores",)),
     "transfer": FigureKind("transfer", papers=("scores",), facts=("stages",)),
     "fusion-attention": FigureKind(

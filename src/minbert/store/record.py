@@ -1,4 +1,4 @@
-"""The records beside results: how a run came out, and what a data set holds.
+"""The records beside results: how a run came out, what a data set holds, what labels it got.
 
 A damaged one stops nobody who can do without it; `read_record` says which it is, and the way out.
 """
@@ -37,7 +37,29 @@ class _Data(BaseModel):
     rejected: dict[str, int] = {}
 
 
-RECORDS: dict[str, type[BaseModel]] = {"run.json": _Run, "report.json": _Data}
+class _Test(BaseModel):
+    rows: int
+    joined: int
+    conflicting: int
+    missing: int
+
+
+class _Known(BaseModel):
+    joined: int
+    agree: int
+
+
+class _Joined(BaseModel):
+    task: str
+    test: _Test
+    labelled: _Known
+
+
+RECORDS: dict[str, type[BaseModel]] = {
+    "run.json": _Run,
+    "report.json": _Data,
+    "joined.json": _Joined,
+}
 """What is read of the records, by the file's name."""
 
 

@@ -15,7 +15,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -30,6 +30,8 @@ from minbert.spec.protocol import Measured
 
 TRACKING = "tracking"
 END = "end.json"
+BEST, FLOOR = "best", "floor"
+"""What stands for the split of a run's last rows: its scores on dev, and what takes no learning."""
 _NEEDED = ("experiment", "key", "seed", "name")
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
@@ -102,8 +104,9 @@ class Journal:
         artifacts: Mapping[str, Path] | None = None,
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
+        rows: Iterable[Measured] = (),
     ) -> None:
-        """Report how the run ended and free its lock.
+        """Add the last `rows`, report how the run ended and free its lock.
 
         `artifacts` are files to attach, {name in the run: path}, which must stay in place until
         the follower has taken them. `params` and `tags` are what was not known at the start. Raises
@@ -111,6 +114,8 @@ class Journal:
         """
         files = artifacts or {}
         try:
+            for row in rows:
+                self.log(row)
             with naming(self._path):
                 self._history.close()
             end = {
@@ -183,16 +188,6 @@ class Attempt:
                     self.problems.append(f"{self.history}, byte {offset}: not a value ({error})")
                 offset += len(line)
         return found, offset
-
-    def best_score(self, rule: str) -> tuple[float, int] | None:
-        """Return the highest overall dev score by `rule` and its epoch (of equals the first)."""
-        wanted = ("dev", "overall", rule)
-        scores = [
-            (row.value, row.epoch)
-            for row in self.rows()[0]
-            if (row.split, row.task, row.metric) == wanted and math.isfinite(row.value)
-        ]
-        return max(scores, key=lambda score: score[0], default=None)
 
     def recall(self, name: str) -> dict[str, Any]:
         """Return the note `name` that was left here, or an empty one if it cannot be read."""

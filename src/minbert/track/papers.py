@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
+from minbert.track.journal import BEST
 from minbert.track.store import GRID, VIEW_TAG, Store, Tag
 
 if TYPE_CHECKING:
@@ -18,12 +20,13 @@ if TYPE_CHECKING:
 ALIAS = "best"
 _OURS = "minbert.note"
 _MODE = "?workflowType=machine_learning"
-_TASKS = ("sst", "para", "sts")
+_SCORE = f"{BEST}/overall"
 _LEGEND = """One run for each stage and seed of this paper's grid and one, `grid`, with its results.
 
-`train/` and `dev/` hold the curves (step: optimiser steps). The tag `minbert.score` is the best
-overall dev score over the epochs, that of the weights that were kept. A run that was repeated
-has the tag `minbert.superseded` and is left out of the table's view.
+The table shows `best/TASK`: the dev score of the weights that were kept, those of the best epoch.
+The tag `learned` names the tasks whose score is above `floor/TASK` at the 5 % level,
+`not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A run that
+was repeated has the tag `minbert.superseded` and is left out of the table's view.
 """
 
 
@@ -56,23 +59,27 @@ def describe(store: Store, paper: str, facts: Mapping[str, Any] | None) -> None:
 
 
 def _view(facts: Mapping[str, Any] | None) -> str:
-    """Return the table's view as JSON: the paper's score columns, its order, nothing superseded."""
-    rule = facts["rule"] if facts else "normalised"
-    tasks = tasks_of(facts) if facts else _TASKS
-    scores = [f"dev/overall/{rule}", *(f"dev/{task}/{TASKS[task].metric}" for task in tasks)]
+    """Return the table's view as JSON: the paper's scores, the highest first, nothing superseded.
+
+    Several seeds are grouped, and the groups sorted by their means, as variants are compared.
+    """
+    tasks = tasks_of(facts) if facts else OVERALL_TASKS
     columns = [f"params.`{name}`" for name in ("variant", "stage", "tasks", "seed")]
-    columns += [f"metrics.`{name}`" for name in scores]
-    columns.append(f"tags.`{Tag.SCORE}`")
+    columns += [f"metrics.`{BEST}/{name}`" for name in ("overall", *tasks)]
+    columns += [f"tags.`{name}`" for name in ("learned", "not_learned")]
     view = {
         "selectedColumns": columns,
         "searchFilter": f"tags.`{Tag.SUPERSEDED}` IS NULL",
-        "orderByKey": f"metrics.`{scores[0]}`",
+        "orderByKey": f"metrics.`{_SCORE}`",
         "orderByAsc": False,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "datasetsFilter": [],
         "modelVersionFilter": "All Runs",
     }
+    if facts and len(facts["seeds"]) > 1:
+        keys = [{"mode": "param", "groupByData": name} for name in ("variant", "stage")]
+        view["groupBy"] = {"aggregateFunction": "average", "groupByKeys": keys}
     return json.dumps(view)
 
 
@@ -136,7 +143,7 @@ def register_best(store: Store, paper: str) -> None:
     if not candidates:
         return
     candidates = [run for run in candidates if run.data.tags.get(Tag.KIND) == GRID] or candidates
-    best = min(candidates, key=lambda run: (-float(run.data.tags[Tag.SCORE]), run.info.start_time))
+    best = min(candidates, key=lambda run: (-_score(run), run.info.start_time))
     client, name = store.client, f"minbert-{paper}"
     models = client.search_registered_models(f"name = '{name}'")
     if not models:
@@ -156,14 +163,24 @@ def register_best(store: Store, paper: str) -> None:
                 "variant": tags.get(Tag.BEST, best.data.params.get("variant", "")),
                 "seed": tags.get(Tag.BEST_SEED, tags[Tag.SEED]),
                 "key": tags[Tag.KEY],
-                "score": tags[Tag.SCORE],
+                "score": f"{_score(best):.6f}",
             },
         ).version
     if not models or models[0].aliases.get(ALIAS) != version:
         client.set_registered_model_alias(name, ALIAS, version)
 
 
+def _score(run: Run) -> float:
+    """Return the overall dev score of the run's model; minus infinity if it has none.
+
+    The grid's own run, and runs of older versions, have it as a tag.
+    """
+    score = run.data.tags.get(Tag.SCORE, run.data.metrics.get(_SCORE))
+    return float("-inf") if score is None else float(score)
+
+
 def _is_candidate(run: Run) -> bool:
     tags = run.data.tags
     alive = run.info.status == "FINISHED" and run.info.lifecycle_stage == "active"
-    return alive and Tag.SUPERSEDED not in tags and {Tag.SCORE, Tag.WEIGHTS} <= tags.keys()
+    sound = alive and Tag.SUPERSEDED not in tags and Tag.WEIGHTS in tags
+    return sound and _score(run) > float("-inf")

@@ -13,11 +13,13 @@ from minbert.base.environment import commit
 from minbert.base.files import write_text
 from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
+from minbert.evaluate.reading import read_scores
 from minbert.evaluate.winner import Winner, winners
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job, node_folder
 from minbert.store.plans import read_description
 from minbert.store.record import sound
+from minbert.track import scores
 from minbert.track.journal import END, Journal, newest_attempts
 from minbert.track.papers import tasks_of
 from minbert.track.store import GRID, Tag
@@ -70,8 +72,12 @@ def describe_run(job: Job) -> dict[str, Any]:
 
 def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `Journal.end` needs of a finished training job with this record."""
-    how = record["outcome"]
+    how, spec = record["outcome"], record["spec"]
+    step = how["steps"] * how["best_epoch"] // spec["epochs"]
+    predictions = job.out / "predictions.parquet"
+    shown = scores.of_predictions(predictions, spec["select"], step, how["best_epoch"])
     return {
+        "rows": shown.rows,
         "artifacts": {path.name: path for path in sorted(job.out.iterdir())},
         "params": {"best_epoch": str(how["best_epoch"]), "steps": str(how["steps"])},
         "tags": {
@@ -79,6 +85,7 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
             "tokens_per_second": f"{how['tokens_per_second']:.0f}",
             "peak_memory_bytes": str(record["peak_memory_bytes"]),
             "device": record["environment"]["device"],
+            **shown.tags,
         },
     }
 
@@ -99,7 +106,8 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
     run says so. A paper published again with the same content gets no second run.
     """
     rules = {paper: facts["rule"] for paper, facts in listed["papers"].items()}
-    winner = winners(root / "tables" / "scores.parquet", rules)
+    published = root / "tables" / "scores.parquet"
+    winner = winners(published, rules)
     earlier = newest_attempts(root)
     for paper, facts in listed["papers"].items():
         key, best = f"{GRID}-{paper}", winner.get(paper)
@@ -107,7 +115,9 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
         model = _model(root, facts, best) if best else {}
         card = model_card(root, facts, best) if best and model else ""
         # The keyed paths of a model identify it; what is shown may be at plain paths.
-        hashed = hashlib.sha256(f"{complete}\n{card}".encode())
+        dev = scores.of_winner(read_scores(published, paper), best) if best else scores.NOTHING
+        values = {(row.split, row.task): row.value for row in dev.rows}
+        hashed = hashlib.sha256(f"{complete}\n{card}\n{values}\n{dev.tags}".encode())
         for name, path in sorted(shown.items()):
             hashed.update(f"{name} {sha256(path)}\n".encode())
         for name, path in sorted(model.items()):
@@ -116,19 +126,24 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
         last = earlier.get((key, ALL))
         if last and last.recall(END) and last.run["tags"].get(_CONTENT) == content:
             continue
-        params = {"variant": "(all)", "stage": GRID, "tasks": "+".join(tasks_of(facts))}
+        params = {
+            "variant": best.variant if best else "(all)",
+            "stage": GRID,
+            "tasks": "+".join(tasks_of(facts)),
+        }
         params["seed"] = ",".join(map(str, facts["seeds"]))
         tags = {Tag.KIND: GRID, Tag.STAGE: GRID, Tag.RULE: facts["rule"], "commit": commit()}
         tags |= {_CONTENT: content, "minbert.complete": str(complete)}
         run = {"experiment": paper, "key": key, "seed": ALL, "params": params, "tags": tags}
-        journal = Journal.start(root, {**run, "name": f"{GRID} . tables, figures, best model"})
-        files, said = shown | model, {}
+        name = f"{GRID} . best: {best.variant}" if best else f"{GRID} . tables, figures"
+        journal = Journal.start(root, {**run, "name": name})
+        files, said = shown | model, dict(dev.tags)
         if best and card:
             write_text(journal.folder / "card.md", card)
             files["model/README.md"] = journal.folder / "card.md"
-            said = {Tag.BEST: best.variant, Tag.BEST_SEED: str(best.seed)}
+            said |= {Tag.BEST: best.variant, Tag.BEST_SEED: str(best.seed)}
             said |= {Tag.SCORE: f"{best.dev[best.seed]:.6f}", Tag.NOTE: card}
-        journal.end("FINISHED", artifacts=files, tags=said)
+        journal.end("FINISHED", artifacts=files, tags=said, rows=dev.rows)
 
 
 def _shown(root: Path, listed: Mapping[str, Any], paper: str, complete: bool) -> dict[str, Path]:

@@ -1,22 +1,28 @@
 """One attempt into the store: its run, its points, its end. Every step may be repeated."""
 
+from __future__ import annotations
+
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from minbert.base.errors import UserError
 from minbert.base.process import variable
 from minbert.spec.protocol import Measured
-from minbert.track.journal import Attempt
+from minbert.spec.task import TASKS
+from minbert.track.journal import BEST, FLOOR, Attempt
 from minbert.track.store import Store, Tag, say
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
 
 Draw = Callable[[Path, str, str, Path], None]
 """Draws a history (parquet) with a title and the overall rule to a PNG file."""
@@ -43,8 +49,12 @@ class StoredRun:
 
 
 def metric_name(row: Measured) -> str:
-    """Return MLflow's name of a metric, `SPLIT/TASK/METRIC`; other characters become `_`."""
-    return re.sub(r"[^\w/. :-]", "_", f"{row.split}/{row.task}/{row.metric}")
+    """Return MLflow's name of a metric; characters that it does not take become `_`.
+
+    `SPLIT/TASK/METRIC`; `best/TASK` and `floor/TASK`, as a task's own metric is meant.
+    """
+    words = [row.split, row.task, *([] if row.split in (BEST, FLOOR) else [row.metric])]
+    return re.sub(r"[^\w/. :-]", "_", "/".join(words))
 
 
 def known_runs(store: Store, experiment_id: str) -> dict[str, StoredRun]:
@@ -104,13 +114,10 @@ def describe(store: Store, attempt: Attempt, stored: StoredRun) -> None:
 
 def log_rows(store: Store, attempt: Attempt, stored: StoredRun) -> bool:
     """Send one batch of the attempt's new values; return whether there were any."""
-    from mlflow.entities import Metric
-
     rows, stored.offset = attempt.rows(stored.offset, METRICS_PER_BATCH)
-    values = [Metric(metric_name(r), r.value, _milliseconds(r.time), r.step) for r in rows]
-    if values:
-        store.client.log_batch(stored.run_id, metrics=values)
-    return bool(values)
+    if rows:
+        store.client.log_batch(stored.run_id, metrics=_metrics(rows))
+    return bool(rows)
 
 
 def close(
@@ -126,12 +133,9 @@ def close(
     killed: dict[str, Any] = {"status": "KILLED", "ended": attempt.changed(), "error": None}
     end = end or killed | {"params": {}, "tags": {}, "artifacts": {}}
     rule = attempt.run["tags"].get(Tag.RULE, "normalised")
-    tags = {}
-    if (best := attempt.best_score(rule)) is not None:
-        tags = {Tag.SCORE: f"{best[0]:.6f}", "minbert.best_epoch": str(best[1])}
     given = attempt.run["params"]
     _log_params(store, run_id, {k: v for k, v in end["params"].items() if k not in given})
-    tags |= _strings(end["tags"])
+    tags = _strings(end["tags"])
     if end["error"]:
         tags["minbert.error"] = str(end["error"])
     files = {name: Path(path) for name, path in end["artifacts"].items()}
@@ -148,9 +152,36 @@ def close(
                 say(f"{history}: its curves cannot be drawn: {error}")
             else:
                 _attach(store, stored, _CURVES, target)
-    client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
+    client.log_batch(
+        run_id,
+        metrics=_metrics(_earlier_best(attempt, end["params"], rule)),
+        tags=[RunTag(name, value) for name, value in tags.items()],
+    )
     client.set_terminated(run_id, end["status"], _milliseconds(end["ended"]))
     return str(end["status"])
+
+
+def _earlier_best(attempt: Attempt, params: Mapping[str, str], rule: str) -> list[Measured]:
+    """Return the rows of `BEST` that a job of an older version left out; none if they are there.
+
+    They are the dev scores of the best epoch, the overall score by `rule`.
+    """
+    rows = attempt.rows()[0]
+    if "best_epoch" not in params or any(row.split == BEST for row in rows):
+        return []
+    at = ("dev", int(params["best_epoch"]))
+    metrics = {task: known.metric for task, known in TASKS.items()} | {"overall": rule}
+    return [
+        row._replace(split=BEST)
+        for row in rows
+        if (row.split, row.epoch) == at and row.metric == metrics.get(row.task)
+    ]
+
+
+def _metrics(rows: Iterable[Measured]) -> list[Metric]:
+    from mlflow.entities import Metric
+
+    return [Metric(metric_name(row), row.value, _milliseconds(row.time), row.step) for row in rows]
 
 
 def _attach(store: Store, stored: StoredRun, name: str, path: Path) -> bool:

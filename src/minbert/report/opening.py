@@ -1,0 +1,80 @@
+"""The page's first screen: what was found, in sentences, and the best variant of each paper."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from minbert.evaluate.index import in_words
+from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.winner import winners
+from minbert.report.chart import TITLES, floor_of
+from minbert.report.floors import Verdicts
+from minbert.report.material import Material
+from minbert.report.tables import Claims
+
+Line = Mapping[str, str]
+
+
+class Best(NamedTuple):
+    """A paper's best variant by its own overall dev score `ours`; None if no variant has one.
+
+    `published` is the best overall score on dev that the paper gives.
+    """
+
+    paper: str
+    rule: str
+    label: str | None
+    ours: Interval | None
+    floor: float | None
+    published: float | None
+
+
+def banner(material: Material) -> str:
+    """Return what must be known before all else; nothing for the course's data."""
+    if material.job.spec["data"] != "builtin":
+        return ""
+    return "Generated data: nothing here is about the papers. It shows that the pipeline works."
+
+
+def findings(
+    material: Material, index: Sequence[Line], verdicts: Verdicts, claims: Claims | None
+) -> Iterator[str]:
+    """Yield what was found. On generated data no score is held against a paper's."""
+    seeds = len(material.job.spec["seeds"])
+    yield f"{in_words(index)}, with {seeds} seed{'s' * (seeds != 1)} each."
+    if verdicts.tested:
+        yield (
+            f"{verdicts.above} of {verdicts.tested} dev scores of a run on a task are above the "
+            "floor (always the most frequent class, or r = 0) at the 5 % level; "
+            f"{verdicts.single or 'none'} of the others come{'s' * (verdicts.single == 1)} from a "
+            "run that predicts one class."
+        )
+    if claims:
+        yield f"Claims of the papers: {claims.counted}."
+    if material.job.spec["data"] != "builtin" and (said := _against_papers(index)):
+        yield f"Ours less the papers' figures on dev, the median over rows: {said}."
+
+
+def _against_papers(index: Sequence[Line]) -> str:
+    said = []
+    for name, title in TITLES.items():
+        pairs = [(r[f"{name}_ours"], r[f"{name}_published"]) for r in index if r["split"] == "dev"]
+        gaps = [float(ours) - float(theirs) for ours, theirs in pairs if ours and theirs]
+        if gaps:
+            said.append(f"{title} {median(gaps):+.3f} ({len(gaps)} rows)")
+    return ", ".join(said).replace("-", "−")  # noqa: RUF001 - the minus sign
+
+
+def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
+    """Yield the best variant of each paper, its floor and the paper's best figure."""
+    for paper in material.papers:
+        rule = material.spec(f"table/{paper}")["rule"]
+        best = winners(material.job.need(f"scores/{paper}"), {paper: rule}).get(paper)
+        lines = [line for line in index if (line["paper"], line["split"]) == (paper, "dev")]
+        figures = [line["overall_published"] for line in lines]
+        published = max((float(text) for text in figures if text), default=None)
+        label = ours = None
+        if best:
+            label = material.labels[paper, best.variant]
+            ours = interval(list(best.dev.values()))
+        yield Best(paper, rule, label, ours, floor_of(material, paper, "overall"), published)

@@ -1,0 +1,57 @@
+"""The dev examples that a paper's variants get most wrong, as rows of a table."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from minbert.report.material import Material
+from minbert.report.predictions import Said, Stage
+from minbert.spec.task import TASKS
+
+WORST = 15
+"""Examples of each task."""
+
+
+class Example(NamedTuple):
+    """One row; `texts` are the sentences, filled in once they are read (`predictions.read_texts`).
+
+    `said` is what most runs predict, or their mean; `right` is how many of the `runs` are right.
+    """
+
+    id: str
+    task: str
+    label: str
+    said: str
+    error: str
+    right: int
+    runs: int
+
+
+def worst(material: Material, paper: str, found: Mapping[Stage, Said]) -> list[Example]:
+    """Return the examples with the largest mean error over all runs of the paper, task by task."""
+    of_task: dict[str, dict[str, Said]] = {}
+    for of, by_seed in material.trained(paper):
+        for score in by_seed.values():
+            if one := found.get((score.key, of.measure)):
+                of_task.setdefault(of.measure, {})[score.key] = one
+    return [each for t in TASKS if t in of_task for each in _worst(t, list(of_task[t].values()))]
+
+
+def _worst(task: str, stages: Sequence[Said]) -> list[Example]:
+    """Return a task's examples, the worst first; each run counts as much as any other."""
+    runs = [one.seeds for one in stages]
+    errors = np.average([one.error for one in stages], axis=0, weights=runs)
+    right = np.sum([one.right for one in stages], axis=0)
+    label, ids = stages[0].label, stages[0].ids
+    chosen = np.lexsort((np.arange(len(errors)), -errors))[:WORST]
+    rows = []
+    for n in map(int, chosen):
+        said = np.array([one.said[n] for one in stages])
+        if TASKS[task].kind == "regression":
+            shown = f"{np.average(said, weights=runs):.2f}"
+        else:
+            shown = f"{np.bincount(said.astype(int), weights=runs).argmax()}"
+        counts = (int(right[n]), sum(runs))
+        rows.append(Example(ids[n], task, f"{label[n]:g}", shown, f"{errors[n]:.2f}", *counts))
+    return rows

@@ -1,0 +1,255 @@
+"""What the report's script does, on made-up results with hostile texts: no pipeline is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from reporting import HOSTILE, PAPER, plan_results, write_report
+
+from .chromium import Browser
+
+TITLE = "Ablation grids of multitask BERT fine-tuning"
+SIZES = [(1280, 900), (390, 844)]
+TABLE = f"document.querySelector('#{PAPER} table.data')"
+CLAIMS = "document.querySelector('#claims table.data')"
+EXAMPLES = f"document.getElementById('{PAPER}-worst').parentElement.querySelector('.examples')"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(plan_results(tmp_path_factory.mktemp("page")))
+
+
+@pytest.fixture
+def page(report: Path, browser: Browser) -> Iterator[Browser]:
+    """Open the report; afterwards nothing was loaded, and nothing went wrong."""
+    browser.open(report.as_uri())
+    browser.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    yield browser
+    assert browser.requests() == [report.as_uri()]
+    assert browser.errors() == []
+
+
+def cells(table: str, column: int) -> str:
+    """Return JavaScript for the texts of a column's rows that are shown."""
+    rows = f"[...[...{table}.tBodies].at(-1).rows].filter(row => !row.hidden)"
+    return f"{rows}.map(row => row.cells[{column}].innerText)"
+
+
+def click_head(page: Browser, table: str, column: int) -> str:
+    """Click a column's heading; return the order that it then has."""
+    head = f"[...{table}.tHead.rows].at(-1).cells[{column}]"
+    page.evaluate(f"{head}.querySelector('button').click()")
+    return str(page.evaluate(f"{head}.ariaSort"))
+
+
+def choose(page: Browser, select: str, value: str) -> None:
+    """Choose an option as a person does."""
+    page.evaluate(
+        f"(s => {{ s.value = {value!r}; s.dispatchEvent(new Event('input', {{bubbles: true}})) }})"
+        f"({select})"
+    )
+
+
+def test_hostile_names_and_texts_are_text(page: Browser) -> None:
+    # Both hostile variants are compared from the start, and their texts are in the tables.
+    said = page.evaluate("document.body.innerText")
+    for harm in HOSTILE:
+        assert said.count(harm) >= 3, harm
+    assert page.evaluate("document.title") == TITLE
+    assert page.evaluate("document.scripts.length") == 2
+    assert page.evaluate("document.querySelectorAll('[onerror], [onclick], [onload]').length") == 0
+    links = page.evaluate("[...document.querySelectorAll('[href]')].map(a => a.href)")
+    assert links and not [link for link in links if not link.startswith(("file:", "data:,"))]
+    assert page.evaluate("[...document.images].every(i => !i.src || i.src.startsWith('data:'))")
+
+
+def test_the_policy_stops_what_is_not_the_pages_own(
+    report: Path, browser: Browser, tmp_path: Path
+) -> None:
+    """A second wall: the texts here are in the page without being escaped."""
+    broken = tmp_path / "report.html"
+    away = "<img src='http://127.0.0.1:9/away.png'><p style='display: none' id=styled>seen</p>"
+    text = report.read_text("utf-8").replace("<main>", f"<main>{''.join(HOSTILE[:3])}{away}")
+    broken.write_text(text, encoding="utf-8")
+    browser.open(broken.as_uri())
+    browser.evaluate("document.querySelector('a[onclick]').click()")
+    browser.evaluate("new Promise(done => setTimeout(done, 200))")
+    assert browser.evaluate("document.title") == TITLE
+    assert browser.evaluate("document.getElementById('styled').innerText") == "seen"
+    stopped = " ".join(browser.errors())
+    for directive in ("script-src", "img-src", "style-src"):
+        assert directive in stopped, stopped
+    with pytest.raises(RuntimeError, match="TrustedHTML"):
+        browser.evaluate("document.body.innerHTML += '<b>x</b>'")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+def test_the_first_screen_has_the_banner_and_the_floor(
+    size: tuple[int, int], dark: bool, report: Path, browser: Browser
+) -> None:
+    browser.resize(*size, dark=dark)
+    browser.open(report.as_uri())
+    bottoms = browser.evaluate(
+        "['.banner', '.findings li:nth-child(2)'].map("
+        "s => document.querySelector(s).getBoundingClientRect().bottom)"
+    )
+    assert max(bottoms) < size[1]
+    assert "above the floor" in browser.evaluate("document.querySelector('.findings').innerText")
+    assert browser.evaluate("document.documentElement.scrollWidth") == size[0]
+    ink, paper = (
+        sum(map(int, browser.evaluate(f"getComputedStyle({of}).{name}")[4:-1].split(",")[:3]))
+        for of, name in (
+            ("document.querySelector('svg text')", "fill"),
+            ("document.body", "backgroundColor"),
+        )
+    )
+    assert paper + 400 < ink if dark else ink + 400 < paper
+    assert browser.errors() == []
+
+
+def test_the_chart_is_on_the_first_screen_of_a_desktop(page: Browser) -> None:
+    chart = "document.querySelector('.chart').getBoundingClientRect()"
+    assert page.evaluate(f"{chart}.bottom") < 900
+    counts = "['published', 'ours', 'floor'].map(c => document.querySelectorAll(`.chart svg .${c}`)"
+    published, ours, floors = page.evaluate(f"{counts}.length)")
+    assert published > ours > floors == 4
+
+
+def test_a_heading_sorts_up_down_and_back(page: Browser) -> None:
+    def scores() -> list[float]:
+        """Return the numbers of the column, which stand before what is not a number."""
+        texts = [text.split()[0] for text in page.evaluate(cells(TABLE, 3))]
+        words = [text for text in texts if not text[-1].isdigit()]
+        assert words and texts[-len(words) :] == words
+        return list(map(float, texts[: -len(words)]))
+
+    before = page.evaluate(cells(TABLE, 3))
+    assert click_head(page, TABLE, 3) == "ascending"
+    up = scores()
+    assert up == sorted(up) and len(set(up)) > 1
+    assert click_head(page, TABLE, 3) == "descending"
+    assert scores() == up[::-1]
+    assert click_head(page, TABLE, 3) == "none" and page.evaluate(cells(TABLE, 3)) == before
+    assert click_head(page, TABLE, 0) == "ascending"
+    names = page.evaluate(cells(TABLE, 0))
+    assert names == sorted(names, key=str.lower)
+
+
+def test_times_sort_by_seconds(page: Browser) -> None:
+    table = "document.querySelector('#times table')"
+    click_head(page, table, 4)
+    seconds = page.evaluate(
+        f"[...[...{table}.tBodies].at(-1).rows].map(r => r.cells[4]?.dataset.value).filter(Boolean)"
+    )
+    values = list(map(float, seconds))
+    assert values == sorted(values) != []
+
+
+def test_rows_are_searched_and_filtered(page: Browser) -> None:
+    tools = f"{CLAIMS}.parentElement.previousElementSibling"
+    every = len(page.evaluate(cells(CLAIMS, 0)))
+    word = page.evaluate(cells(CLAIMS, 0))[2].split()[-1].upper()
+    page.evaluate(f"{tools}.querySelector('input').value = {word!r}")
+    page.evaluate(f"{tools}.dispatchEvent(new Event('input'))")
+    found = page.evaluate(cells(CLAIMS, 0))
+    assert 0 < len(found) < every
+    assert (
+        page.evaluate(f"{tools}.querySelector('output').value") == f"{len(found)} of {every} rows"
+    )
+    page.evaluate(f"{tools}.querySelector('input').value = ''")
+    choose(page, f"{tools}.querySelector('[aria-label$=Verdict]')", "not run")
+    assert len(page.evaluate(cells(CLAIMS, 1))) == 1
+    choose(page, f"{tools}.querySelector('[aria-label$=Verdict]')", "")
+    assert len(page.evaluate(cells(CLAIMS, 0))) == every
+
+
+def test_worst_examples_are_searched_by_their_text(page: Browser) -> None:
+    tools = f"{EXAMPLES}.parentElement.previousElementSibling"
+    page.evaluate(f"{tools}.querySelector('input').value = '<script> sst'")
+    page.evaluate(f"{tools}.dispatchEvent(new Event('input'))")
+    found = page.evaluate(cells(EXAMPLES, 0))
+    assert found and all("<script>" in text and " of sst" in text for text in found)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+def test_header_and_first_column_stay_in_view(size: tuple[int, int], page: Browser) -> None:
+    page.resize(*size)
+    box = f"{CLAIMS}.parentElement"
+    page.evaluate(f"{CLAIMS}.style.width = '2000px'")
+    page.evaluate(f"{box}.style.maxHeight = '200px'")
+    page.evaluate(f"{box}.scrollIntoView()")
+    page.evaluate(f"{box}.scrollTo(400, 150)")
+    top, left = page.evaluate(f"(r => [r.top, r.left])({box}.getBoundingClientRect())")
+    at = f"document.elementFromPoint({left + 20}, {top + 8})"
+    assert page.evaluate(f"{at}.closest('th').innerText").startswith("Claim")
+    body = f"document.elementFromPoint({left + 20}, {top + 100}).closest('td')"
+    assert page.evaluate(f"{body}.cellIndex") == 0
+    assert page.evaluate(f"getComputedStyle({body}).backgroundColor") != "rgba(0, 0, 0, 0)"
+
+
+def test_claims_fit_at_1400_pixels(page: Browser) -> None:
+    page.resize(1400, 900)
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('#claims .scroll')].map(e => [e.scrollWidth, e.clientWidth])"
+    )
+    assert sizes and all(inside <= box for inside, box in sizes)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+def test_a_figure_uses_the_width_and_enlarges(size: tuple[int, int], page: Browser) -> None:
+    page.resize(*size)
+    width = "document.querySelector('main').clientWidth"
+    assert page.evaluate("document.querySelector('figure img').clientWidth") == pytest.approx(
+        page.evaluate(width), abs=4
+    )
+    page.evaluate("document.querySelector('a.enlarge').click()")
+    assert page.evaluate("document.querySelector('dialog').open")
+    shown = "document.querySelector('dialog img')"
+    fitted = page.evaluate(f"{shown}.clientWidth")
+    assert fitted <= size[0]
+    page.evaluate(f"{shown}.click()")
+    assert page.evaluate(f"{shown}.clientWidth") >= 2100 > fitted
+    assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key="Escape", windowsVirtualKeyCode=27)
+    assert page.wait_for("!document.querySelector('dialog').open")
+
+
+def test_two_variants_are_compared(page: Browser) -> None:
+    compared = "document.getElementById('compared')"
+    first, second = (f"{compared}.querySelectorAll('select')[{n}]" for n in (0, 1))
+    names = page.evaluate(f"[...{first}.options].map(o => o.label)")
+    assert len(names) > 5
+    for select, number in ((first, 2), (second, 4)):
+        choose(page, select, str(number))
+    said = page.evaluate(f"{compared}.innerText")
+    assert names[2] in said and names[4] in said and "Second" in said
+    assert page.evaluate(f"{compared}.querySelectorAll('polyline').length") == 6
+    assert page.evaluate(f"{compared}.querySelectorAll('.confusion').length") == 6
+    rows = f"[...{compared}.querySelector('.examples').tBodies[0].rows]"
+    values = page.evaluate(f"{rows}.map(r => [1, 3, 4].map(n => r.cells[n].innerText))")
+    assert values
+    for task, one, two in values:
+        assert abs(float(one) - float(two)) >= (1 if task == "STS" else 0.5)
+    before = page.evaluate(f"{compared}.innerText")
+    choose(page, second, "5")
+    assert page.evaluate(f"{compared}.innerText") != before
+
+
+def test_without_scripts_all_is_there_but_what_needs_them(report: Path, browser: Browser) -> None:
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(report.as_uri())
+        said = browser.evaluate("document.body.innerText")
+        for text in ("Findings", "What the papers claim", "Worst examples", "Run times"):
+            assert text in said
+        assert "Compare two variants" not in said and "\u2195" not in said
+        assert browser.evaluate("document.querySelectorAll('.tools, button').length") == 0
+        link = "document.querySelector('a.enlarge').getAttribute('href')"
+        assert browser.evaluate(link).startswith("figures/")
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)

@@ -1,0 +1,141 @@
+"""Results of a planned paper, made up, and the report of them: in unit tests and in Chromium."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+from unit.figure_files import qualities, write_history, write_predictions, write_texts
+
+from minbert.base.files import read_json, write_json, write_text
+from minbert.evaluate import score
+from minbert.evaluate.claims import COLUMNS
+from minbert.evaluate.index import build_index
+from minbert.evaluate.table import read_table, write_table
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.report.make import COMMAND, make
+from minbert.store.job import Job
+from minbert.store.node import Node
+from minbert.store.plans import description_path
+
+ROOT = Path(__file__).parents[1]
+PAPER = "hybrid-bert"
+SEEDS = (0, 1, 2)
+FAILED, NOT_RUN, CONSTANT = "3-bert", "hybrid-bert-40", "sequential"
+HARM = "<script>document.title = 'broken'</script>"
+LINK = "<a href=\"javascript:document.title='broken'\" onclick=\"document.title='broken'\">x</a>"
+IMAGE = "<img src=x onerror=\"document.title='broken'\">"
+END = "</script></style></title></svg><script>document.title = 'broken'</script><!--"
+LATEX = "\\input{/etc/passwd} $\\alpha$ \\href{javascript:alert(1)}{x}"
+HOSTILE = (HARM, LINK, IMAGE, END, LATEX)
+"""Texts that would run, or load, if they were taken for HTML or LaTeX."""
+
+
+def plan_results(folder: Path) -> Plan:
+    """Plan one paper, and leave results of most of its variants; one predicts one class alone."""
+    config: dict[str, Any] = {"grids": [PAPER], "seeds": SEEDS, "data": "builtin"}
+    config |= {"backbone": "builtin", "results": str(folder), "course": "/home/someone/private"}
+    made = Plan.load(config, ROOT)
+    write(made)
+    variants = made.grids[0].variants
+    there = {n: q for n, q in qualities(variants).items() if n not in (FAILED, NOT_RUN)}
+    for ref, stage in made.stages.items():
+        if ref.variant in there:
+            for seed in SEEDS:
+                at, tasks = made.train(ref).folder(made.root, seed), stage.spec.ordered_tasks
+                write_json(at / "run.json", record(seed))
+                write_history(at / "history.parquet", tasks, there[ref.variant], seed, epochs=3)
+                path = write_predictions(
+                    at / "predictions.parquet", tasks, there[ref.variant], seed
+                )
+                if ref.variant == CONSTANT:
+                    _make_constant(path, "sst")
+    outputs = made.outputs[PAPER]
+    score.make(job_of(made, outputs.scores))
+    scores = outputs.scores.folder(made.root) / "scores.parquet"
+    write_table(read_table(outputs.table.spec, scores, {}), outputs.table.folder(made.root))
+    table = outputs.table.folder(made.root) / "table.csv"
+    build_index(made.index.spec["published"], [table], made.index.folder(made.root))
+    for name, node in made.figures.items():
+        if not name.endswith("stability"):
+            path = node.folder(made.root) / "figure.png"
+            path.parent.mkdir(parents=True)
+            Image.linear_gradient("L").resize((2200, 900)).save(path)
+    for name, need in made.report.needs.items():
+        path = need.path(made.root, None) if need.node.kind == "data" else None
+        if path and name.startswith("data/"):
+            write_json(path, {"rows": {}, "overlaps": {"dev in train": 3}, "rejected": {"dev": 2}})
+        elif path:
+            write_texts(path, name.partition("/")[2])
+            _make_hostile(path)
+    write_claims(made)
+    write_text(made.root / "logs" / COMMAND, f"snakemake --config note='{HARM}' all\n")
+    return made
+
+
+def job_of(plan: Plan, node: Node, **settings: Any) -> Job:
+    """Return the job of a planned node."""
+    described = read_json(description_path(plan.root, node.kind, node.key))
+    return Job(plan.root, described, None, 1, **settings)
+
+
+def write_report(plan: Plan) -> Path:
+    """Make the report of a workflow in which one variant failed, with hostile labels; its path."""
+    why = f"stage 'main', seed 0: the loss is not finite {HARM}"
+    job = job_of(plan, plan.report, failures={(PAPER, FAILED): why})
+    for stage in job.spec["stages"]:
+        if stage["variant"] in ("baseline", "1-bert"):
+            stage["label"] = f"{stage['label']} {' '.join(HOSTILE)}"
+    make(job)
+    return job.out / "report.html"
+
+
+def record(seed: int) -> dict[str, Any]:
+    """Return the record of a run."""
+    where = {"commit": "abc+" if seed else "def", "device": "cpu", "packages": {"torch": "2.13"}}
+    outcome = {"best_epoch": 9, "best_score": 0.7, "last_score": 0.69, "seconds": 60.0 * (seed + 1)}
+    return {"seed": seed, "parameters": 109_000_000, "outcome": outcome, "environment": where}
+
+
+def write_claims(made: Plan) -> None:
+    """Judge the paper's claims, but the last, which was not run; one has a hostile text."""
+    assert made.claims
+    numbers = {"difference": -0.25, "low": -0.3, "high": -0.2, "p": 0.01, "p_holm": 0.02}
+    numbers |= {"detectable": 0.1, "examples": 40_429, "seeds": 5, "seeds_against": 5}
+    lines = []
+    for claim in made.claims.spec["claims"]:
+        line = dict.fromkeys(COLUMNS, "") | {n: claim[n] for n in COLUMNS if n in claim}
+        against = " ".join(claim["others"]) or "majority"
+        line |= {"claim": claim["text"], "against": against, "published_difference": -0.1}
+        lines.append(line | {"verdict": "does not hold", "strongest": against.split()[0]} | numbers)
+    lines[0]["claim"] += f" {HARM}"
+    lines[-1] |= dict.fromkeys(numbers, "") | {"verdict": "not run"}
+    path = made.claims.folder(made.root) / "claims.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def _make_constant(path: Path, task: str) -> None:
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        if row["task"] == task:
+            row["prediction"], row["scores"] = 1.0, [0.0, 1.0, 0.0, 0.0, 0.0]
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+
+
+def _make_hostile(path: Path) -> None:
+    """Put hostile texts into all dev examples."""
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    for n, row in enumerate(rows):
+        if row["split"] == "dev":
+            row["sentence1"] += f" {HOSTILE[n % len(HOSTILE)]} \u202e\x1b[31m"
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)

@@ -1,0 +1,139 @@
+"""Single examples in the report: the worst of a paper, and what two variants are compared by."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from figure_files import SIZES
+from reporting import CONSTANT, HARM, NOT_RUN, PAPER, SEEDS, job_of, plan_results
+
+from minbert.plan.plan import Plan
+from minbert.report.compare import EXAMPLES, comparison, divisive
+from minbert.report.material import Material
+from minbert.report.predictions import LONGEST, Said, Stage, read_said, read_texts
+from minbert.report.worst import WORST, worst
+
+TASKS = ("sst", "para", "sts")
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return plan_results(tmp_path_factory.mktemp("examples"))
+
+
+@pytest.fixture
+def material(plan: Plan) -> Material:
+    return Material(job_of(plan, plan.report))
+
+
+@pytest.fixture
+def said(material: Material) -> dict[Stage, Said]:
+    return read_said(material)
+
+
+def stage(material: Material, variant: str, task: str) -> Stage:
+    stages = material.job.spec["stages"]
+    return next(of["key"] for of in stages if of["variant"] == variant), task
+
+
+def test_predictions_are_taken_together_over_the_seeds(
+    material: Material, said: dict[Stage, Said]
+) -> None:
+    one = said[stage(material, "1-bert", "sst")]
+    paths = material.seeds("predictions", stage(material, "1-bert", "sst")[0])
+    rows = [
+        {row["id"]: row for row in pq.read_table(path).to_pylist() if row["split"] == "dev"}
+        for path in paths.values()
+    ]
+    assert one.seeds == len(SEEDS) == len(rows) and len(one.ids) == SIZES["sst"]
+    n = 7
+    of = [seed[one.ids[n]] for seed in rows]
+    assert one.label[n] == of[0]["label"]
+    label = int(one.label[n])
+    assert one.error[n] == pytest.approx(np.mean([1 - row["scores"][label] for row in of]))
+    assert one.right[n] == sum(row["prediction"] == label for row in of)
+    classes = [row["prediction"] for row in of]
+    assert classes.count(one.said[n]) == max(map(classes.count, classes))
+    counts = np.array(one.confusion)
+    assert counts.shape == (5, 5) and counts.sum() == len(SEEDS) * SIZES["sst"]
+    assert np.trace(counts) == one.right.sum()
+    constant = np.array(said[stage(material, CONSTANT, "sst")].confusion)
+    assert (constant.sum(axis=0) > 0).tolist() == [False, True, False, False, False]
+
+
+def test_of_values_the_mean_counts_and_the_distance(
+    material: Material, said: dict[Stage, Said]
+) -> None:
+    one = said[stage(material, "1-bert", "sts")]
+    assert np.array(one.confusion).shape == (6, 6)
+    assert (one.error + 1e-9 >= np.abs(one.said - one.label)).all()
+    assert not (one.said == np.rint(one.said)).all()
+
+
+def test_stages_that_have_not_run_are_left_out(material: Material, said: dict[Stage, Said]) -> None:
+    assert stage(material, NOT_RUN, "sst") not in said
+    assert {task for _, task in said} == set(TASKS)
+
+
+def test_the_worst_examples_have_the_largest_mean_error(
+    material: Material, said: dict[Stage, Said]
+) -> None:
+    rows = worst(material, PAPER, said)
+    assert [row.task for row in rows] == [task for task in TASKS for _ in range(WORST)]
+    of_task = [one for (_, task), one in said.items() if task == "para"]
+    errors = np.mean([one.error for one in of_task], axis=0)
+    first = next(row for row in rows if row.task == "para")
+    assert first.id == of_task[0].ids[errors.argmax()] and first.error == f"{errors.max():.2f}"
+    assert first.runs == len(SEEDS) * len(of_task)
+    assert first.right == sum(one.right[errors.argmax()] for one in of_task)
+
+
+def test_texts_are_whole_lines_without_what_hides_them(material: Material) -> None:
+    wanted = {"para": {"para-dev-0", "para-dev-1", "gone"}}
+    texts = read_texts(material, wanted)
+    assert set(texts) == {("para", "para-dev-0"), ("para", "para-dev-1")}
+    first, second = texts["para", "para-dev-0"]
+    assert first == f"train sentence number 0 of para {HARM} [31m"
+    assert second.startswith("another ")
+    path = material.job.need("examples/sst")
+    kept = path.read_bytes()
+    try:
+        table = pq.read_table(path)
+        at = table.column_names.index("sentence1")
+        pq.write_table(table.set_column(at, "sentence1", [["word " * 999] * len(table)]), path)
+        ((text,),) = read_texts(material, {"sst": {"sst-dev-0"}}).values()
+    finally:
+        path.write_bytes(kept)
+    assert len(text) <= LONGEST and text.endswith("word…")
+
+
+def test_a_comparison_has_scores_curves_counts_and_predictions(
+    material: Material, said: dict[Stage, Said]
+) -> None:
+    places = divisive(said)
+    found = comparison(material, said, places, {})
+    variants = {each["label"]: each["runs"] for each in found["papers"][0]["variants"]}
+    assert material.labels[PAPER, NOT_RUN] not in variants
+    run = found["runs"][variants[material.labels[PAPER, CONSTANT]]["sst"]]
+    assert run["learned"] is False and run["floor"] >= run["score"]
+    assert set(run["predicted"]) == {1} and "±" in run["said"]
+    assert [epoch for epoch, _ in run["curve"]] == [1, 2, 3]
+    assert len(found["tasks"]["sst"]["examples"]) == len(run["predicted"]) == SIZES["sst"]
+    assert found["tasks"]["sts"]["classes"] == list("012345")
+    assert len(json.dumps(found)) < 300_000
+
+
+def test_the_examples_in_the_page_are_those_on_which_variants_differ_most(
+    said: dict[Stage, Said],
+) -> None:
+    places = divisive(said)
+    assert len(places["para"]) == EXAMPLES < SIZES["para"] and places["para"] == sorted(
+        places["para"]
+    )
+    values = np.array([one.said for (_, task), one in said.items() if task == "para"])
+    split = np.minimum(values.mean(axis=0), 1 - values.mean(axis=0))
+    rest = np.delete(split, places["para"])
+    assert split[places["para"]].min() + 1e-9 >= rest.max()

@@ -1,0 +1,122 @@
+"""The report's first screen and its warnings: findings, floors, the chart, the best variants."""
+
+from __future__ import annotations
+
+from statistics import fmean, median
+
+import pytest
+from reporting import CONSTANT, FAILED, PAPER, SEEDS, job_of, plan_results
+
+from minbert.evaluate.reading import Of
+from minbert.evaluate.text import read_csv
+from minbert.plan.plan import Plan
+from minbert.report.chart import MARGIN, WIDTH, Scale, panels
+from minbert.report.floors import judge
+from minbert.report.material import Material
+from minbert.report.opening import banner, best_variants, findings
+from minbert.report.runs import read_runs
+from minbert.report.warnings import find_warnings
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return plan_results(tmp_path_factory.mktemp("opening"))
+
+
+@pytest.fixture
+def material(plan: Plan) -> Material:
+    return Material(job_of(plan, plan.report))
+
+
+@pytest.fixture
+def index(material: Material) -> list[dict[str, str]]:
+    return read_csv(material.job.need("index"))
+
+
+def test_the_first_warning_names_the_runs_that_predict_one_class(material: Material) -> None:
+    verdicts = judge(material)
+    found = list(find_warnings(material, read_runs(material), verdicts, [], []))
+    assert "predict one class" in found[0][0] and "not above their floor" in found[1][0]
+    label = material.labels[PAPER, CONSTANT]
+    (case,) = [case for case in found[0][1] if case.startswith(f"{PAPER} / {label}: SST")]
+    assert case.endswith("(seeds 0, 1, 2)") and f"floor {_floor(material):.3f}" in case
+    assert verdicts.single == 3 < verdicts.tested - verdicts.above
+    assert f"{PAPER} / {material.labels[PAPER, 'baseline']}: " in " ".join(verdicts.low)
+
+
+def _floor(material: Material) -> float:
+    floor = material.scores[PAPER][Of("1-bert", "dev", "sst")][0].floor
+    assert floor is not None
+    return floor
+
+
+def test_a_score_of_a_task_that_is_not_trained_is_said_to_be_one(material: Material) -> None:
+    for stage in material.job.spec["stages"]:
+        if stage["variant"] == CONSTANT:
+            stage["tasks"] = ["para"]
+    (case,) = judge(material).constant
+    assert case.endswith("; a task that it does not train")
+
+
+def test_findings_say_how_many_scores_are_above_the_floor(
+    material: Material, index: list[dict[str, str]]
+) -> None:
+    verdicts = judge(material)
+    said = list(findings(material, index, verdicts, None))
+    assert f"with {len(SEEDS)} seeds each" in said[0]
+    assert f"{verdicts.above} of {verdicts.tested} dev scores" in said[1]
+    assert "3 of the others come from a run that predicts one class" in said[1]
+    assert len(said) == 2, "on generated data nothing is held against the papers"
+    assert "nothing here is about the papers" in banner(material)
+
+
+def test_on_real_data_there_is_no_banner_and_our_scores_are_held_against_the_papers(
+    material: Material, index: list[dict[str, str]]
+) -> None:
+    material.job.spec["data"] = "real"
+    assert banner(material) == ""
+    gaps = [
+        float(line["sst_ours"]) - float(line["sst_published"])
+        for line in index
+        if line["split"] == "dev" and line["sst_ours"] and line["sst_published"]
+    ]
+    said = f"SST {median(gaps):+.3f} ({len(gaps)} rows)".replace("-", "\u2212")
+    assert said in list(findings(material, index, judge(material), None))[-1]
+
+
+def test_the_chart_has_every_published_row_on_dev_ours_and_the_floor(
+    material: Material, index: list[dict[str, str]]
+) -> None:
+    drawn = {panel.title: panel for panel in panels(material, index)}
+    assert list(drawn) == ["SST", "Paraphrase", "STS", "Overall"]
+    (strip,) = drawn["SST"].strips
+    lines = [line for line in index if line["split"] == "dev" and line["paper"] == PAPER]
+    assert len(strip.published) == sum(line["sst_published"] != "" for line in lines)
+    assert 0 < len(strip.ours) < len(strip.published), f"{FAILED} has none"
+    assert strip.floor and strip.floor.said == f"{PAPER}, floor: {_floor(material):.3f}"
+    assert any(mark.said.startswith("1-bert, ours: ") for mark in strip.ours)
+    places = [mark.x for mark in (*strip.published, *strip.ours, strip.floor)]
+    assert all(MARGIN <= x <= WIDTH - MARGIN for x in places)
+
+
+def test_a_place_on_the_scale_is_in_proportion() -> None:
+    scale = Scale.over([-0.05, 0.62])
+    assert scale.ticks == [-0.2, 0.0, 0.2, 0.4, 0.6, 0.8]
+    assert scale.mark(-0.2, "").x == MARGIN and scale.mark(0.8, "").x == WIDTH - MARGIN
+    assert scale.mark(0.3, "").x == WIDTH / 2
+    assert Scale.over([0.3]).ticks == [0.3, 0.4], "of a single value"
+
+
+def test_the_best_variant_stands_beside_its_floor_and_the_papers_best(
+    material: Material, index: list[dict[str, str]]
+) -> None:
+    (best,) = best_variants(material, index)
+    found = {
+        material.labels[PAPER, of.variant]: fmean(score.value for score in by_seed.values())
+        for of, by_seed in material.scores[PAPER].items()
+        if (of.split, of.measure) == ("dev", "normalised")
+    }
+    assert best.label == max(found, key=lambda label: found[label])
+    assert best.ours and best.ours.mean == pytest.approx(found[best.label])
+    assert best.ours.n == len(SEEDS) and best.floor and 0 < best.floor < best.ours.mean
+    assert best.published == 0.772
