@@ -18,7 +18,6 @@ WIDEST, COLOURS, BYTES = 1200, 64, 150_000
 PICTURES = {
     "all/published-reproduced": "published-reproduced",
     "hybrid-bert/architectures": "architectures",
-    "hybrid-bert/multitask-loss": "multitask-loss",
     "adapter-fusion/transfer": "transfer",
     "minbert-downstream/ranking": "ranking",
     "minibert-unleashed/ladder": "ladder",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
+from minbert.base.lean import without_pandas
 from minbert.base.locks import in_use, only_one, patience
 from minbert.devices.lease import device_for, no_gpu
 from minbert.store.code import differs, files_digest
@@ -43,6 +44,7 @@ def run_step(root: Path, *asked: Any, **more: Any) -> None:
     `STOPS` end the step as an error does, so that what it holds is closed.
     """
     _on_stop(_stop)
+    without_pandas()
     with in_use(root):
         run_job(load_job(root, *asked, **more))
 

@@ -46,5 +46,5 @@ def shrunk(path: Path, widest: int, colours: int) -> tuple[bytes, tuple[int, int
         drawn = drawn.resize((widest, height), Image.Resampling.LANCZOS)
     small = drawn.quantize(colours, dither=Image.Dither.NONE)
     packed = io.BytesIO()
-    small.save(packed, "PNG", optimize=True)
+    small.save(packed, "PNG")
     return packed.getvalue(), small.size
