@@ -127,6 +127,8 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
     np.testing.assert_allclose(spread.lines[2][0].get_segments()[0][:, 0], [0.2, 0.4])
     assert best.lines[0].get_xdata() == pytest.approx([0.7])
     assert len(notes) == 1 and "mean of 2 seeds" in notes[0]
+    left, right = figure.axes[0].get_xlim()
+    assert right - left >= 0.2
     figure, notes = spec(stability, "a", last=4).plot(inputs)
     (best,) = figure.axes[0].containers
     assert best.get_label() == "best epoch", "too short a run looks steady"

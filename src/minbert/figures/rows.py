@@ -63,6 +63,12 @@ def floor_lines(panels: Mapping[str, Axes], floors: Mapping[str, float]) -> None
     for measure, axes in panels.items():
         if measure in floors:
             axes.axvline(floors[measure], **style.FLOOR, label="floor", zorder=1)
+    widen(list(panels.values()))
+
+
+def widen(panels: Sequence[Axes]) -> None:
+    """Make each panel at least `_SPAN` wide."""
+    for axes in panels:
         low, high = axes.get_xlim()
         short = max(0.0, _SPAN - (high - low)) / 2
         axes.set_xlim(low - short, high + short)

@@ -9,7 +9,7 @@ from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.curves import History, Of, curve_of, dev_measures, histories_of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
-from minbert.figures.rows import marks, rows_legend, rows_of_panels
+from minbert.figures.rows import marks, rows_legend, rows_of_panels, widen
 from minbert.figures.scored import CROSSED, TITLES, measure_of, paper_floors
 
 
@@ -46,6 +46,7 @@ class Spec(VariantsSpec):
             about: dict[str, Any] = {"filled": False, "label": "best epoch", "lower": 0.2}
             marks(axes, best, style.look(4), crossed=crossed, **about)
             axes.set_xlabel(TITLES[measure[0]].replace(" ", "\n", 1))
+        widen(panels)
         rows_legend(panels)
         notes = [
             f"Bars: smallest to largest dev score of the last {self.last} epochs; points: their "
