@@ -40,6 +40,18 @@ def score(key: str, task: str, value: float) -> TaskScore:
     return TaskScore(key, Measured({TASKS[task].metric: value}, floor, 0.0))
 
 
+def test_the_half_of_dev_that_chose_the_epoch_chooses_the_best_too() -> None:
+    def run(name: str, selection: float, dev: float) -> RunScores:
+        splits = {"selection": selection, "dev": dev, "test": dev}
+        return RunScores(name, {s: {"sst": score(name, "sst", v)} for s, v in splits.items()})
+
+    candidates = {"a": {0: run("a", 0.6, 0.4)}, "b": {0: run("b", 0.5, 0.9)}}
+    found = best_of(candidates, "task", "plain")[0]
+    assert {split: of["sst"].key for split, of in found.splits.items()} == {
+        **{"dev": "a", "selection": "a", "test": "a"}
+    }
+
+
 def test_the_best_overall_by_the_papers_rule() -> None:
     # With r as (r + 1) / 2 they are .600 and .667, plainly .600 and .500.
     dev: Dev = {

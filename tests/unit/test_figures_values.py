@@ -131,7 +131,7 @@ def test_a_constant_predictor_is_named(tmp_path: Path) -> None:
     assert "label of v\nr 0.000\n\u00d7 predicts one number" in texts(figure)
     figure, _ = spec(confusion, "v").plot(inputs)
     head = next(text for text in texts(figure) if text.startswith("label of v"))
-    assert "\n\u00d7 1 of 2 seeds: predicts one class only" in head
+    assert "\n\u00d7 1 of 2 seeds: one class only" in head
     files["sts"] = {0: predictions(tmp_path / "4", "sts", learned)}
     figure, _ = spec(sts_scatter, "v").plot(inputs)
     assert "label of v\nr 1.000" in texts(figure)

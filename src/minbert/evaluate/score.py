@@ -49,11 +49,17 @@ class TaskScore(NamedTuple):
 class RunScores(NamedTuple):
     """One run's scores, {split: {task: score}}; `key` is that of its last stage.
 
-    A task is missing from a split in which its labels are not public.
+    A task is missing from a split in which its labels are not public. Split `selection` has tasks
+    only where a half of dev chose the epoch.
     """
 
     key: str
     splits: Mapping[str, Mapping[str, TaskScore]]
+
+    @property
+    def chosen_on(self) -> str:
+        """The split that `best_of` compares: dev, or the half of it that chose the epoch too."""
+        return "selection" if self.splits.get("selection") else "dev"
 
     def main(self, split: str) -> dict[str, float]:
         """Return {task: value of the task's own metric}."""
@@ -158,7 +164,7 @@ def _run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
     files = [Path(of[name]) for of in tasks.values() for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):
         return None
-    splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "test": {}}
+    splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "selection": {}, "test": {}}
     for task, of in tasks.items():
         for split, measured in read(Path(of["predictions"]), task).items():
             if measured is not None:
@@ -175,7 +181,8 @@ def best_of(
     By `overall`: the candidate with the highest mean dev score under `rule`, over those of its
     seeds that have scores. By `task`: the same for each task by its own metric; the tasks of one
     run may then come from several candidates. Its key is "", as it trains nothing. The first
-    candidate wins a tie. Test scores come along and decide nothing.
+    candidate wins a tie. Test scores come along and decide nothing. Where a half of dev chose the
+    epochs, its scores choose here too.
     """
     if by == "overall":
         chosen_runs = _highest(candidates, lambda main: overall(main, rule))
@@ -185,8 +192,8 @@ def best_of(
     for seed in sorted({seed for seeds in chosen.values() for seed in seeds}):
         runs = {task: seeds[seed].splits for task, seeds in chosen.items() if seed in seeds}
         splits = {
-            split: {task: of[split][task] for task, of in runs.items() if task in of[split]}
-            for split in ("dev", "test")
+            split: {t: of[split][t] for t, of in runs.items() if t in of.get(split, ())}
+            for split in ("dev", "selection", "test")
         }
         found[seed] = RunScores("", splits)
     return found
@@ -202,7 +209,7 @@ def _highest(
     """
     means = {}
     for name, seeds in candidates.items():
-        values = [v for run in seeds.values() if (v := score(run.main("dev"))) is not None]
+        values = [v for run in seeds.values() if (v := score(run.main(run.chosen_on))) is not None]
         if values:
             means[name] = fmean(values)
     return candidates[max(means, key=lambda name: means[name])] if means else {}
@@ -267,7 +274,9 @@ def _score_file(
         raise UserError(f"{path}: task '{task}' has no labelled dev rows; dev is always scored")
     test = table.filter(pc.equal(table["split"], "test"))
     test = test if labels is None else with_labels(test, labels)
-    return {"dev": dev, "test": _score_split(path, task, test, "test")}
+    others = {"selection": table, "test": test}
+    found = {split: _score_split(path, task, of, split) for split, of in others.items()}
+    return {"dev": dev, **found}
 
 
 def _score_split(path: Path, task: str, table: pa.Table, split: str) -> Measured | None:

@@ -126,8 +126,10 @@ def standing(task: str, one: Predicted) -> str:
     found = []
     for count, words in ((constant, same), (below, "not above the floor")):
         if count:
-            some = "" if count == len(tests) else f"{count} of {len(tests)} seeds: "
-            found.append(f"\u00d7 {some}{words}")
+            said = words
+            if count < len(tests):
+                said = f"{count} of {len(tests)} seeds: {words.removeprefix('predicts ')}"
+            found.append(f"\u00d7 {said}")
     return "\n".join(found)
 
 
