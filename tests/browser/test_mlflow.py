@@ -83,7 +83,8 @@ def test_a_runs_page_shows_its_curve(browser: Browser, addresses: list[str]) -> 
     browser.call("Page.navigate", url="about:blank")
     browser.wait_for("location.href == 'about:blank'")
     browser.call("Page.navigate", url=f"{link.partition('?')[0]}/model-metrics")
-    browser.wait_for(f"{PLOTS}.some(p => p.querySelector('.scatterlayer .trace path'))")
+    browser.resize(1600, 2600)  # the plots of what a run came to stand first
+    browser.wait_for(f"{PLOTS}.some(p => p.data.some(d => d.y.length > 1))")
     drawn = browser.evaluate(f"{PLOTS}.flatMap(p => p.data.map(d => Array.from(d.y)))")
     score = SCORES["two"][0]
     wanted = [score * step / POINTS for step in range(1, POINTS)] + [-score]

@@ -39,6 +39,7 @@ def test_a_run_leaves_tables_figures_and_all_outputs(finished: Project) -> None:
     scores = pq.read_table(root / "tables" / "scores.parquet")
     assert set(scores.column("variant").to_pylist()) == set(finished.variants().values())
     columns = ["paper", "variant", "seed", "split", "task", "metric", "value", "key", "last"]
+    columns += ["floor", "p_floor", "constant", "error"]
     assert scores.column_names == columns
     for variant in finished.variants().values():
         found = {path.name for path in finished.seed_folder(variant).iterdir()}
@@ -192,7 +193,10 @@ def check_store(project: Project, folders: list[Path]) -> None:
                 "select key, step, timestamp, value, is_nan from metrics where run_uuid = ?",
                 (runs[0][0],),
             ).fetchall()
-            points = [(k, n, t, "nan" if nan else v) for k, n, t, v, nan in stored]
+            # What a run came to, and its floors, are told once it has ended.
+            curves = [row for row in stored if not row[0].startswith(("best/", "floor/"))]
+            assert len(curves) < len(stored)
+            points = [(k, n, t, "nan" if nan else v) for k, n, t, v, nan in curves]
             rows = pq.read_table(folder / "history.parquet").to_pylist()
             assert len(rows) > 5
             told = [row for row in rows if "/" not in row["metric"]]

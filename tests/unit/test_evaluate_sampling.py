@@ -23,9 +23,9 @@ def test_the_standard_error_is_the_bootstraps(task: str, skill: float) -> None:
     assert standard_error(task, predicted, labels) == pytest.approx(draws.std(), rel=0.06)
 
 
-def test_constant_predictions_have_none() -> None:
+def test_an_r_of_constant_predictions_has_none() -> None:
     labels = np.array([0.0, 1.0, 2.0, 2.0])
-    assert standard_error("sts", np.ones(4), labels) == 0
+    assert standard_error("sts", np.ones(4), labels) is None
     assert standard_error("sst", np.full(4, 2.0), labels) == pytest.approx(0.25)
 
 
@@ -35,6 +35,7 @@ def test_the_overall_error_adds_variances() -> None:
     halved = np.linalg.norm([0.03, 0.02, 0.02]) / 3
     assert overall_error(errors, "normalised") == pytest.approx(halved)
     assert overall_error({"sst": 0.03}, "plain") is None
+    assert overall_error({**errors, "sts": None}, "plain") is None
 
 
 def test_one_seed_has_the_interval_of_its_examples() -> None:

@@ -22,9 +22,10 @@ def undecided(root: Path) -> Iterator[str]:
     needs = [line for line in open_lines if line.get("seeds_needed")]
     alone = [line for line in open_lines if _fewest(line) == 1]
     hopeless = len(open_lines) - len(needs) - len(alone)
-    yield f"{len(open_lines)} claims are within noise ({CLAIMS}). At the spread seen so far:"
-    for line in sorted(needs, key=lambda line: int(line["seeds_needed"])):
-        more = int(line["seeds_needed"]) - _fewest(line)
+    are = "claim is" if len(open_lines) == 1 else "claims are"
+    yield f"{len(open_lines)} {are} within noise ({CLAIMS}). At the spread seen so far:"
+    for line in sorted(needs, key=_needed):
+        more = _needed(line) - _fewest(line)
         yield (
             f"  {line['paper']}, {line['variant']} against {line['strongest']}, {line['task']}: "
             f"{line['seeds_needed']} seeds each, {more} more, if the difference stays as it is"
@@ -35,8 +36,12 @@ def undecided(root: Path) -> Iterator[str]:
             "spread or for the number of examples"
         )
     if alone:
-        yield f"  {len(alone)}: unknown, as one seed shows no spread; try three"
+        yield f"  {len(alone)}: unknown, as one seed shows no spread; try five"
 
 
 def _fewest(line: Line) -> int:
     return min(int(line[name]) for name in ("seeds", "seeds_against") if line[name])
+
+
+def _needed(line: Line) -> int:
+    return int(line["seeds_needed"])

@@ -9,6 +9,7 @@ from scipy.special import stdtr
 
 from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
+from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table, p_value
 from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, OPEN
@@ -310,8 +311,8 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "Tibshirani 1993); with several seeds, hierarchical over seeds and examples, with "
         "Student's t and Satterthwaite's degrees of freedom. It is as wide as the paper's number "
         "of claims demands, so that it agrees with the verdict; low_95 and high_95 in the csv are "
-        "those of the difference alone. Detectable: the true difference that this test would find "
-        "in 80 of 100 cases.",
+        "those of the difference alone. Detectable: how far beyond its bound (0, or the margin) "
+        "the true difference must lie for this test to find it in 80 of 100 cases.",
         f"p: adjusted by Holm (1979) for all of the paper's claims. At most {LEVEL:g}: the claim "
         "holds, or does not hold, where the difference lies outside of what it claims; above: "
         "within noise, neither is shown. n: examples; of an overall score, those of its tasks "
@@ -319,8 +320,7 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "With one seed, verdict, interval and p are about these runs, on other examples: they say "
         "nothing of what another training would score. Cannot be judged: a side is not above its "
         "floor (the most frequent class; r = 0), or both sides are one training.",
-        "Dev also chose the epoch of every run, which favours all of them; see the tables for the "
-        "last epoch's scores.",
+        f"{FAVOURED[spec.get('select_on', 'dev')]}; see the tables for the last epoch's scores.",
         f"Backbone: {spec['backbone']}. Data: {spec['data']}. Seeds asked for: {spec['seeds']}. "
         f"{ABSENT}: not published, or not run.",
     ]

@@ -11,7 +11,8 @@ BELOW, CONSTANT = "°", "‡"
 MEANING = (
     f"{BELOW} marks a score that is not above its floor at the 5 % level (the most frequent class "
     f"by McNemar's exact test, or r = 0), {CONSTANT} one of predictions that are all the same; 1/3 "
-    "after a mark: one of three seeds. Such a row has not learnt the task."
+    "after a mark: one of three seeds. A row most of whose seeds are marked is not shown to have "
+    "learnt the task."
 )
 
 

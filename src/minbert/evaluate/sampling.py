@@ -10,12 +10,13 @@ from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 
-def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float:
+def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float | None:
     """Return the standard error over examples of the score that `scoring.score_task` gives.
 
     Accuracy: that of a share. Pearson r: by the infinitesimal jackknife, the root mean square of
     what each example adds to r, over sqrt(n). Both are what the bootstrap over examples comes to
-    with many resamples (Efron & Tibshirani 1993, chapters 5 and 22). 0 for constant predictions.
+    with many resamples (Efron & Tibshirani 1993, chapters 5 and 22). An r of constant predictions
+    has none.
     """
     predicted, true = paired(prediction, label)
     n = len(true)
@@ -23,20 +24,24 @@ def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float:
         right = float(np.mean(predicted == true))
         return float(np.sqrt(right * (1 - right) / n))
     if predicted.std() == 0 or true.std() == 0:
-        return 0.0
+        return None
     x = (predicted - predicted.mean()) / predicted.std()
     y = (true - true.mean()) / true.std()
     influence = x * y - float(np.mean(x * y)) * (x**2 + y**2) / 2
     return float(np.sqrt(np.mean(influence**2) / n))
 
 
-def overall_error(errors: Mapping[str, float], rule: str) -> float | None:
-    """Return that of the overall score by `rule`; None unless all its tasks are in `errors`.
+def overall_error(errors: Mapping[str, float | None], rule: str) -> float | None:
+    """Return that of the overall score by `rule`; None unless all its tasks have one.
 
     Tasks have different examples, so variances add up; (r + 1) / 2 halves that of r.
     """
-    if any(task not in errors for task in OVERALL_TASKS):
+    known = [error for task in OVERALL_TASKS if (error := errors.get(task)) is not None]
+    if len(known) < len(OVERALL_TASKS):
         return None
     halved = [t for t in OVERALL_TASKS if rule == "normalised" and TASKS[t].metric == "pearson"]
-    parts = [errors[task] / (2 if task in halved else 1) for task in OVERALL_TASKS]
+    parts = [
+        error / (2 if task in halved else 1)
+        for task, error in zip(OVERALL_TASKS, known, strict=True)
+    ]
     return float(np.linalg.norm(parts) / len(parts))

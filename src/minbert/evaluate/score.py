@@ -32,7 +32,7 @@ class Measured(NamedTuple):
 
     metrics: Mapping[str, float]
     floor: FloorTest
-    error: float
+    error: float | None
 
 
 Read = Callable[[Path, str], dict[str, Measured | None]]

@@ -11,6 +11,7 @@ from minbert.base.files import write_text
 from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.marks import MEANING, Standing, standing
 from minbert.evaluate.reading import METRIC_TITLES, Score, read_scores
+from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.text import ABSENT, csv_text, latex, latex_float, markdown, markdown_table
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -71,7 +72,8 @@ Values = dict[str, dict[int, Score]]
 class Table(NamedTuple):
     """A table. `rule` is the paper's own overall score; `seeds` are those that were asked for.
 
-    `single` is the label of the variant that the gain `delta_m` is over, if the paper has one.
+    `single` is the label of the variant that the gain `delta_m` is over, if the paper has one, and
+    `select_on` says what chose the epochs (`selected.FAVOURED`).
     """
 
     paper: str
@@ -84,6 +86,7 @@ class Table(NamedTuple):
     rows: Sequence[Row]
     footnotes: Sequence[str] = ()
     single: str = ""
+    select_on: str = "dev"
 
 
 def make(job: Job) -> None:
@@ -283,29 +286,33 @@ def _floors(rows: Sequence[Row], ours: Sequence[str | None], width: int) -> list
 
 def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
     """Return the sentences under `rows` of the table that say how to read it, as plain text."""
-    short = sum(row.n < len(table.seeds) for row in rows)
-    count = f"{len(table.seeds)} seed{'s' * (len(table.seeds) != 1)}"
-    seeds = f"Ours: mean ± half the width of the 95 % Student-t interval over n of {count}"
-    if short:
-        seeds += f" ({short} of {len(rows)} rows have fewer)"
+    count, short = len(table.seeds), sum(row.n < len(table.seeds) for row in rows)
+    alone = "over the split's examples, which says nothing of what another training run would score"
+    if count == 1:
+        ours = f"Ours: the score of one run ± half the width of its 95 % interval {alone}."
+    else:
+        fewer = f" ({short} of {len(rows)} rows have fewer)" if short else ""
+        ours = "Ours: mean ± half the width of the 95 % Student-t interval over n of "
+        ours += f"{count} seeds{fewer}; of one seed, {alone}."
     tasks = [TASKS[name] for name in OVERALL_TASKS]
     metrics = ", ".join(f"{t.title} {METRIC_TITLES[t.metric]}" for t in tasks)
     return [
-        f"{seeds}; of one seed, over dev's examples, which says nothing of what another training "
-        f"run would score. Scores: {metrics}.",
+        f"{ours} Scores: {metrics}.",
         f"{FLOOR}: what takes no learning. {MEANING}",
         "Overall: normalised is the mean of SST accuracy, paraphrase accuracy and (STS r + 1) / 2; "
         "plain is the plain mean of SST accuracy, paraphrase accuracy and STS r; "
         f"{OWN_RULE} marks the paper's own rule, which its published overall follows.",
-        *_selection(rows),
+        *_selection(table, rows),
         *_relative(table, rows),
         f"Backbone: {table.backbone}. Data: {table.data}. "
         f"{ABSENT}: not published, or not a task of the row.",
     ]
 
 
-def _selection(rows: Sequence[Row]) -> list[str]:
-    """Say that dev chose the epochs, and by how much their scores exceed the last epochs'."""
+def _selection(table: Table, rows: Sequence[Row]) -> list[str]:
+    """Say what chose the epochs; if dev did, by how much their scores exceed the last epochs'."""
+    if table.select_on != "dev":
+        return [f"{FAVOURED[table.select_on]}."]
     gains: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.last.items():

@@ -1,6 +1,6 @@
 """The nodes of what people look at, but figures: scores, tables, index, claims, report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from minbert.plan.figures import paper_figure
 from minbert.plan.parameters import parameters
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim, Published
-from minbert.spec.resolve import Grid, StageRef, Variant
+from minbert.spec.resolve import Grid, Stage, StageRef, Variant
 from minbert.spec.task import task_facts
 from minbert.store.node import Need, Node
 
@@ -104,7 +104,14 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "rows": rows,
         "footnotes": _ratio_notes(exp, grid),
         "single": grid.variants[grid.single].label if grid.single else "",
+        "select_on": _select_on(stage for v in grid.variants.values() for stage in v.stages),
     }
+
+
+def _select_on(stages: Iterable[Stage]) -> str:
+    """Return what the stages' `select_on` say, `both` if they differ (`evaluate.selected`)."""
+    said = {stage.spec.select_on for stage in stages}
+    return said.pop() if len(said) == 1 else "both"
 
 
 def _row(exp: Experiment, grid: Grid, variant: Variant, row: Published | None) -> dict[str, Any]:
@@ -170,6 +177,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         "seeds": len(exp.config.seeds),
         "backbone": exp.config.backbone,
         "data": exp.config.data,
+        "select_on": _select_on(exp.stages.values()),
     }
     ordered = dict(sorted(needs.items()))
     return Node("claims", spec, "minbert.evaluate.claims", needs=ordered)
@@ -263,6 +271,7 @@ def report_node(
         "seeds": list(exp.config.seeds),
         "config": config,
         "stages": [_stage(exp, ref) for ref in exp.stages],
+        "select_on": _select_on(exp.stages.values()),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
     return Node("report", spec, "minbert.report.make", needs=needs)

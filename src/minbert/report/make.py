@@ -16,6 +16,7 @@ from minbert.base.environment import commit
 from minbert.base.files import write_text
 from minbert.base.progress import clock
 from minbert.evaluate.index import in_words
+from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table import FAILED, SCORED
 from minbert.evaluate.text import read_csv
@@ -93,6 +94,7 @@ def _page(material: Material) -> dict[str, Any]:
         "chart": chart,
         "panels": list(chart.panels(material, index)),
         "best": list(best_variants(material, index)),
+        "selected": FAVOURED[job.spec["select_on"]],
         "facts": _facts(material, runs, index),
         "warnings": list(find_warnings(material, runs, verdicts, index, pictures)),
         "claims": claims,

@@ -5,6 +5,7 @@ from statistics import median
 from typing import NamedTuple
 
 from minbert.evaluate.index import in_words
+from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.winner import winners
 from minbert.report.chart import TITLES, floor_of
@@ -46,8 +47,8 @@ def findings(
         yield (
             f"{verdicts.above} of {verdicts.tested} dev scores of a run on a task are above the "
             "floor (always the most frequent class, or r = 0) at the 5 % level; "
-            f"{verdicts.single or 'none'} of the others come{'s' * (verdicts.single == 1)} from a "
-            "run that predicts one class."
+            f"{verdicts.single or 'none'} of the others {'is' if verdicts.single == 1 else 'are'} "
+            "of runs that predict one class or number."
         )
     if claims:
         yield f"Claims of the papers: {claims.counted}."
@@ -76,5 +77,6 @@ def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
         label = ours = None
         if best:
             label = material.labels[paper, best.variant]
-            ours = interval(list(best.dev.values()))
+            error = material.scores[paper][Of(best.variant, "dev", rule)]
+            ours = interval(list(best.dev.values()), next(iter(error.values())).error)
         yield Best(paper, rule, label, ours, floor_of(material, paper, "overall"), published)

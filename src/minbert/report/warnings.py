@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minbert.data.labels import in_words
+from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.table import SCORED
 from minbert.report.floors import Verdicts
 from minbert.report.material import Material
@@ -50,8 +51,9 @@ def find_warnings(
     if len(spec["seeds"]) == 1:
         text = "One seed. There is no interval over seeds: another training run may score otherwise"
         yield f"{text}, and differences between variants may be chance.", ()
-    text = "Dev chose the epoch of every run, and is what is reported. So dev scores are too high;"
-    yield f"{text} the column “last epoch” has those that were not chosen.", ()
+    if spec["select_on"] != "half":
+        text = "So dev scores are too high; the column “last epoch” has those that were not chosen."
+        yield f"{FAVOURED[spec['select_on']]}. {text}", ()
     overlaps, rejected = [], []
     for task, report in material.records("data"):
         title = TASKS[task].title if task in TASKS else task
