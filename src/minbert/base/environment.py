@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.process import lines_of
+from minbert.base.version import VERSION
 
 DEPENDENCIES = ("torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy")
 """The packages that decide a run's numbers."""
@@ -27,7 +28,8 @@ def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in ("minbert", *DEPENDENCIES)},
+        # minbert itself need not be installed: an environment may have its packages alone.
+        "packages": {"minbert": VERSION, **{name: _version(name) for name in DEPENDENCIES}},
         "commit": commit(),
         "device": device,
         "threads": threads,

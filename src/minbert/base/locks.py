@@ -86,14 +86,16 @@ def in_use(root: Path, *, alone: bool = False) -> Iterator[None]:
     """Hold the results under `root` for the block, with others or `alone`.
 
     Jobs and workflows hold them together, from whatever clone they run; what deletes results or
-    gives them other keys holds them alone. Raises `UserError` if they are held in the other way.
+    gives them other keys holds them alone. Raises `UserError` if they are held in the other way. A
+    lock that cannot be written, as on a disk that can only be read, still keeps others away.
     """
     path = root / "work" / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8") as handle:
+    only_read = not alone and path.exists() and not os.access(path, os.W_OK)
+    with path.open("r" if only_read else "a+", encoding="utf-8") as handle:
         if not take(handle, path, shared=not alone):
             other = "a workflow or a job, perhaps of another clone of the repository, works there"
-            holder = other if alone else "`minbert gc` or `minbert adopt` works there"
+            holder = other if alone else "`minbert gc`, `adopt` or `unbundle` works there"
             raise UserError(f"{root} is in use: {holder}. Wait for its end, then run again.")
         yield
 

@@ -1,17 +1,16 @@
 """The course's files: Stanford CS 224N's default project of 2023 (SST, Quora, STS, CFIMDB)."""
 
 import csv
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest, no_file
 from minbert.base.files import LARGEST
-from minbert.data.examples import LONGEST, Example, Rejected, decode, fault, split_lines
+from minbert.data.examples import LONGEST, Example, Rejected, decode, fault, number_in, split_lines
 from minbert.data.identity import check_unchanged, checksum
 from minbert.data.report import make_dataset
 from minbert.spec.protocol import COURSE_URL, SPLITS
-from minbert.spec.task import TASKS, Task
+from minbert.spec.task import BUILT_IN, TASKS, Task
 from minbert.store.job import Job
 
 COURSE_FILES: dict[str, dict[str, tuple[str, str]]] = {
@@ -37,10 +36,6 @@ COURSE_FILES: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 """The name of each file under `COURSE_URL`, and its git blob id, by task and split."""
-
-# float() also takes 0_1, nan, inf and the digits of other scripts.
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_LABELS = {"sst": "sentiment", "cfimdb": "sentiment", "para": "is_duplicate", "sts": "similarity"}
 
 
 def course_files(task: str) -> dict[str, tuple[str, str]]:
@@ -146,10 +141,9 @@ def _rows(path: Path, task: str, split: str) -> Iterator[tuple[int, str, dict[st
 
 def _columns(path: Path, task: str, split: str, header: list[str]) -> dict[str, int]:
     """Return the position of each column needed, by its name in the example table."""
-    sentences = {"sentence1": "sentence1", "sentence2": "sentence2"}
-    wanted = {"id": "id"} | (sentences if TASKS[task].pair else {"sentence1": "sentence"})
-    if split != "test" or _LABELS[task] in header:
-        wanted["label"] = _LABELS[task]
+    wanted = BUILT_IN[task].columns
+    if split == "test" and wanted["label"] not in header:
+        del wanted["label"]
     names = [name.strip() for name in header]
     missing = [name for name in wanted.values() if name not in names]
     if missing and len(header) == 1:
@@ -175,9 +169,7 @@ def _example(
 ) -> tuple[Example, str | None] | tuple[None, str]:
     """Return the example of a row, if there is one, and what is wrong with it, or None."""
     label = None
-    if found := row.get("label"):
-        if not _NUMBER.fullmatch(found):
-            return None, f"label '{found[:80]}' is not a number"
-        label = float(found)
+    if (found := row.get("label")) and (label := number_in(found)) is None:
+        return None, f"label '{found[:80]}' is not a number"
     example = Example(row["id"], split, row["sentence1"], row.get("sentence2"), label)
     return example, fault(example, task)

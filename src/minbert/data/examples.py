@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,6 +123,15 @@ def fault(example: Example, task: Task) -> str | None:
     if task.kind != "regression" and label != int(label):
         return f"label {_exact(label)} is not a whole number"
     return None
+
+
+# float() also takes 0_1, nan, inf and the digits of other scripts.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def number_in(text: str) -> float | None:
+    """Return the number that `text` is; None if it is none."""
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def text_fault(text: str) -> str | None:

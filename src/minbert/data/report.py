@@ -3,7 +3,7 @@
 import csv
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,31 @@ MAX_REJECTED = 0.01
 """The largest share of a split's rows that may be malformed; beyond it, the file is wrong."""
 
 
-def make_dataset(job: Job, examples: Sequence[Example], rejected: Sequence[Rejected]) -> None:
-    """Write the data set that a job read or generated, and print what is in it."""
+def make_dataset(
+    job: Job,
+    examples: Sequence[Example],
+    rejected: Sequence[Rejected],
+    made: Collection[str] = (),
+) -> None:
+    """Write the data set that a job read or generated, and print what is in it.
+
+    `made` are the splits that were made of train's rows.
+    """
     task = job.spec["task"]
-    report = write_dataset(task, examples, rejected, job.out)
+    report = write_dataset(task, examples, rejected, job.out, made)
     rows = ", ".join(f"{split} {n}" for split, n in report["rows"].items())
     print(f"{task}: {rows} rows, {len(rejected)} set aside", file=sys.stderr)
 
 
 def write_dataset(
-    task: str, examples: Sequence[Example], rejected: Sequence[Rejected], out_dir: Path
+    task: str,
+    examples: Sequence[Example],
+    rejected: Sequence[Rejected],
+    out_dir: Path,
+    made: Collection[str] = (),
 ) -> dict[str, Any]:
     """Write `examples.parquet`, `rejected.csv` and `report.json` to `out_dir`; return the last."""
-    _check_share(task, examples, rejected)
+    check_share(task, examples, rejected, made)
     out_dir.mkdir(parents=True, exist_ok=True)
     write_examples(task, examples, out_dir / "examples.parquet")
     with (
@@ -96,8 +108,18 @@ def _describe(
     }
 
 
-def _check_share(task: str, examples: Sequence[Example], rejected: Sequence[Rejected]) -> None:
-    rows = Counter(e.split for e in examples) + Counter(r.split for r in rejected)
+def check_share(
+    task: str,
+    examples: Sequence[Example],
+    rejected: Sequence[Rejected],
+    made: Collection[str] = (),
+) -> None:
+    """Refuse a split of which more than `MAX_REJECTED` of the rows are malformed.
+
+    Rows of the splits that were `made` of train's count as train's.
+    """
+    rows = Counter("train" if e.split in made else e.split for e in examples)
+    rows += Counter(r.split for r in rejected)
     for split in SPLITS:
         found = [r for r in rejected if r.split == split]
         if len(found) > MAX_REJECTED * rows[split]:

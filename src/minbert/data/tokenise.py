@@ -1,4 +1,4 @@
-"""The token table: WordPiece ids of all sentences, without special tokens or padding."""
+"""The token table: the backbone's ids of all sentences, without special tokens or padding."""
 
 import os
 from itertools import accumulate, groupby
@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 
 from minbert.base.files import whole
 from minbert.data.examples import read_examples
-from minbert.data.wordpiece import load_wordpiece
+from minbert.data.tokenizer import load_tokenizer
 from minbert.store.job import Job
 
 MAX_TOKENS = 510
-"""The most ids of a sentence: BERT has 512 positions, and [CLS] and [SEP] take two."""
+"""The most ids of a sentence: `max_length` is at most 512, and special tokens take two or more."""
 
 _IDS = pa.list_(pa.int32())
 SCHEMA = pa.schema(
@@ -44,7 +44,7 @@ def tokenise(examples: Path, tokenizer_json: Path, out: Path) -> None:
     special token, as in `transformers`. Raises `UserError` for a missing or damaged input.
     """
     table = read_examples(examples)
-    tokenizer = load_wordpiece(tokenizer_json)
+    tokenizer = load_tokenizer(tokenizer_json)
     tokens = pa.table(
         {
             "id": table["id"],

@@ -15,7 +15,8 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from minbert.base.errors import UserError
 from minbert.data.corpus.pretraining import pretraining_text
-from minbert.data.wordpiece import CONTINUES, SPECIAL_TOKENS, bert_tokenizer, save_tokenizer
+from minbert.data.tokenizer import save_tokenizer
+from minbert.data.wordpiece import CONTINUES, SPECIAL_TOKENS, bert_tokenizer
 from minbert.store.job import Job
 
 # The share of whole words among the entries that are left after the characters.

@@ -1,4 +1,4 @@
-"""BERT's WordPiece tokenizer: built from a vocabulary, or read from a Hugging Face folder."""
+"""BERT's WordPiece tokenizer, built from a vocabulary or from its `vocab.txt`."""
 
 import io
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from minbert.base.errors import UserError
-from minbert.base.files import content_of, read_json, whole
+from minbert.base.files import content_of, read_json
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"
@@ -42,71 +42,21 @@ def bert_tokenizer(
     return tokenizer
 
 
-def load_wordpiece(path: Path, normalizer: normalizers.Normalizer | None = None) -> Tokenizer:
-    """Return the WordPiece tokenizer of a `tokenizer.json` or a BERT `vocab.txt`.
+def read_vocab_txt(path: Path) -> Tokenizer:
+    """Return the tokenizer of a BERT `vocab.txt`; the id is the line number from 0.
 
-    `normalizer` is for a `vocab.txt`, which has none. Truncation and padding are switched off.
-    Raises `UserError` for a missing or damaged file, another kind of tokenizer, or a vocabulary
-    without BERT's special tokens.
+    `tokenizer_config.json` beside it decides whether text is lower-cased. Raises `UserError` for a
+    damaged file, or a vocabulary without BERT's special tokens.
     """
-    if not path.is_file():
-        raise UserError(f"no such tokenizer: {path}; expected a tokenizer.json or a vocab.txt")
-    if path.suffix == ".txt":
-        vocabulary = _read_vocabulary(path)
-        _check_special(vocabulary, path)
-        return bert_tokenizer(vocabulary, normalizer)
-    try:
-        tokenizer = Tokenizer.from_buffer(content_of(path))
-    except UserError:
-        raise
-    except BaseException as error:  # the library raises the bare class, or panics
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise UserError(f"{path}: not a tokenizer.json of `tokenizers` ({error})") from error
-    if not isinstance(tokenizer.model, models.WordPiece):
-        raise UserError(
-            f"{path}: a {type(tokenizer.model).__name__} tokenizer; expected WordPiece (BERT)"
-        )
-    _check_special(tokenizer.get_vocab(), path)
-    words: dict[int, str] = {}
-    for word, number in tokenizer.get_vocab().items():
-        if (other := words.setdefault(number, word)) != word:
-            raise UserError(f"{path}: tokens '{other}' and '{word}' have one id, {number}")
-    if (unknown := tokenizer.model.unk_token) not in tokenizer.get_vocab(with_added_tokens=False):
-        raise UserError(f"{path}: the vocabulary has no '{unknown}', its token for unknown words")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+    vocabulary = _read_vocabulary(path)
+    check_special(vocabulary, path)
+    return bert_tokenizer(vocabulary, _normalizer(path.with_name("tokenizer_config.json")))
 
 
-def read_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
-    """Return the tokenizer of a Hugging Face folder: `tokenizer.json`, or else `vocab.txt`.
-
-    With a `vocab.txt`, `tokenizer_config.json` decides whether text is lower-cased. Raises
-    `UserError` like `load_wordpiece`, or if an id exceeds the `vocab_size` rows of the embeddings.
-    """
-    path = folder / "tokenizer.json"
-    if path.is_file():
-        tokenizer = load_wordpiece(path)
-    elif (path := folder / "vocab.txt").is_file():
-        tokenizer = load_wordpiece(path, _normalizer(folder / "tokenizer_config.json"))
-    else:
-        raise UserError(
-            f"{folder}: has neither tokenizer.json nor vocab.txt; copy one of them from the "
-            "source of the weights"
-        )
-    if (largest := max(tokenizer.get_vocab().values())) >= vocab_size:
-        raise UserError(
-            f"{path}: has token id {largest}, but config.json's vocab_size is {vocab_size}; "
-            "the tokenizer belongs to other weights"
-        )
-    return tokenizer
-
-
-def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
-    """Write `tokenizer` as a `tokenizer.json`, whole or not at all."""
-    with whole(out) as temporary:
-        tokenizer.save(str(temporary))
+def check_special(words: Mapping[str, int], path: Path) -> None:
+    """Raise `UserError` for a WordPiece vocabulary without one of BERT's special tokens."""
+    if missing := [token for token in SPECIAL_TOKENS if token not in words]:
+        raise UserError(f"{path}: the vocabulary has no {', '.join(missing)}; is it BERT's?")
 
 
 def _normalizer(settings: Path) -> normalizers.Normalizer:
@@ -121,11 +71,6 @@ def _normalizer(settings: Path) -> normalizers.Normalizer:
         strip_accents=options["strip_accents"],
         handle_chinese_chars=options["tokenize_chinese_chars"],
     )
-
-
-def _check_special(words: Mapping[str, int], path: Path) -> None:
-    if missing := [token for token in SPECIAL_TOKENS if token not in words]:
-        raise UserError(f"{path}: the vocabulary has no {', '.join(missing)}; is it BERT's?")
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:

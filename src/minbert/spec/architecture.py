@@ -1,16 +1,16 @@
 """Shapes of an encoder, those of backbones known by name, and how many layers tasks share."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
 
-from minbert.base.errors import UserError, no_file
+from minbert.base.errors import UserError
 from minbert.base.files import read_json
-from minbert.spec.task import Spec
+from minbert.spec.model import Spec
+from minbert.spec.parts import PARTS, load_part, part_module
 
 Size = Annotated[StrictInt, Field(ge=1, le=2**24)]
 
@@ -21,19 +21,121 @@ TOKEN, PAIR = 20, 3
 """Numbers that a layer keeps for the backward pass: per token and hidden unit (if the inner layer
 is four times as wide), and per head and pair of tokens."""
 
+WEIGHTS = "model.safetensors"
+
+
+class EncoderParameters(NamedTuple):
+    """Parameters of an encoder's parts; `layers` are those of each layer."""
+
+    embeddings: int
+    layers: tuple[int, ...]
+    pooler: int
+
+    @property
+    def total(self) -> int:
+        return self.embeddings + sum(self.layers) + self.pooler
+
 
 class Architecture(Spec):
-    """An encoder's shapes. Sizes are counts; `layer_norm_eps` is the variance's floor."""
+    """An encoder's shapes and settings, and how its kind writes them: here BERT's.
 
-    family: Literal["bert"] = "bert"
+    Sizes are counts; `layer_norm_eps` is the variance's floor. Embeddings are `embedding` wide if
+    that is not None, and then mapped to `hidden`. A row has at most `positions` tokens; its first
+    one has number `first_position` in the table of positions. Another kind of encoder is a subclass
+    in a module of its own; `PARTS["architecture"]` has them all by their `model_type`.
+    """
+
+    family: str = "bert"
     vocab_size: Size = 30522
     hidden: Size = 768
     layers: Annotated[Size, Field(le=256)] = 12
     heads: Size = 12
     intermediate: Size = 3072
     positions: Annotated[Size, Field(ge=8)] = 512
-    types: Size = 2
+    types: Annotated[StrictInt, Field(ge=1, le=2**24)] = 2
     layer_norm_eps: Annotated[float, Field(gt=0, le=1, strict=True)] = 1e-12
+    embedding: Size | None = None
+    first_position: Annotated[StrictInt, Field(ge=0)] = 0
+    activation: Literal["gelu", "gelu_tanh"] = "gelu"
+
+    encoder: ClassVar[str] = "bert"
+    """The part that computes it: one of `PARTS["encoder"]`."""
+    two_types: ClassVar[bool] = True
+    """Whether the second sentence of a pair has a token type of its own."""
+
+    settings: ClassVar[Mapping[str, str]] = {
+        "vocab_size": "vocab_size",
+        "hidden": "hidden_size",
+        "layers": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "intermediate": "intermediate_size",
+        "positions": "max_position_embeddings",
+        "types": "type_vocab_size",
+        "layer_norm_eps": "layer_norm_eps",
+        "activation": "hidden_act",
+    }
+    """What Hugging Face's `config.json` calls ours; those with `defaults` may be missing there."""
+    defaults: ClassVar[Mapping[str, Any]] = {"layer_norm_eps": 1e-12, "activation": "gelu"}
+    only: ClassVar[Mapping[str, Any]] = {
+        "position_embedding_type": "absolute",
+        "is_decoder": False,
+        "add_cross_attention": False,
+    }
+    """Settings there that have one value in every encoder that we know."""
+    token_ids: ClassVar[Mapping[str, int]] = {}
+    """Settings there that are ids of a sequence's first (0) or last (-1) token."""
+
+    prefix: ClassVar[str] = "bert."
+    """What the names of its tensors begin with in weights that have heads, too."""
+    layer_prefix: ClassVar[str] = "encoder.layer."
+    tensors: ClassVar[Mapping[str, str]] = {
+        "embeddings.word": "embeddings.word_embeddings",
+        "embeddings.position": "embeddings.position_embeddings",
+        "embeddings.token_type": "embeddings.token_type_embeddings",
+        "embeddings.norm": "embeddings.LayerNorm",
+        "pooler.dense": "pooler.dense",
+    }
+    """Hugging Face's names of our tensors outside the layers, without `weight` and `bias`."""
+    layer_tensors: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "attention.qkv": tuple(f"attention.self.{part}" for part in ("query", "key", "value")),
+        "attention.output": ("attention.output.dense",),
+        "attention.norm": ("attention.output.LayerNorm",),
+        "feed_forward.inner": ("intermediate.dense",),
+        "feed_forward.output": ("output.dense",),
+        "feed_forward.norm": ("output.LayerNorm",),
+    }
+    """Those of a layer; the rows of several are stacked."""
+
+    @property
+    def position_rows(self) -> int:
+        """Rows of the table of positions; 0 if there is none."""
+        return self.first_position + self.positions
+
+    def settled(self, config: Mapping[str, Any]) -> Self:
+        """Return the architecture with what follows from more than one setting of `config.json`."""
+        return self
+
+    def hugging_face(self, name: str) -> list[str]:
+        """Return the Hugging Face tensors whose rows, stacked, are our tensor `name`."""
+        part, _, kind = name.rpartition(".")
+        if part in self.tensors:
+            return [f"{self.tensors[part]}.{kind}"]
+        _, number, inside = part.split(".", 2)
+        return [f"{self.layer_prefix}{number}.{i}.{kind}" for i in self.layer_tensors[inside]]
+
+    def parameters(self) -> EncoderParameters:
+        """Count the parameters of each part of one encoder."""
+        width = self.embedding or self.hidden
+        rows = self.vocab_size + self.position_rows + self.types
+        projection = linear(width, self.hidden) if self.embedding else 0
+        attention = 4 * linear(self.hidden, self.hidden)
+        inner = linear(self.hidden, self.intermediate) + linear(self.intermediate, self.hidden)
+        layer = attention + inner + 4 * self.hidden
+        return EncoderParameters(
+            embeddings=(rows + 2) * width + projection,
+            layers=(layer,) * self.layers,
+            pooler=linear(self.hidden, self.hidden),
+        )
 
     def activation_bytes(self, tokens: Any) -> Any:
         """Estimate the bytes that training keeps for sequences of `tokens` (number or array)."""
@@ -41,14 +143,13 @@ class Architecture(Spec):
         return self.layers * NUMBER * tokens * (linear + PAIR * self.heads * tokens)
 
 
+def linear(inputs: int, outputs: int) -> int:
+    """Return the parameters of a linear layer with a bias."""
+    return (inputs + 1) * outputs
+
+
 BERT_BASE = Architecture()
 BERT_LARGE = Architecture(hidden=1024, layers=24, heads=16, intermediate=4096)
-
-WEIGHTS = "model.safetensors"
-SHARDS = "model.safetensors.index.json"
-"""Says which of several files has which tensor; counts if there is no `WEIGHTS`."""
-FILES = ("config.json", WEIGHTS, "tokenizer.json", "vocab.txt", "tokenizer_config.json")
-"""The files of a Hugging Face folder that a backbone is made from, as far as present."""
 
 KNOWN: dict[str, Architecture] = {
     "bert-base-uncased": BERT_BASE,
@@ -58,137 +159,47 @@ KNOWN: dict[str, Architecture] = {
 }
 """By hub name, for plans made before anything is downloaded."""
 
-FAMILIES = ("bert",)
-_MOST_PARAMETERS = 20_000_000_000
 
-_ONLY = {
-    "hidden_act": "gelu",
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-}
-"""Settings of Hugging Face that have one value in every encoder we know."""
-
-
-def from_hugging_face(path: Path) -> Architecture:
-    """Read the architecture in a Hugging Face `config.json`.
-
-    Raises `UserError` naming `path` for an unknown `model_type`, a missing or unfit size, an
-    activation other than BERT's exact GELU (Hendrycks and Gimpel, 2016), or another kind of model.
-    """
-    if not path.is_file():
-        wrong = no_file(path) or "no such file"
-        raise UserError(f"{path}: {wrong}; a backbone is a folder in Hugging Face's layout")
-    config = read_json(path)
-    family = config.get("model_type")
-    if family not in FAMILIES:
-        raise UserError(
-            f"{path}: model_type is {family!r}; known: {', '.join(FAMILIES)}. "
-            "Choose a BERT backbone."
-        )
-    for name, only in _ONLY.items():
-        if (found := config.get(name)) not in (None, only):
-            raise UserError(f"{path}: {name} is {repr(found)[:80]}; only {only!r} is known")
-    names = {
-        "vocab_size": "vocab_size",
-        "hidden": "hidden_size",
-        "layers": "num_hidden_layers",
-        "heads": "num_attention_heads",
-        "intermediate": "intermediate_size",
-        "positions": "max_position_embeddings",
-        "types": "type_vocab_size",
-    }
-    missing = [theirs for theirs in names.values() if theirs not in config]
-    if missing:
-        raise UserError(f"{path}: has no {', '.join(missing)}; is it a Hugging Face config.json?")
-    sizes = {ours: config[theirs] for ours, theirs in names.items()}
-    try:
-        shapes = Architecture(**sizes, layer_norm_eps=config.get("layer_norm_eps", 1e-12))
-    except ValidationError as error:
-        raise UserError("\n".join(_problem(path, names, e) for e in error.errors())) from None
-    if shapes.hidden % shapes.heads:
-        raise UserError(
-            f"{path}: hidden_size {shapes.hidden} is no multiple of num_attention_heads "
-            f"{shapes.heads}"
-        )
-    parts = encoder_parameters(shapes)
-    if (total := parts.embeddings + shapes.layers * parts.layer) > _MOST_PARAMETERS:
-        raise UserError(
-            f"{path}: describes {total:,} parameters, expected at most {_MOST_PARAMETERS:,}; "
-            "does it belong to the weights?"
-        )
-    return shapes
-
-
-def _problem(path: Path, names: Mapping[str, str], error: ErrorDetails) -> str:
-    name = str(error["loc"][0])
-    wanted = error["msg"].replace("Input should be", "expected")
-    return f"{path}: {names.get(name, name)} is {repr(error['input'])[:80]}; {wanted}"
-
-
-def backbone_files(folder: Path) -> list[Path]:
-    """Return the files of a Hugging Face folder that a backbone is made from: `FILES`, shards."""
-    found = [folder / name for name in FILES]
-    if not (folder / WEIGHTS).is_file() and (folder / SHARDS).is_file():
-        found += [folder / SHARDS, *sorted({folder / name for name in shards(folder).values()})]
-    return [path for path in found if path.is_file()]
-
-
-def shards(folder: Path) -> dict[str, str]:
-    """Return {tensor: file name} of sharded weights; `UserError` for a damaged index."""
-    path = folder / SHARDS
-    files = read_json(path).get("weight_map")
-    if not isinstance(files, dict) or not files:
-        raise UserError(f"{path}: has no weight_map; is it the index of safetensors files?")
-    for tensor, name in files.items():
-        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+\.safetensors", name, re.ASCII):
-            raise UserError(
-                f"{path}: tensor '{tensor}' is in {str(name)[:80]!r}, expected the name of a "
-                "safetensors file beside it"
-            )
-    return files
+def architecture_of(values: Mapping[str, Any]) -> Architecture:
+    """Return the architecture that was dumped as `values`."""
+    family = str(values.get("family", "bert"))
+    if family not in PARTS["architecture"]:
+        raise UserError(f"family is '{family}'; known: {', '.join(PARTS['architecture'])}")
+    kind: type[Architecture] = load_part("architecture", family)
+    return kind.model_validate(values)
 
 
 def read_architecture(path: Path) -> Architecture:
     """Read our own `config.json` of a backbone folder in the store; `UserError` if damaged."""
     try:
-        return Architecture.model_validate(read_json(path))
+        return architecture_of(read_json(path))
     except ValidationError as error:
-        wrong = _problem(path, {}, error.errors()[0])
+        wrong = wrong_setting(path, {}, error.errors()[0])
     except UserError as error:
-        wrong = str(error)
+        wrong = str(error) if str(path) in str(error) else f"{path}: {error}"
     raise UserError(f"{wrong}; delete {path.parent}: `snakemake all --cores 2` makes it again")
 
 
-class EncoderParameters(NamedTuple):
-    """Parameters of an encoder's parts; `layer` is those of one layer."""
+def wrong_setting(path: Path, names: Mapping[str, str], error: ErrorDetails) -> str:
+    """Return what is wrong with a setting of the file `path`, where `names` are its words."""
+    name = str(error["loc"][0])
+    wanted = error["msg"].replace("Input should be", "expected")
+    return f"{path}: {names.get(name, name)} is {repr(error['input'])[:80]}; {wanted}"
 
-    embeddings: int
-    layer: int
-    pooler: int
 
-
-def encoder_parameters(arch: Architecture) -> EncoderParameters:
-    """Count the parts of one encoder of the given shapes."""
-    norm = 2 * arch.hidden
-    rows = arch.vocab_size + arch.positions + arch.types
-    attention = 4 * linear(arch.hidden, arch.hidden)
-    inner = linear(arch.hidden, arch.intermediate) + linear(arch.intermediate, arch.hidden)
-    return EncoderParameters(
-        embeddings=rows * arch.hidden + norm,
-        layer=attention + inner + 2 * norm,
-        pooler=linear(arch.hidden, arch.hidden),
+def architecture_parts(arch: Architecture | None) -> tuple[str, ...]:
+    """Return the modules of an encoder's kind; of every kind if `arch` is not known yet."""
+    kinds = PARTS["architecture"] if arch is None else [arch.family]
+    encoders = PARTS["encoder"] if arch is None else [arch.encoder]
+    return (
+        *(part_module("architecture", name) for name in kinds),
+        *(part_module("encoder", name) for name in encoders),
     )
 
 
-def linear(inputs: int, outputs: int) -> int:
-    """Return the parameters of a linear layer with a bias."""
-    return (inputs + 1) * outputs
-
-
 def check_pairing(where: str, pairing: str | None, arch: Architecture) -> None:
-    """Raise `UserError` for cross pairs and an encoder that has one token type for both."""
-    if pairing == "cross" and arch.types < 2:
+    """Raise `UserError` for cross pairs and an encoder that lacks the second one's token type."""
+    if pairing == "cross" and arch.two_types and arch.types < 2:
         raise UserError(
             f"{where} has 'pairing: cross', whose second sentence has a token type of its own, but "
             f"the backbone's type_vocab_size is {arch.types}; choose 'pairing: siamese' with "

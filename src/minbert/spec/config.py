@@ -5,15 +5,17 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import UserError, nearest
+from minbert.spec.entry import OwnTask, check_names
+from minbert.spec.model import Distinct, Positive, Spec
+from minbert.spec.places import Location, Source, to_path
 from minbert.spec.pretraining import Pretraining, Whole
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.spec.task import Distinct, Positive, Spec, known_task
+from minbert.spec.task import TASKS, known_task
 from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"
@@ -24,11 +26,6 @@ MAX_SEED = 2**32 - 1
 
 MAX_THREADS = 1024
 """More would exhaust a machine's processes."""
-
-URLS = ("http://", "https://", "file://")
-
-LONGEST_NAME = 255
-"""Bytes of the longest name in a path that file systems allow."""
 
 
 def _to_list(value: Any) -> Any:
@@ -42,40 +39,6 @@ def _to_seed(value: Any) -> int:
     if isinstance(value, int) and 0 <= value <= MAX_SEED:
         return value
     raise ValueError(f"seed {value!r} is not a whole number from 0 to {MAX_SEED}")
-
-
-def _to_path(value: str) -> str:
-    """Expand `~`; refuse what no file system takes."""
-    path = os.path.expanduser(value)
-    if path.startswith("~"):
-        raise ValueError(f"{value!r}: there is no such home folder")
-    if not path.isprintable() or max(map(len, os.fsencode(path).split(b"/"))) > LONGEST_NAME:
-        found = f"{path[:100]!r} ..." if len(path) > 100 else repr(path)
-        raise ValueError(f"{found} is no path: it is too long, or has control characters")
-    return path
-
-
-def _to_source(value: str) -> str:
-    """Refuse a URL that names no server, or one of another kind than can be downloaded."""
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", value):
-        return value
-    problem = ""
-    try:
-        parts = urlsplit(value)
-        if not value.startswith(URLS):
-            problem = f"it begins with '{value.partition('/')[0]}'"
-        elif parts.scheme != "file" and not parts.hostname:
-            problem = "it names no server"
-        elif " " in value or parts.port == 0:
-            problem = "it has a space, or port 0"
-    except ValueError as error:
-        problem = str(error)
-    if problem:
-        raise ValueError(
-            f"{value!r} cannot be downloaded from: {problem}; give a folder or file, or a URL "
-            f"such as {COURSE_URL} ({', '.join(URLS)})"
-        )
-    return value
 
 
 def _to_folder(value: str) -> str:
@@ -139,7 +102,7 @@ class HeadScale(Spec):
 class Steps(Spec):
     """The optimiser steps of a stage: `per_epoch` for each epoch of its grid, `least` at least.
 
-    A sequential stage, whose steps have one task each, has as many for each of its tasks.
+    A stage whose steps have one task each has as many for each of its tasks.
     """
 
     per_epoch: Whole | None = None
@@ -171,19 +134,29 @@ class Scale(Spec):
 
 
 class Tracking(Spec):
-    """Whether runs are logged to MLflow's store."""
+    """Whether runs are logged to MLflow's store, and what each uses of its machine with them."""
 
     enabled: bool = True
+    system_metrics: bool = False
 
 
-Text = Annotated[str, Field(min_length=1)]
-Location = Annotated[Text, AfterValidator(_to_path)]
-Source = Annotated[Location, AfterValidator(_to_source)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED), BeforeValidator(_to_seed)]
+
+
+def _to_tasks(value: Any) -> Any:
+    """Take a text as the name of a file with the tasks."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return load_yaml(Path(to_path(value)))
+    except UserError as error:
+        raise ValueError(str(error)) from None
 
 
 class Config(Spec):
     """config.yaml; docs/configuration.md explains its keys. Paths are relative to where one runs.
+
+    `tasks` are one's own beside the built-in ones, or the YAML file that has them.
 
     `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `labels` is a folder
     with the original files of labels of test rows, which nothing but scores on test reads.
@@ -192,7 +165,8 @@ class Config(Spec):
     `dependencies` means training again. With `verify`, data is read again even if size and time of
     its files are as they were. `defaults` are merged under a stage's settings, `override`
     over them, after `scale`. What these make equal although a grid has it different is
-    refused, but for the settings that `may_vanish` names.
+    refused, but for the settings that `may_vanish` names. `only` asks for a part of the grids:
+    patterns of papers, variants and PAPER/VARIANT.
     """
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
@@ -205,6 +179,10 @@ class Config(Spec):
     course: Source = COURSE_URL
     lmrd: Source = LMRD_URL
     labels: Location | None = None
+    tasks: Annotated[
+        dict[str, OwnTask],
+        BeforeValidator(_to_tasks, json_schema_input_type=str | dict[str, OwnTask]),
+    ] = Field(default_factory=dict)
     backbone: Location = BACKBONE
     revision: str | None = None
     pretraining: Pretraining = Pretraining()
@@ -218,6 +196,7 @@ class Config(Spec):
     defaults: dict[str, Any] = Field(default_factory=dict)
     override: dict[str, Any] = Field(default_factory=dict)
     may_vanish: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
+    only: Annotated[tuple[str, ...], BeforeValidator(_to_list), Distinct] = ()
     tracking: Tracking = Tracking()
     verify: bool = False
 
@@ -238,10 +217,16 @@ class Config(Spec):
                 )
         return names
 
+    @field_validator("tasks")
+    @classmethod
+    def _own_names(cls, tasks: dict[str, OwnTask]) -> dict[str, OwnTask]:
+        check_names(tasks, TASKS.built_in)
+        return tasks
+
     @field_validator("grids")
     @classmethod
     def _paths(cls, grids: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(_to_path, grids))
+        return tuple(map(to_path, grids))
 
     @field_validator("defaults", "override")
     @classmethod

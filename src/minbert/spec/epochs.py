@@ -3,14 +3,15 @@
 `sizes` has the number of training examples of each trained task.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from minbert.spec.stage import StageSpec
 
 
 class Epoch(NamedTuple):
-    """The optimiser steps of an epoch, and how many examples of each task it draws."""
+    """The optimiser steps of an epoch, and how many examples of each task it draws (or is
+    expected to)."""
 
     steps: int
     examples: dict[str, int]
@@ -55,6 +56,37 @@ def unified(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
     return Epoch(-(-passed // smallest), drawn)
 
 
+def temperature(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
+    """As many steps as a pass over each task; the examples are those expected of each."""
+    assert spec.sampler.temperature is not None
+    return _drawn(spec, sizes, [1 / spec.sampler.temperature])
+
+
+def annealed(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
+    """As `temperature`, on the mean over the epochs."""
+    epochs = range(1, spec.epochs + 1)
+    return _drawn(spec, sizes, [annealed_exponent(epoch, spec.epochs) for epoch in epochs])
+
+
+def annealed_exponent(epoch: int, epochs: int) -> float:
+    """Return 1 for the first `epoch` (from 1), 0.2 for the last, and what is between for others."""
+    return 1 - 0.8 * (epoch - 1) / max(1, epochs - 1)
+
+
+def shares(spec: StageSpec, sizes: Mapping[str, int], exponent: float) -> dict[str, float]:
+    """Return each task's share of the steps: in proportion to the size of its pass ** exponent."""
+    powers = {task: _pass(spec, size) ** exponent for task, size in sizes.items()}
+    return {task: power / sum(powers.values()) for task, power in powers.items()}
+
+
+def _drawn(spec: StageSpec, sizes: Mapping[str, int], exponents: Sequence[float]) -> Epoch:
+    steps = sequential(spec, sizes).steps
+    by_epoch = [shares(spec, sizes, exponent) for exponent in exponents]
+    means = {task: sum(found[task] for found in by_epoch) / len(by_epoch) for task in sizes}
+    drawn = {task: steps * share * spec.tasks[task].batch_size for task, share in means.items()}
+    return Epoch(steps, {task: round(n) for task, n in drawn.items()})
+
+
 def _pass(spec: StageSpec, size: int) -> int:
     """Return the examples of a pass over a task of `size` examples."""
     share, most = spec.sampler.share, spec.sampler.examples
@@ -66,5 +98,7 @@ EPOCHS: dict[str, Callable[[StageSpec, Mapping[str, int]], Epoch]] = {
     "sequential": sequential,
     "recycled": recycled,
     "unified": unified,
+    "temperature": temperature,
+    "annealed": annealed,
 }
 """What each sampler draws, by its name in `sampler.name`."""

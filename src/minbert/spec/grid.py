@@ -9,22 +9,25 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
 from minbert.base.errors import UserError, nearest
+from minbert.spec.model import Distinct, Spec
 from minbert.spec.parts import FIGURE_KINDS
 from minbert.spec.protocol import Rule
 from minbert.spec.published import MAJORITY, Claim
+from minbert.spec.settings import spelt, unknown_keys, with_setting
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TASKS, Distinct, Part, Spec
+from minbert.spec.task import Part
+from minbert.spec.tune import trials
 from minbert.spec.yaml import MAX_DEPTH, load_yaml, merge, nested, validated
 
 CHOICE = ("train", "also_score")
 """Keys of a variant or stage: the tasks that it trains, and those that it carries."""
 
-STRUCTURE = ("extends", "expand", "stages", *CHOICE)
+STRUCTURE = ("extends", "expand", "tune", "stages", *CHOICE)
 """Keys of a variant that say how it is put together."""
 
 ALL = "all"
@@ -89,8 +92,10 @@ class GridFile(Spec):
     """The top level of a grid file. `overall` is the paper's rule for its overall score.
 
     `single` is the variant that trains each task alone, which others' gain delta_m is over.
-    Further files of a paper may leave out its title, rule, description and `single`. The table's
-    notes compare the parameter counts of each pair of variants in `parameter_ratios`.
+    `overall_tasks` are those of the overall score (default: SST, para and STS, or in a paper with
+    tasks of one's own all of its tasks). Further files of a paper may leave out its title, rule,
+    description, `single` and `overall_tasks`. The table's notes compare the parameter counts of
+    each pair of variants in `parameter_ratios`.
     """
 
     paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=LONGEST)]
@@ -98,6 +103,7 @@ class GridFile(Spec):
     overall: Rule = "normalised"
     description: str = ""
     single: str = ""
+    overall_tasks: Annotated[tuple[str, ...], Distinct] = ()
     templates: dict[str, dict[str, Any]] = Field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     figures: dict[str, Figure] = Field(default_factory=dict)
@@ -114,11 +120,17 @@ class GridFile(Spec):
 
 @dataclass(frozen=True)
 class RawVariant:
-    """A variant with nothing left to inherit; `stages` are (name, keys of a `StageSpec`)."""
+    """A variant with nothing left to inherit; `stages` are (name, keys of a `StageSpec`).
+
+    A tuned variant has no stages, but `tried`: {candidate: its settings in words}. Its candidates
+    are variants too, `tuned_for` it.
+    """
 
     path: Path
     looks: Looks
     stages: tuple[tuple[str, dict[str, Any]], ...]
+    tried: Mapping[str, str] = field(default_factory=dict)
+    tuned_for: str = ""
 
 
 @dataclass
@@ -170,7 +182,13 @@ def _load_paper(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
     for name, body in bodies.items():
         values = _flatten(name, bodies, done)
         if not body.template:
-            grid.variants[name] = _variant(body, values)
+            for made, variant in _variants(name, body, values):
+                if made != name and made in bodies:
+                    raise UserError(
+                        f"{body.where}: 'tune' makes a variant '{made}', a name that is taken by "
+                        f"{bodies[made].where}; rename one of the two"
+                    )
+                grid.variants[made] = variant
     if not grid.variants:
         raise UserError(
             f"{grid.path}: paper '{paper}' has no variant, so there is nothing to train; add "
@@ -188,7 +206,7 @@ def _head(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
         if key not in head.model_fields_set:
             raise UserError(f"{path}: the key '{key}' is missing; no file of '{paper}' gives it")
     for other, file in files:
-        for key in ("title", "overall", "description", "single"):
+        for key in ("title", "overall", "description", "single", "overall_tasks"):
             if key in file.model_fields_set and getattr(file, key) != getattr(head, key):
                 raise UserError(
                     f"{other}: paper '{paper}' has another '{key}' in {path}: "
@@ -247,24 +265,6 @@ def _check_keys(values: dict[str, Any], where: str) -> None:
         raise UserError("\n".join(f"{where}: {problem}" for problem in problems))
 
 
-def unknown_keys(values: Any, path: str = "", annotation: Any = StageSpec) -> Iterator[str]:
-    """Yield a message for each key of nested `values` that `annotation` lacks or has deeper."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        inner = {name: f.annotation for name, f in annotation.model_fields.items()}
-    elif get_origin(annotation) is dict:
-        inner = dict.fromkeys([*TASKS, "*"], get_args(annotation)[1])
-    else:
-        return
-    if not isinstance(values, Mapping | None):
-        yield f"'{path[:-1]}' is {values!r}; expected a mapping ('key: value' lines)"
-        return
-    for key, value in (values or {}).items():
-        if key in inner:
-            yield from unknown_keys(value, f"{path}{key}.", inner[key])
-        else:
-            yield f"unknown key '{path}{key}'.{nearest(key, inner)} Known here: {', '.join(inner)}"
-
-
 def _expansions(
     pattern: str, values: dict[str, Any], where: str
 ) -> Iterator[tuple[str, dict[str, Any], tuple[tuple[str, Any], ...]]]:
@@ -292,7 +292,7 @@ def _expansions(
             for problem in unknown_keys(nested(path, {})):
                 raise UserError(f"{where}: 'expand': {problem}")
         mapped = choices.items() if isinstance(choices, Mapping) else None
-        options.append(list(mapped or ((_word(choice), choice) for choice in choices)))
+        options.append(list(mapped or ((spelt(choice), choice) for choice in choices)))
     if (count := math.prod(map(len, options))) > MAX_EXPANDED:
         raise UserError(f"{where}: 'expand' makes {count:,} variants; at most {MAX_EXPANDED}")
     for combination in itertools.product(*options):
@@ -309,52 +309,44 @@ def _fill(value: Any, spelt: Mapping[str, str]) -> Any:
     return value
 
 
-def _word(value: Any) -> str:
-    """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and math.isfinite(value):
-        mantissa, _, exponent = f"{value:e}".partition("e")
-        small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
-        return small if abs(value) < 1e-3 and value else f"{value:g}"
-    if isinstance(value, list):
-        return "-".join(_word(each) for each in value)
-    return str(value)
-
-
-def _with_setting(values: dict[str, Any], path: str, value: Any, where: str) -> dict[str, Any]:
-    """Return `values` with the key at a dotted path set; `stages.NAME.KEY` reaches one stage."""
-    first, _, rest = path.partition(".")
-    if first != "stages":
-        return merge(values, nested(path, value))
-    name, _, key = rest.partition(".")
-    stages = values.get("stages", [])
-    if name not in (stage["name"] for stage in stages):
-        raise UserError(f"{where}: 'expand.{path}': there is no stage '{name}'")
-    for problem in unknown_keys(nested(key, {})):
-        raise UserError(f"{where}: 'expand.{path}': {problem}")
-    changed = [merge(s, nested(key, value)) if s["name"] == name else s for s in stages]
-    return {**values, "stages": changed}
-
-
-def _variant(body: _Body, values: dict[str, Any]) -> RawVariant:
+def _variants(name: str, body: _Body, values: dict[str, Any]) -> Iterator[tuple[str, RawVariant]]:
+    """Yield a variant, and after it the candidates that it is tuned by, if it is."""
     looks = {key: values.pop(key) for key in Looks.model_fields if key in values}
     shown = validated(Looks, looks, body.where)
     if shown.best_of and values:
         raise UserError(
             f"{body.where}: 'best_of' trains nothing, so '{next(iter(values))}' does not apply"
         )
-    return RawVariant(body.path, shown, () if shown.best_of else _stages(values, body.where))
+    if "tune" not in values:
+        stages = () if shown.best_of else _stages(values, body.where)
+        yield name, RawVariant(body.path, shown, stages)
+        return
+    found = {f"{name}.{trial.word}": trial for trial in trials(values, body.where)}
+    tried = {candidate: trial.said for candidate, trial in found.items()}
+    chosen = shown.model_copy(update={"best_of": tuple(tried)})
+    yield name, RawVariant(body.path, chosen, (), tried)
+    for candidate, trial in found.items():
+        where = f"{body.path}: variant '{candidate}'"
+        check_name(candidate, where)
+        own = Looks(label=f"{shown.label or name}, {trial.said}")
+        yield candidate, RawVariant(body.path, own, _stages(trial.values, where), tuned_for=name)
 
 
 def _check_figure(figure: Figure, variants: Mapping[str, RawVariant], where: str) -> None:
+    reads = FIGURE_KINDS[figure.kind]
     for name in figure.variants:
         if name not in variants:
             raise UserError(f"{where}: unknown variant '{name}'.{nearest(name, variants)}")
-        if variants[name].looks.best_of and FIGURE_KINDS[figure.kind].runs:
+        variant = variants[name]
+        if variant.looks.best_of and reads.runs:
             raise UserError(
                 f"{where}: variant '{name}' is the best of others and trains nothing that could "
-                "be shown; name one of those"
+                f"be shown; name one of those: {', '.join(variant.looks.best_of)}"
+            )
+        if variant.tuned_for and "scores" in reads.papers:
+            raise UserError(
+                f"{where}: variant '{name}' is one of the settings that '{variant.tuned_for}' "
+                f"tries, which have no scores of their own; name '{variant.tuned_for}'"
             )
 
 
@@ -385,7 +377,7 @@ def _flatten(
             values = merge(values, {k: v for k, v in inherited.items() if k not in looks})
         values = merge(values, {k: v for k, v in body.values.items() if k != "extends"})
         for path, value in body.settings:
-            values = _with_setting(values, path, value, body.where)
+            values = with_setting(values, path, value, f"{body.where}: 'expand")
         done[name] = values
     return dict(done[name])
 

@@ -21,36 +21,44 @@ class FigureKind:
     `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of a variant's
     last stage), `stage_histories` (of all its stages), `predictions` (the predictions.parquet that
     each task is scored by).
-    `papers`: `scores` (scores.parquet), `examples` (the examples.parquet of each task).
+    `papers`: `scores` (scores.parquet), `rows` (the rows.parquet of each task).
     `facts`: counted `parameters`, `stages` (resolved specs), the backbone's `architecture`, the
     papers' `published` figures, and `rules` for the overall score.
-    `tasks`: those whose predictions and examples it reads (default: all that its variants have).
+    `tasks`: those whose predictions and rows it reads (default: all that its variants have).
+    `of`: it shows one task of this kind: the one that its option `task` names, else that of
+    `tasks`, else the only one of its kind that the paper has.
     """
 
     module: str
     runs: tuple[Literal["histories", "stage_histories", "predictions"], ...] = ()
-    papers: tuple[Literal["scores", "examples"], ...] = ()
+    papers: tuple[Literal["scores", "rows"], ...] = ()
     facts: tuple[Literal["parameters", "stages", "architecture", "published", "rules"], ...] = ()
     tasks: tuple[str, ...] = ()
+    of: Literal["", "classification", "binary", "regression"] = ""
 
 
 FIGURE_KINDS: dict[str, FigureKind] = {
     "loss-curves": FigureKind("loss_curves", runs=("histories",)),
-    "ranking": FigureKind("ranking", papers=("scores", "examples"), facts=("rules",)),
+    "ranking": FigureKind("ranking", papers=("scores", "rows"), facts=("rules",)),
     "published-reproduced": FigureKind(
         "published", papers=("scores",), facts=("published", "rules")
     ),
     "dev-test": FigureKind("dev_test", papers=("scores",), facts=("rules",)),
-    "confusion-matrix": FigureKind("confusion", runs=("predictions",), tasks=("sst",)),
-    "calibration": FigureKind("calibration", runs=("predictions",), tasks=("para",)),
-    "sts-scatter": FigureKind("sts_scatter", runs=("predictions",), tasks=("sts",)),
-    "leakage": FigureKind("leakage", runs=("predictions",), papers=("examples",)),
+    "confusion-matrix": FigureKind(
+        "confusion", runs=("predictions",), tasks=("sst",), of="classification"
+    ),
+    "calibration": FigureKind("calibration", runs=("predictions",), tasks=("para",), of="binary"),
+    "sts-scatter": FigureKind(
+        "sts_scatter", runs=("predictions",), tasks=("sts",), of="regression"
+    ),
+    "leakage": FigureKind("leakage", runs=("predictions",), papers=("rows",)),
     "gradient-cosines": FigureKind("gradient_cosines", runs=("histories",)),
     "architectures": FigureKind("architectures", facts=("architecture", "stages")),
     "dev-curves": FigureKind(
         "dev_curves", runs=("histories",), papers=("scores",), facts=("rules",)
     ),
     "score-parameters": FigureKind("pareto", papers=("scores",), facts=("parameters", "rules")),
+    "sweep": FigureKind("sweep", papers=("scores",), facts=("rules",)),
     "stability": FigureKind("stability", runs=("histories",), papers=("scores",), facts=("rules",)),
     "epoch-tables": FigureKind("epoch_tables", runs=("stage_histories",), papers=("scores",)),
     "transfer": FigureKind("transfer", papers=("scores",), facts=("stages",)),
@@ -80,8 +88,32 @@ PARTS: dict[str, dict[str, str]] = {
         "unified": "minbert.train.samplers.unified:Unified",
         "recycled": "minbert.train.samplers.recycled:Recycled",
         "sequential": "minbert.train.samplers.sequential:Sequential",
+        "temperature": "minbert.train.samplers.temperature:Temperature",
+        "annealed": "minbert.train.samplers.annealed:Annealed",
     },
-    "surgery": {"pcgrad": "minbert.train.surgery.pcgrad:pcgrad"},
+    "surgery": {
+        "pcgrad": "minbert.train.surgery.pcgrad:pcgrad",
+        "aligned_mtl": "minbert.train.surgery.torchjd:aligned_mtl",
+        "cagrad": "minbert.train.surgery.torchjd:cagrad",
+        "dualproj": "minbert.train.surgery.torchjd:dualproj",
+        "fairgrad": "minbert.train.surgery.torchjd:fairgrad",
+        "gradvac": "minbert.train.surgery.torchjd:gradvac",
+        "imtl_g": "minbert.train.surgery.torchjd:imtl_g",
+        "krum": "minbert.train.surgery.torchjd:krum",
+        "mean": "minbert.train.surgery.torchjd:mean",
+        "mgda": "minbert.train.surgery.torchjd:mgda",
+        "nash_mtl": "minbert.train.surgery.torchjd:nash_mtl",
+        "pcd": "minbert.train.surgery.torchjd:pcd",
+        "random": "minbert.train.surgery.torchjd:random",
+        "sum": "minbert.train.surgery.torchjd:sum_of_all",
+        "upgrad": "minbert.train.surgery.torchjd:upgrad",
+    },
+    "weighting": {
+        "uncertainty": "minbert.train.weightings.uncertainty:Uncertainty",
+        "dynamic_average": "minbert.train.weightings.dynamic_average:DynamicAverage",
+        "random": "minbert.train.weightings.random:Random",
+        "geometric_mean": "minbert.train.weightings.geometric_mean:GeometricMean",
+    },
     "penalty": {"smart": "minbert.train.penalties.smart:SmartPenalty"},
     "divergence": {
         "symmetric_kl": "minbert.train.divergences.symmetric_kl:symmetric_kl",
@@ -92,6 +124,17 @@ PARTS: dict[str, dict[str, str]] = {
         "linear": "minbert.train.schedules.linear:linear",
         "cosine": "minbert.train.schedules.cosine:cosine",
         "onecycle": "minbert.train.schedules.onecycle:onecycle",
+    },
+    "architecture": {
+        "bert": "minbert.spec.architecture:Architecture",
+        "distilbert": "minbert.spec.encoders.distilbert:DistilBert",
+        "roberta": "minbert.spec.encoders.roberta:Roberta",
+        "electra": "minbert.spec.encoders.electra:Electra",
+        "modernbert": "minbert.spec.encoders.modernbert:ModernBert",
+    },
+    "encoder": {
+        "bert": "minbert.model.encoder:Stack",
+        "modernbert": "minbert.model.modernbert:ModernStack",
     },
     "pooling": {
         "cls": "minbert.model.pooling.cls:ClsPooling",
@@ -108,6 +151,7 @@ PARTS: dict[str, dict[str, str]] = {
         "heads": "minbert.train.cached:Cached",
         "adapters": "minbert.train.adapters:AdapterTuned",
         "fusion": "minbert.train.fusion:FusionTuned",
+        "lora": "minbert.train.lora:LoRATuned",
     },
     "figure": {name: f"minbert.figures.{kind.module}:Spec" for name, kind in FIGURE_KINDS.items()},
 }

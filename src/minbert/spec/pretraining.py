@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from minbert.spec.architecture import Architecture
-from minbert.spec.task import Positive, Spec
+from minbert.spec.model import Positive, Spec
 
 Whole = Annotated[int, Field(ge=1, le=10**9)]
 Width = Annotated[int, Field(ge=1, le=65_536)]

@@ -15,8 +15,9 @@ from pydantic import Field
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.files import content_of
-from minbert.spec.protocol import OVERALL_TASKS, RULES
-from minbert.spec.task import TASKS, NonNegative, Spec
+from minbert.spec.model import NonNegative, Spec
+from minbert.spec.protocol import RULES
+from minbert.spec.task import TASKS
 
 MAJORITY = "majority"
 """The system that always predicts the most frequent label; on STS its r is 0."""
@@ -65,8 +66,16 @@ class Claim(Spec):
         return (self.variant, *self.others)
 
 
-def check_claim(claim: Claim, scored: Mapping[str, Collection[str]], where: str) -> None:
-    """Refuse unknown variants and tasks, and tasks that a variant is not `scored` on."""
+def check_claim(
+    claim: Claim,
+    scored: Mapping[str, Collection[str]],
+    overall_tasks: Collection[str],
+    where: str,
+) -> None:
+    """Refuse unknown variants and tasks, and tasks that a variant is not `scored` on.
+
+    `overall_tasks` are those of the overall score.
+    """
     for name in claim.variants:
         if name not in scored:
             raise UserError(
@@ -89,7 +98,7 @@ def check_claim(claim: Claim, scored: Mapping[str, Collection[str]], where: str)
                 f"{where}: unknown task '{task}'.{nearest(task, known)} Known: {', '.join(known)}"
             )
         for name in claim.variants:
-            for each in OVERALL_TASKS if task in overall else (task,):
+            for each in overall_tasks if task in overall else (task,):
                 if each not in scored[name]:
                     raise UserError(
                         f"{where}: '{task}' needs the task '{each}', which variant '{name}' does "

@@ -1,18 +1,19 @@
 """From grid files and a configuration to typed stages, each with the stages it starts from."""
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from minbert.base.errors import UserError, nearest
 from minbert.spec.config import Config
-from minbert.spec.grid import Figure, RawGrid, RawVariant, load_grids, unknown_keys
-from minbert.spec.protocol import OVERALL_TASKS, Rule
+from minbert.spec.grid import Figure, RawGrid, RawVariant, load_grids
+from minbert.spec.protocol import Rule
 from minbert.spec.published import Claim, check_claim
-from minbert.spec.stage import StageSpec
-from minbert.spec.task import TASKS, TaskSpec
+from minbert.spec.settings import unknown_keys
+from minbert.spec.stage import ONE_TASK, StageSpec
+from minbert.spec.task import TASKS, Task, TaskSpec, overall_tasks
 from minbert.spec.yaml import MAX_DEPTH, merge, nested, validated
 
 BACKBONE = "backbone"
@@ -47,7 +48,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of a paper's grid; see `Looks`. If it is the best of others, it has no stages."""
+    """A row of a paper's grid; see `Looks`. If it is the best of others, it has no stages.
+
+    A tuned variant is the best of its candidates, `tried`: {candidate: its settings in words}.
+    These are variants too, `tuned_for` it, and no rows.
+    """
 
     paper: str
     name: str
@@ -58,6 +63,8 @@ class Variant:
     stages: tuple[Stage, ...]
     best_of: tuple[str, ...] = ()
     best_by: Literal["overall", "task"] = "overall"
+    tried: Mapping[str, str] = field(default_factory=dict)
+    tuned_for: str = ""
 
     @property
     def scored(self) -> dict[str, Stage]:
@@ -70,7 +77,9 @@ class Variant:
 class Grid:
     """A paper's variants, figures and claims; `path` is its (first) grid file.
 
-    `single` is the variant that trains each task alone, empty if there is none.
+    `single` is the variant that trains each task alone, empty if there is none. `tasks` are all
+    that its variants are scored on, in the order of `TASKS`, `overall_tasks` those of the overall
+    score.
     """
 
     paper: str
@@ -83,15 +92,24 @@ class Grid:
     claims: tuple[Claim, ...]
     single: str
     path: Path
+    tasks: tuple[str, ...]
+    overall_tasks: tuple[str, ...]
+
+    @property
+    def rows(self) -> dict[str, Variant]:
+        """The variants that are shown: all but the candidates of tuned ones."""
+        return {name: v for name, v in self.variants.items() if not v.tuned_for}
 
 
 def resolve(config: Config, base: Path) -> list[Grid]:
     """Return the grids that `config` names, relative to the folder `base`.
 
     A bare name such as `hybrid-bert` means `workflow/grids/hybrid-bert.yaml`. Every stage's keys
-    are merged over `config.defaults`; `config.scale` and then `config.override` follow. Raises
-    `UserError` naming file, variant, stage and key.
+    are merged over `config.defaults`; `config.scale` and then `config.override` follow. From here
+    on the tasks of this process are those of `config`. Raises `UserError` naming file, variant,
+    stage and key.
     """
+    TASKS.use(Task.of(name, entry) for name, entry in config.tasks.items())
     problems = [*unknown_keys(config.defaults, "defaults.")]
     problems += unknown_keys(config.override, "override.")
     for name in config.may_vanish:
@@ -114,8 +132,12 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
     variants = {name: _linked(v, typed, raw.variants[name]) for name, v in typed.items()}
     stages = {stage.ref: stage for variant in variants.values() for stage in variant.stages}
     for ref, stage in stages.items():
-        _check_stage(stage, stages, _where(raw.variants[ref.variant], ref))
-    for name, variant in variants.items():
+        where = _where(raw.variants[ref.variant], ref)
+        _check_stage(stage, stages, where)
+        if variants[ref.variant].tuned_for:
+            _check_half(stage, stages, where)
+    rows = {name: variant for name, variant in variants.items() if not variant.tuned_for}
+    for name, variant in rows.items():
         _check_choice(variant, variants, f"{raw.variants[name].path}: variant '{name}'")
     head = raw.head
     for name in itertools.chain(*head.parameter_ratios):
@@ -123,15 +145,30 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
             raise UserError(
                 f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
             )
+    has = {task for variant in variants.values() for task in variant.scored}
+    tasks = tuple(task for task in TASKS if task in has)
+    for name in head.overall_tasks:
+        if name not in tasks:
+            raise UserError(
+                f"{raw.path}: overall_tasks: no variant has the task '{name}'."
+                f"{nearest(name, tasks)} They have {', '.join(tasks)}"
+            )
+    whole = head.overall_tasks or overall_tasks(tasks)
     if head.single:
-        _check_single(head.single, variants, f"{raw.path}: single")
+        _check_single(head.single, rows, whole, f"{raw.path}: single")
     scored = {
         name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
-        for name, variant in variants.items()
+        for name, variant in rows.items()
     }
     first: dict[Claim, str] = {}
     for where, claim in raw.claims:
-        check_claim(claim, scored, where)
+        for name in claim.variants:
+            if name in variants and (of := variants[name].tuned_for):
+                raise UserError(
+                    f"{where}: variant '{name}' is one of the settings that '{of}' tries, which "
+                    f"have no scores of their own; name '{of}'"
+                )
+        check_claim(claim, scored, whole, where)
         if (other := first.setdefault(claim, where)) != where:
             raise UserError(f"{where}: is the same as {other}; take one of them out")
     return Grid(
@@ -145,6 +182,8 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
         claims=tuple(claim for _, claim in raw.claims),
         single=head.single,
         path=raw.path,
+        tasks=tasks,
+        overall_tasks=whole,
     )
 
 
@@ -165,6 +204,7 @@ def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
         stages.append(Stage(ref, _adjusted(spec, config, where), plain))
     looks = raw.looks.model_dump()
     looks |= {"label": looks["label"] or name, "row": looks["row"] or name}
+    looks |= {"tried": raw.tried, "tuned_for": raw.tuned_for}
     return Variant(paper=head.paper, name=name, stages=tuple(stages), **looks)
 
 
@@ -191,7 +231,7 @@ def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
     if spec.trainable != "heads":
         if scale.steps.per_epoch:
             steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
-            tasks = len(spec.trained_tasks) if spec.sampler.name == "sequential" else 1
+            tasks = len(spec.trained_tasks) if spec.sampler.name in ONE_TASK else 1
             values["sampler"] |= {"steps": -(-steps * tasks // values["epochs"])}
         if to := scale.batch_size.largest:
             largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
@@ -239,8 +279,10 @@ def _find(
         )
     refs = {s.ref.stage: s.ref for s in variants[first].stages}
     if not refs:
+        others = ", ".join(variants[first].best_of)
         raise UserError(
-            f"{where}: '{key}: {said}': variant '{first}' is the best of others: it has no stage"
+            f"{where}: '{key}: {said}': variant '{first}' is the best of others: it has no stage, "
+            f"and which it is becomes known after training; name one of those: {others}"
         )
     if slash and rest not in refs:
         raise UserError(
@@ -270,9 +312,26 @@ def _check_stage(stage: Stage, stages: Mapping[StageRef, Stage], where: str) -> 
             )
 
 
+def _check_half(stage: Stage, stages: Mapping[StageRef, Stage], where: str) -> None:
+    """Refuse a candidate if all of dev chose its epoch, or that of a stage it comes after."""
+    if stage.spec.select_on != "half":
+        raise UserError(
+            f"{where}: 'select_on: {stage.spec.select_on}' with 'tune': a half of dev chooses "
+            "among the settings and is not reported, so it must choose the epochs too; take "
+            "'select_on' out of the variant, or of 'override' in the configuration"
+        )
+    for ref in (*([stage.start] if stage.start else []), *stage.fused):
+        if stages[ref].spec.select_on != "half":
+            raise UserError(
+                f"{where}: comes after '{ref}', whose epoch all of dev chose, and is tuned on a "
+                f"half of it; give '{ref.variant}' 'select_on: half'"
+            )
+        _check_half(stages[ref], stages, where)
+
+
 def _check_start(stage: Stage, earlier: Stage, where: str) -> None:
     """Refuse a start whose weights do not cover what this stage needs."""
-    if earlier.spec.trainable in {"adapters", "fusion"}:
+    if earlier.spec.trainable in {"adapters", "lora", "fusion"}:
         raise UserError(
             f"{where}: starts from '{earlier.ref}', which trains {earlier.spec.trainable} and "
             "leaves no encoder of its own; start from a stage with 'trainable: all', or 'fuse' it"
@@ -318,20 +377,32 @@ def _check_choice(variant: Variant, variants: Mapping[str, Variant], where: str)
     for name in variant.best_of:
         if name not in variants:
             raise UserError(f"{where}: 'best_of' names unknown '{name}'.{nearest(name, variants)}")
+        if variants[name].tried:
+            raise UserError(
+                f"{where}: 'best_of' names '{name}', which is tuned and so chooses already; name "
+                "variants without 'tune'"
+            )
         if variants[name].best_of:
             raise UserError(
                 f"{where}: 'best_of' names '{name}', which is itself the best of others; name "
                 f"those: {', '.join(variants[name].best_of)}"
             )
+        if variants[name].tuned_for not in ("", variant.name):
+            raise UserError(
+                f"{where}: 'best_of' names '{name}', one of the settings that "
+                f"'{variants[name].tuned_for}' tries; make it a variant of its own"
+            )
 
 
-def _check_single(name: str, variants: Mapping[str, Variant], where: str) -> None:
+def _check_single(
+    name: str, variants: Mapping[str, Variant], tasks: Sequence[str], where: str
+) -> None:
     """Refuse a reference that does not train each task of the overall score alone."""
     if name not in variants:
         raise UserError(f"{where}: no variant '{name}'.{nearest(name, variants)}")
     if variants[name].best_of:
         raise UserError(f"{where}: variant '{name}' is the best of others; name one that trains")
-    for task in OVERALL_TASKS:
+    for task in tasks:
         stage = variants[name].scored.get(task)
         if stage is None or stage.spec.trained_tasks != (task,):
             raise UserError(

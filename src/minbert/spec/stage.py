@@ -10,20 +10,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
+from minbert.spec.model import Count, NonNegative, Positive, Probability, Spec, Width
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.protocol import Rule
-from minbert.spec.task import (
-    TASKS,
-    Count,
-    NonNegative,
-    Part,
-    Positive,
-    Probability,
-    Spec,
-    TaskSpec,
-    Width,
-    mistakes,
-)
+from minbert.spec.task import COSINE_RANGE, TASKS, Part, TaskSpec, mistakes
+
+LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
+"""A setting that came later: a spec without it is written, and has the key, as before."""
+
+ONE_TASK = frozenset({"sequential", "temperature", "annealed"})
+"""Samplers whose steps have one task each."""
 
 
 class Sampler(Spec):
@@ -33,6 +29,9 @@ class Sampler(Spec):
     as many as the smallest task has). `recycled`: the same steps, but an epoch is one pass over
     the largest task, or `examples` of it drawn afresh, and smaller tasks are repeated.
     `sequential`: one pass over each task in `order`, one batch per step; `examples` caps each pass.
+    `temperature`: as many steps, each with one batch of a task that is drawn with a probability in
+    proportion to its size ** (1 / `temperature`), or to its pass if that is capped. `annealed`: the
+    same with an exponent that falls from 1 in the first epoch to 0.2 in the last.
 
     With `share`, a pass is that share of a task, drawn afresh. With `steps`, an epoch has that many
     optimiser steps instead, however large the tasks are.
@@ -43,6 +42,7 @@ class Sampler(Spec):
     share: Annotated[Positive, Field(le=1)] | None = None
     steps: Count | None = None
     order: tuple[str, ...] | None = None
+    temperature: Positive | None = LeftOut
 
 
 class Schedule(Spec):
@@ -106,6 +106,16 @@ class Adapter(Spec):
     width: Width = 64
 
 
+class Lora(Spec):
+    """Changes of `rank` to query and value maps, times alpha / rank (Hu et al., 2022, section 4).
+
+    The defaults are the paper's for RoBERTa.
+    """
+
+    rank: Width = 8
+    alpha: Positive = 8.0
+
+
 SelectOn = Literal["dev", "half"]
 
 
@@ -114,20 +124,23 @@ class StageSpec(Spec):
 
     `start` is `backbone`, an earlier stage of the same variant, or `VARIANT` / `VARIANT/STAGE`
     of any variant. `trainable`: `all`, `heads` (the encoder is frozen), `adapters` (bottlenecks
-    in the frozen encoder, and heads) or `fusion` (of the adapters of the stages that `fuse`
-    names, and heads). `shared_layers`: `all` (one encoder), `none` (an encoder for each task,
-    embeddings apart too), a whole number k (embeddings and the first k layers shared), or a
-    fraction of the backbone's layers. `shared_end`: `bottom` is that; with `top`, the last k
-    layers and the pooler are shared. `reduction`: a step's loss is the weighted `sum` of its tasks'
-    losses, or that divided by the number of tasks (`mean`). The epoch with the best score by the
-    rule `select` is kept: on `dev`, or on a `half` of it by a hash of the examples' ids, which then
-    counts for nothing else.
+    in the frozen encoder, and heads), `lora` (low-rank changes of the frozen encoder, and heads)
+    or `fusion` (of the adapters of the stages that `fuse` names, and heads). `shared_layers`: `all`
+    (one encoder), `none` (an encoder for each task, embeddings apart too), a whole number k
+    (embeddings and the first k layers shared), or a fraction of the backbone's layers.
+    `shared_end`: `bottom` is that; with `top`, the last k layers and the pooler are shared.
+    `reduction`: a step's loss is the weighted `sum` of its tasks'
+    losses, or that divided by the number of tasks (`mean`). A `weighting` multiplies a step's
+    losses by factors before `surgery` combines their gradients. The epoch with the best score by
+    the rule `select` is kept: on `dev`, or on a `half` of it by a hash of the examples' ids, which
+    then counts for nothing else.
     """
 
     start: str = "backbone"
     tasks: dict[str, TaskSpec] = Field(min_length=1)
     trainable: Annotated[str, Part("trainable")] = "all"
     adapter: Adapter | None = None
+    lora: Lora | None = LeftOut
     fuse: tuple[str, ...] | None = None
     shared_layers: StrictInt | float | Literal["all", "none"] = "all"
     shared_end: Literal["bottom", "top"] = "bottom"
@@ -135,6 +148,7 @@ class StageSpec(Spec):
     sampler: Sampler = Sampler()
     reduction: Literal["sum", "mean"] = "sum"
     surgery: Annotated[str, Part("surgery")] | None = None
+    weighting: Annotated[str, Part("weighting")] | None = LeftOut
     smart: Smart | None = None
     optimiser: Optimiser = Optimiser()
     epochs: Count = 10
@@ -186,7 +200,22 @@ class StageSpec(Spec):
             yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
         if self.surgery:
             yield from (f"surgery '{self.surgery}' {what}" for what in self._against_surgery())
+        if self.weighting:
+            yield from (f"weighting '{self.weighting}' {w}" for w in self._against_weighting())
         yield from self._frozen_mistakes()
+        if (self.sampler.name == "temperature") != (self.sampler.temperature is not None):
+            yield (
+                "'sampler.temperature' (1: in proportion to the sizes, 2: to their roots) and "
+                "'sampler.name: temperature' go together"
+            )
+        for name in trained:
+            known = TASKS[name]
+            coin = self.smart is not None and divergence(self.smart, name) == "symmetric_kl"
+            if known.kind == "regression" and coin and (known.low, known.high) != COSINE_RANGE:
+                yield (
+                    f"task '{name}' has labels from {known.low:g} to {known.high:g}: "
+                    "'smart.regression: symmetric_kl' is for those from 0 to 5; take squared_error"
+                )
         order = self.sampler.order
         if order is not None and self.sampler.name != "sequential":
             yield "'sampler.order' belongs to the sequential sampler"
@@ -196,6 +225,8 @@ class StageSpec(Spec):
     def _against_surgery(self) -> Iterator[str]:
         if len(self.trained_tasks) < 2:
             yield "needs two or more trained tasks"
+        if self.surgery == "krum" and len(self.trained_tasks) < 3:
+            yield "needs three or more trained tasks"
         if self.shared_layers == "none":
             yield (
                 "with 'shared_layers: none': no parameter is shared, so there is no gradient to "
@@ -203,14 +234,22 @@ class StageSpec(Spec):
             )
         if self.trainable == "heads":
             yield "with a frozen encoder: no trained parameter is shared"
-        if self.sampler.name == "sequential":
-            yield "with the sequential sampler, which has one task per step"
+        if self.sampler.name in ONE_TASK:
+            yield f"with the {self.sampler.name} sampler, which has one task per step"
+
+    def _against_weighting(self) -> Iterator[str]:
+        if len(self.trained_tasks) < 2:
+            yield "needs two or more trained tasks"
+        if self.reduction == "mean":
+            yield "with 'reduction: mean': it says itself how a step's losses are combined"
+        if self.sampler.name in ONE_TASK:
+            yield f"with the {self.sampler.name} sampler, which has one task per step"
 
     def _frozen_mistakes(self) -> Iterator[str]:
         how = self.trainable
-        if how in {"heads", "adapters", "fusion"} and self.shared_layers != "all":
+        if how in {"heads", "adapters", "lora", "fusion"} and self.shared_layers != "all":
             yield f"'shared_layers' with 'trainable: {how}': a frozen encoder is one"
-        if how in {"adapters", "fusion"} and self.start != "backbone":
+        if how in {"adapters", "lora", "fusion"} and self.start != "backbone":
             yield f"'trainable: {how}' starts from the backbone, found '{self.start}'"
         if how == "heads" and self.smart:
             yield "'smart' with 'trainable: heads': its noise is for the encoder"
@@ -222,6 +261,8 @@ class StageSpec(Spec):
                 )
         if (how == "adapters") != (self.adapter is not None):
             yield "'adapter' (its width) and 'trainable: adapters' go together"
+        if (how == "lora") != (self.lora is not None):
+            yield "'lora' (its rank and alpha) and 'trainable: lora' go together"
         if (how == "fusion") != (self.fuse is not None):
             yield "'fuse' (stages with adapters) and 'trainable: fusion' go together"
         if self.fuse is not None and len(set(self.fuse)) < max(2, len(self.fuse)):
@@ -237,6 +278,8 @@ class StageSpec(Spec):
         chosen.add(("schedule", self.optimiser.schedule.name))
         if self.surgery:
             chosen.add(("surgery", self.surgery))
+        if self.weighting:
+            chosen.add(("weighting", self.weighting))
         for name, task in self.tasks.items():
             chosen |= {("pooling", task.pooling), ("head", task.head.name), ("loss", task.loss)}
             if task.convolution:

@@ -1,54 +1,113 @@
 """The tasks (what is predicted, how it is scored) and how a stage encodes, heads and trains each.
 
-A new task is an entry in `TASKS` and a data set that fills its table (docs/adding.md).
+The built-in tasks are those of `tasks.yaml` beside this file. Tasks of one's own come with a
+configuration, and reach a job with the record of its plan (docs/adding.md).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, get_args
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StrictInt,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
 from minbert.base.errors import UserError, nearest
+from minbert.spec.entry import METRICS, Kind, Metric, TaskEntry
+from minbert.spec.model import Count, Distinct, Positive, Probability, Spec, Width
 from minbert.spec.parts import PARTS, part_module
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.yaml import load_yaml, validated
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task. `low` and `high` bound the label; `classes` is the number of logits."""
+    """One task. `low` and `high` bound the label; `classes` is the number of logits.
+
+    `names` are those of its classes, if they have any. `sentences` are the columns of the text in
+    its files, `id` that of the ids, if there is one.
+    """
 
     name: str
-    kind: Literal["classification", "binary", "regression"]
+    kind: Kind
     classes: int
     pair: bool
     low: float
     high: float
-    metric: Literal["accuracy", "pearson"]
+    metric: Metric
     title: str
+    names: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    id: str = ""
+
+    @classmethod
+    def of(cls, name: str, entry: TaskEntry) -> Self:
+        """Return the task that an entry describes."""
+        labels = len(entry.names) or (entry.classes if isinstance(entry.classes, int) else 2)
+        # Whole bounds are whole numbers, so that keys are the same however they were written.
+        bounds = entry.range or (0, labels - 1)
+        low, high = (int(bound) if bound == int(bound) else bound for bound in bounds)
+        return cls(
+            name=name,
+            kind=entry.kind,
+            classes=labels if entry.kind == "classification" else 1,
+            pair=entry.sentence2 is not None,
+            low=low,
+            high=high,
+            metric=entry.metric or METRICS[entry.kind][0],
+            title=entry.title or name,
+            names=entry.names,
+            sentences=tuple(filter(None, (entry.sentence1, entry.sentence2))),
+            id=entry.id or "",
+        )
 
 
-TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        Task("sst", "classification", 5, False, 0, 4, "accuracy", "SST"),
-        Task("para", "binary", 1, True, 0, 1, "accuracy", "Paraphrase"),
-        Task("sts", "regression", 1, True, 0, 5, "pearson", "STS"),
-        Task("cfimdb", "classification", 2, False, 0, 1, "accuracy", "CFIMDB"),
-        Task("lmrd", "classification", 5, False, 0, 4, "accuracy", "LMRD"),
-    )
+class Tasks(Mapping[str, Task]):
+    """All tasks by name: the built-in ones in their order, then those in use, by name.
+
+    A process has one configuration, or one job; the tasks of its own are those `used` last.
+    """
+
+    def __init__(self, built_in: Iterable[Task]) -> None:
+        self.built_in = {task.name: task for task in built_in}
+        self._all = self.built_in
+
+    def use(self, own: Iterable[Task]) -> None:
+        """Make `own` the only tasks besides the built-in ones."""
+        found = {task.name: task for task in own}
+        self._all = self.built_in | {name: found[name] for name in sorted(found)}
+
+    @property
+    def own(self) -> tuple[Task, ...]:
+        """Those that are not built in."""
+        return tuple(task for name, task in self._all.items() if name not in self.built_in)
+
+    def __getitem__(self, name: str) -> Task:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+_FILE = Path(__file__).with_name("tasks.yaml")
+
+BUILT_IN: dict[str, TaskEntry] = {
+    name: validated(TaskEntry, entry, f"{_FILE}: task '{name}'")
+    for name, entry in load_yaml(_FILE).items()
 }
+"""The entries of the built-in tasks."""
+
+TASKS = Tasks(Task.of(name, entry) for name, entry in BUILT_IN.items())
 
 
 def known_task(name: str) -> Task:
@@ -64,48 +123,31 @@ def task_facts(name: str) -> list[str | float | bool]:
     return [task.kind, task.classes, task.pair, task.low, task.high, task.metric]
 
 
-Probability = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[StrictInt, Field(ge=1, le=10**9)]
-Width = Annotated[StrictInt, Field(ge=1, le=65_536)]
+def own_tasks(tasks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return {"own_tasks": all that is said of those of `tasks` that are not built in}, if any.
+
+    For the keys of what people read: it shows titles and names of classes too.
+    """
+    wanted = set(tasks)
+    found = [asdict(task) for task in TASKS.own if task.name in wanted]
+    return {"own_tasks": found} if found else {}
 
 
-def distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Refuse what is named twice."""
-    twice = [value for i, value in enumerate(values) if value in values[:i]]
-    if twice:
-        raise ValueError(f"{twice[0]!r} is there twice; name each once")
-    return values
+def overall_tasks(tasks: Collection[str]) -> tuple[str, ...]:
+    """Return the tasks of the overall score of a paper, or a stage, that has `tasks`.
+
+    They are SST, para and STS; with a task that is not built in, all that it has.
+    """
+    if any(task.name in tasks for task in TASKS.own):
+        return tuple(name for name in TASKS if name in tasks)
+    return OVERALL_TASKS
 
 
-Distinct = AfterValidator(distinct)
-
-
-def _types(annotation: Any) -> Iterator[Any]:
-    """Yield the types that a value or its parts may have."""
-    yield annotation
-    for inner in get_args(annotation):
-        yield from _types(inner)
-
-
-class Spec(BaseModel):
-    """Base of all specs: unknown keys are refused, instances cannot be changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _numbers_are_written_as_such(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse `true` and `"1_0"` where numbers are meant: Python takes them for 1 and 10."""
-        kinds = set(_types(cls.model_fields[str(info.field_name)].annotation))
-        if kinds & {int, float} and bool not in kinds:
-            for each in value if isinstance(value, list | tuple) else [value]:
-                if isinstance(each, bool):
-                    raise ValueError("expected a number, not true or false")
-                if isinstance(each, str) and "_" in each and str not in kinds:
-                    raise ValueError(f"expected a number, found {each!r}")
-        return value
+def use_tasks_of(told: Mapping[str, Any]) -> None:
+    """Use the `tasks` of a plan's record, or of a job that was described by one, if it has any."""
+    own = told.get("tasks", [])
+    lists = ("names", "sentences")  # which are tuples here; older records have not both
+    TASKS.use(Task(**{**task, **{of: tuple(task.get(of, ())) for of in lists}}) for task in own)
 
 
 @dataclass(frozen=True)
@@ -199,6 +241,9 @@ class TaskSpec(Spec):
     trained: bool = True
 
 
+COSINE_RANGE = (0, 5)
+"""The labels that a cosine, and a coin in SMART's penalty, are scaled to: those of STS."""
+
 _LOSSES = {
     "classification": {"cross_entropy"},
     "binary": {"binary_cross_entropy", "cosine_embedding"},
@@ -219,6 +264,11 @@ def mistakes(name: str, task: TaskSpec) -> Iterator[str]:
         yield "has 'pairing: siamese', which needs 'features', such as [u, v]"
     if task.loss not in (losses := _LOSSES[known.kind]):
         yield f"is {known.kind}: its loss is one of {sorted(losses)}, not '{task.loss}'"
+    if task.loss == "cosine_mse" and (known.low, known.high) != COSINE_RANGE:
+        yield (
+            f"has labels from {known.low:g} to {known.high:g}: loss 'cosine_mse' is for those from "
+            "0 to 5; take 'mse', or scale the labels"
+        )
     if task.head.name == "cosine" and task.features != ("u", "v"):
         yield (
             "has 'head: cosine', which compares two embeddings: it needs 'pairing: siamese' and "

@@ -131,6 +131,8 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = error.problem_mark or error.context_mark
         place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
         reason = ": ".join(part for part in (error.context, error.problem) if part)
+        if "undefined alias" in reason:
+            reason += "; put a value that begins with * into quotes"
         raise UserError(f"{place}: {reason}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{where}: not readable as YAML: {error}") from None
@@ -205,14 +207,20 @@ def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_words(words: Iterable[str]) -> dict[str, Any]:
-    """Return the mapping that `dotted.key=value` words of a command line spell."""
+    """Return the mapping that `dotted.key=value` words of a command line spell.
+
+    A value that begins with `*` is text: YAML's aliases can mean nothing there.
+    """
     result: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         path = key.split(".")
         if not equals or not all(path) or len(path) > MAX_DEPTH:
             raise UserError(f"'{word[:100]}': expected KEY=VALUE, such as scale.epochs=0.5")
-        result = update(result, nested(key, parse_yaml(value, f"--config {key}") if value else ""))
+        parsed: Any = value
+        if value and not value.startswith("*"):
+            parsed = parse_yaml(value, f"--config {key}")
+        result = update(result, nested(key, parsed))
     return result
 
 

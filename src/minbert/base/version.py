@@ -1,0 +1,3 @@
+"""The version of the package, which pyproject.toml repeats."""
+
+VERSION = "0.2.0"

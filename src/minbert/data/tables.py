@@ -1,0 +1,211 @@
+"""Rows of tsv, csv, jsonl and parquet files by the names of their columns."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError, nearest, no_file
+from minbert.base.files import LARGEST
+from minbert.data.examples import LONGEST, MOST_LINES, decode, split_lines
+
+Fields = dict[str, Any]
+Row = tuple[int, str, Fields | str]
+"""The number of its first line (of a parquet file its row, from 1), its text, and its fields by
+the wanted columns, or what is wrong with it."""
+
+_LONGEST_LINE = 4 * LONGEST
+_SHOWN = 400
+"""Characters of the names of columns in a message."""
+
+
+def form_of(name: str) -> str:
+    """Return the form that a file's ending stands for; `UserError` for another ending."""
+    ending = Path(name).suffix.lower().removeprefix(".")
+    if ending not in READERS:
+        raise UserError(
+            f"{name}: cannot tell its form from the ending '{Path(name).suffix}'; expected one of "
+            f"{', '.join(f'.{form}' for form in READERS)}: rename or convert it"
+        )
+    return ending
+
+
+def read_rows(path: Path, form: str, columns: Sequence[str], optional: str = "") -> Iterator[Row]:
+    """Yield the rows of a file with the fields of `columns`; `optional` may be missing.
+
+    A line of a tsv file is a row. It is read as RFC 4180 has quotes; if that gives another number
+    of columns than the header, quotes are text, as in GLUE's files. Fields of csv files may span
+    lines. A row with other columns than the header, or one that is no JSON object, is yielded with
+    what is wrong with it. Raises `UserError` for a file that cannot be read, has no such column,
+    or no rows.
+    """
+    if (wrong := no_file(path)) or not path.is_file():
+        raise UserError(f"{path}: {wrong or 'there is no such file'}; check the path")
+    found = False
+    for row in READERS[form](path, columns, optional):
+        found = True
+        yield row
+    if not found:
+        raise UserError(f"{path}: has no rows; expected examples below the names of the columns")
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            text = decode(file.read(LARGEST + 1), path)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    if not text.strip():
+        raise UserError(f"{path}: the file is empty; expected rows with names of columns")
+    return text
+
+
+def _places(
+    header: Iterable[Any], columns: Sequence[str], optional: str, where: str
+) -> dict[str, int]:
+    """Return the place of each wanted column; `UserError` for one that is missing or twice."""
+    names = [str(name).strip() for name in header]
+    for name in columns:
+        if names.count(name) > 1:
+            raise UserError(
+                f"{where}: {names.count(name)} columns are called '{name}', expected one; rename "
+                "or remove the others"
+            )
+        if name not in names and name != optional:
+            shown = ", ".join(filter(None, names))[:_SHOWN] or "none"
+            raise UserError(
+                f"{where}: no column '{name}'; found {shown}.{nearest(name, names[:99])} Name the "
+                "file's own columns in the task (sentence1, sentence2, label, id)"
+            )
+    return {name: names.index(name) for name in columns if name in names}
+
+
+def tsv_fields(line: str, width: int) -> list[str]:
+    """Return the fields of a line of a tsv file whose header has `width` columns.
+
+    Quotes are read as in RFC 4180; if that gives another number of fields, they are text, as in
+    GLUE's files.
+    """
+    try:
+        fields = next(csv.reader([line], delimiter="\t", strict=True), [])
+    except csv.Error:
+        fields = []
+    return fields if len(fields) == width else line.split("\t")
+
+
+def _tsv(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_LINE))  # 131,072 by default
+    lines = split_lines(_text(path))
+    header = lines[0].split("\t")
+    if len(header) == 1 and len(columns) > 1:
+        raise UserError(
+            f"{path}, line 1: no tab in the header '{header[0][:80]}'; expected tabs between the "
+            f"columns, among them {', '.join(columns)}. Are they separated by commas? Call it .csv"
+        )
+    places = _places([name.strip('"') for name in header], columns, optional, f"{path}, line 1")
+    for number, line in enumerate(lines[1:], start=2):
+        if len(line) > _LONGEST_LINE:
+            yield number, line[:LONGEST], f"a line of {len(line):,} characters"
+            continue
+        yield number, line, _named(tsv_fields(line, len(header)), places, len(header))
+
+
+def _named(fields: Sequence[str], places: Mapping[str, int], width: int) -> Fields | str:
+    if len(fields) != width:
+        return f"{len(fields)} columns, but the header has {width}"
+    return {name: fields[at].strip() for name, at in places.items()}
+
+
+def csv_records(text: str, name: Path | str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, fields) of the records of a csv file; one of several lines counts at its first.
+
+    Raises `UserError`, naming `name` and the line, for malformed quotes.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise UserError(
+                f"{name}, line {number}: found malformed quotes ({error}); a field that begins "
+                "with a double quote must end with one, and double those inside it"
+            ) from None
+        if fields is None:
+            return
+        yield number, fields
+
+
+def _csv(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    header: list[str] | None = None
+    places: dict[str, int] = {}
+    for number, fields in csv_records(_text(path), path):
+        if header is None:
+            header = fields
+            if len(header) == 1 and len(columns) > 1:
+                raise UserError(
+                    f"{path}, line 1: no comma in the header '{header[0][:80]}'; expected commas "
+                    f"between the columns, among them {', '.join(columns)}. Are they separated by "
+                    "tabs? Call it .tsv"
+                )
+            places = _places(header, columns, optional, f"{path}, line 1")
+        else:
+            yield number, ",".join(fields), _named(fields, places, len(header))
+
+
+def _jsonl(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    lines = split_lines(_text(path))
+    first = _parsed(lines[0])
+    if isinstance(first, dict):
+        _places(first, columns, optional, f"{path}, line 1")
+    for number, line in enumerate(lines, start=1):
+        value = _parsed(line)
+        if isinstance(value, dict):
+            fields = {name: value[name] for name in columns if name in value}
+            missing = [name for name in columns if name not in value and name != optional]
+            yield number, line, f"no key '{missing[0]}'" if missing else _stripped(fields)
+        else:
+            yield number, line, value
+
+
+def _parsed(line: str) -> dict[str, Any] | str:
+    """Return the JSON object of a line, or what is wrong with it."""
+    if len(line) > _LONGEST_LINE:
+        return f"a line of {len(line):,} characters"
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return f"is not JSON ({error})"
+    return value if isinstance(value, dict) else "is no JSON object"
+
+
+def _stripped(fields: Fields) -> Fields:
+    return {name: v.strip() if isinstance(v, str) else v for name, v in fields.items()}
+
+
+def _parquet(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            places = _places(file.schema_arrow.names, columns, optional, str(path))
+            if (rows := file.metadata.num_rows) > MOST_LINES:
+                raise UserError(f"{path}: has {rows:,} rows, expected at most {MOST_LINES:,}")
+            table = file.read(list(places))
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: is damaged or not a parquet file ({error})") from None
+    for number, fields in enumerate(table.to_pylist(), start=1):
+        yield number, json.dumps(fields, default=str, ensure_ascii=False), _stripped(fields)
+
+
+READERS: dict[str, Callable[[Path, Sequence[str], str], Iterator[Row]]] = {
+    "tsv": _tsv,
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}
+"""The forms, by the ending of a file's name."""

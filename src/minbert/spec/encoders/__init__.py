@@ -1,0 +1,1 @@
+"""Encoders other than BERT: what Hugging Face calls their settings and tensors."""

@@ -1,0 +1,44 @@
+"""DistilBERT: half of BERT's layers, no token types, no pooler (Sanh et al., 2019)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, StrictInt
+
+from minbert.spec.architecture import Architecture
+
+
+class DistilBert(Architecture):
+    """BERT's layers under other names; the variance's floor is BERT's and in no `config.json`."""
+
+    family: str = "distilbert"
+    types: Annotated[StrictInt, Field(ge=0, le=0)] = 0
+
+    two_types: ClassVar[bool] = False
+    settings: ClassVar[Mapping[str, str]] = {
+        "vocab_size": "vocab_size",
+        "hidden": "dim",
+        "layers": "n_layers",
+        "heads": "n_heads",
+        "intermediate": "hidden_dim",
+        "positions": "max_position_embeddings",
+        "activation": "activation",
+    }
+    # Such positions are not trained, and those here are.
+    only: ClassVar[Mapping[str, Any]] = {"sinusoidal_pos_embds": False}
+
+    prefix: ClassVar[str] = "distilbert."
+    layer_prefix: ClassVar[str] = "transformer.layer."
+    tensors: ClassVar[Mapping[str, str]] = {
+        "embeddings.word": "embeddings.word_embeddings",
+        "embeddings.position": "embeddings.position_embeddings",
+        "embeddings.norm": "embeddings.LayerNorm",
+    }
+    layer_tensors: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "attention.qkv": ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+        "attention.output": ("attention.out_lin",),
+        "attention.norm": ("sa_layer_norm",),
+        "feed_forward.inner": ("ffn.lin1",),
+        "feed_forward.output": ("ffn.lin2",),
+        "feed_forward.norm": ("output_layer_norm",),
+    }

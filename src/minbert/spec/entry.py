@@ -1,0 +1,263 @@
+"""A task as it is written down: in `tasks.yaml` beside this file, or under `tasks` in config.yaml.
+
+What it becomes is a `minbert.spec.task.Task`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from minbert.base.errors import nearest
+from minbert.spec.model import Distinct, Spec
+from minbert.spec.places import URLS, Location, Source, Text
+
+Kind = Literal["classification", "binary", "regression"]
+
+Metric = Literal["accuracy", "macro_f1", "f1", "matthews", "pearson", "spearman"]
+
+METRICS: dict[Kind, tuple[Metric, ...]] = {
+    "classification": ("accuracy", "macro_f1", "matthews"),
+    "binary": ("accuracy", "f1", "macro_f1", "matthews"),
+    "regression": ("pearson", "spearman"),
+}
+"""The metrics that fit each kind of task, its default first."""
+
+MOST_CLASSES = 1000
+
+
+def _as_text(value: Any) -> Any:
+    """Take the numbers among names of classes as names: files often have 1, 2, 3."""
+    if isinstance(value, list | tuple):
+        return tuple(
+            str(each) if isinstance(each, int) and not isinstance(each, bool) else each
+            for each in value
+        )
+    return value
+
+
+Name = Annotated[Text, Field(max_length=100)]
+ClassNames = Annotated[tuple[Name, ...], Distinct]
+Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
+
+
+class TaskEntry(Spec):
+    """What is predicted, how it is scored, and the columns of its files.
+
+    `classes` are the names of the classes, in their order, or how many there are; of a binary task
+    the names of 0 and 1, if they have any. `range` bounds the label of a regression. `metric` is
+    the task's own, which chooses epochs and stands in tables (default: accuracy, or Pearson r).
+    `sentence1`, `sentence2`, `label` and `id` are names of columns; without `sentence2` the task
+    has single sentences, without `id` a row is known by its split and place.
+    """
+
+    title: Annotated[str, Field(max_length=60, pattern=r"^[^\n\r\t]*$")] = ""
+    kind: Kind
+    classes: Annotated[
+        ClassNames | int | None,
+        BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...] | int | None),
+    ] = None
+    range: tuple[Bound, Bound] | None = None
+    metric: Metric | None = None
+    sentence1: Text
+    sentence2: Text | None = None
+    label: Text
+    id: Text | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for mistake in self._mistakes():
+            raise ValueError(mistake)
+        return self
+
+    def _mistakes(self) -> Iterator[str]:
+        """Yield what does not fit together."""
+        if self.kind == "classification":
+            n = self.classes if isinstance(self.classes, int) else len(self.classes or ())
+            if not 2 <= n <= MOST_CLASSES:
+                yield (
+                    "kind classification needs 'classes', their names such as [world, sports], or "
+                    f"how many there are, 2 to {MOST_CLASSES}; found {self.classes!r}"
+                )
+        if self.kind == "binary" and self.classes is not None and len(self.names) != 2:
+            yield f"kind binary has two 'classes', the names of 0 and 1; found {self.classes!r}"
+        if self.kind == "regression" and self.classes is not None:
+            yield "kind regression predicts a number: it has no 'classes', but a 'range'"
+        if (self.kind == "regression") != (self.range is not None):
+            yield (
+                "'range', the lowest and highest label such as [0, 5], and 'kind: regression' go "
+                f"together; found 'kind: {self.kind}' and 'range: {self.range}'"
+            )
+        if self.range and self.range[0] >= self.range[1]:
+            yield f"'range' is [lowest, highest], found {list(self.range)}"
+        if self.metric and self.metric not in METRICS[self.kind]:
+            yield (
+                f"metric '{self.metric}' is not for kind {self.kind}, which has "
+                f"{', '.join(METRICS[self.kind])}"
+            )
+        columns = [c for c in (self.sentence1, self.sentence2, self.label, self.id) if c]
+        if twice := [name for name in columns if columns.count(name) > 1]:
+            yield f"column '{twice[0]}' is named twice; each holds one thing"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its classes, if they have any."""
+        return self.classes if isinstance(self.classes, tuple) else ()
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The names of the columns in its files, by those of the example table."""
+        found = {"sentence1": self.sentence1, "sentence2": self.sentence2, "label": self.label}
+        return {ours: theirs for ours, theirs in {**found, "id": self.id}.items() if theirs}
+
+
+def _to_file(value: Any) -> Any:
+    """Take a text as a path; refuse a URL without its checksum."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith(URLS):
+        raise ValueError(
+            f"{value!r} is a URL: give its checksum too, as {{url: ..., sha256: ...}} "
+            "(`sha256sum FILE` prints it)"
+        )
+    return {"path": value}
+
+
+class DataFile(Spec):
+    """A file: its path, or a URL with the SHA-256 of what is there."""
+
+    path: Location | None = None
+    url: Source | None = None
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.path is None) == (self.url is None):
+            raise ValueError("a file is a 'path', or a 'url' with its 'sha256'; give one of them")
+        if (self.url is None) != (self.sha256 is None):
+            raise ValueError("'url' and 'sha256' (64 hex digits) go together")
+        if self.url is not None and not self.url.startswith(URLS):
+            raise ValueError(f"'url' begins with one of {', '.join(URLS)}; found {self.url!r}")
+        return self
+
+
+SplitFile = Annotated[DataFile, BeforeValidator(_to_file, json_schema_input_type=str | DataFile)]
+
+
+class Files(Spec):
+    """A file for each split, or a `folder` with them (or one file, which is train)."""
+
+    train: SplitFile | None = None
+    dev: SplitFile | None = None
+    test: SplitFile | None = None
+    folder: Location | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.folder is None) == (self.train is None):
+            raise ValueError("needs 'train', a file; 'dev' and 'test' may be files too")
+        return self
+
+
+_DEV = ("validation", "valid", "val", "eval", "development")
+"""What others call dev."""
+
+
+def _to_files(value: Any) -> Any:
+    """Take a path as that of a folder or of train, and a URL as that of train."""
+    if isinstance(value, str):
+        return {"train": value} if value.startswith(URLS) else {"folder": value}
+    if isinstance(value, Mapping):
+        if "url" in value:
+            return {"train": value}
+        if other := [name for name in value if name in _DEV]:
+            raise ValueError(
+                f"unknown key '{other[0]}'. Did you mean 'dev'? Known here: "
+                f"{', '.join(Files.model_fields)}"
+            )
+    return value
+
+
+Share = Annotated[float, Field(gt=0, le=0.5)]
+
+
+class OwnTask(TaskEntry):
+    """A task of one's own: where its examples lie.
+
+    `dev` and `test` are shares of train's rows that become these splits, chosen by a hash of the
+    text, so that rows with the same text stay together.
+    """
+
+    files: Annotated[
+        Files, BeforeValidator(_to_files, json_schema_input_type=str | Files | DataFile)
+    ]
+    dev: Share | None = None
+    test: Share | None = None
+
+    @model_validator(mode="after")
+    def _each_split_once(self) -> Self:
+        for split in ("dev", "test"):
+            if getattr(self, split) is not None and getattr(self.files, split) is not None:
+                raise ValueError(f"'{split}' is both a file and a share of train; give one of them")
+        if self.files.train and self.files.dev is None and self.dev is None:
+            raise ValueError(
+                "has no dev examples to choose the best epoch by: add a file, 'files.dev', or make "
+                "the split: 'dev: 0.1'"
+            )
+        if (taken := sum(self.made.values())) >= 1:
+            raise ValueError(
+                f"'dev' and 'test' are shares of train whose sum is {taken:g}, expected less than "
+                "1: nothing is left to train on"
+            )
+        return self
+
+    @property
+    def made(self) -> dict[str, float]:
+        """The splits that are made of train, and their shares."""
+        shares = {"dev": self.dev, "test": self.test}
+        return {split: share for split, share in shares.items() if share is not None}
+
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+_OF_TORCH = (
+    *("add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "clear"),
+    *("compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward"),
+    *("get_buffer", "get_extra_state", "get_parameter", "get_submodule", "half", "ipu", "items"),
+    *("keys", "load_state_dict", "modules", "mtia", "named_buffers", "named_children"),
+    *("named_modules", "named_parameters", "parameters", "pop", "register_backward_hook"),
+    *("register_buffer", "register_forward_hook", "register_forward_pre_hook"),
+    *("register_full_backward_hook", "register_full_backward_pre_hook"),
+    *("register_load_state_dict_post_hook", "register_load_state_dict_pre_hook"),
+    *("register_module", "register_parameter", "register_state_dict_post_hook"),
+    *("register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule"),
+    *("share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "update"),
+    *("values", "xpu", "zero_grad"),
+    "smart_apply",  # which transformers gives every module once it has loaded a model
+)
+"""What a module of heads has already, so that no head can be called so."""
+
+RESERVED = (
+    *("overall", "normalised", "plain", "delta_m", "other", "all", "majority", "selection"),
+    *_OF_TORCH,
+)
+"""Names that mean something else in tables, figures, grids or a model."""
+
+
+def check_names(entries: Mapping[str, OwnTask], built_in: Mapping[str, object]) -> None:
+    """Refuse a name that is taken, or that no table column and module of a model can have."""
+    for name in entries:
+        if name in built_in:
+            raise ValueError(f"'{name}' is a built-in task; give yours another name")
+        if name in RESERVED:
+            raise ValueError(
+                f"a task cannot be called '{name}', which means something else; choose another"
+            )
+        if not NAME.fullmatch(name):
+            fit = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+            hint = nearest(name, [fit]) if NAME.fullmatch(fit) else ""
+            raise ValueError(
+                f"'{name}' is no name of a task: small letters, digits and '_', a letter first, "
+                f"at most 40.{hint}"
+            )

@@ -1,0 +1,108 @@
+"""A Hugging Face folder: which of its files make a backbone, and the shapes in its config.json."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from minbert.base.errors import UserError, nearest, no_file
+from minbert.base.files import read_json
+from minbert.spec.architecture import WEIGHTS, Architecture, wrong_setting
+from minbert.spec.parts import PARTS, load_part
+
+SHARDS = "model.safetensors.index.json"
+"""Says which of several files has which tensor; counts if there is no `WEIGHTS`."""
+VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
+FILES = ("config.json", WEIGHTS, *VOCABULARIES)
+"""The files of a Hugging Face folder that a backbone is made from, as far as present."""
+
+ACTIVATIONS = {
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
+    **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_pytorch_tanh"), "gelu_tanh"),
+}
+"""GELU (Hendrycks and Gimpel, 2016), exact or by tanh, by Hugging Face's names."""
+
+_MOST_PARAMETERS = 20_000_000_000
+
+
+def from_hugging_face(path: Path) -> Architecture:
+    """Read the architecture in a Hugging Face `config.json`.
+
+    Raises `UserError` naming `path` and the setting for an unknown `model_type`, a missing or unfit
+    size, an activation other than GELU, or another kind of model.
+    """
+    if not path.is_file():
+        wrong = no_file(path) or "no such file"
+        raise UserError(f"{path}: {wrong}; a backbone is a folder in Hugging Face's layout")
+    config = read_json(path)
+    family = config.get("model_type")
+    if not isinstance(family, str) or family not in PARTS["architecture"]:
+        known = PARTS["architecture"]
+        raise UserError(
+            f"{path}: model_type is {family!r}; known: {', '.join(known)}."
+            f"{nearest(str(family), known)} Choose such a backbone, or add the architecture "
+            "(docs/adding.md)."
+        )
+    kind: type[Architecture] = load_part("architecture", family)
+    for name, only in kind.only.items():
+        if (found := config.get(name)) not in (None, only):
+            raise UserError(f"{path}: {name} is {repr(found)[:80]}; only {only!r} is known")
+    names = kind.settings
+    needed = [theirs for ours, theirs in names.items() if ours not in kind.defaults]
+    if missing := [name for name in needed if name not in config]:
+        raise UserError(f"{path}: has no {', '.join(missing)}; is it a Hugging Face config.json?")
+    given = {ours: config[theirs] for ours, theirs in names.items() if theirs in config}
+    values: dict[str, Any] = {**kind.defaults, **given}
+    if "activation" in given:
+        values["activation"] = _activation(path, names["activation"], given["activation"])
+    try:
+        # Once more, as what follows from the settings may be no architecture either.
+        shapes = kind.model_validate(kind(**values).settled(config).model_dump())
+    except ValidationError as error:
+        problems = [wrong_setting(path, names, e) for e in error.errors()]
+        raise UserError("\n".join(problems)) from None
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+    if shapes.hidden % shapes.heads:
+        raise UserError(
+            f"{path}: {names['hidden']} {shapes.hidden} is no multiple of {names['heads']} "
+            f"{shapes.heads}"
+        )
+    if (total := shapes.parameters().total) > _MOST_PARAMETERS:
+        raise UserError(
+            f"{path}: describes {total:,} parameters, expected at most {_MOST_PARAMETERS:,}; "
+            "does it belong to the weights?"
+        )
+    return shapes
+
+
+def _activation(path: Path, name: str, found: Any) -> str:
+    if isinstance(found, str) and found in ACTIVATIONS:
+        return ACTIVATIONS[found]
+    raise UserError(
+        f"{path}: {name} is {repr(found)[:80]}; only GELU is known: {', '.join(ACTIVATIONS)}"
+    )
+
+
+def backbone_files(folder: Path) -> list[Path]:
+    """Return the files of a Hugging Face folder that a backbone is made from: `FILES`, shards."""
+    found = [folder / name for name in FILES]
+    if not (folder / WEIGHTS).is_file() and (folder / SHARDS).is_file():
+        found += [folder / SHARDS, *sorted({folder / name for name in shards(folder).values()})]
+    return [path for path in found if path.is_file()]
+
+
+def shards(folder: Path) -> dict[str, str]:
+    """Return {tensor: file name} of sharded weights; `UserError` for a damaged index."""
+    path = folder / SHARDS
+    files = read_json(path).get("weight_map")
+    if not isinstance(files, dict) or not files:
+        raise UserError(f"{path}: has no weight_map; is it the index of safetensors files?")
+    for tensor, name in files.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+\.safetensors", name, re.ASCII):
+            raise UserError(
+                f"{path}: tensor '{tensor}' is in {str(name)[:80]!r}, expected the name of a "
+                "safetensors file beside it"
+            )
+    return files
