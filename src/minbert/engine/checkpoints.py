@@ -96,19 +96,22 @@ class Checkpoints:
         self.best = Best(folder)
         self.stop: int | None = None  # the signal that asked the run to stop
         self._parts: Mapping[str, Part] = {}
-        self._device = ""
+        self._computed_on = ""
         self._last = time.monotonic()
 
-    def resume(self, parts: Mapping[str, Part], device: str) -> str:
-        """Restore a state, if saved, into `parts`, to be saved later; return why not, or ""."""
-        self._parts, self._device = parts, device
+    def resume(self, parts: Mapping[str, Part], computed_on: str) -> str:
+        """Restore a state, if saved, into `parts`, to be saved later; return why not, or "".
+
+        A state that was not `computed_on` the same device and in the same precision is refused.
+        """
+        self._parts, self._computed_on = parts, computed_on
         found = self._read()
         if isinstance(found, str):
             return found
         path, record = found
-        if record["device"] != device:
+        if record["computed_on"] != computed_on:
             # On a CPU the state of embeddings is of another kind than elsewhere.
-            return f"{path} was saved on {record['device']}, not {device}"
+            return f"{path} was computed on {record['computed_on']}, not {computed_on}"
         if wrong := self.best.resume(**record["best"]):
             return wrong
         # One after the other: together they would be almost a second state in memory.
@@ -138,7 +141,7 @@ class Checkpoints:
             save_file(tensors, temporary)
             checksum = file_checksum(temporary)
         record = {"identity": self.identity, "tensors": path.name, "crc32": checksum}
-        record |= {"device": self._device, "best": self.best.state(), "facts": facts}
+        record |= {"computed_on": self._computed_on, "best": self.best.state(), "facts": facts}
         write_json(self.folder / RECORD, record)
         remove(self.folder, "state-*.safetensors", path)
         self.best.saved()

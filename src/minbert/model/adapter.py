@@ -6,7 +6,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minbert.model.encoder import Attention, FeedForward, Layer
+from minbert.model.precision import Linear
 from minbert.model.sharing import SharedEncoder
+
+INSERTED = (".adapter.", ".qkv.lora_")
+"""What the names of tensors that are not the backbone's contain."""
 
 START = 0.01
 """Standard deviation of a bottleneck's first weights: it starts near the identity (section 3.6)."""
@@ -17,8 +21,8 @@ class Bottleneck(nn.Module):
 
     def __init__(self, hidden: int, width: int) -> None:
         super().__init__()
-        self.down = nn.Linear(hidden, width)
-        self.up = nn.Linear(width, hidden)
+        self.down = Linear(hidden, width)
+        self.up = Linear(width, hidden)
         for linear in (self.down, self.up):
             nn.init.normal_(linear.weight, std=START)
             nn.init.zeros_(linear.bias)
@@ -55,5 +59,5 @@ def without_backbone(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {
         name: tensor
         for name, tensor in state.items()
-        if not name.startswith("encoder.") or ".adapter." in name
+        if not name.startswith("encoder.") or any(part in name for part in INSERTED)
     }

@@ -24,9 +24,9 @@ class TokenConvolution(nn.Module):
     def forward(self, hidden: Tensor, batch: Packed) -> Tensor:
         # One matrix product for all taps, then each tap's part is moved to its token.
         taps = self.convolution.weight.permute(2, 0, 1).flatten(0, 1)
-        parts = nn.functional.linear(hidden, taps).chunk(self.kernel, dim=1)
+        parts = nn.functional.linear(hidden, taps.to(hidden.dtype)).chunk(self.kernel, dim=1)
         reach = self.kernel // 2
-        total = parts[reach] + cast(Tensor, self.convolution.bias)
+        total = parts[reach] + cast(Tensor, self.convolution.bias)  # In fp32 from here on.
         for offset, part in enumerate(parts, start=-reach):
             if offset:
                 place = batch.positions + offset

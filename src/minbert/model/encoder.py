@@ -1,44 +1,79 @@
-"""BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017)."""
+"""BERT's encoder on packed batches (Devlin et al., 2019, section 3; Vaswani et al., 2017).
+
+Those of DistilBERT, RoBERTa and ELECTRA are the same but for what their `Architecture` says.
+"""
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minbert.base.errors import UserError
-from minbert.model.dropout import Dropout, dropout
-from minbert.model.packed import Packed, PaddedView
+from minbert.model.attention import attend
+from minbert.model.dropout import Dropout
+from minbert.model.packed import Packed
+from minbert.model.precision import LayerNorm, Linear
 from minbert.spec.architecture import Architecture
+from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout as Rates
 
 
+def table(rows: int, width: int) -> nn.Embedding:
+    """Return an embedding whose weights are not drawn.
+
+    torch's own draws would be unused, and on its meta device they cost a second.
+    """
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+
+
 class Embeddings(nn.Module):
-    """Normalised sum of word, position and token type embeddings; `noise` [T, H] is then added."""
+    """Normalised sum of word, position and token type embeddings, as far as there are such.
+
+    `noise` [T, H] is added to what the layers receive, before dropout. Embeddings of another width
+    are mapped to H after dropout (Clark et al., 2020), and noise is added last.
+    """
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
-        self.word, self.position, self.token_type = (
-            # Empty: torch's own draws would be unused, and on its meta device they cost a second.
-            nn.Embedding(rows, arch.hidden, _weight=torch.empty(rows, arch.hidden))
-            for rows in (arch.vocab_size, arch.positions, arch.types)
-        )
-        self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+        width = arch.embedding or arch.hidden
+        self.positions, self.first_position = arch.positions, arch.first_position
+        self.word = table(arch.vocab_size, width)
+        self.position = table(arch.position_rows, width) if arch.position_rows else None
+        self.token_type = table(arch.types, width) if arch.types else None
+        self.norm = nn.LayerNorm(width, eps=arch.layer_norm_eps)
         self.dropout = Dropout(dropout.embedding)
+        self.project = Linear(width, arch.hidden) if arch.embedding else None
+        self.dtype: torch.dtype | None = None  # of the output; None: that of the weights
 
     def forward(self, batch: Packed, noise: Tensor | None = None) -> Tensor:
-        if batch.longest > self.position.num_embeddings:
+        if batch.longest > self.positions:
             raise UserError(
                 f"a row has {batch.longest} tokens, but the backbone knows "
-                f"{self.position.num_embeddings} positions; lower 'max_length' to that"
+                f"{self.positions} positions; lower 'max_length' to that"
             )
-        summed = self.word(batch.tokens) + self.position(batch.positions)
-        normed = self.norm(summed + self.token_type(batch.types))
-        return self.dropout(normed if noise is None else normed + noise)
+        found = self.norm(self.looked_up(batch))
+        if noise is not None and self.project is None:
+            found = found + noise
+        found = self.dropout(found if self.dtype is None else found.to(self.dtype))
+        if self.project is None:
+            return found
+        found = self.project(found)
+        return found if noise is None else found + noise.to(found.dtype)
+
+    def looked_up(self, batch: Packed) -> Tensor:
+        """Return each token's embeddings as a sum, [T, width]."""
+        found = self.word(batch.tokens)
+        if self.position is not None:
+            found = found + self.position(batch.positions + self.first_position)
+        return found if self.token_type is None else found + self.token_type(batch.types)
 
 
 class Attention(nn.Module):
     """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H]."""
+
+    norm: nn.Module
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
@@ -46,84 +81,66 @@ class Attention(nn.Module):
             raise UserError(f"{arch.hidden} hidden units do not divide among {arch.heads} heads")
         self.heads = arch.heads
         self.attention_dropout = dropout.attention
-        self.qkv = nn.Linear(arch.hidden, 3 * arch.hidden)
-        self.output = nn.Linear(arch.hidden, arch.hidden)
+        self.qkv = Linear(arch.hidden, 3 * arch.hidden)
+        self.output = Linear(arch.hidden, arch.hidden)
         self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None  # changes what is added to the input
-        self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
         """Return the output; with `first_only` that of each row's first token alone, [B, H]."""
-        view, width = batch.padded, hidden.shape[1]
+        context = self.context(hidden, batch, first_only)
         if first_only:
-            sizes = [width, 2 * width]
-            to_query, to_others = zip(
-                self.qkv.weight.split(sizes), self.qkv.bias.split(sizes), strict=True
-            )
-            keys_values = view.pad(F.linear(hidden, *to_others))
             hidden = hidden.index_select(0, batch.first)
-            query = F.linear(hidden, *to_query).index_select(0, view.order)
-            context = self._attend(query, keys_values, view).index_select(0, view.place)
+        return self.norm(add(self, hidden, self.output(context)))
+
+    def context(self, hidden: Tensor, batch: Packed, first_only: bool) -> Tensor:
+        """Return what tokens, or first tokens, take from others, [T, H] or [B, H]."""
+        p = self.attention_dropout if self.training else 0.0
+        if first_only:
+            width = hidden.shape[1]
+            projected = self.qkv(hidden, slice(width, None))
+            query = self.qkv(hidden.index_select(0, batch.first), slice(width))
         else:
-            query, keys_values = view.pad(self.qkv(hidden)).split([width, 2 * width], dim=1)
-            context = self._attend(query, keys_values, view).index_select(0, view.slots)
-        changed = self.dropout(self.output(context))
-        if self.adapter is not None:
-            changed = self.adapter(changed)
-        return self.norm(hidden + changed)
+            projected, query = self.qkv(hidden), None
+        return self.attend(projected, query, batch, p)
 
-    def _attend(self, query: Tensor, keys_values: Tensor, view: PaddedView) -> Tensor:
-        """Return the context of each query [N, H]: all slots, or one per row in groups' order."""
-        dropout = self.attention_dropout if self.training else 0.0
-        contexts = []
-        every = len(query) == view.size
-        queries = query.split([g.rows * (g.longest if every else 1) for g in view.groups])
-        parts = keys_values.split([g.rows * g.longest for g in view.groups])
-        for group, ours, part in zip(view.groups, queries, parts, strict=True):
-            heads = ours.view(group.rows, -1, self.heads, ours.shape[1] // self.heads)
-            parted = part.view(group.rows, group.longest, 2, self.heads, -1)
-            key, value = parted.permute(2, 0, 3, 1, 4)
-            context = attend(heads.transpose(1, 2), key, value, group.mask, dropout)
-            contexts.append(context.transpose(1, 2).reshape(len(ours), -1))
-        return torch.cat(contexts)
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float) -> Tensor:
-    """Return scaled dot-product attention [B, heads, L, d] (Vaswani et al., 2017, section 3.2.1).
-
-    `mask` is True at the keys that count, bool [B, 1, 1, L], or None if all do. `p` is the dropout
-    of attention weights, which torch's fused kernel lacks on a CPU.
-    """
-    if p == 0.0 or query.device.type != "cpu":
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=p)
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
-    if mask is not None:
-        scores = scores.masked_fill_(~mask, float("-inf"))
-    return dropout(scores.softmax(-1), p) @ value
+    def attend(self, projected: Tensor, query: Tensor | None, batch: Packed, p: float) -> Tensor:
+        """Call `minbert.model.attention.attend` with queries and keys as they are compared."""
+        return attend(projected, query, batch, self.heads, p)
 
 
 class FeedForward(nn.Module):
-    """Position-wise sublayer with exact GELU; as `Attention` otherwise."""
+    """Position-wise sublayer with GELU; as `Attention` otherwise."""
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
-        self.inner = nn.Linear(arch.hidden, arch.intermediate)
-        self.output = nn.Linear(arch.intermediate, arch.hidden)
+        self.approximate = "tanh" if arch.activation == "gelu_tanh" else "none"
+        self.inner = Linear(arch.hidden, arch.intermediate)
+        self.output = Linear(arch.intermediate, arch.hidden)
         self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None
-        self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        changed = self.dropout(self.output(F.gelu(self.inner(hidden))))
-        if self.adapter is not None:
-            changed = self.adapter(changed)
-        return self.norm(hidden + changed)
+        inner = F.gelu(self.inner(hidden), approximate=self.approximate)
+        return self.norm(add(self, hidden, self.output(inner)))
+
+
+def add(sublayer: Attention | FeedForward, hidden: Tensor, change: Tensor) -> Tensor:
+    """Return `hidden` plus a sublayer's `change` to it, after dropout and the adapter, if any."""
+    if sublayer.adapter is None:
+        return sublayer.dropout.add(hidden, change)
+    return hidden + sublayer.adapter(sublayer.dropout(change))
 
 
 class Layer(nn.Module):
-    """One post-norm transformer layer: attention, then feed-forward."""
+    """One post-norm transformer layer, `number` from 0: attention, then feed-forward."""
 
-    def __init__(self, arch: Architecture, dropout: Rates) -> None:
+    attention: Attention
+    feed_forward: FeedForward
+
+    def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__()
         self.attention = Attention(arch, dropout)
         self.feed_forward = FeedForward(arch, dropout)
@@ -144,10 +161,14 @@ class Pooler(nn.Module):
 
 
 class Stack(nn.Module):
-    """A run of BERT's parts: the embeddings or not, some layers, the pooler or not.
+    """A run of an encoder's parts: the embeddings or not, some layers, the pooler or not.
 
     Parameter names are those of the backbone's file: `layers.6` is its seventh layer in any stack.
+    Another kind of encoder is a subclass with embeddings and layers of its own.
     """
+
+    embeddings_of: ClassVar[type[Embeddings]] = Embeddings
+    layer_of: ClassVar[type[Layer]] = Layer
 
     def __init__(
         self,
@@ -159,8 +180,8 @@ class Stack(nn.Module):
         pooler: bool,
     ) -> None:
         super().__init__()
-        self.embeddings = Embeddings(arch, dropout) if embeddings else None
-        self.layers = nn.ModuleDict({str(n): Layer(arch, dropout) for n in layers})
+        self.embeddings = self.embeddings_of(arch, dropout) if embeddings else None
+        self.layers = nn.ModuleDict({str(n): self.layer_of(arch, dropout, n) for n in layers})
         self.pooler = Pooler(arch) if pooler else None
 
     def forward(
@@ -186,9 +207,22 @@ class Stack(nn.Module):
         return hidden
 
 
+def stack_of(arch: Architecture) -> type[Stack]:
+    """Return the class of the stacks of such an encoder."""
+    found: type[Stack] = load_part("encoder", arch.encoder)
+    return found
+
+
 def whole_encoder(arch: Architecture, dropout: Rates) -> Stack:
     """Return the encoder with all of its parts; its state is a backbone's state."""
-    return Stack(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
+    return stack_of(arch)(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
+
+
+def compute_in(module: nn.Module, precision: str) -> None:
+    """Let the encoders in `module` compute in `precision`: fp32 or bf16."""
+    for part in module.modules():
+        if isinstance(part, Embeddings):
+            part.dtype = torch.bfloat16 if precision == "bf16" else None
 
 
 def allocate(module: nn.Module) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from minbert.base.errors import UserError
 from minbert.model.adapter import Bottleneck, insert
+from minbert.model.precision import Linear
 from minbert.model.sharing import SharedEncoder
 
 
@@ -26,9 +27,9 @@ class Fusion(nn.Module):
         super().__init__()
         self.adapters = nn.ModuleList(Bottleneck(hidden, width) for width in widths)
         self.adapters.requires_grad_(False)
-        self.query = nn.Linear(hidden, hidden)
+        self.query = Linear(hidden, hidden)
         self.key = nn.Linear(hidden, hidden, bias=False)
-        self.value = nn.Linear(hidden, hidden, bias=False)
+        self.value = Linear(hidden, hidden, bias=False)
         nn.init.normal_(self.query.weight, std=0.02)
         nn.init.zeros_(self.query.bias)
         nn.init.normal_(self.key.weight, std=0.02)
@@ -42,7 +43,7 @@ class Fusion(nn.Module):
 
     def weights(self, hidden: Tensor, changes: Tensor) -> Tensor:
         """Return the attention over the adapters, [n, T]; it sums to 1 over n."""
-        towards = self.query(hidden) @ self.key.weight
+        towards = self.query(hidden) @ self.key.weight.to(hidden.dtype)
         return torch.einsum("th,nth->nt", towards, changes).softmax(0)
 
     def forward(self, hidden: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The model of a stage: an encoder shared as the spec says, and each task's pooling and head."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 from minbert.model.heads import join
 from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
+from minbert.model.precision import in_full
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, Architecture, check_pairing, shared_parts
@@ -60,15 +62,28 @@ class MultitaskModel(Heads):
 
     def pooled(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
         """Return the embedding of each row for `task`, [rows, H]."""
-        pooling, convolved = self._poolings[task], task in self.convolutions
-        hidden = self.encoder(task, batch, noise, pooling.first_only and not convolved)
-        if convolved:
+        hidden = self.encoder(task, batch, noise, self._first_only(task))
+        return self._pool(task, batch, hidden)
+
+    def _first_only(self, task: str) -> bool:
+        return self._poolings[task].first_only and task not in self.convolutions
+
+    def _pool(self, task: str, batch: Packed, hidden: Tensor) -> Tensor:
+        if task in self.convolutions:
             hidden = self.convolutions[task](hidden, batch)
-        return pooling(hidden, batch, self.encoder.pooler(task))
+        return self._poolings[task](in_full(hidden), batch, self.encoder.pooler(task))
 
     def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
         """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings."""
         return self.from_pooled(task, self.pooled(task, batch, noise))
+
+    def together(self, batches: Sequence[tuple[str, Packed]]) -> list[Tensor]:
+        """Return each task's logits, from one pass through the layers that the tasks share."""
+        hidden = self.encoder.together(batches, [self._first_only(task) for task, _ in batches])
+        return [
+            self.from_pooled(task, self._pool(task, batch, of_task))
+            for (task, batch), of_task in zip(batches, hidden, strict=True)
+        ]
 
     def shared_parameters(self) -> list[nn.Parameter]:
         return self.encoder.shared_parameters()

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
-
-GROUP_COST = 1500
-"""What one more group costs on a CPU, in attention scores per head.
-
-Measured with the built-in backbone and MiniLM, 16 and 128 rows: 500 to 5,000 are about as fast.
-"""
 
 
 @dataclass
@@ -29,6 +23,7 @@ class Packed:
     types: Tensor
     lengths: Tensor
     longest: int
+    blocks: dict[Any, Any] = field(default_factory=dict, repr=False)  # what attention derives
 
     @property
     def rows(self) -> int:
@@ -54,90 +49,32 @@ class Packed:
 
     @cached_property
     def padded(self) -> PaddedView:
-        on_cpu = self.lengths.device.type == "cpu"
-        return padded_view(self.lengths, self.longest, self.row_of, self.positions, grouped=on_cpu)
+        even = self.tokens.shape[0] == self.rows * self.longest
+        places = torch.arange(self.longest, device=self.lengths.device)
+        mask = None if even else (places < self.lengths[:, None])[:, None, None]
+        size = self.rows * self.longest
+        return PaddedView(self.row_of * self.longest + self.positions, size, mask)
 
 
-@dataclass(frozen=True)
-class Group:
-    """Rows of similar length, padded to the longest; `mask` is bool [rows, 1, 1, longest]."""
-
-    rows: int
-    longest: int
-    mask: Tensor | None  # True at real tokens; None if no row has padding
+def join(batches: Sequence[Packed]) -> Packed:
+    """Return the rows of all `batches`, in their order, as one batch."""
+    return Packed(
+        torch.cat([batch.tokens for batch in batches]),
+        torch.cat([batch.types for batch in batches]),
+        torch.cat([batch.lengths for batch in batches]),
+        max(batch.longest for batch in batches),
+    )
 
 
 @dataclass(frozen=True)
 class PaddedView:
-    """The groups' padded rows, end to end: `size` slots in all."""
+    """A batch's rows padded to the longest, end to end: `size` slots in all."""
 
     slots: Tensor  # of each token, int64 [T]
     size: int
-    groups: tuple[Group, ...]
-    order: Tensor  # the batch's rows as in the groups, [B]
+    mask: Tensor | None  # bool [B, 1, 1, longest], True at real tokens; None if no row has padding
 
     def pad(self, packed: Tensor) -> Tensor:
         """Return `packed` [T, N] in its slots, [size, N], with zeros elsewhere."""
         zeros = packed.new_zeros(self.size, packed.shape[1])
         return zeros.index_copy(0, self.slots, packed)
-
-    @cached_property
-    def place(self) -> Tensor:
-        """Place of each row in `order`, int64 [B]."""
-        return self.order.argsort()
-
-
-def padded_view(
-    lengths: Tensor, longest: int, row_of: Tensor, positions: Tensor, *, grouped: bool
-) -> PaddedView:
-    """Return the padded view of rows of `lengths` [B]; `row_of` and `positions` are a token's [T].
-
-    If `grouped`, rows of similar length are together: otherwise attention on a CPU would spend most
-    of its time on padding. If not, all rows are one group: an accelerator is faster with one
-    kernel than with many, and need not be waited for.
-    """
-    if not grouped:
-        rows = lengths.shape[0]
-        even = positions.shape[0] == rows * longest
-        group = Group(rows, longest, None if even else _mask(lengths, longest))
-        order = torch.arange(rows, device=lengths.device)
-        return PaddedView(row_of * longest + positions, rows * longest, (group,), order)
-    starts = torch.empty_like(lengths)
-    groups = []
-    size = 0
-    for low, high in length_ranges(Counter(lengths.tolist()), GROUP_COST):
-        members = ((lengths >= low) & (lengths <= high)).nonzero()[:, 0]
-        rows = members.shape[0]
-        starts[members] = size + torch.arange(rows, device=lengths.device) * high
-        size += rows * high
-        groups.append(Group(rows, high, None if low == high else _mask(lengths[members], high)))
-    return PaddedView(starts[row_of] + positions, size, tuple(groups), starts.argsort())
-
-
-def length_ranges(counts: Mapping[int, int], cost: float) -> list[tuple[int, int]]:
-    """Return each group's shortest and longest length: the cheapest split of the sorted lengths.
-
-    `counts` has the number of rows of each length. A group of n rows up to L long costs
-    n * L**2 + `cost`.
-    """
-    lengths = sorted(counts)
-    best, cut = [0.0], [0]
-    for end, longest in enumerate(lengths, start=1):
-        choices = []
-        rows = 0
-        for begin in reversed(range(end)):
-            rows += counts[lengths[begin]]
-            choices.append((best[begin] + rows * longest**2 + cost, begin))
-        cheapest, begin = min(choices)
-        best.append(cheapest)
-        cut.append(begin)
-    ranges, end = [], len(lengths)
-    while end:
-        ranges.append((lengths[cut[end]], lengths[end - 1]))
-        end = cut[end]
-    return ranges[::-1]
-
-
-def _mask(lengths: Tensor, longest: int) -> Tensor:
-    places = torch.arange(longest, device=lengths.device)
-    return (places < lengths[:, None])[:, None, None, :]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from minbert.base.errors import UserError
-from minbert.model.encoder import Pooler, Stack, allocate, initialise
-from minbert.model.packed import Packed
+from minbert.model.encoder import Pooler, Stack, allocate, initialise, stack_of
+from minbert.model.packed import Packed, join
 from minbert.spec.architecture import Architecture, Shared
 from minbert.spec.stage import Dropout
 
@@ -27,7 +27,7 @@ class SharedEncoder(nn.Module):
         self.hidden = arch.hidden
         rest = [number for number in range(arch.layers) if number not in shared.layers]
         embeddings, pooler = shared.embeddings, shared.pooler
-        stack = partial(Stack, arch, dropout)
+        stack = partial(stack_of(arch), arch, dropout)
         # On the meta device first, so that nn.Linear does not draw weights that are not used.
         with torch.device("meta"):
             self.shared = stack(layers=shared.layers, embeddings=embeddings, pooler=pooler)
@@ -51,6 +51,31 @@ class SharedEncoder(nn.Module):
         if not upper.layers:
             return lower(batch, noise=noise, first_only=first_only)
         return upper(batch, lower(batch, noise=noise), first_only=first_only)
+
+    @property
+    def begins_shared(self) -> bool:
+        """Whether all tasks' batches can go through the first layers together."""
+        return self.shared.embeddings is not None and len(self.own) > 1
+
+    def together(
+        self, batches: Sequence[tuple[str, Packed]], first_only: Sequence[bool]
+    ) -> list[Tensor]:
+        """Return what `forward` does for each task's batch, from one pass through what is shared.
+
+        Only if that `begins_shared`. Where no layer is a task's own, the last one computes first
+        tokens alone only if all tasks ask for them; else a task that does takes them from it.
+        """
+        whole = join([batch for _, batch in batches])
+        ends_shared = not any(self._own(task).layers for task, _ in batches)
+        firsts = ends_shared and all(first_only)
+        sizes = [batch.rows if firsts else len(batch.tokens) for _, batch in batches]
+        parts = self.shared(whole, first_only=firsts).split(sizes)
+        if ends_shared:
+            return list(parts)
+        return [
+            self._own(task)(batch, part, first_only=first)
+            for (task, batch), part, first in zip(batches, parts, first_only, strict=True)
+        ]
 
     def pooler(self, task: str) -> Pooler:
         pooler = self.shared.pooler or self._own(task).pooler

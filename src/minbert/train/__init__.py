@@ -1,1 +1,1 @@
-"""Training: samplers, losses, gradient surgery, schedules, the loop."""
+"""Training: samplers, losses, gradient surgery, task weightings, schedules, the loop."""

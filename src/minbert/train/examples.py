@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
+from minbert.data.tokenizer import Framing, framing, load_tokenizer
 from minbert.model.packed import Packed
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS
@@ -20,19 +21,9 @@ Pairing = Literal["siamese", "cross"] | None
 """How a pair is encoded; None for single sentences."""
 
 
-class SpecialTokens(NamedTuple):
-    """Ids of the tokens around a sequence's sentences."""
-
-    cls: int
-    sep: int
-
-
-def special_tokens(tokenizer: Path) -> SpecialTokens:
-    """Read the ids of [CLS] and [SEP] from a `tokenizer.json`."""
-    from tokenizers import Tokenizer
-
-    loaded = Tokenizer.from_file(str(tokenizer))
-    return SpecialTokens(loaded.token_to_id("[CLS]"), loaded.token_to_id("[SEP]"))
+def special_tokens(tokenizer: Path, two_types: bool) -> Framing:
+    """Read from a `tokenizer.json` what stands around sentences; `two_types` is the encoder's."""
+    return framing(load_tokenizer(tokenizer), tokenizer)._replace(two_types=two_types)
 
 
 class Sequences:
@@ -89,8 +80,8 @@ class Labelled:
 class Examples(Labelled):
     """Labelled examples with the tokens of their sequences.
 
-    A single sentence is `[CLS] a [SEP]`, a cross-encoded pair `[CLS] a [SEP] b [SEP]` with token
-    types 0 and 1 (Devlin et al., 2019, section 3.2).
+    With BERT a single sentence is `[CLS] a [SEP]`, a cross-encoded pair `[CLS] a [SEP] b [SEP]`
+    with token types 0 and 1 (Devlin et al., 2019, section 3.2).
     """
 
     def __init__(
@@ -98,7 +89,7 @@ class Examples(Labelled):
         table: pa.Table,
         task: str,
         pairing: Pairing,
-        special: SpecialTokens,
+        special: Framing,
         max_length: int,
         device: torch.device,
     ) -> None:
@@ -135,7 +126,7 @@ def read_examples(
     tokens: Path,
     task: str,
     pairing: Pairing,
-    special: SpecialTokens,
+    special: Framing,
     max_length: int,
     device: torch.device,
     vocabulary: int,
@@ -166,17 +157,19 @@ def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:
 
 
 def frame(
-    a: np.ndarray, b: np.ndarray, special: SpecialTokens, max_length: int
+    a: np.ndarray, b: np.ndarray, special: Framing, max_length: int
 ) -> tuple[np.ndarray, int]:
-    """Return the sequence of a sentence, or of a pair (`b` not empty), and the length of b's part.
+    """Return the sequence of a sentence, or of a pair (`b` not empty), and how much is of type 1.
 
     It has at most `max_length` tokens: the longer sentence is cut first, then both alike.
     """
+    before, between, after, two_types = special
+    room = max_length - len(before) - len(after)
     if not len(b):
-        return np.concatenate([[special.cls], a[: max_length - 2], [special.sep]]), 0
-    room = max_length - 3
+        return np.concatenate([before, a[:room], after]), 0
+    room -= len(between)
     if len(a) + len(b) > room:
         a = a[: max(room - len(b), (room + 1) // 2)]
         b = b[: room - len(a)]
-    row = np.concatenate([[special.cls], a, [special.sep], b, [special.sep]])
-    return row, len(b) + 1
+    row = np.concatenate([before, a, between, b, after])
+    return row, (len(b) + len(after)) * two_types

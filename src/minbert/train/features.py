@@ -4,8 +4,10 @@ from pathlib import Path
 
 import torch
 
-from minbert.engine.device import choose_device
+from minbert.engine.device import choose_device, choose_precision, set_up_memory
+from minbert.model.encoder import compute_in
 from minbert.model.packed import Packed
+from minbert.model.precision import in_full
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture, shared_parts
@@ -18,6 +20,8 @@ from minbert.train.inference import pool_all
 
 def make(job: Job) -> None:
     torch.set_num_threads(job.threads)
+    set_up_memory()
+    device = choose_device(job.device)
     cache_features(
         job.spec["task"],
         job.spec["pooling"],
@@ -26,7 +30,8 @@ def make(job: Job) -> None:
         job.need("weights").parent,
         job.need("tokens"),
         job.out / "features.safetensors",
-        choose_device(job.device),
+        device,
+        choose_precision(job.extra["precision"], device),
     )
 
 
@@ -39,6 +44,7 @@ def cache_features(
     tokens: Path,
     out: Path,
     device: torch.device,
+    precision: str = "fp32",
 ) -> None:
     """Write the pooled embeddings of `task`'s sequences, float32, as safetensors {split: [S, H]}.
 
@@ -51,14 +57,15 @@ def cache_features(
     encoder = SharedEncoder(architecture, [task], whole, Dropout())
     encoder.load_backbone(load_weights(backbone / WEIGHTS))
     encoder.eval().to(device)
+    compute_in(encoder, precision)
     length = min(max_length, architecture.positions)
     pool = load_part("pooling", pooling)()
 
     def pooled(batch: Packed) -> torch.Tensor:
         hidden = encoder(task, batch, first_only=pool.first_only)
-        return pool(hidden, batch, encoder.pooler(task))
+        return pool(in_full(hidden), batch, encoder.pooler(task))
 
-    special = special_tokens(backbone / "tokenizer.json")
+    special = special_tokens(backbone / "tokenizer.json", architecture.two_types)
     words = architecture.vocab_size
     splits = read_examples(tokens, task, pairing, special, length, device, words)
     save_weights(out, {name: pool_all(pooled, of) for name, of in splits.items() if len(of)})

@@ -17,6 +17,7 @@ from minbert.spec.stage import StageSpec
 from minbert.train.examples import Examples, read_examples, special_tokens
 from minbert.train.inference import pool_all
 from minbert.train.learner import Learner, Sources
+from minbert.train.samplers import Step
 
 
 class Finetuned(Learner):
@@ -34,8 +35,9 @@ class Finetuned(Learner):
             spec = spec.model_copy(update={"max_length": self.architecture.positions})
         self.module = build_model(self.architecture, spec, sources.backbone)
         self._start(spec, sources)
+        self.begins_shared = self.module.encoder.begins_shared
         self.module.to(device)
-        special = special_tokens(sources.backbone / "tokenizer.json")
+        special = special_tokens(sources.backbone / "tokenizer.json", self.architecture.two_types)
         words = self.architecture.vocab_size
         self.examples = {
             task: read_examples(
@@ -52,6 +54,13 @@ class Finetuned(Learner):
         batch, labels = self.examples[task]["train"].batch(rows)
         self.tokens_seen += batch.tokens.shape[0]
         return self.module(task, batch), labels
+
+    def together(self, step: Step) -> list[tuple[Tensor, Tensor]]:
+        found = [self.examples[task]["train"].batch(rows) for task, rows in step]
+        batches = [(task, batch) for (task, _), (batch, _) in zip(step, found, strict=True)]
+        self.tokens_seen += sum(batch.tokens.shape[0] for batch, _ in found)
+        outputs = self.module.together(batches)
+        return [(output, labels) for output, (_, labels) in zip(outputs, found, strict=True)]
 
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         lengths = self.examples[task]["train"].lengths(rows)

@@ -16,7 +16,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.protocol import RULES, Measured
-from minbert.spec.task import TASKS
+from minbert.spec.task import TASKS, overall_tasks
 
 SCHEMA = pa.schema(
     [
@@ -53,9 +53,10 @@ class History:
                 self.listener(row)
 
     def log_overall(self, step: int, epoch: int, split: str, scores: dict[str, float]) -> None:
-        """Add the overall scores of both rules, if `scores` has all of their tasks."""
-        for rule in RULES:
-            if (value := overall(scores, rule)) is not None:
+        """Add the overall scores of both rules, if `scores` has all of their tasks, several."""
+        tasks = overall_tasks(scores)
+        for rule in RULES if len(tasks) > 1 else ():
+            if (value := overall(scores, rule, tasks)) is not None:
                 self.log(step, epoch, split, "overall", rule, value)
 
     def state(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Outputs for whole splits: each distinct sequence encoded once, in batches of similar lengths."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -44,8 +43,3 @@ def pool_all(pooled: Callable[[Packed], Tensor], examples: Examples) -> Tensor:
     found = torch.cat([pooled(sequences.pack(rows[batch])).float() for batch in order])
     back = np.argsort(np.concatenate(order))[places]
     return found[torch.from_numpy(back).to(found.device)]
-
-
-def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """Return a context in which models on `device` compute in `precision`: fp32 or bf16."""
-    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()

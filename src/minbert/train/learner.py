@@ -14,6 +14,7 @@ from torch.nn import Module, Parameter
 from minbert.model.sharing import SharedEncoder
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import Labelled
+from minbert.train.samplers import Step
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,13 @@ class Learner(ABC):
     @abstractmethod
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the head's output [B, classes] and labels [B] of training `rows` (CPU int64)."""
+
+    begins_shared = False
+    """Whether tasks share the first layers of what is trained, so that one pass pays."""
+
+    def together(self, step: Step) -> list[tuple[Tensor, Tensor]]:
+        """Return what `output` does for each batch of `step`, from one pass where tasks share."""
+        return [self.output(task, rows) for task, rows in step]
 
     @abstractmethod
     def outputs(self, task: str, split: str) -> Tensor:

@@ -15,14 +15,13 @@ from minbert.base.progress import Progress
 from minbert.engine.checkpoints import Best, Checkpoints, Generators, Part
 from minbert.engine.device import give_back, is_out_of_memory
 from minbert.evaluate.scoring import score_task, selection_score
-from minbert.model.encoder import Embeddings
+from minbert.model.encoder import Embeddings, compute_in
 from minbert.model.heads.cosine import CosineHead
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.parts import load_part
 from minbert.spec.stage import SelectOn, StageSpec
 from minbert.spec.task import TASKS
 from minbert.train.history import History, LossMeter, TrainScores
-from minbert.train.inference import autocast
 from minbert.train.learner import Learner
 from minbert.train.losses import Loss, task_loss
 from minbert.train.optimiser import AdamW
@@ -95,8 +94,8 @@ class Settings:
 class Loop:
     """Trains a learner as its spec says.
 
-    The sampler and the surgery have generators of their own; new heads and dropout draw from
-    torch's default one, which the caller has seeded.
+    The sampler has a generator of its own, surgery and weighting have another; new heads and
+    dropout draw from torch's default one, which the caller has seeded.
     """
 
     def __init__(
@@ -111,15 +110,15 @@ class Loop:
         self.losses: dict[str, Loss] = {
             name: task_loss(task.loss, self._head(name)) for name, task in spec.tasks.items()
         }
+        compute_in(learner.module, settings.precision)
         self._check_sizes()
         self._start_heads()
         device = settings.device
-        self.autocast = partial(autocast, device, settings.precision)
         sizes = {task: len(learner.examples[task]["train"]) for task in spec.trained_tasks}
         self.sampler: EpochSampler = load_part("sampler", spec.sampler.name)(
             spec, sizes, torch.Generator().manual_seed(seed * 2 + 1)
         )
-        self.passes = Passes(spec, learner, self.losses, self.autocast, seed, settings.room)
+        self.passes = Passes(spec, learner, self.losses, seed, settings.room)
         draws = torch.Generator().manual_seed(seed * 2 + 2)
         self.gradients = Gradients(spec, self.passes, draws)
         self.layer_groups = layer_groups(learner.module, self.gradients.shared)
@@ -178,7 +177,7 @@ class Loop:
         own = {"surgery": self.gradients.generator}
         if self.passes.penalty is not None:
             own["penalty"] = self.passes.penalty.generator
-        return {
+        found: dict[str, Part] = {
             "model": self.learner,
             "optimiser": self.optimiser,
             "scores": self.scores,
@@ -188,18 +187,25 @@ class Loop:
             "sampler": self.sampler,
             "generators": Generators(self.settings.device, own),
         }
+        if self.gradients.method is not None:
+            found["surgery"] = self.gradients.method
+        if self.gradients.weighting is not None:
+            found["weighting"] = self.gradients.weighting
+        return found
 
     def run(self) -> Outcome:
         """Train every epoch, from a checkpoint if there is one; keep the best epoch's weights."""
         at, say, checkpoints = self.position, self.settings.progress, self.settings.checkpoints
+        computed_on = f"{self.settings.device.type}, {self.settings.precision}"
         if checkpoints:
-            if refused := checkpoints.resume(self.parts(), self.settings.device.type):
+            if refused := checkpoints.resume(self.parts(), computed_on):
                 say.say(f"starting from scratch: {refused}")
             elif at.step:
                 say.say(f"resuming after step {at.step} of {self.total}")
         say.start(self.total, at.step)
         while at.epoch <= self.spec.epochs:
             self._epoch()
+            self.gradients.end_epoch()
             self.optimiser.settle()
             self.optimiser.zero_grad()
             give_back()
@@ -295,7 +301,7 @@ class Loop:
         """
         at, how = self.position, self.spec.select_on
         self.learner.module.eval()
-        self.dev = {task: self._outputs(task, "dev") for task in self.spec.trained_tasks}
+        self.dev = {task: self.learner.outputs(task, "dev") for task in self.spec.trained_tasks}
         scores = self._score("dev", judging)
         choose_by = scores if how == "dev" else self._score("selection", choosing)
         chosen = selection_score(choose_by, self.spec.select)
@@ -320,10 +326,6 @@ class Loop:
         self.history.log_overall(at.step, at.epoch, split, scores)
         return scores
 
-    def _outputs(self, task: str, split: str) -> Tensor:
-        with self.autocast():
-            return self.learner.outputs(task, split).float()
-
     def predictions(self, split: str) -> dict[str, dict[str, Any]]:
         """Return {task: {ids, splits, prediction [N], scores [N, n], label, last [N]}} of a split.
 
@@ -338,7 +340,7 @@ class Loop:
             examples = self.learner.examples[task][split]
             if not len(examples):
                 continue
-            output = known[task] if task in known else self._outputs(task, split)
+            output = known[task] if task in known else self.learner.outputs(task, split)
             last = np.full(len(examples), np.nan)
             if split == "dev" and task in self.dev:
                 last = self.losses[task].prediction(self.dev[task]).cpu().numpy()

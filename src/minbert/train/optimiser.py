@@ -110,6 +110,8 @@ class AdamW:
             amsgrad=False,
             maximize=False,
         )
+        # The fused kernel does not; copies in bf16 are made anew when a weight's version is.
+        torch.autograd.graph.increment_version(parameters)
 
     def _moments(self, number: int) -> tuple[Tensor, ...]:
         """Return a parameter's first and second moment and its step count, at first all zero."""

@@ -193,7 +193,7 @@ def mask_tokens(
 
 def _read(tokenizer: Path, seed: int, device: torch.device) -> Text:
     loaded = Tokenizer.from_file(str(tokenizer))
-    special = special_tokens(tokenizer)
+    special = special_tokens(tokenizer, two_types=True)
     items = pretraining_text(seed, ITEMS)
     firsts = [item if isinstance(item, str) else item[0] for item in items]
     seconds = ["" if isinstance(item, str) else item[1] for item in items]

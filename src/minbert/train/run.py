@@ -13,7 +13,13 @@ from minbert.base.environment import environment, peak_memory
 from minbert.base.files import whole, write_json
 from minbert.base.progress import Progress
 from minbert.engine.checkpoints import Best, Checkpoints
-from minbert.engine.device import choose_device, choose_precision, device_name, peak_device_memory
+from minbert.engine.device import (
+    choose_device,
+    choose_precision,
+    device_name,
+    peak_device_memory,
+    set_up_memory,
+)
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
@@ -83,6 +89,7 @@ def train_stage(
     state, which is removed when the run has ended.
     """
     torch.set_num_threads(threads)
+    set_up_memory()
     place = choose_device(device)
     chosen = choose_precision(precision, place)
     torch.manual_seed(seed)
@@ -125,9 +132,7 @@ def train_stage(
 def _log_details(loop: Loop) -> None:
     epoch = loop.position.best_epoch
     for task in loop.spec.trained_tasks:
-        with loop.autocast():
-            details = loop.learner.details(task)
-        for metric, value in details.items():
+        for metric, value in loop.learner.details(task).items():
             loop.history.log(loop.sampler.steps * epoch, epoch, "dev", task, metric, value)
 
 

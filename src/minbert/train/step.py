@@ -1,7 +1,6 @@
 """One optimiser step's gradients: summed over tasks, or combined by surgery."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -15,7 +14,9 @@ from minbert.train.learner import Learner
 from minbert.train.losses import Loss
 from minbert.train.room import divide
 from minbert.train.samplers import Step
+from minbert.train.surgery import Method
 from minbert.train.surgery.gradients import Surgery, combine, inner_products
+from minbert.train.weightings import Weighting
 
 
 class Trained(NamedTuple):
@@ -45,13 +46,11 @@ class Passes:
         spec: StageSpec,
         learner: Learner,
         losses: Mapping[str, Loss],
-        autocast: Callable[[], AbstractContextManager[object]],
         seed: int = 0,
         room: float = float("inf"),
     ) -> None:
         self.learner = learner
         self.losses = losses
-        self.autocast = autocast
         self.room = room / (2 if spec.smart else 1)
         self.parts = 1  # the most that a batch was divided into so far
         self.measure = False  # whether a penalty measures what the history records of it
@@ -91,17 +90,56 @@ class Passes:
         loss = sum(losses[1:], losses[0])
         return Trained(task, rows, weight, loss, torch.cat(predictions), measured), gradients
 
+    def fits_together(self, step: Step) -> bool:
+        """Return whether all batches of `step` may go through the shared layers as one."""
+        if self.penalty is not None or len(step) < 2 or not self.learner.begins_shared:
+            return False
+        return sum(self.learner.activations(*batch).sum() for batch in step) <= self.room
+
+    def together(
+        self, step: Step, weights: Sequence[float], weighting: Weighting | None
+    ) -> list[Trained]:
+        """Add the gradients of the batches' weighted losses to all parameters' `grad`.
+
+        With a `weighting`, they are multiplied by its factors.
+        """
+        found = self.learner.together(step)
+        losses = [
+            self.losses[task].loss(output, labels)
+            for (task, _), (output, labels) in zip(step, found, strict=True)
+        ]
+        weighted = torch.stack([w * loss for w, loss in zip(weights, losses, strict=True)])
+        factors = weighting(weighted.detach()) if weighting else None
+        (weighted if factors is None else weighted * factors).sum().backward()
+        trained = [
+            Trained(
+                task, rows, weight, loss.detach(), self.losses[task].prediction(output.detach()), {}
+            )
+            for (task, rows), weight, loss, (output, _) in zip(
+                step, weights, losses, found, strict=True
+            )
+        ]
+        return trained if factors is None else self.noted(trained, factors)
+
+    def noted(self, trained: Sequence[Trained], factors: Tensor) -> list[Trained]:
+        """Return `trained` with what each loss was multiplied by, if that is measured."""
+        if not self.measure:
+            return list(trained)
+        return [
+            each._replace(measured={**each.measured, "task_weight": each.weight * factor})
+            for each, factor in zip(trained, factors, strict=True)
+        ]
+
     def _forward(
         self, task: str, rows: Tensor, share: float
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Return loss, prediction [B] and what was measured of `rows` [B], a batch's `share`."""
         measured: dict[str, Tensor] = {}
-        with self.autocast():
-            output, labels = self.learner.output(task, rows)
-            if self.penalty:
-                penalty, measured = self.penalty(task, rows, output, share, self.measure)
+        output, labels = self.learner.output(task, rows)
+        if self.penalty:
+            penalty, measured = self.penalty(task, rows, output, share, self.measure)
         loss = self.losses[task].loss(output, labels)
-        prediction = self.losses[task].prediction(output.detach().float())
+        prediction = self.losses[task].prediction(output.detach())
         return loss + penalty if self.penalty else loss, prediction, measured
 
     def halve_room(self, step: Step) -> None:
@@ -113,9 +151,11 @@ class Passes:
 class Gradients:
     """Sets every trained parameter's gradient for a step.
 
-    Without surgery the loss is the weighted sum of the tasks' losses, or its mean, with one
-    backward pass per task to keep only its activations in memory. With surgery the shared
-    parameters get the combination that the method gives, others their own task's gradient.
+    Without surgery the loss is the weighted sum of the tasks' losses, or its mean: the tasks'
+    batches go through the layers that they share as one, if all activations fit in memory, else
+    one after the other. With surgery the shared parameters get the combination that the method
+    gives, others their own task's gradient. A weighting multiplies each task's loss by a factor,
+    and so all of its gradients, before surgery.
     """
 
     def __init__(self, spec: StageSpec, passes: Passes, generator: torch.Generator) -> None:
@@ -123,34 +163,78 @@ class Gradients:
         self.generator = generator
         self.weight = {name: task.weight for name, task in spec.tasks.items()}
         self.mean = spec.reduction == "mean"
-        self.method = load_part("surgery", spec.surgery) if spec.surgery else None
+        tasks = len(spec.trained_tasks)
         self.shared = passes.learner.shared_parameters()
         self.own = {task: passes.learner.own_parameters(task) for task in spec.trained_tasks}
+        self.method: Method | None = None
+        if spec.surgery:
+            self.method = load_part("surgery", spec.surgery)(tasks)
+        self.weighting: Weighting | None = None
+        if spec.weighting:
+            device = next(chain(self.shared, *self.own.values())).device
+            self.weighting = load_part("weighting", spec.weighting)(tasks, generator, device)
 
     def parameters(self) -> list[Parameter]:
         """Return all trained parameters, each once."""
-        return list(dict.fromkeys(chain(self.shared, *self.own.values())))
+        learned = self.weighting.parameters() if self.weighting else []
+        return list(dict.fromkeys(chain(self.shared, *self.own.values(), learned)))
 
     def __call__(self, step: Step) -> tuple[list[Trained], Surgery | None]:
         """Run forward and backward for each batch; return their results and surgery's, if any."""
+        weights = [self.weight[task] / (len(step) if self.mean else 1) for task, _ in step]
+        surgery: Surgery | None = None
+        if self.method is None and self.passes.fits_together(step):
+            trained = self.passes.together(step, weights, self.weighting)
+        elif self.method is None and self.weighting is None:
+            both = zip(step, weights, strict=True)
+            trained = [self.passes(*batch, weight, None)[0] for batch, weight in both]
+        else:
+            trained, surgery = self._by_task(step, weights)
+        if self.weighting is not None:
+            self.weighting.after_step(_weighted(trained))
+        return trained, surgery
+
+    def end_epoch(self) -> None:
+        if self.weighting is not None:
+            self.weighting.end_epoch()
+
+    def _by_task(
+        self, step: Step, weights: Sequence[float]
+    ) -> tuple[list[Trained], Surgery | None]:
+        """Keep each task's gradients apart until all losses are known, then combine them."""
         by_task: list[list[Tensor | None]] = []
         trained: list[Trained] = []
-        for task, rows in step:
-            weight = self.weight[task] / (len(step) if self.mean else 1)
-            if self.method is None:
-                trained.append(self.passes(task, rows, weight, None)[0])
-                continue
+        for (task, rows), weight in zip(step, weights, strict=True):
             if any(task == before.task for before in trained):
-                raise ValueError(f"surgery is between tasks, but '{task}' is twice in a step")
+                raise ValueError(f"a step has one batch of each task, but '{task}' is there twice")
             own = self.own[task]
             found, gradients = self.passes(task, rows, weight, [*self.shared, *own])
             trained.append(found)
             by_task.append(gradients[: len(self.shared)])
             for parameter, gradient in zip(own, gradients[len(self.shared) :], strict=True):
                 parameter.grad = gradient
+        factors = None
+        if self.weighting is not None:
+            factors = self.weighting(_weighted(trained))
+            trained = self.passes.noted(trained, factors)
+            for (task, _), factor in zip(step, factors, strict=True):
+                for parameter in self.own[task]:
+                    if parameter.grad is not None:
+                        parameter.grad = parameter.grad * factor
         if self.method is None:
+            assert factors is not None
+            combine(self.shared, by_task, factors)
             return trained, None
         products = inner_products(by_task)
+        if factors is not None:
+            products = products * torch.outer(factors, factors)
         surgery = Surgery(products, self.method(products.sum(0), self.generator))
-        combine(self.shared, by_task, surgery.weights)
+        combine(
+            self.shared, by_task, surgery.weights if factors is None else surgery.weights * factors
+        )
         return trained, surgery
+
+
+def _weighted(trained: Sequence[Trained]) -> Tensor:
+    """Return the weighted losses [n] of a step's batches."""
+    return torch.stack([each.weight * each.loss for each in trained])

@@ -34,7 +34,7 @@ class CosineHead(nn.Module):
 
     def part_at(self, cosines: Tensor, share: float) -> None:
         """Set the threshold so that a `share` of `cosines` [N, 1] is above it."""
-        self.threshold.copy_(torch.quantile(cosines.float(), 1 - share))
+        self.threshold.copy_(torch.quantile(cosines, 1 - share))
 
     def _side(self, embedding: Tensor) -> Tensor:
         for linear in self.linears:
@@ -43,6 +43,4 @@ class CosineHead(nn.Module):
 
     def forward(self, embedding: Tensor) -> Tensor:
         u, v = embedding.chunk(2, dim=1)
-        # In full precision: bf16 has two digits, too few to rank sentence pairs by.
-        cosine = F.cosine_similarity(self._side(u).float(), self._side(v).float(), dim=1)
-        return cosine.unsqueeze(1)
+        return F.cosine_similarity(self._side(u), self._side(v), dim=1).unsqueeze(1)

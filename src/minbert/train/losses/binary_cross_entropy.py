@@ -9,7 +9,7 @@ class BinaryCrossEntropy:
     """Sigmoid cross-entropy; the prediction is 1 where the probability is above one half."""
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(output.float().squeeze(-1), label)
+        return F.binary_cross_entropy_with_logits(output.squeeze(-1), label)
 
     def constant(self, label: Tensor, classes: int) -> Tensor:
         """Return the logarithm of the odds of 1; each label counts as seen at least once."""
@@ -17,11 +17,11 @@ class BinaryCrossEntropy:
         return share.logit().reshape(1)
 
     def scores(self, output: Tensor) -> Tensor:
-        return output.float().sigmoid()
+        return output.sigmoid()
 
     def prediction(self, output: Tensor) -> Tensor:
-        return (output.float().squeeze(-1) > 0).float()
+        return (output.squeeze(-1) > 0).float()
 
     def log_probabilities(self, output: Tensor) -> Tensor:
-        logit = output.float().squeeze(-1)
+        logit = output.squeeze(-1)
         return torch.stack([F.logsigmoid(-logit), F.logsigmoid(logit)], dim=-1)

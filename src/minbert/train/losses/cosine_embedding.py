@@ -17,7 +17,7 @@ class CosineEmbedding:
     threshold: Tensor | float = 0.0
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
-        cosine = output.float().squeeze(-1)
+        cosine = output.squeeze(-1)
         return torch.where(label > 0, 1 - cosine, cosine.relu()).mean()
 
     def constant(self, label: Tensor, classes: int) -> Tensor:
@@ -25,10 +25,10 @@ class CosineEmbedding:
         return (label.mean() > 0.5).float().reshape(1)
 
     def scores(self, output: Tensor) -> Tensor:
-        return ((output.float() - self.threshold + 1) / 2).clamp(0, 1)
+        return ((output - self.threshold + 1) / 2).clamp(0, 1)
 
     def prediction(self, output: Tensor) -> Tensor:
-        return (output.float().squeeze(-1) > self.threshold).float()
+        return (output.squeeze(-1) > self.threshold).float()
 
     def log_probabilities(self, output: Tensor) -> Tensor:
         return coin(self.scores(output).squeeze(-1))

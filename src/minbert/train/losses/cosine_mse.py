@@ -13,4 +13,4 @@ class CosineSquaredError(SquaredError):
         return (label.mean() / HIGHEST).reshape(1)
 
     def scores(self, output: Tensor) -> Tensor:
-        return HIGHEST * output.float().relu()
+        return HIGHEST * output.relu()

@@ -9,7 +9,7 @@ class CrossEntropy:
     """Softmax cross-entropy; labels are whole numbers, the prediction is the likeliest class."""
 
     def loss(self, output: Tensor, label: Tensor) -> Tensor:
-        return F.cross_entropy(output.float(), label.long())
+        return F.cross_entropy(output, label.long())
 
     def constant(self, label: Tensor, classes: int) -> Tensor:
         """Return the logarithms of class shares; a class that never occurs counts as seen once."""
@@ -17,10 +17,10 @@ class CrossEntropy:
         return (counts / counts.sum()).log()
 
     def scores(self, output: Tensor) -> Tensor:
-        return output.float().softmax(-1)
+        return output.softmax(-1)
 
     def prediction(self, output: Tensor) -> Tensor:
         return output.argmax(-1).float()
 
     def log_probabilities(self, output: Tensor) -> Tensor:
-        return output.float().log_softmax(-1)
+        return output.log_softmax(-1)

@@ -13,7 +13,7 @@ class SquaredError:
         return F.mse_loss(self.prediction(output), label)
 
     def scores(self, output: Tensor) -> Tensor:
-        return output.float()
+        return output
 
     def prediction(self, output: Tensor) -> Tensor:
         return self.scores(output).squeeze(-1)

@@ -3,3 +3,28 @@
 A method sees only the Gramian G = J J^T of the shared parameters' gradients, J [tasks, P]. Its
 update is a combination of the rows of J, so it returns weights w [tasks]: the update is w J.
 """
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Method(ABC):
+    """A method of surgery for `tasks` tasks. What it remembers of earlier steps is its state."""
+
+    def __init__(self, tasks: int) -> None:
+        self.tasks = tasks
+
+    @abstractmethod
+    def __call__(self, gramian: Tensor, generator: torch.Generator) -> Tensor:
+        """Return weights [n] on the device of `gramian` [n, n]; draw from `generator` (CPU)."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what later weights depend on besides the Gramian and the generator."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over what `state` returned."""
+        return None

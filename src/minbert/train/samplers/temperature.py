@@ -1,0 +1,35 @@
+"""Tasks drawn in proportion to a power of their size (Stickland and Murray, 2019, section 4.1)."""
+
+from collections.abc import Iterator
+
+import torch
+
+from minbert.spec.epochs import shares
+from minbert.train.samplers import EpochSampler, Step, draw
+
+
+class Temperature(EpochSampler):
+    """Each step has one batch of one task, which is drawn with probability p ~ size ** exponent.
+
+    The exponent is 1 / `sampler.temperature`. A task's rows come without replacement until each
+    came once in the epoch.
+    """
+
+    @property
+    def exponent(self) -> float:
+        assert self.spec.sampler.temperature is not None
+        return 1 / self.spec.sampler.temperature
+
+    def epoch(self) -> Iterator[Step]:
+        tasks = list(self.batch)
+        wanted = shares(self.spec, self.sizes, self.exponent)
+        chances = torch.tensor([wanted[task] for task in tasks], dtype=torch.float64)
+        drawn = torch.multinomial(chances, self.steps, replacement=True, generator=self.generator)
+        batches = {}
+        for task, count in zip(tasks, drawn.bincount(minlength=len(tasks)).tolist(), strict=True):
+            if count:
+                rows = draw(self.sizes[task], count * self.batch[task], self.generator)
+                batches[task] = iter(rows.split(self.batch[task]))
+        for number in drawn.tolist():
+            task = tasks[number]
+            yield [(task, next(batches[task]))]

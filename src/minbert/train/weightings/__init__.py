@@ -1,0 +1,45 @@
+"""Task weightings: what each task's loss is multiplied by, found anew at each step.
+
+A task's `weight` stays: a weighting sees the weighted losses l [n] of a step's n tasks and returns
+factors f [n], which no gradient goes through. The step's gradient is that of the sum of f l.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+
+class Weighting(ABC):
+    """A weighting of `tasks` tasks, on `device`; random draws come from `generator` (CPU)."""
+
+    def __init__(self, tasks: int, generator: torch.Generator, device: torch.device) -> None:
+        self.tasks = tasks
+        self.generator = generator
+        self.device = device
+
+    @abstractmethod
+    def __call__(self, losses: Tensor) -> Tensor:
+        """Return the factors [n] of a step's weighted `losses` [n], detached."""
+
+    def parameters(self) -> list[Parameter]:
+        """Return what is learned with the model; `__call__` sets the gradients."""
+        return []
+
+    def after_step(self, losses: Tensor) -> None:
+        """Note the weighted `losses` [n] of a step that is done."""
+        return None
+
+    def end_epoch(self) -> None:
+        """Note that an epoch is over."""
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """Return what later factors depend on besides losses and the generator."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over what `state` returned."""
+        return None

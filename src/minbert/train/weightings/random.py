@@ -1,0 +1,14 @@
+"""Random loss weights (Lin et al., 2022, algorithm 2)."""
+
+import torch
+from torch import Tensor
+
+from minbert.train.weightings import Weighting
+
+
+class Random(Weighting):
+    """The factors of each step are the softmax of standard normal draws: they add up to 1."""
+
+    def __call__(self, losses: Tensor) -> Tensor:
+        drawn = torch.randn(self.tasks, generator=self.generator)
+        return torch.softmax(drawn, dim=0).to(losses)

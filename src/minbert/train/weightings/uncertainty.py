@@ -1,0 +1,34 @@
+"""Weighting by homoscedastic uncertainty (Kendall et al., 2018, section 3.2)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from minbert.train.weightings import Weighting
+
+
+class Uncertainty(Weighting):
+    """A step's loss is the sum of exp(-s) l / 2 + s / 2, with a learned log variance s per task.
+
+    The s start at 0 and are trained like all other parameters.
+    """
+
+    def __init__(self, tasks: int, generator: torch.Generator, device: torch.device) -> None:
+        super().__init__(tasks, generator, device)
+        self.log_variances = Parameter(torch.zeros(tasks, device=device))
+
+    def __call__(self, losses: Tensor) -> Tensor:
+        factors = torch.exp(-self.log_variances.detach()) / 2
+        self.log_variances.grad = 0.5 - factors * losses
+        return factors
+
+    def parameters(self) -> list[Parameter]:
+        return [self.log_variances]
+
+    def state(self) -> dict[str, Any]:
+        return {"log_variances": self.log_variances.detach()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.log_variances.data.copy_(state["log_variances"])
