@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from minbert.plan.cost import TOKENS, Costs, Rows
 from minbert.plan.parameters import Counts, counts
+from minbert.plan.pending import Pending
 from minbert.plan.plan import Plan
-from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, encoder_parameters
+from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture
 from minbert.spec.stage import StageSpec
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
@@ -38,9 +39,11 @@ class Demand:
     def __init__(self, plan: Plan, gpu: bool | None) -> None:
         self.plan = plan
         self.gpu = gpu
+        self._device_mb: dict[tuple[str, str], int] = {}
 
     @cached_property
-    def _costs(self) -> Costs:
+    def costs(self) -> Costs:
+        """What its trainings cost."""
         return Costs(self.plan, self.gpu or None)
 
     def mem_mb(self, kind: str, key: str, attempt: int) -> int:
@@ -56,18 +59,22 @@ class Demand:
         """
         asked = KINDS[kind].minutes
         if kind == "train":
-            seconds = self._costs.of(self.plan.node(kind, key)).seconds
+            seconds = self.costs.of(self.plan.node(kind, key)).seconds
             asked = LEAST + math.ceil(SPARE * seconds / 60)
         return asked * 2 ** (attempt - 1)
 
     def device_mb(self, kind: str, key: str) -> int:
         """Return the MB that a job needs where it computes; 0 if it computes nothing."""
+        if (kind, key) not in self._device_mb:
+            self._device_mb[kind, key] = self._computed_mb(kind, key)
+        return self._device_mb[kind, key]
+
+    def _computed_mb(self, kind: str, key: str) -> int:
         if kind == "train":
-            held = stage_memory(self.plan, self.plan.node(kind, key), self._costs).total
+            held = stage_memory(self.plan, self.plan.node(kind, key), self.costs).total
             return math.ceil(held / 1e6)
         arch = self.plan.sources.architecture or BERT_BASE
-        parts = encoder_parameters(arch)
-        encoder = NUMBER * (parts.embeddings + arch.layers * parts.layer + parts.pooler)
+        encoder = NUMBER * arch.parameters().total
         layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
         held = {
             "features": PROCESS + encoder + int(TOKENS_AT_ONCE * layer),
@@ -105,22 +112,28 @@ class Memory(NamedTuple):
 
 def stage_memory(plan: Plan, node: Node, costs: Costs) -> Memory:
     """Estimate what a training job holds on its device."""
-    stage = plan.stages[plan.owners[node.key]]
+    stage = plan.every[plan.owners[node.key]]
     counted = counts(plan, stage) or counts(plan, stage, base_shapes=True)
     assert counted is not None
     shapes = plan.sources.architecture or BERT_BASE
-    return memory(stage.spec, shapes, counted, {t: costs.rows(t) for t in stage.spec.tasks})
+    rows = {task: costs.rows(task) for task in stage.spec.tasks}
+    tokens = {task: costs.tokens(task) for task in stage.spec.tasks}
+    return memory(stage.spec, shapes, counted, rows, tokens)
 
 
 def memory(
-    spec: StageSpec, arch: Architecture, counted: Counts, rows: Mapping[str, Rows]
+    spec: StageSpec,
+    arch: Architecture,
+    counted: Counts,
+    rows: Mapping[str, Rows],
+    tokens: Mapping[str, float] = TOKENS,
 ) -> Memory:
     """Estimate what one job of a stage holds at most on its device.
 
     Weights are there once, gradients and AdamW's two moments for the parameters that are trained,
-    activations for one batch at a time; surgery keeps each task's gradients, SMART a second pass.
-    With a frozen encoder there are features instead of an encoder. A head that cannot be counted
-    counts as none.
+    activations for one batch at a time; surgery and weightings keep each task's gradients,
+    SMART a second pass. With a frozen encoder there are features instead of an encoder. A head that
+    cannot be counted counts as none.
     """
     heads = counted["heads"] or 0
     trained = counted["trainable"] or counted["encoder"]
@@ -129,8 +142,9 @@ def memory(
         return Memory(
             heads * NUMBER, heads * NUMBER, 2 * heads * NUMBER, 0, held * arch.hidden * NUMBER
         )
-    gradients = trained * (1 + len(spec.trained_tasks) if spec.surgery else 1)
-    batches = [_activations(spec, arch, task) for task in spec.trained_tasks]
+    apart = spec.surgery or spec.weighting
+    gradients = trained * (1 + len(spec.trained_tasks) if apart else 1)
+    batches = [_activations(spec, arch, task, tokens[task]) for task in spec.trained_tasks]
     return Memory(
         (counted["encoder"] + heads) * NUMBER,
         gradients * NUMBER,
@@ -140,10 +154,10 @@ def memory(
     )
 
 
-def _activations(spec: StageSpec, arch: Architecture, task: str) -> int:
+def _activations(spec: StageSpec, arch: Architecture, task: str, mean: float) -> int:
     sequences = _sequences(spec, task)
     longest = min(spec.max_length, arch.positions)
-    tokens = min(LARGER * TOKENS[task] / sequences, longest)
+    tokens = min(LARGER * mean / sequences, longest)
     return int(spec.tasks[task].batch_size * sequences * arch.activation_bytes(tokens))
 
 
@@ -156,13 +170,13 @@ MOST_THREADS = 4
 """More threads do not make a step of a few hundred tokens faster."""
 
 
-def job_threads(plan: Plan, cores: int | None) -> int:
-    """Return the CPU threads of each job that trains on `cores`: as configured, or shared out.
+def job_threads(plan: Plan, jobs: Pending, cores: int | None) -> int:
+    """Return the CPU threads of each of `jobs` that trains on `cores`: as set, or shared out.
 
     Jobs side by side on one thread each finish sooner than one after the other on several
     (docs/speed.md), so a job gets more than one only if there are fewer jobs than cores.
     """
     if plan.config.threads != "auto":
         return plan.config.threads
-    waiting = sum(not node.done(plan.root, seed) for node, seed in plan.runs())
+    waiting = sum(node.kind == "train" for node, _ in jobs)
     return max(1, min(MOST_THREADS, (cores or 1) // max(1, waiting)))

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
+from minbert.spec.task import Task
 from minbert.store.code import files_digest
 from minbert.store.node import Node, canonical
 from minbert.store.plans import write_description, write_plan
@@ -17,6 +19,7 @@ TITLES = {
     "report": "The whole report",
 }
 CAPTIONS = {
+    "tuning": "The settings that tuned rows tried, and what each scored where they were chosen.",
     "table": "Published figures beside ours.",
     "index": "Every row of the papers' tables: its status, the published figures, and ours.",
     "claims": "What each paper claims: the variants compared, their difference, a verdict.",
@@ -43,6 +46,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "options": plan.options,
         "jobs": jobs,
         "files": files,
+        "tasks": [asdict(Task.of(*entry)) for entry in plan.config.tasks.items()],
     }
     return dict(json.loads(canonical(record)))
 
@@ -58,17 +62,23 @@ def _told(plan: Plan, node: Node) -> dict[str, Any]:
 
 
 def about(experiment: Experiment, node: Node) -> dict[str, Any]:
-    """Return a node's title, and the paper, variant and stage that a training job is for first."""
+    """Return a node's title, and the paper, variant and stage that a training job is for first.
+
+    That comes with the tasks of the paper's overall score.
+    """
     owner = experiment.owners.get(node.key)
     names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
-    return {"title": title(experiment, node), "owner": names}
+    told: dict[str, Any] = {"title": title(experiment, node), "owner": names}
+    if owner:
+        told["overall_tasks"] = experiment.overall_tasks[owner.paper]
+    return told
 
 
 def title(experiment: Experiment, node: Node, seed: int | None = None) -> str:
     """Return a short name of a node, or of one of its seeds, for people."""
     if node.kind == "train":
         ref = experiment.owners[node.key]
-        tasks = "+".join(experiment.stages[ref].spec.trained_tasks)
+        tasks = "+".join(experiment.every[ref].spec.trained_tasks)
         stage = "" if ref.stage == "main" else f"/{ref.stage}"
         return f"{ref.variant}{stage} . {tasks}" + ("" if seed is None else f" . s{seed}")
     spec = {**node.extra, **node.spec}
@@ -97,6 +107,8 @@ def describe(plan: Plan, kind: str, key: str) -> Shown:
     if kind == "table":
         caption = " ".join(part for part in (spec["caption"], CAPTIONS[kind]) if part)
         return Shown(spec["paper"], f"Tables: {spec['title']}", escape(caption), published)
+    if kind == "tuning":
+        return Shown(spec["paper"], f"Tuning: {spec['title']}", escape(CAPTIONS[kind]), published)
     category = "Report" if kind == "report" else ALL
     return Shown(category, TITLES[kind], escape(CAPTIONS[kind]), published)
 

@@ -6,7 +6,7 @@ from textwrap import shorten
 from typing import Any, NamedTuple
 
 from minbert.store.code import PACKAGE
-from minbert.store.node import Node, canonical
+from minbert.store.node import canonical
 
 Described = dict[str, Any]
 Pair = tuple[Any, Any]
@@ -17,8 +17,8 @@ LIMIT = 100
 VALUE = 60
 """The most characters of an old and a new value among these words."""
 
-ROWS = {"scores": "runs", "table": "rows", "index": "published", "claims": "claims",
-        "report": "stages", "figure": "draw.variants"}  # fmt: skip
+ROWS = {"tuning": "rows", "scores": "runs", "table": "rows", "index": "published",
+        "claims": "claims", "report": "stages", "figure": "draw.variants"}  # fmt: skip
 """Where the spec of each kind that is shown has its rows."""
 
 ROW = ("paper", "variant", "stage", "table", "row", "split", "section", "text", "task")
@@ -43,7 +43,7 @@ class Difference(NamedTuple):
             for pairs in (self.code, self.needs)
         )
         return [
-            *(f"{name}: {old} -> {new}" for name, (old, new) in self.spec.items()),
+            *(f"{name}: {_arrow(*pair)}" for name, pair in self.spec.items()),
             *(f"code of {name} changed {digests}" for name, digests in code.items()),
             *(f"{name} is another {keys}" for name, keys in needs.items()),
         ]
@@ -58,7 +58,7 @@ class Difference(NamedTuple):
             yield f"rows: {self.rows}"
             needs = [name for name, pair in self.needs.items() if all(pair)]
             spec = {n: pair for n, pair in spec.items() if not n.startswith(_OF_ROWS)}
-        changes = [_change(name, *pair) for name, pair in spec.items()]
+        changes = [change(name, *pair) for name, pair in spec.items()]
         if len(" ".join(changes)) <= VALUE or len(changes) == 1:
             yield from changes
         else:
@@ -75,17 +75,15 @@ class Difference(NamedTuple):
 _OF_ROWS = (*ROWS.values(), "facts.")
 
 
-def difference(old: Described, new: Node) -> Difference:
+def difference(old: Described, new: Described) -> Difference:
     """Return what makes the key of `new` another than that of `old`."""
-    spec = json.loads(canonical(new.spec))
-    path = ROWS.get(new.kind, "")
+    spec = json.loads(canonical(new["spec"]))
+    path = ROWS.get(new["kind"], "")
+    was, now = ({name: of["key"] for name, of in each["needs"].items()} for each in (old, new))
     return Difference(
         dict(changes(old["spec"], spec)),
-        _pairs(old["code"], new.code),
-        _pairs(
-            {name: need["key"] for name, need in old["needs"].items()},
-            {name: need.node.key for name, need in new.needs.items()},
-        ),
+        _pairs(old["code"], new["code"]),
+        _pairs(was, now),
         _counted(_rows(old["spec"], path), _rows(spec, path)),
     )
 
@@ -126,11 +124,16 @@ def _counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
-def _change(name: str, old: Any, new: Any) -> str:
+def change(name: str, old: Any, new: Any) -> str:
     """Return the change of a setting; of a long value that it is new, gone or another."""
-    if len(values := f"{old} -> {new}") > VALUE:
+    if len(values := _arrow(old, new)) > VALUE:
         values = "new" if old is None else "gone" if new is None else "changed"
     return f"{name}: {values}"
+
+
+def _arrow(old: Any, new: Any) -> str:
+    """Return both values, as YAML says that there is none."""
+    return " -> ".join("null" if value is None else str(value) for value in (old, new))
 
 
 def some(names: Iterable[str]) -> str:

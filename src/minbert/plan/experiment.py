@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,23 +17,30 @@ from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN, review_files
 from minbert.data.originals import label_files
+from minbert.data.own import own_files
+from minbert.data.tables import form_of
 from minbert.spec.architecture import (
     KNOWN,
     Architecture,
-    backbone_files,
+    architecture_parts,
     check_pairing,
-    from_hugging_face,
+    read_architecture,
     shared_depth,
 )
-from minbert.spec.config import URLS, Config
+from minbert.spec.config import Config
+from minbert.spec.hugging_face import backbone_files, from_hugging_face
+from minbert.spec.only import part_of
 from minbert.spec.parts import PARTS, part_module
+from minbert.spec.places import URLS
 from minbert.spec.pretraining import PACKAGED, Pretraining
 from minbert.spec.protocol import LMRD_URL
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import task_facts
-from minbert.store.node import Need, Node
+from minbert.store.job import node_folder
+from minbert.store.node import Need, Node, finished
+from minbert.store.plans import described_in
 
 PUBLISHED = Path("workflow/published.csv")
 _HUB_NAME = r"[\w.-]{1,96}(/[\w.-]{1,96})?"
@@ -40,20 +50,28 @@ PRETRAINING_ITEMS = 24_000
 
 @dataclass(frozen=True)
 class Experiment:
-    """A configuration with the grids that it names. `base` is the folder of the Snakefile."""
+    """A configuration with the grids that it names. `base` is the folder of the Snakefile.
+
+    `grids` have the variants that are asked for; `every` is each stage of the whole grids, as a
+    stage may start from one of a variant that is not.
+    """
 
     config: Config
     base: Path
     grids: tuple[Grid, ...]
+    every: Mapping[StageRef, Stage]
     published: tuple[Published, ...]
     sources: Sources
 
     @classmethod
     def read(cls, config: Config, base: Path) -> Self:
         """Read the grids, and look at the files of the data and the backbone."""
-        grids = tuple(resolve(config, base))
+        whole = resolve(config, base)
+        every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
+        grids = tuple(part_of(whole, config.only))
         published = tuple(read_published(base / PUBLISHED))
-        return cls(config, base, grids, published, Sources(config, Path(config.results), base))
+        sources = Sources(config, Path(config.results), base)
+        return cls(config, base, grids, every, published, sources)
 
     @property
     def root(self) -> Path:
@@ -66,8 +84,13 @@ class Experiment:
         return {(g.paper, name): v for g in self.grids for name, v in g.variants.items()}
 
     @cached_property
+    def overall_tasks(self) -> dict[str, tuple[str, ...]]:
+        """The tasks of the overall score by paper."""
+        return {grid.paper: grid.overall_tasks for grid in self.grids}
+
+    @cached_property
     def stages(self) -> dict[StageRef, Stage]:
-        """Every stage of every variant, in the order of the grids."""
+        """Every stage of every variant that is asked for, in the order of the grids."""
         return {stage.ref: stage for v in self.variants.values() for stage in v.stages}
 
     def variant(self, ref: StageRef) -> Variant:
@@ -81,19 +104,31 @@ class Experiment:
     def train(self, ref: StageRef) -> Node:
         """Return the training job of a stage."""
         if ref not in self._trainings:
-            self._trainings[ref] = self._training(self.stages[ref])
+            self._trainings[ref] = self._training(self.every[ref])
         return self._trainings[ref]
 
     @cached_property
     def owners(self) -> dict[str, StageRef]:
-        """The first stage, in the order of the grids, that each training key belongs to."""
+        """The first stage, in the order of the grids, that each training key belongs to.
+
+        After the stages that are asked for come others which they start from or fuse.
+        """
         found: dict[str, StageRef] = {}
-        for ref in self.stages:
-            found.setdefault(self.train(ref).key, ref)
+        waiting = list(self.stages)
+        for ref in waiting:
+            if self.train(ref).key not in found:
+                found[self.train(ref).key] = ref
+                stage = self.every[ref]
+                waiting += [*([stage.start] if stage.start else []), *stage.fused]
         return found
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources
+        if "minbert.train.surgery.torchjd" in spec.parts().values() and not find_spec("torchjd"):
+            raise UserError(
+                f"{stage.ref}: 'surgery: {spec.surgery}' needs torchjd, which is not installed: "
+                "pip install -c requirements.lock -e '.[methods]', or choose 'surgery: pcgrad'"
+            )
         if sources.architecture is not None:
             for name, how in spec.tasks.items():
                 check_pairing(f"{stage.ref}: task '{name}'", how.pairing, sources.architecture)
@@ -125,7 +160,8 @@ class Experiment:
         if self.config.dependencies:
             asked["dependencies"] = versions(self.config.dependencies)
         compute = self.config.model_dump(include={"device", "precision", "checkpoint_seconds"})
-        parts = tuple(spec.parts().values())
+        compute["system_metrics"] = self.config.tracking.system_metrics
+        parts = (*spec.parts().values(), *architecture_parts(sources.architecture))
         return Node("train", asked, "minbert.train.run", parts, needs, compute)
 
     def resolved(self, stage: Stage, spec: StageSpec) -> dict[str, Any]:
@@ -148,7 +184,7 @@ class Sources:
     """Makes the nodes of data sets and backbone that a configuration names, each once."""
 
     def __init__(self, config: Config, root: Path, base: Path) -> None:
-        self.config, self.base = config, base
+        self.config, self.root, self.base = config, root, base
         self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
         self._data: dict[str, Node] = {}
         self._tokens: dict[str, Node] = {}
@@ -171,6 +207,11 @@ class Sources:
             self._tokens[task] = Node("tokens", {}, "minbert.data.tokenise", (), needs, extra)
         return self._tokens[task]
 
+    def rows(self, task: str) -> Node:
+        """Return the node of `task`'s dev and test rows."""
+        needs = {"examples": Need(self.data(task), "examples.parquet")}
+        return Node("rows", {}, "minbert.data.rows", needs=needs, extra={"task": task})
+
     def features(self, task: str, spec: StageSpec) -> Node:
         """Return the node of `task`'s frozen features, as `spec` pools and pairs them."""
         chosen = spec.tasks[task]
@@ -187,16 +228,19 @@ class Sources:
             "config": Need(self.backbone, "config.json"),
             "tokenizer": Need(self.backbone, "tokenizer.json"),
         }
-        parts = (part_module("pooling", chosen.pooling),)
-        extra = {"device": self.config.device}
+        encoder = architecture_parts(self.architecture)
+        parts = (part_module("pooling", chosen.pooling), *encoder)
+        extra = self.config.model_dump(include={"device", "precision"})
         return Node("features", how, "minbert.train.features", parts, needs, extra)
 
     def labels(self, task: str) -> Node | None:
         """Return the node of the public labels of `task`'s test rows; None if none are given."""
-        if task not in self._label_files:
-            return None
-        files = self._label_files[task]
+        files = self._label_files.get(task, {})
         found = {name: f"sha256:{self.cache.digest(path)}" for name, path in files.items()}
+        if self._labels_gone and (known := self._known("labels", task)):
+            found = known["spec"]["files"]
+        if not found:
+            return None
         spec = {"task": task, "facts": task_facts(task), "files": found}
         needs = {"examples": Need(self.data(task), "examples.parquet")}
         extra = {"paths": {name: str(path.absolute()) for name, path in files.items()}}
@@ -205,11 +249,40 @@ class Sources:
     @cached_property
     def _label_files(self) -> dict[str, dict[str, Path]]:
         """The original files of labels by task; the built-in corpus has labels of its own."""
-        if self.config.labels is None or self.config.data == "builtin":
+        if self.config.labels is None or self.config.data == "builtin" or self._labels_gone:
             return {}
         return label_files(Path(self.config.labels))
 
+    @cached_property
+    def _labels_gone(self) -> bool:
+        """Whether the folder of labels is not here, and a bundle had labels."""
+        gone = self.config.labels is not None and not Path(self.config.labels).exists()
+        return gone and any((self.root / "store" / "spec").glob("labels-*.json"))
+
+    def _known(self, kind: str, task: str | None = None) -> dict[str, Any] | None:
+        """Return the description of a finished node whose source is not here; None without one.
+
+        So results that came in a bundle are planned without the files that they were made from.
+        Raises `UserError` if there are several such nodes, as it cannot be told which is meant.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for path in sorted((self.root / "store" / "spec").glob(f"{kind}-*.json")):
+            with suppress(UserError):
+                described = described_in(path)
+                spec, folder = described["spec"], node_folder(self.root, kind, described["key"])
+                if "files" in spec and spec.get("task") == task and finished(kind, spec, folder):
+                    found[described["key"]] = described
+        if len(found) > 1:
+            what = f"{kind} of task '{task}'" if task else kind
+            raise UserError(
+                f"the files of the {what} are not there, and {self.root}/store has results made "
+                f"from several: {', '.join(found)}. Give the files, or delete what is not meant"
+            )
+        return next(iter(found.values()), None)
+
     def _make_data(self, task: str) -> Node:
+        if task in self.config.tasks:
+            return self._own(task)
         if self.config.data != "builtin":
             return self._lmrd() if task == "lmrd" else self._course(task)
         sizes = (self.config.corpus.sizes or {}).get(task)
@@ -231,10 +304,49 @@ class Sources:
             needs = {s: _fetched(f"{source.rstrip('/')}/{n}", pin) for s, (n, pin) in pins.items()}
             found = {split: pin for split, (_, pin) in pins.items()}
             return Node("data", {**shown, "files": found}, maker, needs=needs)
-        paths = in_folder(task, Path(source))
-        found = {s: f"git:{self.cache.digest(p, 'git')}" for s, p in paths.items()}
+        if not Path(source).exists() and (known := self._known("data", task)):
+            paths = {s: Path(source) / name for s, (name, _) in course_files(task).items()}
+            found = known["spec"]["files"]
+        else:
+            paths = in_folder(task, Path(source))
+            found = {s: f"git:{self.cache.digest(p, 'git')}" for s, p in paths.items()}
         extra = {"paths": {split: str(path.absolute()) for split, path in paths.items()}}
         return Node("data", {**shown, "files": found}, maker, extra=extra)
+
+    def _own(self, task: str) -> Node:
+        entry = self.config.tasks[task]
+        found: dict[str, str] = {}
+        forms: dict[str, str] = {}
+        paths: dict[str, str] = {}
+        needs: dict[str, Need] = {}
+        files = entry.files
+        given = [file.path for file in (files.train, files.dev, files.test) if file and file.path]
+        local = [files.folder] if files.folder else given
+        gone = bool(local) and not any(Path(path).exists() for path in local)
+        if gone and (known := self._known("data", task)):
+            found, forms = known["spec"]["files"], known["spec"]["forms"]
+            paths = dict.fromkeys(found, local[0])
+        for split, file in {} if paths else own_files(task, entry).items():
+            if file.url is not None:
+                found[split] = f"sha256:{file.sha256}"
+                needs[split] = _fetched(file.url, found[split])
+                forms[split] = form_of(needs[split].file)
+            else:
+                path = Path(str(file.path)).absolute()
+                forms[split] = form_of(str(path))
+                found[split] = f"sha256:{self.cache.digest(path)}"
+                paths[split] = str(path)
+        spec = {
+            "source": "own",
+            "task": task,
+            "facts": task_facts(task),
+            "files": found,
+            "forms": forms,
+            "columns": entry.columns,
+            "names": list(entry.names),
+            "made": entry.made,
+        }
+        return Node("data", spec, "minbert.data.own", needs=needs, extra={"paths": paths})
 
     def _lmrd(self) -> Node:
         maker = "minbert.data.lmrd"
@@ -252,6 +364,8 @@ class Sources:
             spec["files"] = f"tree:{self.cache.tree(path, review_files(path))}"
         elif path.is_file():
             spec["files"] = f"md5:{self.cache.digest(path, 'md5')}"
+        elif known := self._known("data", "lmrd"):
+            spec["files"] = known["spec"]["files"]
         else:
             raise UserError(f"lmrd is {source!r}, and there is no such file or folder")
         return Node("data", spec, maker, extra={"path": str(path)})
@@ -268,7 +382,15 @@ class Sources:
             files = {p.name: self.cache.digest(p) for p in backbone_files(folder)}
             spec: dict[str, Any] = {"files": files}
             extra = {"folder": str(folder.absolute())}
-            return Node("backbone", spec, "minbert.train.backbone", extra=extra), shapes
+            parts = architecture_parts(shapes)
+            return Node("backbone", spec, "minbert.train.backbone", parts, extra=extra), shapes
+        if not self.config.revision and (known := self._known("backbone")):
+            of = node_folder(self.root, "backbone", known["key"])
+            extra = {"folder": str(folder.absolute())}
+            made = read_architecture(of / "config.json")
+            parts = architecture_parts(made)
+            node = Node("backbone", known["spec"], "minbert.train.backbone", parts, extra=extra)
+            return node, made
         if name.startswith((".", "/", "~")) or not re.fullmatch(_HUB_NAME, name, re.ASCII):
             raise UserError(
                 f"backbone {name!r}: no such folder. Give a folder with a Hugging Face model, "
@@ -282,7 +404,8 @@ class Sources:
                 f"digits (found {self.config.revision!r}), or give a folder.{near}"
             )
         spec = {"hub": name, "revision": revision}
-        return Node("backbone", spec, "minbert.train.backbone"), KNOWN.get(name)
+        of_hub = KNOWN.get(name)
+        return Node("backbone", spec, "minbert.train.backbone", architecture_parts(of_hub)), of_hub
 
     @property
     def _packaged(self) -> bool:
@@ -298,7 +421,7 @@ class Sources:
         vocabulary = Node("vocabulary", words, "minbert.data.vocabulary")
         needs = {"tokenizer": Need(vocabulary, "tokenizer.json")}
         spec = {"seed": seed, "pretraining": wish.model_dump()}
-        extra = {"device": self.config.device}
+        extra = self.config.model_dump(include={"device", "precision"})
         node = Node("backbone", spec, "minbert.train.pretrain", (), needs, extra)
         return node, wish.architecture(wish.vocabulary)
 

@@ -1,17 +1,19 @@
 """The nodes of figures: what each is made from, by what its kind reads."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, nearest
 from minbert.plan.experiment import Experiment
 from minbert.plan.options import check_options
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile, check_name
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.resolve import Grid, Stage, Variant
+from minbert.spec.task import TASKS, own_tasks
 from minbert.spec.yaml import load_yaml, validated
 from minbert.store.node import Need, Node
 
@@ -19,31 +21,43 @@ FIGURES = Path("workflow/figures.yaml")
 """The figures over all papers; a folder without this file has none."""
 
 
-def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node:
-    """Return the node of a paper's figure; without named variants it shows all that it can."""
-    reads = FIGURE_KINDS[spec.kind]
-    check_options(spec.kind, spec.options, f"{grid.path}: figure '{name}'")
+def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node | None:
+    """Return the node of a paper's figure; without named variants it shows all that it can.
+
+    None if `only` leaves it nothing to show.
+    """
+    where = f"{grid.path}: figure '{name}'"
+    check_options(spec.kind, spec.options, where)
+    reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
     variants = _variants(grid, name, spec, reads)
+    if exp.config.only and not variants:
+        return None
     needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
-    if "examples" in reads.papers:
+    if "rows" in reads.papers:
         tasks = dict.fromkeys(task for v in variants for task in _read(v, reads))
         for task in tasks:
-            needs[f"examples/{task}"] = Need(exp.sources.data(task), "examples.parquet")
+            needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
+    labels: dict[str, Any]
     labels = {"variants": [{"variant": v.name, "label": v.label} for v in variants]}
+    if reads.of and reads.tasks != FIGURE_KINDS[spec.kind].tasks:
+        labels["task"] = reads.tasks[0]
     facts = _facts(exp, [grid], variants, reads)
     return _node(exp, grid.paper, name, spec, needs, facts, labels)
 
 
 def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
-    """Return the nodes of the figures over all papers, by name; `scores` are by paper."""
+    """Return the nodes of the figures over all papers, by name; `scores` are by paper.
+
+    A part of the grids has none.
+    """
     path = exp.base / FIGURES
-    if not path.exists():
+    if exp.config.only or not path.exists():
         return {}
     found = {}
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
         check_name(name, f"{path}: figure '{name}'")
         reads = FIGURE_KINDS[spec.kind]
-        if reads.runs or "examples" in reads.papers:
+        if reads.runs or "rows" in reads.papers:
             raise UserError(
                 f"{path}: figure '{name}': kind '{spec.kind}' shows the runs of one paper; put it "
                 "into that paper's grid"
@@ -63,7 +77,9 @@ def _node(
     facts: Mapping[str, Any],
     labels: Mapping[str, Any],
 ) -> Node:
+    tasks = [task for grid in exp.grids if paper in (grid.paper, ALL) for task in grid.tasks]
     shown = {
+        **own_tasks(tasks),
         "kind": spec.kind,
         "paper": paper,
         "name": name,
@@ -73,15 +89,37 @@ def _node(
         "facts": facts,
         "draw": {"title": spec.title, "caption": spec.caption, **labels, **spec.options},
     }
-    parts = (part_module("figure", spec.kind),)
-    return Node("figure", shown, "minbert.figures.make", parts, needs)
+    parts = [part_module("figure", spec.kind)]
+    if shapes := facts.get("architecture"):
+        parts.append(part_module("architecture", shapes["family"]))
+    return Node("figure", shown, "minbert.figures.make", tuple(parts), needs)
+
+
+def _of_task(grid: Grid, reads: FigureKind, spec: Figure, where: str) -> FigureKind:
+    """Return what a figure of one task reads, of the task that it shows (`FigureKind.of`)."""
+    if not reads.of:
+        return reads
+    fit = [task for task in grid.tasks if TASKS[task].kind == reads.of]
+    asked = spec.options.get("task")
+    if asked is None and (reads.tasks[0] in fit or not fit):
+        return reads
+    if asked is None and len(fit) == 1:
+        return replace(reads, tasks=(fit[0],))
+    if asked not in fit:
+        found = "no task" if asked is None else f"task {str(asked)!r}"
+        raise UserError(
+            f"{where}: kind '{spec.kind}' shows one task of kind {reads.of}; found {found}, "
+            f"expected 'options: {{task: ...}}' with one of {', '.join(fit) or 'none'}."
+            f"{nearest(str(asked), fit)}"
+        )
+    return replace(reads, tasks=(asked,))
 
 
 def _variants(grid: Grid, name: str, spec: Figure, reads: FigureKind) -> list[Variant]:
     """Return the variants that a figure shows, and refuse those that have nothing for it."""
     able = [v for v in grid.variants.values() if not reads.runs or _read(v, reads)]
     if not spec.variants:
-        return able
+        return [v for v in able if not v.tuned_for]
     for named in spec.variants:
         if grid.variants[named] not in able:
             raise UserError(
@@ -122,7 +160,7 @@ def _score_needs(scores: Mapping[str, Node], reads: FigureKind) -> dict[str, Nee
 
 
 def _facts(
-    exp: Experiment, grids: Iterable[Grid], variants: Iterable[Variant], reads: FigureKind
+    exp: Experiment, grids: Sequence[Grid], variants: Iterable[Variant], reads: FigureKind
 ) -> dict[str, Any]:
     """Return the facts that a kind reads, as JSON-able data."""
     rules = {grid.paper: grid.overall for grid in grids}
@@ -137,7 +175,11 @@ def _facts(
         },
         "stages": lambda: {v.name: [_stage(exp, stage) for stage in v.stages] for v in variants},
     }
-    return {name: make[name]() for name in reads.facts}
+    found: dict[str, Any] = {name: make[name]() for name in reads.facts}
+    if "scores" in reads.papers:
+        other = {g.paper: g.overall_tasks for g in grids if g.overall_tasks != OVERALL_TASKS}
+        found |= {"overall_tasks": other} if other else {}
+    return found
 
 
 def _stage(exp: Experiment, stage: Stage) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from minbert.plan.parameters import parameters
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim, Published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant
-from minbert.spec.task import task_facts
+from minbert.spec.task import own_tasks, task_facts
 from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
@@ -25,79 +25,125 @@ RUN_FILES = {
 """What the report reads of a run."""
 UNSHOWN = (
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
-    *("keep_weights", "tracking", "course", "lmrd", "labels", "verify"),
+    *("keep_weights", "tracking", "course", "lmrd", "labels", "tasks", "verify"),
 )
 """Settings that change no result, and where data lie, so that they change no report either."""
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The nodes of a paper's scores, table and figures."""
+    """The nodes of a paper's scores, table and figures, and of what its tuned variants tried."""
 
     scores: Node
     table: Node
     figures: Mapping[str, Node]
+    tuning: Node | None
 
 
 def paper_outputs(exp: Experiment, grid: Grid) -> Outputs:
     """Return the nodes that show what a paper's runs came to."""
-    scores = _scores(exp, grid)
-    needs = {"scores": Need(scores, "scores.parquet")}
+    tuning = _tuning(exp, grid)
+    chosen = {"tuning": Need(tuning, "tuning.csv")} if tuning else {}
+    scores = _scores(exp, grid, chosen)
+    needs = {"scores": Need(scores, "scores.parquet")} | chosen
     table = Node("table", _table(exp, grid), "minbert.evaluate.table", needs=needs)
     figures = {
-        name: paper_figure(exp, grid, scores, name, spec) for name, spec in grid.figures.items()
+        name: node
+        for name, spec in grid.figures.items()
+        if (node := paper_figure(exp, grid, scores, name, spec))
     }
-    return Outputs(scores, table, figures)
+    return Outputs(scores, table, figures, tuning)
 
 
-def _scores(exp: Experiment, grid: Grid) -> Node:
+def _tuning(exp: Experiment, grid: Grid) -> Node | None:
+    """Return the node of what a paper's tuned variants tried; None if it has none.
+
+    The score that chooses is over the variant's tasks of the overall score, or if it has none of
+    these, over all that it has.
+    """
+    rows: list[dict[str, Any]] = []
+    needs: dict[str, Need] = {}
+    for variant in grid.variants.values():
+        if not variant.tried:
+            continue
+        tasks = _tasks(grid, variant)
+        tried = []
+        for name, said in variant.tried.items():
+            keys = [exp.train(stage.ref).key for stage in grid.variants[name].stages]
+            one = {"candidate": name, "settings": said, "keys": list(dict.fromkeys(keys))}
+            tried.append(one | {"tasks": _run(exp, grid.variants[name], needs)["tasks"]})
+        by = [task for task in tasks if task in grid.overall_tasks] or tasks
+        rows.append({"variant": variant.name, "label": variant.label, "tasks": by, "tried": tried})
+    if not rows:
+        return None
+    spec: dict[str, Any] = {"paper": grid.paper, "title": grid.title, "rule": grid.overall}
+    spec |= {"rows": rows, "seeds": list(exp.config.seeds), **own_tasks(grid.tasks)}
+    return Node("tuning", spec, "minbert.evaluate.choose", needs=needs)
+
+
+def _run(exp: Experiment, variant: Variant, needs: dict[str, Need]) -> dict[str, Any]:
+    """Return the keys that a variant is scored by, and add the files of its runs to `needs`."""
+    trained = {task: exp.train(stage.ref) for task, stage in variant.scored.items()}
+    for node in trained.values():
+        for seed in exp.config.seeds:
+            for file in ("predictions", "history"):
+                needs[f"{file}.{node.key}.{seed}"] = Need(node, f"{file}.parquet", seed)
+    key = exp.train(variant.stages[-1].ref).key
+    return {"key": key, "tasks": {task: node.key for task, node in trained.items()}}
+
+
+def _scores(exp: Experiment, grid: Grid, chosen: Mapping[str, Need]) -> Node:
     runs: list[dict[str, Any]] = []
-    needs = {
+    needs = dict(chosen) | {
         f"labels.{task}": Need(node, "labels.parquet")
-        for task in _scored_tasks(grid)
+        for task in grid.tasks
         if (node := exp.sources.labels(task))
     }
-    public = bool(needs)
-    for variant in grid.variants.values():
+    public = len(needs) > len(chosen)
+    for variant in grid.rows.values():
+        tried = {name: _run(exp, grid.variants[name], needs) for name in variant.tried}
+        own: dict[str, Any]
+        if tried:
+            own = {"tried": tried}
+        elif variant.best_of:
+            own = {"best_of": variant.best_of, "by": variant.best_by}
+            own |= {"key": "", "rule": grid.overall}
+        else:
+            own = _run(exp, variant, needs)
         for seed in exp.config.seeds:
             entry = {"paper": grid.paper, "variant": variant.name, "seed": seed}
             entry["tested"] = variant.test or public
-            if variant.best_of:
-                choice = {"best_of": variant.best_of, "by": variant.best_by}
-                runs.append(entry | choice | {"key": "", "rule": grid.overall})
-                continue
-            trained = {t: exp.train(s.ref) for t, s in variant.scored.items()}
-            entry["key"] = exp.train(variant.stages[-1].ref).key
-            runs.append(entry | {"tasks": {task: node.key for task, node in trained.items()}})
-            for node in trained.values():
-                for file in ("predictions", "history"):
-                    needs[f"{file}.{node.key}.{seed}"] = Need(node, f"{file}.parquet", seed)
-    facts = {task: task_facts(task) for task in _scored_tasks(grid)}
+            runs.append(entry | own)
+    facts = {task: task_facts(task) for task in grid.tasks}
     spec = {"runs": runs, "tasks": facts, "single": grid.single}
+    spec["overall_tasks"] = grid.overall_tasks
     return Node("scores", spec, "minbert.evaluate.score", needs=needs)
-
-
-def _scored_tasks(grid: Grid) -> list[str]:
-    return sorted({task for variant in grid.variants.values() for task in variant.scored})
 
 
 def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
     """Return the spec of a paper's table: its published rows in order, then what else it has.
 
-    Each variant has a row on dev, by which variants are compared.
+    Each variant has a row on dev, by which variants are compared; a tuned one that is tested also
+    has one on test, which chose nothing.
     """
     rows = []
     published = [row for row in exp.published if row.paper == grid.paper]
     for row in published:
         if row.variant in grid.variants:
             rows.append(_row(exp, grid, grid.variants[row.variant], row))
-    named = {row.variant for row in published if row.split == "dev"}
-    rows += [_row(exp, grid, v, None) for name, v in grid.variants.items() if name not in named]
+    named = {(row.variant, row.split) for row in published}
+    for name, variant in grid.rows.items():
+        for split in ("dev", "test") if variant.tried and variant.test else ("dev",):
+            if (name, split) not in named:
+                rows.append(_row(exp, grid, variant, None, split))
     return {
         "paper": grid.paper,
         "title": grid.title,
         "caption": grid.description,
         "rule": grid.overall,
+        "tasks": grid.tasks,
+        "overall_tasks": grid.overall_tasks,
+        **own_tasks(grid.tasks),
         "seeds": list(exp.config.seeds),
         "backbone": exp.config.backbone,
         "data": exp.config.data,
@@ -114,23 +160,33 @@ def _select_on(stages: Iterable[Stage]) -> str:
     return said.pop() if len(said) == 1 else "both"
 
 
-def _row(exp: Experiment, grid: Grid, variant: Variant, row: Published | None) -> dict[str, Any]:
+def _row(
+    exp: Experiment, grid: Grid, variant: Variant, row: Published | None, split: str = "dev"
+) -> dict[str, Any]:
     return {
         "row": row.row if row else variant.label,
         "variant": variant.name,
         "table": row.table if row else None,
         "choice": {
             exp.train(stage.ref).key: name
-            for name in variant.best_of
+            for name in (() if variant.tried else variant.best_of)
             for stage in grid.variants[name].stages
         },
-        "split": row.split if row else "dev",
+        "split": row.split if row else split,
         "published": row.figures if row else {},
         "note": "; ".join(n for n in (row.note if row else "", variant.note or "") if n),
         "other_task": (row.other_task or None) if row else None,
+        "tasks": _tasks(grid, variant),
         "parameters": parameters(exp, variant),
         "parameters_bert_base": parameters(exp, variant, base_shapes=True),
     }
+
+
+def _tasks(grid: Grid, variant: Variant) -> list[str]:
+    """Return the tasks that a variant is scored on, or those of whom it is the best."""
+    chosen = [grid.variants[name] for name in variant.best_of] or [variant]
+    found = {task for one in chosen for task in one.scored}
+    return [task for task in grid.tasks if task in found]
 
 
 def _ratio_notes(exp: Experiment, grid: Grid) -> list[str]:
@@ -147,9 +203,14 @@ def _ratio_notes(exp: Experiment, grid: Grid) -> list[str]:
 
 
 def index_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node:
-    """Return the node of the index of all published rows."""
+    """Return the node of the index of the papers' published rows, or of those of a part."""
     needs = {f"table.{paper}": Need(made.table, "table.csv") for paper, made in outputs.items()}
-    rows = [asdict(row) for row in exp.published]
+    rows = [
+        asdict(row)
+        for row in exp.published
+        if row.paper in outputs
+        and (not exp.config.only or (row.paper, row.variant) in exp.variants)
+    ]
     return Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
 
 
@@ -178,6 +239,8 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         "backbone": exp.config.backbone,
         "data": exp.config.data,
         "select_on": _select_on(exp.stages.values()),
+        "overall_tasks": {grid.paper: grid.overall_tasks for grid in exp.grids if grid.claims},
+        **own_tasks(task for grid in exp.grids for task in grid.tasks),
     }
     ordered = dict(sorted(needs.items()))
     return Node("claims", spec, "minbert.evaluate.claims", needs=ordered)
@@ -239,8 +302,9 @@ def report_node(
 ) -> Node:
     """Return the node of the report; `figures` are by the names that they are published under.
 
-    Needs are named by what they are: `table/PAPER`, `scores/PAPER`, `figure/NAME`, `run/KEY/SEED`,
-    `predictions/KEY/SEED`, `history/KEY/SEED`, `data/TASK`, `examples/TASK`, `index` and `claims`.
+    Needs are named by what they are: `table/PAPER`, `tuning/PAPER`, `scores/PAPER`, `figure/NAME`,
+    `run/KEY/SEED`, `predictions/KEY/SEED`, `history/KEY/SEED`, `data/TASK`, `examples/TASK`,
+    `index` and `claims`.
     What tables and figures are called is in their own specs.
     """
     needs = {"index": Need(index, "index.csv")}
@@ -248,6 +312,8 @@ def report_node(
         needs["claims"] = Need(claims, "claims.csv")
     for paper, made in outputs.items():
         needs[f"table/{paper}"] = Need(made.table, "table.csv")
+        if made.tuning:
+            needs[f"tuning/{paper}"] = Need(made.tuning, "tuning.csv")
         needs[f"scores/{paper}"] = Need(made.scores, "scores.parquet")
     for name, node in figures.items():
         needs[f"figure/{name}"] = Need(node, "figure.png")
@@ -272,17 +338,22 @@ def report_node(
         "config": config,
         "stages": [_stage(exp, ref) for ref in exp.stages],
         "select_on": _select_on(exp.stages.values()),
+        **own_tasks(tasks),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
     return Node("report", spec, "minbert.report.make", needs=needs)
 
 
 def _stage(exp: Experiment, ref: StageRef) -> dict[str, Any]:
+    """Return what the report says of a stage; `row` is the variant whose scores it is for."""
+    variant = exp.variant(ref)
+    row = exp.variants[ref.paper, variant.tuned_for or ref.variant]
     return {
         "paper": ref.paper,
         "variant": ref.variant,
         "stage": ref.stage,
-        "label": exp.variant(ref).label,
+        "row": row.name,
+        "label": row.label,
         "tasks": list(exp.stages[ref].spec.trained_tasks),
         "key": exp.train(ref).key,
     }

@@ -1,7 +1,7 @@
 """Parameters counted from shapes alone, so that a plan or a table needs neither torch nor weights.
 
-The layout is BERT's (Devlin et al., 2019, section 3), with the pooler, without the pretraining
-heads; `bert-base-uncased` has 109,482,240.
+Encoders are counted with the pooler, without the pretraining heads; `bert-base-uncased` has
+109,482,240.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ from minbert.plan.experiment import Experiment
 from minbert.spec.architecture import (
     BERT_BASE,
     Architecture,
-    encoder_parameters,
     linear,
     shared_parts,
 )
@@ -38,17 +37,14 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
     What is shared is there once, the rest once per task. `fused_widths` are those of the adapters
     that a fusion fuses. Raises `UserError` for more shared layers than there are.
     """
-    once, parts = (
-        shared_parts(spec.shared_layers, spec.shared_end, arch.layers),
-        encoder_parameters(arch),
-    )
-    whole = parts.embeddings + arch.layers * parts.layer + parts.pooler
+    once = shared_parts(spec.shared_layers, spec.shared_end, arch.layers)
+    parts = arch.parameters()
     shared = (
         once.embeddings * parts.embeddings
-        + len(once.layers) * parts.layer
+        + sum(parts.layers[number] for number in once.layers)
         + once.pooler * parts.pooler
     )
-    own = whole - shared
+    own = parts.total - shared
     tasks = spec.ordered_tasks
     heads = {name: _head(name, spec.tasks[name], arch.hidden) for name in tasks}
     inserted, tuned = _inserted(spec, arch, fused_widths)
@@ -68,11 +64,14 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
 
 
 def _inserted(spec: StageSpec, arch: Architecture, fused: Sequence[int]) -> tuple[int, int]:
-    """Count what is inserted into the two sublayers of each layer, and how much is trained."""
+    """Count what is inserted into each layer, and how much of that is trained."""
     hidden, places = arch.hidden, 2 * arch.layers
     if spec.adapter:
         adapters = places * _bottleneck(hidden, spec.adapter.width)
         return adapters, adapters
+    if spec.lora:
+        changes = places * 2 * hidden * spec.lora.rank
+        return changes, changes
     if spec.fuse:
         fusion = places * (linear(hidden, hidden) + 2 * hidden * hidden)
         return fusion + places * sum(_bottleneck(hidden, width) for width in fused), fusion
@@ -104,16 +103,20 @@ def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> C
     shapes = BERT_BASE if base_shapes else experiment.sources.architecture
     if shapes is None:
         return None
-    adapters = [experiment.stages[ref].spec.adapter for ref in stage.fused]
+    adapters = [experiment.every[ref].spec.adapter for ref in stage.fused]
     return count(stage.spec, shapes, [adapter.width for adapter in adapters if adapter])
 
 
 def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = False) -> int | None:
     """Return the parameters of the models that a variant is scored with, counted from shapes.
 
-    None: shapes not known yet, a head that cannot be counted, or a variant that is the best of
-    others.
+    None: shapes not known yet, a head that cannot be counted, a variant that is the best of
+    others, or a tuned one whose candidates differ.
     """
+    if variant.tried:
+        others = (experiment.variants[variant.paper, name] for name in variant.tried)
+        found = {parameters(experiment, other, base_shapes) for other in others}
+        return found.pop() if len(found) == 1 else None
     stages = {id(stage): stage for stage in variant.scored.values()}
     counted = [counts(experiment, stage, base_shapes) for stage in stages.values()]
     totals = [found and found["total"] for found in counted]

@@ -1,280 +1,137 @@
-"""What would run, and why: missing files, and what differs from the nodes planned before."""
+"""What would run: the jobs whose files are missing, and what Snakemake is told of each."""
 
 from __future__ import annotations
 
-import filecmp
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+import os
+from collections import deque
+from collections.abc import Sequence
 
-from pydantic import ValidationError
-
-from minbert.base.environment import DEPENDENCIES, versions
-from minbert.base.errors import UserError, nearest
-from minbert.plan.describe import about, title
-from minbert.plan.difference import Described, difference
-from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
-from minbert.spec.stage import StageSpec
-from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Need, Node, digest, finished, lasting, seed_folders
-from minbert.store.plans import described_in
-from minbert.store.record import RECORDS, read_record
+from minbert.store.node import Node, lasting
 
-Pending = dict[tuple[Node, int | None], str]
+Job = tuple[Node, int | None]
+"""A node with its seed; None if its kind has none."""
+
+
+class Pending(dict[Job, str]):
+    """{(node, seed): why} of the jobs of a plan that would run.
+
+    It looks at each job's files once, so that all that is asked of it is of one moment.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.needed: set[Job] = set()
+        """The jobs among them that another one of them waits for."""
+        self._folders: dict[Job, str] = {}
+        self._missing: dict[Job, frozenset[str]] = {}
+        self._needs: dict[Job, dict[Job, list[str]]] = {}
+
+    def folder(self, job: Job) -> str:
+        """Return the folder of a job's files."""
+        if job not in self._folders:
+            self._folders[job] = str(job[0].folder(self.plan.root, job[1]))
+        return self._folders[job]
+
+    def missing(self, job: Job) -> frozenset[str]:
+        """Return which of the files that a job leaves are not there."""
+        if job not in self._missing:
+            folder, names = self.folder(job), job[0].outputs
+            if os.path.isdir(folder):
+                names = tuple(n for n in names if not os.path.exists(f"{folder}/{n}"))
+            self._missing[job] = frozenset(names)
+        return self._missing[job]
+
+    def done(self, job: Job) -> bool:
+        """Whether a job's lasting files were there."""
+        return self.missing(job).isdisjoint(lasting(job[0].kind, job[0].spec))
+
+    def needs(self, job: Job) -> dict[Job, list[str]]:
+        """Return {needed job: the files of it that this one is made from}.
+
+        What people look at does without what a finished job has let go: texts, in a bundle.
+        """
+        if job not in self._needs:
+            found = self._needs[job] = {}
+            shown = KINDS[job[0].kind].shown
+            for need in job[0].needs.values():
+                node = self.plan.node(need.node.kind, need.node.key)
+                needed = node, need.seed_for(job[1])
+                if shown and need.file in self.missing(needed) and self.done(needed):
+                    continue
+                found.setdefault(needed, []).append(need.file)
+        return self._needs[job]
 
 
 def pending(plan: Plan) -> Pending:
-    """Return {(node, seed): why} of all jobs that would run, trainings first.
+    """Return the jobs that would run, and why, trainings first.
 
     A job runs if a file that `all` asks for is missing, or one that another job which runs is made
     from; the age of files does not count. A job whose files only finished jobs need does not run.
     One whose weights were deleted runs again if a job needs them, which is the `why`; otherwise
     that is "".
     """
-    found: Pending = {}
-    waiting: list[tuple[Node, int | None, str]] = [
-        *((node, seed, "") for node, seed in plan.runs() if not node.done(plan.root, seed)),
-        *((node, None, "") for node in plan.shown if not node.done(plan.root)),
-    ]
+    found = Pending(plan)
+    asked: list[Job] = [*plan.runs(), *((node, None) for node in plan.shown)]
+    waiting = deque((job, "") for job in asked if not found.done(job))
     while waiting:
-        node, seed, why = waiting.pop(0)
-        if (node, seed) in found:
+        job, why = waiting.popleft()
+        if job in found:
             continue
-        found[node, seed] = why
-        for need in node.needs.values():
-            its_seed = need.seed_for(seed)
-            if missing := _missing(plan, need, seed):
-                again = need.node.done(plan.root, its_seed)
-                why = f"{missing} was deleted and is needed again" if again else ""
-                waiting.append((plan.node(need.node.kind, need.node.key), its_seed, why))
+        found[job] = why
+        for needed, files in found.needs(job).items():
+            if name := _first_missing(found, needed, files):
+                why = f"{name} was deleted and is needed again" if found.done(needed) else ""
+                waiting.append((needed, why))
+                found.needed.add(needed)
     return found
 
 
-def inputs(
-    plan: Plan, jobs: Pending, kind: str, key: str, seed: int | None = None
-) -> dict[str, str]:
-    """Return the files that Snakemake has to see before a job runs: {name: path}.
+def asked(jobs: Pending) -> list[str]:
+    """Return the files that `all` asks for: the mark, and one of each job that nobody waits for.
+
+    What such a job is made from follows, and all that is published follows from the mark.
+    """
+    files = [str(jobs.plan.mark)]
+    for job in (job for job in jobs if job not in jobs.needed):
+        files.append(f"{jobs.folder(job)}/{_first_missing(jobs, job, [])}")
+    return files
+
+
+def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
+    """Return the files that Snakemake has to see before a job runs.
+
+    Of each job that this one is made from, one file tells Snakemake to wait for it: the first that
+    is needed, as weights may be let go after their last reader. A job that was killed may have left
+    some of its files, so another one that is missing tells Snakemake to run it again.
+
+    A job is left out if one that runs, and is waited for, waits for it too; but not if jobs run
+    `apart`, on machines that may see each other's files late.
 
     Finished jobs that do not run again leave out what is missing: otherwise Snakemake would run
     them once something else needs that file.
     """
-    node, paths = plan.node(kind, key), plan.inputs(kind, key, seed)
-    if (node, seed) in jobs or not node.done(plan.root, seed):
-        return paths
-    return {name: path for name, path in paths.items() if Path(path).exists()}
-
-
-def _missing(plan: Plan, need: Need, seed: int | None) -> str | None:
-    """Return which file is missing, of those that a job with `need` asks for (`Plan.inputs`)."""
-    path = need.path(plan.root, seed)
-    names = dict.fromkeys((need.file, *lasting(need.node.kind, need.node.spec)))
-    return next((name for name in names if not path.with_name(name).exists()), None)
-
-
-def reason(earlier: Earlier, node: Node) -> str:
-    """Return why a node is not done, as what differs from the latest finished one, or ""."""
-    old = earlier.latest(node)
-    return str(difference(old, node)) if old else ""
-
-
-def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[str, ...]]:
-    """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
-    kinds = [node.kind for node in plan.nodes.values()]
-    others = dict.fromkeys(node for node, _ in jobs if node.kind != "train")
-    for node in sorted(others, key=lambda node: kinds.index(node.kind)):
-        why = jobs[node, None] or reason(earlier, node) or "has never run"
-        yield node.kind, title(plan, node), node.key, why
-    if not plan.mark.exists():
-        yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
-
-
-def remarks(plan: Plan, earlier: Earlier) -> Iterator[str]:
-    """Yield a line for each damaged record or description, other version, and misspelt variant.
-
-    Variants are those of published rows: a grid need not have all of a paper's. A version is
-    another one if it is not the one here, and finished runs were made with it.
-    """
-    for fault in earlier.damaged:
-        yield f"{fault}. It counts as never planned; delete it."
-    known = {grid.paper: grid.variants for grid in plan.grids}
-    for paper, name in dict.fromkeys((row.paper, row.variant) for row in plan.published):
-        if name not in known.get(paper, [name]) and (near := nearest(name, known[paper])):
-            yield f"{PUBLISHED} has a row of '{name}', which the grid of {paper} lacks.{near}"
-    here = versions(DEPENDENCIES)
-    found: Counter[tuple[str, str]] = Counter()
-    results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
-    results += [node.folder(plan.root, seed) for node, seed in plan.runs()]
-    for path in (folder / name for folder in results for name in RECORDS):
-        try:
-            record = read_record(path)
-        except FileNotFoundError:
+    runs = job in jobs or not jobs.done(job)
+    paths, needs = [], jobs.needs(job)
+    first = [near for near in needs if near in jobs] if runs and not apart else []
+    behind = {far for near in first for far in jobs.needs(near)}
+    for needed, files in needs.items():
+        gone, last = jobs.missing(needed), lasting(needed[0].kind, needed[0].spec)
+        if needed in behind:
             continue
-        except UserError as error:
-            yield f"{error}. Until then nothing is known of it."
-            continue
-        for name, version in record.get("environment", {}).get("packages", {}).items():
-            plain = version.partition("+")[0]
-            if name in here and plain != here[name]:
-                found[name, plain] += 1
-    for (name, version), runs in sorted(found.items()):
-        yield (
-            f"{runs} finished runs were made with {name} {version}; here it is {here[name]}. They "
-            f"stay, unless `dependencies: [{name}]` in config.yaml makes them again."
-        )
+        if runs:
+            names = [files[0]]
+            if files[0] not in gone and (other := _first_missing(jobs, needed, files)):
+                names.append(other)
+        else:
+            names = [name for name in (*files, *last) if name not in gone][:1]
+        paths += [f"{jobs.folder(needed)}/{name}" for name in names]
+    return paths
 
 
-class Earlier:
-    """The descriptions of all nodes that were ever planned, those of `plan` among them."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self._meanings: dict[tuple[str, str], str] = {}
-        self.damaged: list[str] = []
-        """What is wrong with descriptions that count as never planned."""
-        self.described: dict[tuple[str, str], Described] = {}
-        """Every description by kind and key."""
-        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
-            try:
-                described = described_in(path)
-                self.described[described["kind"], described["key"]] = described
-            except UserError as error:
-                self.damaged.append(str(error))
-        self.described |= {at: node.describe() for at, node in plan.nodes.items()}
-
-    def finished(self, described: Described) -> dict[int | None, Path]:
-        """Return {seed: folder} of a node's finished results; a kind without seeds has None."""
-        folder = self.plan.root / "store" / described["kind"] / described["key"]
-        folders: Mapping[int, Path] | Mapping[None, Path] = {None: folder}
-        if KINDS[described["kind"]].seeded:
-            folders = seed_folders(folder)
-        return {
-            seed: path
-            for seed, path in folders.items()
-            if finished(described["kind"], described["spec"], path)
-        }
-
-    def latest(self, node: Node) -> Described | None:
-        """Return the description of the latest finished node that was what `node` is now.
-
-        A training job is matched by paper, variant and stage, cached features by their settings,
-        scores by their papers, a figure by paper and name, everything else by its title.
-        """
-        candidates = []
-        role = _role(node.describe() | about(self.plan, node))
-        for (kind, key), described in self.described.items():
-            if kind != node.kind or (kind, key) in self.plan.nodes:
-                continue
-            if _role(described) == role and (runs := self.finished(described)):
-                newest = max(path.stat().st_mtime for path in runs.values())
-                candidates.append((newest, key, described))
-        return max(candidates, key=lambda each: each[:2])[2] if candidates else None
-
-    def meaning(self, described: Described) -> str:
-        """Return a hash of what a node is, apart from the code that makes it.
-
-        Settings that a spec did not have yet count as their defaults. Downloads do not count: the
-        specs of what needs them hold their checksums.
-        """
-        at = described["kind"], described["key"]
-        if at not in self._meanings:
-            needs = {
-                name: [self._meaning_of(need), need["file"], need["seed"]]
-                for name, need in described["needs"].items()
-                if need["kind"] != "fetch"
-            }
-            self._meanings[at] = digest([described["kind"], _settings(described), needs])
-        return self._meanings[at]
-
-    def _meaning_of(self, need: Described) -> str:
-        at = need["kind"], need["key"]
-        return self.meaning(self.described[at]) if at in self.described else f"unknown {at}"
-
-    def changed_modules(self, old: Described, new: Described) -> set[str]:
-        """Return the modules that differ between two nodes and, name by name, all they need.
-
-        Whatever code made a file, only its bytes are needed: those of a need whose new file is
-        there, and equal to the old one, do not count.
-        """
-        found = set(differs(old["code"], new["code"]))
-        for _, equal, before, now in self._new_needs(old, new):
-            if not equal:
-                found |= self.changed_modules(before, now)
-        return found
-
-    def made_otherwise(self, old: Described, new: Described) -> set[str]:
-        """Return the needed files, at any depth, that were made again and have other bytes now."""
-        found = set()
-        for name, equal, before, now in self._new_needs(old, new):
-            if equal is False:
-                found.add(name)
-            if equal is None:
-                found |= self.made_otherwise(before, now)
-        return found
-
-    def _new_needs(
-        self, old: Described, new: Described
-    ) -> Iterator[tuple[str, bool | None, Described, Described]]:
-        """Yield (name, whether the bytes are equal, old node, new node) where the keys differ.
-
-        That is None unless both files are there, and for what depends on a seed.
-        """
-        store = self.plan.root / "store"
-        for name, need in new["needs"].items():
-            was = old["needs"].get(name)
-            if not was or was["key"] == need["key"] or need["kind"] == "fetch":
-                continue
-            one, other = (store / each["kind"] / each["key"] / each["file"] for each in (was, need))
-            equal = None
-            if not KINDS[was["kind"]].seeded and one.exists() and other.exists():
-                equal = filecmp.cmp(one, other, shallow=False)
-            before, now = (self.described[each["kind"], each["key"]] for each in (was, need))
-            yield name, equal, before, now
-
-
-def _role(described: Described) -> Any:
-    """Return what a node is to people, whatever it is made from."""
-    spec = described["spec"]
-    if described["kind"] == "features":
-        return _settings(described)
-    if described["kind"] == "scores":
-        return {run.get("paper") for run in spec.get("runs", ())}
-    if described["kind"] == "figure":
-        return spec.get("paper"), spec.get("name")
-    return described.get("owner") or described.get("title")
-
-
-def in_full(earlier: Earlier, old: Described, new: Node) -> Iterator[str]:
-    """Yield all that makes `new` another node than `old`, and below that why its needs are."""
-    shown = {(new.kind, new.key)}
-
-    def lines(old: Described, new: Node, indent: str) -> Iterator[str]:
-        found = difference(old, new)
-        yield from (f"{indent}{line}" for line in found.in_full())
-        for name, need in new.needs.items():
-            was, at = old["needs"].get(name), (need.node.kind, need.node.key)
-            if was and name in found.needs and at not in shown:
-                shown.add(at)
-                if before := earlier.described.get((was["kind"], was["key"])):
-                    yield f"{indent}{title(earlier.plan, need.node)}, {need.node.kind} {at[1]}:"
-                    yield from lines(before, need.node, f"{indent}  ")
-
-    return lines(old, new, "")
-
-
-def _settings(described: Described) -> Any:
-    """Return a node's settings: its spec with defaults filled in, and without what follows from it.
-
-    Versions that are asked for are left out too.
-    """
-    left_out = {"dependencies", "derived"}
-    spec = {name: value for name, value in described["spec"].items() if name not in left_out}
-    if described["kind"] == "train":
-        try:
-            stage = StageSpec.model_validate(spec["stage"])
-        except ValidationError:
-            return spec  # of a package that knew other settings
-        spec["stage"] = stage.model_dump(mode="json")
-    return spec
+def _first_missing(jobs: Pending, job: Job, files: Sequence[str]) -> str | None:
+    """Return a file of a job that is missing: one of `files`, or another of those that last."""
+    gone, last = jobs.missing(job), lasting(job[0].kind, job[0].spec)
+    return next((name for name in (*files, *last) if name in gone), None)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, nearest
 from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures
 from minbert.plan.outputs import Outputs, claims_node, index_node, paper_outputs, report_node
@@ -18,8 +18,8 @@ from minbert.spec.grid import ALL
 from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_OUTSIDE, code_modules
-from minbert.store.node import Node, digest, lasting
-from minbert.store.plans import description_path, held, plan_path
+from minbert.store.node import Node, digest
+from minbert.store.plans import ONLY, description_path, held, plan_path
 
 PUBLISHER = "minbert.publish.publish"
 JOINED = ("tables/scores.parquet", "variants.tsv")
@@ -73,6 +73,7 @@ class Plan(Experiment):
     def shown(self) -> Iterator[Node]:
         """The nodes of what people look at."""
         for made in self.outputs.values():
+            yield from ([made.tuning] if made.tuning else [])
             yield from (made.scores, made.table, *made.figures.values())
         yield self.index
         yield from self.all_figures.values()
@@ -90,26 +91,21 @@ class Plan(Experiment):
                 "what it asks for"
             ) from None
 
-    def inputs(self, kind: str, key: str, seed: int | None = None) -> dict[str, str]:
-        """Return {name: path} of the files that a node is made from, and of those beside them.
-
-        A job that was killed may have left some of its files. So whoever needs one of them asks
-        Snakemake for all that last, under further names (NAME:FILE).
-        """
-        found = {}
-        for name, need in self.node(kind, key).needs.items():
-            path = need.path(self.root, seed)
-            found[name] = str(path)
-            for file in lasting(need.node.kind, need.node.spec):
-                found[f"{name}:{file}"] = str(path.with_name(file))
-        chosen = {path: name for name, path in reversed(found.items())}
-        return {name: path for name, path in found.items() if chosen[path] == name}
-
     def runs(self) -> Iterator[tuple[Node, int]]:
         """Yield every distinct training job: its node and seed."""
         for key in self.owners:
             for seed in self.config.seeds:
                 yield self.nodes["train", key], seed
+
+    @property
+    def below(self) -> str:
+        """The folder of the plain names under the results root; "" for the root itself."""
+        return ONLY if self.config.only else ""
+
+    @property
+    def names(self) -> Path:
+        """The folder of the plain names."""
+        return self.root / self.below
 
     @property
     def figures(self) -> dict[str, Node]:
@@ -118,7 +114,7 @@ class Plan(Experiment):
 
     @cached_property
     def products(self) -> dict[str, Path]:
-        """Where each published file comes from: {path under the root: keyed path}."""
+        """Where each published file comes from: {path under `names`: keyed path}."""
         found: dict[str, Path] = {}
 
         def publish(node: Node, stem: str | None = None) -> None:
@@ -128,6 +124,8 @@ class Plan(Experiment):
 
         for paper, made in self.outputs.items():
             publish(made.table, f"tables/{paper}")
+            if made.tuning:
+                publish(made.tuning, f"tables/{paper}.tuning")
         for name, figure in self.figures.items():
             publish(figure, name)
         publish(self.index)
@@ -135,6 +133,15 @@ class Plan(Experiment):
             publish(self.claims)
         publish(self.report, "report")
         return found
+
+    def product(self, name: str) -> Path:
+        """Return the keyed file of a plain name under `names`; `UserError` if there is none."""
+        if name not in self.products:
+            raise UserError(
+                f"{self.names / name}: the configuration makes no such file."
+                f"{nearest(name, self.products)}"
+            )
+        return self.products[name]
 
     @cached_property
     def publication(self) -> dict[str, Any]:
@@ -148,6 +155,7 @@ class Plan(Experiment):
             "figures": {name: node.key for name, node in self.figures.items()},
             "claims": self.claims and self.claims.key,
             "report": self.report.key,
+            "below": self.below,
         }
 
     @cached_property
@@ -164,14 +172,6 @@ class Plan(Experiment):
         files = [*self.products.values(), *self.scores]
         return [path for path in files if path.exists()] if self.mark.exists() else files
 
-    @property
-    def asked(self) -> list[Path]:
-        """Every file that `all` asks for: the mark, and what lasts of trainings and products."""
-        folders = [(node, node.folder(self.root, seed)) for node, seed in self.runs()]
-        folders += [(node, node.folder(self.root)) for node in self.shown]
-        files = [at / name for node, at in folders for name in lasting(node.kind, node.spec)]
-        return [self.mark, *files]
-
     def _variants(self) -> list[list[str]]:
         """Return the rows of `variants.tsv`: every stage of every variant."""
         rows = []
@@ -186,13 +186,14 @@ class Plan(Experiment):
     def _paper(self, grid: Grid) -> dict[str, Any]:
         """Return what describes a paper's grid in MLflow and at a workflow's end.
 
-        `variants` are {name: {label, tasks: {task: key of the stage that it is scored with}}},
-        without those that are the best of others. `datasets` are {task: key of its example table}.
+        `labels` are those of the variants that can be its best: rows, without those that are the
+        best of others, unless they are tuned. `datasets` are {task: key of its example table}.
         """
         made, config = self.outputs[grid.paper], self.config
-        scored = {name: variant.scored for name, variant in grid.variants.items()}
+        rows = grid.rows.values()
         used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
         return {
+            "tuning": made.tuning and made.tuning.key,
             "scores": made.scores.key,
             "table": made.table.key,
             "title": grid.title,
@@ -204,14 +205,7 @@ class Plan(Experiment):
             "backbone": config.backbone,
             "revision": config.revision,
             "datasets": {task: self.sources.data(task).key for task in TASKS if task in used},
-            "variants": {
-                name: {
-                    "label": grid.variants[name].label,
-                    "tasks": {task: self.train(stage.ref).key for task, stage in of.items()},
-                }
-                for name, of in scored.items()
-                if of
-            },
+            "labels": {v.name: v.label for v in rows if v.tried or not v.best_of},
         }
 
     @cached_property
@@ -232,9 +226,9 @@ class Plan(Experiment):
         folder = self.root / "store" / "published"
         ends = [path.stem.partition("-")[2] for path in folder.glob(f"{self.stamp}-*.done")]
         numbers = [int(end) for end in ends if end.isdecimal()]
-        names = [self.root / name for name in (*self.products, *JOINED)]
+        names = [self.names / name for name in (*self.products, *JOINED)]
         names += [description_path(self.root, kind, key) for kind, key in self.nodes]
-        said = held(self.root)
+        said = held(self.names)
         names += [plan_path(self.root, plan) for plan in said.get("plans", {}).values()]
         stamps = said.get("stamps", {})
         own = all(stamps.get(grid.paper) == self.stamp for grid in self.grids)

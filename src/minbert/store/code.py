@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import minbert
 from minbert.base.errors import UserError
 
 PACKAGE = "minbert"
 SHOWN_OUTSIDE = (
-    *(f"minbert.base.{name}" for name in ("environment", "errors", "locks", "process", "progress")),
+    *(
+        f"minbert.base.{name}"
+        for name in ("environment", "errors", "locks", "process", "progress", "version")
+    ),
     *("minbert.spec.parts", "minbert.spec.stage"),
 )
 """What the digest of a table, figure or page leaves out: `base` changes no result, and the list of
 parts only names modules, of which those that a node uses are among its parts."""
 
-OUTSIDE = (*SHOWN_OUTSIDE, "minbert.spec.task", "minbert.engine")
+OUTSIDE = (
+    *SHOWN_OUTSIDE,
+    *("minbert.spec.task", "minbert.spec.entry", "minbert.spec.model"),
+    "minbert.engine",
+)
 """What other digests leave out besides: tasks and stages, as the key holds their values and what
 follows from them (`StageSpec.derived`), and how fast and how safely a run computes."""
 
@@ -37,12 +44,12 @@ def code_modules(roots: Iterable[str], outside: Sequence[str] = ()) -> dict[str,
     Raises `UserError` for a root that is no module of the package, or a module that does not parse
     (naming file and line).
     """
-    return dict(_closure(tuple(roots), tuple(outside), tuple(minbert.__path__)))
+    return dict(_closure(tuple(roots), tuple(outside), _folders()))
 
 
 def files_digest(modules: Iterable[str]) -> str:
     """Return one digest of the source files of `modules`, which takes much less time than trees."""
-    sources, found = _sources(tuple(minbert.__path__)), hashlib.sha256()
+    sources, found = _sources(_folders()), hashlib.sha256()
     for name in sorted(modules):
         found.update(f"{name} {_bytes(sources[name]) if name in sources else 'none'}\n".encode())
     return found.hexdigest()
@@ -51,6 +58,11 @@ def files_digest(modules: Iterable[str]) -> str:
 def differs(planned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the modules that were changed, added or removed between two closures, sorted."""
     return sorted(n for n in {*planned, *now} if planned.get(n) != now.get(n))
+
+
+def _folders() -> tuple[str, ...]:
+    """Return the package's folders. Importing it here would count as importing all it opens."""
+    return tuple(sys.modules[PACKAGE].__path__)
 
 
 @cache
@@ -92,7 +104,9 @@ def _bytes(path: Path) -> str:
 def _parse(name: str, path: Path) -> tuple[str, tuple[str, ...]]:
     """Return a source file's digest and imports."""
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+        # The package itself opens finished results, and imports nothing before: it makes none.
+        source = b"''" if name == PACKAGE else path.read_bytes()
+        tree = ast.parse(source, filename=str(path))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         place = f"{path}, line {line}" if line else str(path)

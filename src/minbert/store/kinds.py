@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
             "join public labels of test rows",
             ("labels.parquet", "unjoined.csv", "joined.json"),
         ),
+        Kind("rows", "list a data set's dev and test rows without texts", ("rows.parquet",)),
         Kind("vocabulary", "train the built-in backbone's vocabulary", ("tokenizer.json",)),
         Kind(
             "backbone",
@@ -64,6 +65,12 @@ KINDS: dict[str, Kind] = {
             "train one stage with one seed",
             ("model.safetensors", "history.parquet", "predictions.parquet", "run.json"),
             computes=True,
+        ),
+        Kind(
+            "tuning",
+            "choose the settings of a paper's tuned rows",
+            ("tuning.csv", "tuning.md"),
+            shown=True,
         ),
         Kind("scores", "score all runs of a paper", ("scores.parquet",), shown=True),
         Kind("table", "make a paper's table", ("table.csv", "table.md", "table.tex"), shown=True),

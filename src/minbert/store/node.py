@@ -132,9 +132,21 @@ def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
     return (spec["name"],) if kind == "fetch" else KINDS[kind].outputs
 
 
+LET_GO = {
+    ("train", "model.safetensors"),
+    ("data", "examples.parquet"),
+    ("data", "rejected.csv"),
+    ("labels", "unjoined.csv"),
+    ("backbone", "model.safetensors"),
+    ("backbone", "tokenizer.json"),
+}
+"""(kind, file) of what a finished node may lack until it is needed: weights, which may be deleted,
+and texts and the backbone, which no bundle has."""
+
+
 def lasting(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return those of its files that are kept: a training's weights may be deleted."""
-    return tuple(f for f in outputs(kind, spec) if (kind, f) != ("train", "model.safetensors"))
+    """Return those of its files that are kept: without them it is not finished."""
+    return tuple(file for file in outputs(kind, spec) if (kind, file) not in LET_GO)
 
 
 def seed_folders(folder: Path) -> dict[int, Path]:

@@ -6,7 +6,7 @@ belongs to, with what that plan publishes. Its name is a hash of its content, so
 other settings, side by side on one results folder, do not meet.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,8 +20,12 @@ from minbert.store.kinds import KINDS
 from minbert.store.node import digest, key_of
 
 PUBLISHED = "published.json"
+ONLY = "only"
+"""Where, below the results root, a part of the grids has its plain names."""
 """Beside the plain names: of which plan each paper is, and what shows `all` of them."""
 AGAIN = "`snakemake all --cores 2` writes it again"
+VARIANT_COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
+"""The columns of `variants.tsv`, and what the rows of a record's `variants` are."""
 
 
 class _Need(BaseModel):
@@ -93,7 +97,9 @@ def write_description(root: Path, described: Mapping[str, Any]) -> None:
     """Write the description of a node, unless it is there undamaged."""
     path = description_path(root, described["kind"], described["key"])
     try:
-        if key_of(described_in(path)) == described["key"]:
+        there = described_in(path)
+        alike = all(there.get(name) == described[name] for name in ("maker", "parts"))
+        if alike and key_of(there) == described["key"]:  # The key does not say who makes it.
             return
     except (FileNotFoundError, UserError):
         pass
@@ -134,8 +140,20 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
     return record
 
 
+def check_root(root: Path) -> None:
+    """Refuse the folder of a part's plain names, whose results lie above it."""
+    if root.name == ONLY and not (root / "store").exists() and (root.parent / "store").is_dir():
+        raise UserError(f"{root}: has the files of a part; its results folder is {root.parent}")
+
+
+def held_of(root: Path, paper: str, what: str) -> Any:
+    """Return `what` of `held` for a paper, of its whole grid or else of a part; None: neither."""
+    found = (held(folder).get(what, {}) for folder in (root, root / ONLY))
+    return next((said[paper] for said in found if paper in said), None)
+
+
 def held(root: Path) -> dict[str, Any]:
-    """Return what is said of the plain names; nothing if the file is missing or damaged.
+    """Return what is said of the plain names under `root`; nothing if it is missing or damaged.
 
     `plans`, their `stamps` and the `options` that chose them are by paper, and `all` for what shows
     all of them; `names` are the plain names.
@@ -159,7 +177,8 @@ def _plain(name: Any) -> bool:
 def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> dict[str, Any]:
     """Return a node's description with what `plan` says of it besides (default: the newest plan).
 
-    That is its title, owner, digest of source files, paths and devices, and what it downloads.
+    That is its title, owner, digest of source files, paths and devices, what it downloads, and the
+    plan's `tasks` that are not built in.
     """
     described = read_description(root, kind, key)
     name = f"{kind}-{key}"
@@ -168,6 +187,7 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
         whose = "no plan" if plan is None else f"the plan {plan}"
         raise UserError(f"{description_path(root, kind, key)}: {whose} asks for this job; {AGAIN}")
     own = {**record["jobs"][name], "files": record["files"].get(name)}
+    own["tasks"] = record.get("tasks", [])
     kept = {n: need for n, need in described["needs"].items() if need["kind"] != "fetch"}
     return {**described, **own, "needs": {**kept, **own["needs"]}}
 
@@ -180,11 +200,17 @@ def _rewritable(path: Path, read: Callable[[Path], dict[str, Any]] = read_json) 
         raise UserError(f"{error}; delete it: {AGAIN}") from None
 
 
-def _newest(root: Path, name: str) -> dict[str, Any] | None:
-    """Return the newest record that has the job `name`."""
+def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (name, record) of every plan under the results root, the newest first.
+
+    Damaged ones are left out.
+    """
     paths = filter(Path.is_file, plan_path(root, "").parent.glob("*.json"))
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(UserError):
-            if name in (record := read_plan(root, path.stem))["jobs"]:
-                return record
-    return None
+            yield path.stem, read_plan(root, path.stem)
+
+
+def _newest(root: Path, name: str) -> dict[str, Any] | None:
+    """Return the newest record that has the job `name`."""
+    return next((record for _, record in records(root) if name in record["jobs"]), None)

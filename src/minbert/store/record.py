@@ -3,6 +3,7 @@
 A damaged one stops nobody who can do without it; `read_record` says which it is, and the way out.
 """
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
+
+ADOPTED = "adopted.json"
+"""Beside a result that was carried over from another key: a list of how, the oldest first."""
 
 
 class _Outcome(BaseModel):
@@ -20,6 +24,8 @@ class _Outcome(BaseModel):
 
 
 class _Environment(BaseModel):
+    commit: str = ""
+    device: str = ""
     packages: dict[str, str] = {}
 
 
@@ -35,6 +41,7 @@ class _Data(BaseModel):
     rows: dict[str, Annotated[int, Field(ge=0, lt=10**12)]]
     overlaps: dict[str, int] = {}
     rejected: dict[str, int] = {}
+    warnings: list[str] = []
 
 
 class _Test(BaseModel):
@@ -75,6 +82,22 @@ def read_record(path: Path) -> dict[str, Any]:
             f"{path} is damaged: delete {path.parent} and {pages}, and the next `snakemake all` "
             "makes both again"
         ) from None
+
+
+ADOPTED = "adopted.json"
+"""Beside a carried result: a list of how it came there, the oldest first."""
+
+
+def adoptions(folder: Path) -> list[dict[str, Any]]:
+    """Return how a result came to its folder; `UserError` if what says so is damaged."""
+    path = folder / ADOPTED
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        if isinstance(found, list) and all(isinstance(each, dict) for each in found):
+            return found
+    except (ValueError, RecursionError):
+        pass
+    raise UserError(f"{path} is damaged, expected a list of objects in JSON; delete it")
 
 
 def sound(path: Path) -> dict[str, Any] | None:

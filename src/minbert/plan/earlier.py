@@ -1,0 +1,232 @@
+"""Why a job would run: what differs from the nodes planned before."""
+
+from __future__ import annotations
+
+import filecmp
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from minbert.base.environment import DEPENDENCIES, versions
+from minbert.base.errors import UserError, nearest
+from minbert.plan.describe import about, title
+from minbert.plan.difference import Described, difference
+from minbert.plan.experiment import PUBLISHED
+from minbert.plan.pending import Pending
+from minbert.plan.plan import Plan
+from minbert.spec.stage import StageSpec
+from minbert.store.code import differs
+from minbert.store.kinds import KINDS
+from minbert.store.node import Node, digest, finished, seed_folders
+from minbert.store.plans import described_in
+from minbert.store.record import RECORDS, read_record
+
+
+def reason(earlier: Earlier, node: Node) -> str:
+    """Return why a node is not done, as what differs from the latest finished one, or ""."""
+    old = earlier.latest(node)
+    return str(difference(old, node.describe())) if old else ""
+
+
+def other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[str, ...]]:
+    """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
+    kinds = [node.kind for node in plan.nodes.values()]
+    others = dict.fromkeys(node for node, _ in jobs if node.kind != "train")
+    for node in sorted(others, key=lambda node: kinds.index(node.kind)):
+        why = jobs[node, None] or reason(earlier, node) or "has never run"
+        yield node.kind, title(plan, node), node.key, why
+    if not plan.mark.exists():
+        yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
+
+
+def remarks(plan: Plan, earlier: Earlier) -> Iterator[str]:
+    """Yield a line for each damaged record or description, other version, and misspelt variant.
+
+    Variants are those of published rows: a grid need not have all of a paper's. A version is
+    another one if it is not the one here, and finished runs were made with it.
+    """
+    for fault in earlier.damaged:
+        yield f"{fault}. It counts as never planned; delete it."
+    whole = [] if plan.config.only else plan.grids
+    known = {grid.paper: grid.variants for grid in whole}
+    for paper, name in dict.fromkeys((row.paper, row.variant) for row in plan.published):
+        if name not in known.get(paper, [name]) and (near := nearest(name, known[paper])):
+            yield f"{PUBLISHED} has a row of '{name}', which the grid of {paper} lacks.{near}"
+    here = versions(DEPENDENCIES)
+    found: Counter[tuple[str, str]] = Counter()
+    results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
+    results += [node.folder(plan.root, seed) for node, seed in plan.runs()]
+    for path in (folder / name for folder in results for name in RECORDS):
+        try:
+            record = read_record(path)
+        except FileNotFoundError:
+            continue
+        except UserError as error:
+            yield f"{error}. Until then nothing is known of it."
+            continue
+        for name, version in record.get("environment", {}).get("packages", {}).items():
+            plain = version.partition("+")[0]
+            if name in here and plain != here[name]:
+                found[name, plain] += 1
+    for (name, version), runs in sorted(found.items()):
+        yield (
+            f"{runs} finished runs were made with {name} {version}; here it is {here[name]}. They "
+            f"stay, unless `dependencies: [{name}]` in config.yaml makes them again."
+        )
+
+
+class Earlier:
+    """The descriptions of all nodes that were ever planned, those of `plan` among them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._meanings: dict[tuple[str, str], str] = {}
+        self.damaged: list[str] = []
+        """What is wrong with descriptions that count as never planned."""
+        self.described: dict[tuple[str, str], Described] = {}
+        """Every description by kind and key."""
+        for path in sorted((plan.root / "store" / "spec").glob("*.json")):
+            try:
+                described = described_in(path)
+                self.described[described["kind"], described["key"]] = described
+            except UserError as error:
+                self.damaged.append(str(error))
+        self.described |= {at: node.describe() for at, node in plan.nodes.items()}
+
+    def finished(self, described: Described) -> dict[int | None, Path]:
+        """Return {seed: folder} of a node's finished results; a kind without seeds has None."""
+        folder = self.plan.root / "store" / described["kind"] / described["key"]
+        folders: Mapping[int, Path] | Mapping[None, Path] = {None: folder}
+        if KINDS[described["kind"]].seeded:
+            folders = seed_folders(folder)
+        return {
+            seed: path
+            for seed, path in folders.items()
+            if finished(described["kind"], described["spec"], path)
+        }
+
+    def latest(self, node: Node) -> Described | None:
+        """Return the description of the latest finished node that was what `node` is now.
+
+        A training job is matched by paper, variant and stage, cached features by their settings,
+        scores by their papers, a figure by paper and name, everything else by its title.
+        """
+        candidates = []
+        role = _role(node.describe() | about(self.plan, node))
+        for (kind, key), described in self.described.items():
+            if kind != node.kind or (kind, key) in self.plan.nodes:
+                continue
+            if _role(described) == role and (runs := self.finished(described)):
+                newest = max(path.stat().st_mtime for path in runs.values())
+                candidates.append((newest, key, described))
+        return max(candidates, key=lambda each: each[:2])[2] if candidates else None
+
+    def meaning(self, described: Described) -> str:
+        """Return a hash of what a node is, apart from the code that makes it.
+
+        Settings that a spec did not have yet count as their defaults. Downloads do not count: the
+        specs of what needs them hold their checksums.
+        """
+        at = described["kind"], described["key"]
+        if at not in self._meanings:
+            needs = {
+                name: [self._meaning_of(need), need["file"], need["seed"]]
+                for name, need in described["needs"].items()
+                if need["kind"] != "fetch"
+            }
+            self._meanings[at] = digest([described["kind"], _settings(described), needs])
+        return self._meanings[at]
+
+    def _meaning_of(self, need: Described) -> str:
+        at = need["kind"], need["key"]
+        return self.meaning(self.described[at]) if at in self.described else f"unknown {at}"
+
+    def changed_modules(self, old: Described, new: Described) -> set[str]:
+        """Return the modules that differ between two nodes and, name by name, all they need.
+
+        Whatever code made a file, only its bytes are needed: those of a need whose new file is
+        there, and equal to the old one, do not count.
+        """
+        found = set(differs(old["code"], new["code"]))
+        for _, equal, before, now in self._new_needs(old, new):
+            if not equal:
+                found |= self.changed_modules(before, now)
+        return found
+
+    def made_otherwise(self, old: Described, new: Described) -> set[str]:
+        """Return the needed files, at any depth, that were made again and have other bytes now."""
+        found = set()
+        for name, equal, before, now in self._new_needs(old, new):
+            if equal is False:
+                found.add(name)
+            if equal is None:
+                found |= self.made_otherwise(before, now)
+        return found
+
+    def _new_needs(
+        self, old: Described, new: Described
+    ) -> Iterator[tuple[str, bool | None, Described, Described]]:
+        """Yield (name, whether the bytes are equal, old node, new node) where the keys differ.
+
+        That is None unless both files are there, and for what depends on a seed.
+        """
+        store = self.plan.root / "store"
+        for name, need in new["needs"].items():
+            was = old["needs"].get(name)
+            if not was or was["key"] == need["key"] or need["kind"] == "fetch":
+                continue
+            one, other = (store / each["kind"] / each["key"] / each["file"] for each in (was, need))
+            equal = None
+            if not KINDS[was["kind"]].seeded and one.exists() and other.exists():
+                equal = filecmp.cmp(one, other, shallow=False)
+            before, now = (self.described[each["kind"], each["key"]] for each in (was, need))
+            yield name, equal, before, now
+
+
+def _role(described: Described) -> Any:
+    """Return what a node is to people, whatever it is made from."""
+    spec = described["spec"]
+    if described["kind"] == "features":
+        return _settings(described)
+    if described["kind"] == "scores":
+        return {run.get("paper") for run in spec.get("runs", ())}
+    if described["kind"] == "figure":
+        return spec.get("paper"), spec.get("name")
+    return described.get("owner") or described.get("title")
+
+
+def in_full(earlier: Earlier, old: Described, new: Node) -> Iterator[str]:
+    """Yield all that makes `new` another node than `old`, and below that why its needs are."""
+    shown = {(new.kind, new.key)}
+
+    def lines(old: Described, new: Node, indent: str) -> Iterator[str]:
+        found = difference(old, new.describe())
+        yield from (f"{indent}{line}" for line in found.in_full())
+        for name, need in new.needs.items():
+            was, at = old["needs"].get(name), (need.node.kind, need.node.key)
+            if was and name in found.needs and at not in shown:
+                shown.add(at)
+                if before := earlier.described.get((was["kind"], was["key"])):
+                    yield f"{indent}{title(earlier.plan, need.node)}, {need.node.kind} {at[1]}:"
+                    yield from lines(before, need.node, f"{indent}  ")
+
+    return lines(old, new, "")
+
+
+def _settings(described: Described) -> Any:
+    """Return a node's settings: its spec with defaults filled in, and without what follows from it.
+
+    Versions that are asked for are left out too.
+    """
+    left_out = {"dependencies", "derived"}
+    spec = {name: value for name, value in described["spec"].items() if name not in left_out}
+    if described["kind"] == "train":
+        try:
+            stage = StageSpec.model_validate(spec["stage"])
+        except ValidationError:
+            return spec  # of a package that knew other settings
+        spec["stage"] = stage.model_dump(mode="json")
+    return spec
