@@ -6,19 +6,20 @@ difference: the paired bootstrap. If there are several seeds, they are redrawn t
 separately: the hierarchical bootstrap.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import read_scores
-from minbert.evaluate.scoring import score_task
+from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
+from minbert.evaluate.reading import mostly_learned, read_scores
+from minbert.evaluate.scoring import CORRELATIONS, score_task
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.verdicts import MOST_SEEDS
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -38,8 +39,6 @@ false alarm in 5.3 % of papers at most (`tests/nulls`)."""
 
 _CELLS = 2_000_000
 """Examples drawn at a time, so that 40,000 of them need no more memory than 40."""
-
-Floats = NDArray[np.float64]
 
 
 class Sample(NamedTuple):
@@ -92,12 +91,24 @@ def resampled_scores(
 ) -> Floats:
     """Return the scores [b, c] of c systems' `predictions` [n, c] on b resamples of the n examples.
 
-    The metric is the task's own. Pearson's r is 0.0 if a side is constant, as in
+    The metric is the task's own. Correlations are 0.0 if a side is constant, as in
     `scoring.pearson`. Each task has its own resamples, always the same for the same number of
     examples.
     """
-    if TASKS[task].metric == "accuracy":
+    metric = TASKS[task].metric
+    if metric == "accuracy":
         return _resampled_means(task, (predictions == labels[:, None]).astype(float), resamples)
+    if metric == "spearman":
+        return _resampled_rho(task, predictions, labels, resamples)
+    if metric != "pearson":
+        return np.column_stack(
+            [
+                OF_COUNTS[metric](
+                    tally(_resampled_means(task, indicators(column, labels), resamples))
+                )
+                for column in predictions.T
+            ]
+        )
     x, y = _standardised(predictions), _standardised(labels[:, None])
     systems = x.shape[1]
     means = _resampled_means(task, np.hstack([x, x * x, x * y, y, y * y]), resamples)
@@ -116,18 +127,63 @@ def _standardised(values: Floats) -> Floats:
     return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation)))
 
 
-def _resampled_means(task: str, values: Floats, resamples: int) -> Floats:
-    n = len(values)
-    draw = np.random.default_rng([SEED, list(TASKS).index(task)])
-    found = np.empty((resamples, values.shape[1]))
+def _stream(task: str) -> int:
+    """Return the number of a task's own draws, whatever other tasks there are."""
+    places = list(TASKS.built_in)
+    return places.index(task) if task in places else len(places) + 1 + crc32(task.encode())
+
+
+def _drawn(task: str, n: int, resamples: int) -> Iterator[tuple[slice, Floats]]:
+    """Yield how often each of `n` examples [rows, n] is drawn, for slices of the resamples."""
+    draw = np.random.default_rng([SEED, _stream(task)])
     at_once = max(1, _CELLS // n)
     counts = np.empty((at_once, n))
     for start in range(0, resamples, at_once):
         rows = min(at_once, resamples - start)
         for row, drawn in zip(counts, draw.integers(0, n, size=(rows, n)), strict=False):
             row[:] = np.bincount(drawn, minlength=n)
-        found[start : start + rows] = counts[:rows] @ values / n
+        yield slice(start, start + rows), counts[:rows]
+
+
+def _resampled_means(task: str, values: Floats, resamples: int) -> Floats:
+    found = np.empty((resamples, values.shape[1]))
+    for rows, counts in _drawn(task, len(values), resamples):
+        found[rows] = counts @ values / len(values)
     return found
+
+
+def _resampled_rho(task: str, predictions: Floats, labels: Floats, resamples: int) -> Floats:
+    """Return Spearman's rho [b, c]: Pearson's r of the ranks that a resample has."""
+    sides = [_ranker(column) for column in (*predictions.T, labels)]
+    found = np.empty((resamples, len(sides) - 1))
+    for rows, counts in _drawn(task, len(labels), resamples):
+        *ranks, of_labels = (rank(counts) for rank in sides)
+        for column, of in enumerate(ranks):
+            found[rows, column] = _weighted_r(of, of_labels, counts)
+    return found
+
+
+def _ranker(values: Floats) -> Callable[[Floats], Floats]:
+    """Return a function from how often each example is drawn to their ranks, ties averaged."""
+    order = np.argsort(values, kind="stable")
+    _, starts, places = np.unique(values[order], return_index=True, return_inverse=True)
+    back = np.empty_like(order)
+    back[order] = places
+
+    def rank(counts: Floats) -> Floats:
+        tied = np.add.reduceat(counts[:, order], starts, axis=1)
+        return np.asarray((tied.cumsum(axis=1) - tied / 2)[:, back])
+
+    return rank
+
+
+def _weighted_r(x: Floats, y: Floats, counts: Floats) -> Floats:
+    """Return Pearson's r [rows] of x and y [rows, n], of which each example counts so often."""
+    n = counts.sum(axis=1, keepdims=True)
+    x, y = (side - (counts * side).sum(axis=1, keepdims=True) / n for side in (x, y))
+    xy, xx, yy = ((counts * a * b).sum(axis=1) for a, b in ((x, y), (x, x), (y, y)))
+    spread = xx * yy
+    return np.clip(xy / np.sqrt(np.where(spread > 1e-9, spread, np.inf)), -1.0, 1.0)
 
 
 def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
@@ -144,7 +200,7 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     Two runs that are right on the same examples (such as two that predict one class only) differ
     on no resample. So the error is at least `least`, the weight of one example.
     """
-    draw = np.random.default_rng([SEED, len(TASKS)])
+    draw = np.random.default_rng([SEED, len(TASKS.built_in)])
     value = float(one.values.mean() - other.values.mean())
     spreads = [_seed_variance(sample) for sample in (one, other)]
     draws = [_redrawn(s, v, draw) for s, v in zip((one, other), spreads, strict=True)]
@@ -196,12 +252,19 @@ class _Resampled(NamedTuple):
 class Systems:
     """Those of a paper's `variants` that have scores on dev, by its score table `scores`.
 
-    `predictions` are the files by KEY.SEED. A task's systems are resampled together.
+    `predictions` are the files by KEY.SEED, `overall_tasks` those of the overall score. A task's
+    systems are resampled together.
     """
 
     def __init__(
-        self, paper: str, scores: Path, predictions: Mapping[str, Path], variants: Iterable[str]
+        self,
+        paper: str,
+        scores: Path,
+        predictions: Mapping[str, Path],
+        variants: Iterable[str],
+        overall_tasks: Sequence[str] = OVERALL_TASKS,
     ) -> None:
+        self._overall = tuple(overall_tasks)
         self._predictions = predictions
         self._resampled = cache(self._resample)
         compared = set(variants)
@@ -215,12 +278,12 @@ class Systems:
             for of, by_seed in found.items()
         }
         self._learned = {
-            of: [bool(score.learned) for score in by_seed.values()] for of, by_seed in found.items()
+            of: bool(mostly_learned(by_seed.values())) for of, by_seed in found.items()
         }
 
     def seeds(self, variant: str, task: str) -> list[int]:
         """Return the seeds for which a variant has scores, of all tasks for an overall rule."""
-        of_task = [set(self._files.get((each, variant), ())) for each in _tasks(task)]
+        of_task = [set(self._files.get((each, variant), ())) for each in self._tasks(task)]
         return sorted(set.intersection(*of_task))
 
     def learned(self, variant: str, task: str) -> bool:
@@ -228,34 +291,37 @@ class Systems:
 
         By an overall rule: of at least one of its tasks, as the others do not hide what it learnt.
         """
-        found = [self._learned.get((each, variant), [False]) for each in _tasks(task)]
-        return any(sum(seeds) * 2 > len(seeds) for seeds in found)
+        return any(self._learned.get((each, variant), False) for each in self._tasks(task))
 
     def sample(self, variant: str, task: str) -> Sample:
         """Return a variant's scores on `task`, or by an overall rule, over its seeds."""
         seeds = self.seeds(variant, task)
-        parts = []
-        for each in _tasks(task):
+        parts = {}
+        for each in self._tasks(task):
             scored = self._resampled(each)
             at = [scored.files.index(self._files[each, variant][seed]) for seed in seeds]
-            parts.append(Sample(scored.values[at], scored.draws[:, at]))
-        return _combined(parts, task)
+            parts[each] = Sample(scored.values[at], scored.draws[:, at])
+        return combined(parts, task)
 
     def majority(self, task: str) -> Sample:
         """Return the scores of always predicting the most frequent dev label."""
-        return _combined([self._resampled(each).majority for each in _tasks(task)], task)
+        parts = {each: self._resampled(each).majority for each in self._tasks(task)}
+        return combined(parts, task)
+
+    def _tasks(self, task: str) -> tuple[str, ...]:
+        return self._overall if task in RULES else (task,)
 
     def same(self, variant: str, other: str, task: str) -> bool:
         """Whether two variants are the same trained stages under two names."""
         one, two = (
-            [set(self._files.get((t, name), {}).values()) for t in _tasks(task)]
+            [set(self._files.get((t, name), {}).values()) for t in self._tasks(task)]
             for name in (variant, other)
         )
         return all(ours & theirs for ours, theirs in zip(one, two, strict=True))
 
     def examples(self, task: str) -> int:
         """Return the number of dev examples; for an overall rule, of its tasks together."""
-        return sum(self._resampled(each).examples for each in _tasks(task))
+        return sum(self._resampled(each).examples for each in self._tasks(task))
 
     def _resample(self, task: str) -> _Resampled:
         runs = [files for (each, _), files in self._files.items() if each == task]
@@ -290,21 +356,26 @@ class Systems:
         return np.column_stack(columns), first["label"].to_numpy().astype(float)
 
 
+def combined(parts: Mapping[str, Sample], measure: str) -> Sample:
+    """Return the part of the task `measure`, or the mean by that overall rule of all parts.
+
+    `parts` are by task, of the same seeds in the same order (`scoring.overall`).
+    """
+    if measure in TASKS:
+        return parts[measure]
+    if measure == "normalised":
+        parts = {task: _normalised(part, task) for task, part in parts.items()}
+    values = np.mean([part.values for part in parts.values()], axis=0)
+    return Sample(values, np.mean([part.draws for part in parts.values()], axis=0))
+
+
 def constant(score: float) -> Sample:
     """Return a given score, known without error."""
     return Sample(np.array([score]), np.full((RESAMPLES, 1), score))
 
 
-def _tasks(task: str) -> tuple[str, ...]:
-    return OVERALL_TASKS if task in RULES else (task,)
-
-
-def _combined(parts: list[Sample], task: str) -> Sample:
-    """Return the one part, or the mean of the three by an overall rule (`scoring.overall`)."""
-    if task in TASKS:
-        return parts[0]
-    if task == "normalised":
-        at = OVERALL_TASKS.index("sts")
-        parts[at] = Sample((parts[at].values + 1) / 2, (parts[at].draws + 1) / 2)
-    values = np.mean([part.values for part in parts], axis=0)
-    return Sample(values, np.mean([part.draws for part in parts], axis=0))
+def _normalised(part: Sample, task: str) -> Sample:
+    """Return the scores of `task` as they count in a normalised overall score."""
+    if TASKS[task].metric not in CORRELATIONS:
+        return part
+    return Sample((part.values + 1) / 2, (part.draws + 1) / 2)

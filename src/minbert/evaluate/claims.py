@@ -13,6 +13,7 @@ from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table, p_value
 from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, OPEN
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
@@ -57,7 +58,8 @@ def build_claims(
     for paper in spec["titles"]:
         claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
         compared = {name for claim in claims for name in (claim["variant"], *claim["others"])}
-        systems = Systems(paper, scores[paper], predictions, compared)
+        of_overall = spec.get("overall_tasks", {}).get(paper, OVERALL_TASKS)
+        systems = Systems(paper, scores[paper], predictions, compared, of_overall)
         of_paper = [_line(claim, systems) for claim in claims]
         judged = [line for line in of_paper if "p" in line]
         p_values = [line["p"] for line in judged]
@@ -258,7 +260,7 @@ def counted(lines: Sequence[Line], data: str) -> str:
     """Return how many claims came to which verdict, in words; on generated data only how many."""
     comparisons = f"{len(lines)} comparison{'s' * (len(lines) != 1)}"
     if data == GENERATED:
-        return f"{comparisons} on generated data, whose verdicts are no findings"
+        return f"{comparisons} on generated data, so the verdicts are not findings"
     counts = Counter(line["verdict"] for line in lines)
     said = [f"{counts[name]} {words}" for name, words in IN_WORDS.items() if counts[name]]
     one = any(_one_run_each(line) for line in lines)
@@ -304,23 +306,22 @@ def _signed(value: float | None) -> str:
 def remarks(spec: Mapping[str, Any]) -> list[str]:
     """Return the sentences under the table, as plain text, that say how to read it."""
     return [
-        "Paper and Ours: the score of the first less that of the second, on dev; of several "
-        "others, the one that speaks most against the claim. Scores: accuracy; STS Pearson r; "
-        "overall by the paper's own rule.",
-        f"Interval: by the paired bootstrap over examples ({RESAMPLES:,} resamples; Efron & "
+        "Paper and Ours: the first score minus the second, on dev; of several others, the one that "
+        "contradicts the claim most. Scores: accuracy; Pearson r for STS; overall by the paper's "
+        "own rule.",
+        f"Interval: from the paired bootstrap over examples ({RESAMPLES:,} resamples; Efron & "
         "Tibshirani 1993); with several seeds, hierarchical over seeds and examples, with "
-        "Student's t and Satterthwaite's degrees of freedom. It is as wide as the paper's number "
-        "of claims demands, so that it agrees with the verdict; low_95 and high_95 in the csv are "
-        "those of the difference alone. Detectable: how far beyond its bound (0, or the margin) "
+        "Student's t and Satterthwaite's degrees of freedom. It is widened for the paper's "
+        "number of claims, so that it agrees with the verdict; low_95 and high_95 in the csv are "
+        "not widened. Detectable: how far beyond its bound (0, or the margin) "
         "the true difference must lie for this test to find it in 80 of 100 cases.",
         f"p: adjusted by Holm (1979) for all of the paper's claims. At most {LEVEL:g}: the claim "
-        "holds, or does not hold, where the difference lies outside of what it claims; above: "
-        "within noise, neither is shown. n: examples; of an overall score, those of its tasks "
-        "together.",
-        "With one seed, verdict, interval and p are about these runs, on other examples: they say "
-        "nothing of what another training would score. Cannot be judged: a side is not above its "
-        "floor (the most frequent class; r = 0), or both sides are one training.",
-        f"{FAVOURED[spec.get('select_on', 'dev')]}; see the tables for the last epoch's scores.",
+        "holds, or, if the difference contradicts it, does not hold. Above: within noise; neither "
+        "is shown. n: examples; for an overall score, the examples of all its tasks.",
+        "With one seed, verdict, interval and p are about these runs on other examples: they say "
+        "nothing about how another training run would score. Cannot be judged: one side is not "
+        "above its floor (the most frequent class; r = 0), or both sides are the same training.",
+        f"{FAVOURED[spec['select_on']]}; see the tables for the last epoch's scores.",
         f"Backbone: {spec['backbone']}. Data: {spec['data']}. Seeds asked for: {spec['seeds']}. "
         f"{ABSENT}: not published, or not run.",
     ]

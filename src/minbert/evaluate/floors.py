@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtrc, stdtr
+from scipy.special import bdtrc, ndtr, stdtr
 
+from minbert.evaluate.bootstrap import resampled_scores
+from minbert.evaluate.counts import Floats
 from minbert.evaluate.scoring import paired, score_task
 from minbert.evaluate.statistics import LEVEL
 from minbert.spec.task import TASKS
@@ -32,20 +34,42 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> FloorTe
     """Compare the predictions [n] of a run with the floor on the same examples.
 
     Accuracy: the share of the most frequent label, by McNemar's test in its exact form (sign test)
-    over the examples on which one of the two is right. Pearson r: 0, by the t test with n - 2
-    degrees of freedom.
+    over the examples on which one of the two is right. Pearson's r and Spearman's rho: 0, by the t
+    test with n - 2 degrees of freedom. F1 and Matthews' correlation: that of the class which scores
+    highest if always predicted. Macro-F1: 1 / classes, which guessing as often as each class occurs
+    comes to, more than any other guess. These are tested by the normal distribution with the
+    standard error that the bootstrap over examples gives the difference.
     """
     predicted, true = paired(prediction, label)
     score = score_task(task, predicted, true)
     constant = bool(np.all(predicted == predicted[0]))
-    if TASKS[task].metric == "pearson":
+    metric = TASKS[task].metric
+    if metric in ("pearson", "spearman"):
         return FloorTest(score, 0.0, _above_zero(score, len(true)), constant)
     values, counts = np.unique(true, return_counts=True)
+    if metric != "accuracy":
+        return _above_guess(task, predicted, true, values)
     right, always = predicted == true, true == values[counts.argmax()]
     won, lost = int(np.sum(right & ~always)), int(np.sum(~right & always))
     # P(at least `won` of all) = P(more than `won` - 1), each with probability 1/2.
     p = float(bdtrc(won - 1, won + lost, 0.5)) if won else 1.0
     return FloorTest(score, float(always.mean()), p, constant)
+
+
+def _above_guess(task: str, predicted: Floats, true: Floats, classes: Floats) -> FloorTest:
+    """Return the test against the best guess that does not look at the text."""
+    score, constant = score_task(task, predicted, true), bool(np.all(predicted == predicted[0]))
+    if TASKS[task].metric == "macro_f1":
+        floor, columns = 1 / len(classes), [predicted]
+    else:
+        always = [np.full(len(true), each) for each in classes]
+        best = max(always, key=lambda each: score_task(task, each, true))
+        floor, columns = score_task(task, best, true), [predicted, best]
+    if score <= floor:
+        return FloorTest(score, floor, 1.0, constant)
+    draws = resampled_scores(task, np.column_stack(columns), true)
+    error = float((draws[:, 0] - (draws[:, 1] if len(columns) > 1 else floor)).std())
+    return FloorTest(score, floor, float(ndtr((floor - score) / error)) if error else 0.0, constant)
 
 
 def _above_zero(r: float, n: int) -> float:

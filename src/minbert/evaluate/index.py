@@ -50,6 +50,8 @@ def build_index(published: Sequence[Line], tables: Iterable[Path], out_dir: Path
 
 def in_words(lines: Sequence[Line]) -> str:
     """Return how many of the index's lines have scores, and what the others are."""
+    if not lines:
+        return "none of these papers has a published row"
     counts = Counter(line["status"] for line in lines)
     rest = ", ".join(f"{n} {status}" for status, n in counts.items() if status != SCORED)
     said = f"{counts[SCORED]} of {len(lines)} published rows scored"
@@ -67,8 +69,8 @@ def _line(row: Line, found: Mapping[tuple[str, ...], Line]) -> dict[str, Any]:
             f"{' / '.join(names)}: the paper's table has split '{ours['split']}', published.csv "
             f"'{row['split']}'; make the tables again"
         )
-    scores = {figure: ours[f"{figure}_mean"] for figure in FIGURES if figure != "overall"}
-    scores["overall"] = ours[f"overall_{ours['overall_rule']}_mean"]
+    columns = {"other": ours["other_task"], "overall": f"overall_{ours['overall_rule']}"}
+    scores = {figure: ours.get(f"{columns.get(figure, figure)}_mean", "") for figure in FIGURES}
     line |= {f"{figure}_ours": scores[figure] for figure in FIGURES}
     return line | {name: ours[name] for name in ("status", "seeds", "reason", "keys")}
 
@@ -79,8 +81,10 @@ def _markdown(lines: Sequence[Line]) -> str:
     for line in lines:
         sides = [_figures(line, "published"), _figures(line, "ours")]
         cells.append([*(str(line[name]) for name in about), *sides])
-    said = "Accuracy of SST, para and other; Pearson r of STS; overall by the paper's own rule."
-    parts = ("# Every published row", f"{in_words(lines)}.", said, markdown_table(cells))
+    summary = in_words(lines)
+    said = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
+    parts = ["# Every published row", f"{summary[0].upper()}{summary[1:]}."]
+    parts += [said, markdown_table(cells)] if lines else []
     return "\n\n".join(parts) + "\n"
 
 

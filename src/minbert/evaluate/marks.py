@@ -1,19 +1,37 @@
 """How the scores of a table's row stand against their floors, and the marks that say so."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from minbert.evaluate.reading import Score
+from minbert.spec.task import TASKS
 
 BELOW, CONSTANT = "°", "‡"
 """Marks of scores that are not above their floor, and of runs that predict one class or value."""
 
 MEANING = (
     f"{BELOW} marks a score that is not above its floor at the 5 % level (the most frequent class "
-    f"by McNemar's exact test, or r = 0), {CONSTANT} one of predictions that are all the same; 1/3 "
-    "after a mark: one of three seeds. A row most of whose seeds are marked is not shown to have "
-    "learnt the task."
+    f"by McNemar's exact test, or r = 0), {CONSTANT} a score of predictions that are all the same; "
+    "1/3 after a mark: one of three seeds. If most seeds of a row are marked, it is not shown that "
+    "it learnt the task."
 )
+
+
+GUESSES = {
+    "f1": "for F1 always predicting class 1",
+    "macro_f1": "for macro-F1 1 / classes",
+    "matthews": "for Matthews r 0",
+    "spearman": "for Spearman rho 0",
+}
+"""The floors that `MEANING` does not name, by metric."""
+
+
+def guesses(tasks: Iterable[str]) -> str:
+    """Return the sentence on the other floors that `tasks` have, if any."""
+    metrics = {TASKS[task].metric for task in tasks}
+    if found := [said for metric, said in GUESSES.items() if metric in metrics]:
+        return f" Other floors: {', '.join(found)} (docs/statistics.md)."
+    return ""
 
 
 class Standing(NamedTuple):

@@ -1,5 +1,6 @@
 """The score table: its columns, and the scores in it by what they are of."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,19 @@ SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
 """The score table's columns. `score.score_runs` says what is in them."""
 
 
-METRIC_TITLES = {"accuracy": "accuracy", "pearson": "Pearson r"}
+METRIC_TITLES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "f1": "F1",
+    "matthews": "Matthews r",
+    "pearson": "Pearson r",
+    "spearman": "Spearman rho",
+}
+
+
+def score_title(task: str) -> str:
+    """Return what a task's own score is called: "SST accuracy"."""
+    return f"{TASKS[task].title} {METRIC_TITLES[TASKS[task].metric]}"
 
 
 class Of(NamedTuple):
@@ -64,6 +77,17 @@ class Score(NamedTuple):
 
 Scores = dict[Of, dict[int, Score]]
 """Scores by seed."""
+
+
+def mostly_learned(seeds: Collection[Score]) -> bool | None:
+    """Whether most of a variant's seeds are above the floor; None if that is not tested.
+
+    This is what "learnt" means of a variant on every page.
+    """
+    learned = [score.learned for score in seeds]
+    if not learned or None in learned:
+        return None
+    return sum(map(bool, learned)) * 2 > len(learned)
 
 
 def read_scores(path: Path | str, paper: str) -> Scores:

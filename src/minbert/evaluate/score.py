@@ -22,7 +22,8 @@ from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.sampling import overall_error, standard_error
 from minbert.evaluate.scoring import overall
-from minbert.spec.protocol import RULES
+from minbert.evaluate.tuning import read_tuning
+from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS, known_task
 from minbert.store.job import Job
 
@@ -82,16 +83,27 @@ Seeds = Mapping[int, RunScores]
 def make(job: Job) -> None:
     """Score every run of a paper."""
     runs = []
-    for run in job.spec["runs"]:
-        tasks = {
-            task: {"key": key}
-            | {f: job.need(f"{f}.{key}.{run['seed']}") for f in ("predictions", "history")}
-            for task, key in run.get("tasks", {}).items()
-        }
-        runs.append(run | {"tasks": tasks})
+    tuned = read_tuning(job.need("tuning")) if "tuning" in job.described["needs"] else {}
+    for asked in job.spec["runs"]:
+        run = asked
+        if "tried" in run:
+            if not (candidate := tuned[run["variant"]].candidate):
+                continue
+            run = run | run["tried"][candidate]
+        runs.append(run | {"tasks": files_of(job, run.get("tasks", {}), run["seed"])})
     joined = {task: path for task, path in job.needs("labels").items() if path.is_file()}
     labels = {task: read_labels(path) for task, path in joined.items()}
-    score_runs(runs, job.out / "scores.parquet", job.spec["single"], labels)
+    of = (job.spec["single"], labels, job.spec["overall_tasks"])
+    score_runs(runs, job.out / "scores.parquet", *of)
+
+
+def files_of(job: Job, keys: Mapping[str, str], seed: int) -> dict[str, dict[str, Any]]:
+    """Return the `tasks` of a run (`score_runs`) from {task: key of its training}."""
+    return {
+        task: {"key": key}
+        | {file: job.need(f"{file}.{key}.{seed}") for file in ("predictions", "history")}
+        for task, key in keys.items()
+    }
 
 
 def score_runs(
@@ -99,13 +111,14 @@ def score_runs(
     out: Path,
     single: str = "",
     labels: Mapping[str, Mapping[str, float]] | None = None,
+    overall_tasks: Sequence[str] = OVERALL_TASKS,
 ) -> None:
     """Score the predictions of `runs` and write the table to `out` (parquet, `SCHEMA`).
 
     A run is {paper, variant, seed, key, tested, tasks: {task: {predictions: path, history: path,
     key}}}. Dev is always scored; test only if the run is `tested` and the split has labels, or
     gets some from `labels`, {task: {id: label}}: then the rows that have one are scored. Each
-    task has a row for each of its metrics; a split with SST, para and STS has two more, task
+    task has a row for each of its metrics; a split with all `overall_tasks` has two more, task
     `overall`, with metrics `normalised` and `plain` under the run's own key. A run that lacks one
     of its files is left out whole, as half a run would look like a run of fewer tasks.
 
@@ -128,7 +141,7 @@ def score_runs(
 
     @cache
     def read(path: Path, task: str) -> dict[str, Measured | None]:
-        return _score_file(path, task, labels.get(task) if labels else None)
+        return score_file(path, task, labels.get(task) if labels else None)
 
     seen: set[tuple[str, str, int]] = set()
     for run in runs:
@@ -139,12 +152,12 @@ def score_runs(
                 "a run has one set of scores: drop one or rename its variant"
             )
         seen.add(name)
-        if "best_of" not in run and (scores := _run_scores(run, read)) is not None:
+        if "best_of" not in run and (scores := run_scores(run, read)) is not None:
             found.setdefault(name[:2], {})[name[2]] = scores
     for run in runs:
         if "best_of" in run:
             candidates = {name: found.get((run["paper"], name), {}) for name in run["best_of"]}
-            best = best_of(candidates, run["by"], run["rule"])
+            best = best_of(candidates, run["by"], run["rule"], overall_tasks)
             found[run["paper"], run["variant"]] = best
     rows: list[dict[str, Any]] = []
     for run in runs:
@@ -153,13 +166,16 @@ def score_runs(
             alone = found.get((run["paper"], single), {})
             beside = [alone[run["seed"]]] if run["seed"] in alone else list(alone.values())
             for split in ("dev", "test") if run["tested"] else ("dev",):
-                rows.extend(_rows(run, split, scores, beside))
+                rows.extend(_rows(run, split, scores, beside, overall_tasks))
     with whole(out) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
 
 
-def _run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
-    """Return a run's scores; None if one of its files is missing."""
+def run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
+    """Return the scores of a run, {key, tasks} as of `score_runs`; None if a file is missing.
+
+    `read` is `score_file`, which need not read a file twice.
+    """
     tasks: Mapping[str, Mapping[str, Any]] = run["tasks"]
     files = [Path(of[name]) for of in tasks.values() for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):
@@ -174,7 +190,10 @@ def _run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
 
 
 def best_of(
-    candidates: Mapping[str, Seeds], by: Literal["overall", "task"], rule: str
+    candidates: Mapping[str, Seeds],
+    by: Literal["overall", "task"],
+    rule: str,
+    overall_tasks: Sequence[str] = OVERALL_TASKS,
 ) -> dict[int, RunScores]:
     """Return the runs of the best of `candidates`, by seed; none if no candidate has scores.
 
@@ -185,7 +204,7 @@ def best_of(
     epochs, its scores choose here too.
     """
     if by == "overall":
-        chosen_runs = _highest(candidates, lambda main: overall(main, rule))
+        chosen_runs = _highest(candidates, lambda main: overall(main, rule, overall_tasks))
         return {seed: run._replace(key="") for seed, run in chosen_runs.items()}
     chosen = {task: _highest(candidates, methodcaller("get", task)) for task in TASKS}
     found = {}
@@ -216,7 +235,11 @@ def _highest(
 
 
 def _rows(
-    run: Mapping[str, Any], split: str, scores: RunScores, beside: Sequence[RunScores]
+    run: Mapping[str, Any],
+    split: str,
+    scores: RunScores,
+    beside: Sequence[RunScores],
+    overall_tasks: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Return a run's rows; `beside` are the runs whose mean its gain is over."""
     found: list[dict[str, Any]] = []
@@ -232,11 +255,12 @@ def _rows(
     of_tasks = (scores.main(split), scores.last(split), scores.floors(split))
     errors = {task: of.measured.error for task, of in scores.splits[split].items()}
     for rule in RULES:
-        whole, last, floor = (overall(of, rule) for of in of_tasks)
+        whole, last, floor = (overall(of, rule, overall_tasks) for of in of_tasks)
         row = {"task": "overall", "metric": rule, "value": whole, "key": scores.key}
-        found.append(row | {"last": last, "floor": floor, "error": overall_error(errors, rule)})
+        row["error"] = overall_error(errors, rule, overall_tasks)
+        found.append(row | {"last": last, "floor": floor})
     singles = (_means([of.main(split) for of in beside]), _means([of.last(split) for of in beside]))
-    gains = (delta_m(*pair) for pair in zip(of_tasks[:2], singles, strict=True))
+    gains = (delta_m(*pair, overall_tasks) for pair in zip(of_tasks[:2], singles, strict=True))
     row = {"task": "overall", "metric": DELTA_M, "key": scores.key}
     found.append(row | dict(zip(("value", "last"), gains, strict=True)))
     found = [row for row in found if row["value"] is not None]
@@ -258,8 +282,8 @@ def _last_dev_score(history: Path, task: str) -> float | None:
     return max(rows, key=lambda row: row["epoch"])["value"] if rows else None
 
 
-def _score_file(
-    path: Path, task: str, labels: Mapping[str, float] | None
+def score_file(
+    path: Path, task: str, labels: Mapping[str, float] | None = None
 ) -> dict[str, Measured | None]:
     """Return {split: what was measured} of `task` in the file at `path`; None without labels.
 

@@ -1,11 +1,12 @@
-"""The scores that select and compare runs: accuracy, Pearson r, and the overall score."""
+"""The scores that select and compare runs: those of tasks, and the overall score."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minbert.base.errors import UserError, nearest
+from minbert.evaluate.counts import OF_COUNTS, indicators, tally
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import known_task
 
@@ -67,29 +68,74 @@ def paired(
     return predicted, true
 
 
+def f1(prediction: ArrayLike, label: ArrayLike) -> float:
+    """Return the F1 of class 1 (`counts.f1`), in [0, 1]."""
+    return _of_counts("f1", prediction, label)
+
+
+def macro_f1(prediction: ArrayLike, label: ArrayLike) -> float:
+    """Return the mean of F1 over the classes that occur (`counts.macro_f1`), in [0, 1]."""
+    return _of_counts("macro_f1", prediction, label)
+
+
+def matthews(prediction: ArrayLike, label: ArrayLike) -> float:
+    """Return Matthews' correlation of predicted and true classes (`counts.matthews`)."""
+    return _of_counts("matthews", prediction, label)
+
+
+def _of_counts(metric: str, prediction: ArrayLike, label: ArrayLike) -> float:
+    counts = indicators(*paired(prediction, label)).sum(axis=0)
+    return float(OF_COUNTS[metric](tally(counts)))
+
+
+def spearman(prediction: ArrayLike, label: ArrayLike) -> float:
+    """Return Spearman's rho: Pearson's r of the ranks, ties averaged; 0.0 if undefined."""
+    predicted, true = paired(prediction, label)
+    if not np.isfinite(predicted).all():
+        return 0.0
+    from scipy.stats import rankdata  # takes a second to import
+
+    return pearson(rankdata(predicted), rankdata(true))
+
+
+METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
+    "accuracy": accuracy,
+    "macro_f1": macro_f1,
+    "f1": f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+"""What a task may be scored by; all are better when higher."""
+
+CORRELATIONS = ("matthews", "pearson", "spearman")
+"""Those from -1 to 1; the others are from 0 to 1."""
+
+
 def score_task(task: str, prediction: ArrayLike, label: ArrayLike) -> float:
     """Return the score of `task` by its own metric (`TASKS[task].metric`)."""
-    metric = {"accuracy": accuracy, "pearson": pearson}[known_task(task).metric]
-    return metric(prediction, label)
+    return METRICS[known_task(task).metric](prediction, label)
 
 
-def overall(scores: Mapping[str, float], rule: str) -> float | None:
-    """Return the overall score of SST, para and STS; None unless all three are in `scores`.
+def overall(
+    scores: Mapping[str, float], rule: str, tasks: Sequence[str] = OVERALL_TASKS
+) -> float | None:
+    """Return the overall score of `tasks`; None unless all of them are in `scores`.
 
-    `normalised`: the mean of SST accuracy, para accuracy and (STS r + 1) / 2, in [0, 1] (papers
-    hybrid-bert, adapter-fusion and minibert-unleashed). `plain`: the mean of the three unscaled
-    scores (paper minbert-downstream).
+    `normalised`: the mean of the scores, correlations r as (r + 1) / 2, in [0, 1]. In hybrid-bert,
+    adapter-fusion and minibert-unleashed this is the mean of SST accuracy, para accuracy and
+    (STS r + 1) / 2. `plain`: the mean of the unscaled scores (minbert-downstream).
     """
-    if any(task not in scores for task in OVERALL_TASKS):
+    if any(task not in scores for task in tasks):
         return None
-    return selection_score({task: scores[task] for task in OVERALL_TASKS}, rule)
+    return selection_score({task: scores[task] for task in tasks}, rule)
 
 
 def selection_score(scores: Mapping[str, float], rule: str) -> float:
     """Return the score that chooses the best epoch: the mean over the tasks in `scores`.
 
-    Under rule `normalised` a correlation counts as (r + 1) / 2. For exactly SST, para and STS this
-    equals `overall`; stages with other tasks follow the same rule.
+    Under rule `normalised` a correlation counts as (r + 1) / 2. For exactly the tasks of the
+    overall score this equals `overall`; stages with other tasks follow the same rule.
     """
     if rule not in RULES:
         raise UserError(
@@ -97,7 +143,7 @@ def selection_score(scores: Mapping[str, float], rule: str) -> float:
         )
     if not scores:
         raise ValueError("there is no task to select by")
-    correlations = {task for task in scores if known_task(task).metric == "pearson"}
+    correlations = {task for task in scores if known_task(task).metric in CORRELATIONS}
     if rule == "normalised":
         return float(np.mean([(s + 1) / 2 if t in correlations else s for t, s in scores.items()]))
     return float(np.mean(list(scores.values())))

@@ -6,17 +6,22 @@ from pathlib import Path
 from statistics import fmean
 
 from minbert.evaluate.reading import Scores, read_scores
+from minbert.spec.task import TASKS
 
 
 @dataclass(frozen=True)
 class Winner:
-    """A paper's best variant. `dev` and `test` are {seed: overall score} by the paper's `rule`."""
+    """A paper's best variant. `dev` and `test` are {seed: overall score} by the paper's `rule`.
+
+    `keys` are {task: key of the training that it is scored by}.
+    """
 
     paper: str
     variant: str
     rule: str
     dev: Mapping[int, float]
     test: Mapping[int, float]
+    keys: Mapping[str, str]
 
     @property
     def score(self) -> float:
@@ -53,5 +58,7 @@ def winners(scores: Path, rules: Mapping[str, str]) -> dict[str, Winner]:
         table = read_scores(scores, paper)
         for variant, dev in list(ranked(table, rule).items())[:1]:
             test = ranked(table, rule, "test").get(variant, {})
-            best[paper] = Winner(paper, variant, rule, dev, test)
+            scored = {of.measure: s for of, s in table.items() if of[:2] == (variant, "dev")}
+            keys = {task: next(iter(scored[task].values())).key for task in TASKS if task in scored}
+            best[paper] = Winner(paper, variant, rule, dev, test, keys)
     return best

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, Variants
-from minbert.spec.architecture import Architecture, encoder_parameters, shared_parts
+from minbert.spec.architecture import Architecture, architecture_of, shared_parts
 from minbert.spec.task import TASKS
 
 _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
@@ -41,7 +41,7 @@ class Spec(FigureSpec):
         shapes = inputs.facts["architecture"]
         if shapes is None:
             return style.nothing("the backbone's shapes are not known yet"), []
-        arch = Architecture.model_validate(shapes)
+        arch = architecture_of(shapes)
         stages = [inputs.facts["stages"][name][-1] for name in self.variants]
         totals = [stage["parameters"]["total"] for stage in stages]
         most = max(total or 0 for total in totals)
@@ -54,7 +54,7 @@ class Spec(FigureSpec):
             said = f"{style.shorten(label, 30)}\nparameters: {counted}"
             axes.set_title(said, fontsize=7.5)
         return figure, [
-            f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, over all columns: "
+            f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, across all columns: "
             "shared. Orange: a copy for each task. Numbers: parameters of one copy; M: millions, "
             "k: thousands."
         ]
@@ -62,7 +62,7 @@ class Spec(FigureSpec):
 
 def blocks(spec: Mapping[str, Any], arch: Architecture) -> list[Block]:
     """Return the encoder's blocks from the bottom up, by what `spec` shares."""
-    parts = encoder_parameters(arch)
+    parts = arch.parameters()
     shared = shared_parts(spec["shared_layers"], spec["shared_end"], arch.layers)
     made = [Block("embeddings", 1.0, 0, parts.embeddings, shared.embeddings)]
     runs = itertools.groupby(range(arch.layers), key=lambda number: number in shared.layers)
@@ -71,7 +71,8 @@ def blocks(spec: Mapping[str, Any], arch: Architecture) -> list[Block]:
         count = 1 + len(more)
         name = f"layers {first + 1} to {more[-1] + 1}" if more else f"layer {first + 1}"
         height = max(_LEAST, count * max(_LAYER, _LAYERS / arch.layers))
-        made.append(Block(name, height, count, count * parts.layer, together))
+        inside = sum(parts.layers[first : first + count])
+        made.append(Block(name, height, count, inside, together))
     made.append(Block("pooler", 0.8, 0, parts.pooler, shared.pooler))
     return made
 

@@ -1,4 +1,4 @@
-"""How far a paraphrase score can be read as a probability: reliability diagrams."""
+"""How far a score of class 1 can be read as a probability: reliability diagrams."""
 
 from functools import partial
 from typing import NamedTuple
@@ -11,30 +11,33 @@ from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, Values, VariantsSpec
 from minbert.figures.predicted import Predicted, floor_note, panel_each, set_head, standing
-
-TASK = "para"
+from minbert.spec.task import TASKS
 
 
 class Spec(VariantsSpec):
-    """A diagram per variant, on dev: `bins` of equal width, with the share of all pairs behind.
+    """A diagram per variant, on dev: `bins` of equal width, with the share of examples behind.
 
-    The expected calibration error is that of Guo et al. (2017, section 2), on the score of class 1.
+    It is of the binary `task`. The expected calibration error is that of Guo et al. (2017, section
+    2), on the score of class 1.
     """
 
+    task: str = "para"
     bins: int = Field(default=10, ge=2, le=50)
 
     def plot(self, inputs: Inputs) -> Drawn:
-        draw = partial(_panel, bins=self.bins)
-        figure, found, absent = panel_each(inputs, self.variants, TASK, (2.5, 2.5), draw)
+        draw = partial(_panel, bins=self.bins, task=self.task)
+        figure, found, absent = panel_each(inputs, self.variants, self.task, (2.5, 2.5), draw)
         if not found:
             return figure, absent
         single = all(len(one.seeds) == 1 for one in found)
-        bars = "Wilson over a bin's pairs (1 seed)" if single else "Student t over seeds"
+        items = "pairs" if TASKS[self.task].pair else "examples"
+        bars = f"Wilson over a bin's {items} (1 seed)" if single else "Student t over seeds"
         return figure, [
-            f"n = {len(found[0].ids)} dev pairs in {self.bins} bins; grey: share of pairs in each.",
+            f"n = {len(found[0].ids)} dev {items} in {self.bins} bins; grey: share of {items} in "
+            "each.",
             f"ECE: expected calibration error (Guo et al., 2017). 95 % intervals: {bars}.",
-            f"{floor_note(TASK, found[0])} A small ECE means nothing then: always giving the share "
-            "of paraphrases has none.",
+            f"{floor_note(self.task, found[0])} For these, a small ECE means nothing: always "
+            "predicting the share of class 1 has an ECE of 0.",
             *absent,
         ]
 
@@ -69,7 +72,7 @@ def wilson(share: float, count: float, z: float = 1.959964) -> tuple[float, floa
     return middle - half, middle + half
 
 
-def _panel(axes: Axes, one: Predicted, label: str, bins: int) -> None:
+def _panel(axes: Axes, one: Predicted, label: str, bins: int, task: str) -> None:
     seeds = [binned(np.clip(score[:, 0], 0, 1), one.label, bins) for score in one.scores]
     width = 1 / bins
     weight = np.mean([found.examples for found in seeds], axis=0) / len(one.ids)
@@ -84,9 +87,10 @@ def _panel(axes: Axes, one: Predicted, label: str, bins: int) -> None:
             reach = [[max(0.0, mean - low)], [max(0.0, high - mean)]]
             style.points(axes, [score], [mean], style.look(0), yerr=reach)
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), box_aspect=1)
-    axes.set(xlabel="score of 'paraphrase'", ylabel="share of paraphrases")
+    name = (TASKS[task].names or ("0", "1"))[1]
+    axes.set(xlabel=f"score of '{name}'", ylabel=f"share of '{name}'")
     errors = [calibration_error(found) for found in seeds]
-    set_head(axes, label, "ECE", errors, standing(TASK, one))
+    set_head(axes, label, "ECE", errors, standing(task, one))
 
 
 def _interval(there: list[Bins], place: int) -> tuple[float, float]:

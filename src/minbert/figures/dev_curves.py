@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.scored import FLOOR, TITLES, measure_of, paper_floors, unlearned_note
+from minbert.figures.scored import FLOOR, measure_of, paper_floors, title_of, unlearned_note
 
 _THIN: dict[str, Any] = {"linewidth": 0.6}
 
@@ -39,7 +39,7 @@ class Spec(VariantsSpec):
                     curves.draw_curve(axes, curve, line, **about)
             if (at := floors.get(measure_of(*measure))) is not None:
                 axes.axhline(at, **style.FLOOR, zorder=1)
-            axes.set(xlabel="Epoch", ylabel=TITLES[measure[0]])
+            axes.set(xlabel="Epoch", ylabel=title_of(measure[0]))
             curves.epoch_axis(axes, curves.longest(every), first=1)
             axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
         said = curves.lines_note(len(runs) for runs in found.values())

@@ -15,7 +15,8 @@ class Spec(FigureSpec):
         for paper, rule in rules.items():
             names = {**{task: task for task in OVERALL_TASKS}, rule: "overall"}
             scores = scored.read_scores(inputs.scores[paper], paper)
-            found, flat = scored.over_seeds(scores), scored.unlearned(scores)
+            found = scored.over_seeds(scores)
+            flat = scored.unlearned(scores, inputs.overall_tasks(paper))
             for of, test in found.items():
                 dev = found.get(of._replace(split="dev"))
                 if of.split == "test" and dev is not None and of.measure in names:

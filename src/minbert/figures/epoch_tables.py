@@ -12,7 +12,7 @@ from minbert.base.errors import UserError, nearest
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
 from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, listed, missing_notes
-from minbert.figures.scored import FLOOR, TITLES, paper_floors
+from minbert.figures.scored import FLOOR, paper_floors, title_of
 from minbert.spec.task import TASKS
 
 _ACROSS = 4
@@ -72,9 +72,9 @@ class Spec(VariantsSpec):
         style.hide_empty(grid)
         shown = {table.task for table in self.tables}
         notes = [
-            "Training loss: the mean of each epoch, divided by that of the first, as the paper "
-            "does not say how it scales its losses; ours with dropout.",
-            f"Scores: {', '.join(TITLES[task] for task in TASKS if task in shown)}.",
+            "Training loss: the mean of each epoch divided by the first epoch's, as the paper does "
+            "not say how it scales its losses; ours is with dropout.",
+            f"Scores: {', '.join(title_of(task) for task in TASKS if task in shown)}.",
             *_epochs_note(self.tables, read),
         ]
         notes += [FLOOR] if floors else []

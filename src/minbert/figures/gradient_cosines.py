@@ -72,8 +72,8 @@ class Spec(VariantsSpec):
         notes = ["Cosines between gradients of the shared parameters."]
         if tasks:
             notes[0] += (
-                " Second row: between a task's gradient and the step that is made, after surgery; "
-                "thin: and the plain sum, before it."
+                " Second row: between a task's gradient and the actual step, after surgery; "
+                "thin: and the plain sum, before surgery."
             )
         notes.append(curves.smoothed_note(lines, window))
         if groups:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from minbert.base.errors import UserError, nearest
+from minbert.spec.protocol import OVERALL_TASKS
 
 OfSeeds = Mapping[int, Path]
 Values = NDArray[np.float64]
@@ -25,7 +26,7 @@ class Inputs:
     """The files and facts that a kind of figure reads (`minbert.spec.parts`).
 
     Files of runs are by variant, then by stage (`stage_histories`) or task (`predictions`), then
-    by seed; `scores` by paper, `examples` by task. Any of these files may be missing, as its run
+    by seed; `scores` by paper, `rows` by task. Any of these files may be missing, as its run
     may have failed or not have started. `failed` has the variants whose run ended in an error.
     """
 
@@ -33,9 +34,14 @@ class Inputs:
     stage_histories: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     predictions: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     scores: Mapping[str, Path] = field(default_factory=dict)
-    examples: Mapping[str, Path] = field(default_factory=dict)
+    rows: Mapping[str, Path] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
+
+    def overall_tasks(self, paper: str) -> Sequence[str]:
+        """Return the tasks of a paper's overall score."""
+        of_papers: Mapping[str, Sequence[str]] = self.facts.get("overall_tasks", {})
+        return of_papers.get(paper, OVERALL_TASKS)
 
 
 def _by_name(variants: Any) -> Any:

@@ -35,7 +35,7 @@ class Spec(VariantsSpec):
         figure, panels = rows.rows_of_panels(labels, len(paper.measures))
         published = _published(inputs.facts["published"], paper.rule)
         systems = _systems(inputs, self.variants)
-        flat = scored.unlearned(paper.scores)
+        flat = scored.unlearned(paper.scores, paper.overall_tasks)
         for axes, measure in zip(panels, paper.measures, strict=True):
             ours = [gain(systems, name, other, measure) for name, other in below.items()]
             said = [_printed(published, name, other, measure) for name, other in below.items()]
@@ -47,15 +47,15 @@ class Spec(VariantsSpec):
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
             rows.marks(axes, ours, style.look(0), label="ours", crossed=crossed)
             rows.marks(axes, said, style.look(4), filled=False, label="published", lower=0.22)
-            axes.set_xlabel(f"Gain in\n{scored.TITLES[measure].replace('Overall', 'overall')}")
+            axes.set_xlabel(f"Gain in\n{scored.title_of(measure).replace('Overall', 'overall')}")
         rows.rows_legend(panels)
         first = next(iter(self.variants.values()))
-        of_all = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on dev."
-        over = "; ".join([f"Each row over the one above, the first over {first}", *keys])
+        of_all = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}, on dev."
+        over = "; ".join([f"Each row against the one above, the first against {first}", *keys])
         seeds = mean_of(len(paper.shown[name]) for name in self.variants if paper.shown[name])
         bars = f"Gains: {seeds}; bars: 95 % interval over examples"
         bars += " and seeds (bootstrap)." if seeds != "1 seed" else ", not over seeds (bootstrap)."
-        crosses = [f"{scored.CROSSED} Here: of a row or the one it is over."] if flat else []
+        crosses = [f"{scored.CROSSED} Here: of either row compared."] if flat else []
         return figure, [of_all, f"{over}.", *crosses, bars, *paper.absent]
 
     def _labels(self, below: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -68,7 +68,7 @@ class Spec(VariantsSpec):
                 mark = f" ({letters.setdefault(other, chr(ord('a') + len(letters) % 26))})"
             change = step(self.variants[name], self.variants[other])
             labels.append(f"{style.shorten(change, rows.LABEL - len(mark))}{mark}")
-        return labels, [f"({mark}) over {self.variants[of]}" for of, mark in letters.items()]
+        return labels, [f"({mark}) against {self.variants[of]}" for of, mark in letters.items()]
 
 
 def step(label: str, other: str) -> str:

@@ -1,19 +1,17 @@
 """Dev scores with and without the examples that also occur in train."""
 
+from pathlib import Path
 from typing import Any
 
 from minbert.data.parquet import read_file
-from minbert.data.report import overlapping
 from minbert.evaluate.scoring import score_task
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 from minbert.figures.predicted import Predicted, read_predicted, seeds_of, standing
 from minbert.figures.rows import marks, rows_legend, rows_of_panels
-from minbert.figures.scored import CROSSED, TITLES, seeds_note
+from minbert.figures.scored import CROSSED, seeds_note, title_of
 from minbert.spec.task import TASKS
-
-_COLUMNS = ("id", "split", "sentence1", "sentence2")
 
 
 class Spec(VariantsSpec):
@@ -29,19 +27,18 @@ class Spec(VariantsSpec):
         spared: list[str] = []
         flat: set[tuple[str, str]] = set()
         counted: list[str] = []
-        for task in (task for task in TASKS if task in inputs.examples):
-            overlaps = overlapping(read_file(inputs.examples[task], _COLUMNS).to_pylist())
-            leaked = overlaps["dev"]
+        for task in (task for task in TASKS if task in inputs.rows):
+            leaked = _leaked(inputs.rows[task], "dev")
             if not leaked:
                 spared.append(TASKS[task].title)
-            if overlaps["test"]:
-                counted.append(f"{TASKS[task].title} {len(overlaps['test'])}")
+            if in_test := _leaked(inputs.rows[task], "test"):
+                counted.append(f"{TASKS[task].title} {len(in_test)}")
             for name in self.variants if leaked else ():
                 one = read_predicted(inputs.predictions.get(name, {}).get(task, {}), task)
                 if one is not None:
                     found.setdefault(task, {})[name] = whole_and_clean(task, one, leaked)
                     flat |= {(task, name)} if standing(task, one) else set()
-                    heads[task] = f"{TITLES[task]}\n({len(leaked)} of {len(one.ids)})"
+                    heads[task] = f"{title_of(task)}\n({len(leaked)} of {len(one.ids)})"
         none = f"No dev example of {' or '.join(spared)} occurs in train." if spared else ""
         notes = [none] if none and found else []
         if counted:
@@ -62,8 +59,14 @@ class Spec(VariantsSpec):
             axes.set_xlabel(heads[task])
         rows_legend(panels)
         means = [whole for of in found.values() for whole, _ in of.values()]
-        said = "In brackets: dev examples whose text also occurs in train, of all dev examples."
+        said = "In brackets: how many dev examples have a text that also occurs in train."
         return figure, [said, *([CROSSED] if flat else []), *seeds_note(means), *notes]
+
+
+def _leaked(rows: Path, split: str) -> set[str]:
+    """Return the ids of the rows of a split whose text is also in train."""
+    found = read_file(rows, ["id"], [("split", "=", split), ("in_train", "=", True)])
+    return set(found["id"].to_pylist())
 
 
 def whole_and_clean(task: str, one: Predicted, leaked: set[str]) -> tuple[Interval, Interval]:

@@ -1,6 +1,6 @@
 """Drawing a planned figure: its inputs are found and its kind draws them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,17 @@ SEEDED = ("histories", "stage_histories", "predictions")
 
 def make(job: Job) -> None:
     """Draw a figure as `figure.pdf` and `figure.png`."""
+    draw_kind(job.spec["kind"], drawing_of(job), inputs_of(job), job.out / "figure")
+
+
+def drawing_of(job: Job) -> dict[str, Any]:
+    """Return how a figure's job draws it: the spec of its kind."""
     spec = job.spec
     made_from = "  ".join(f"{name} {spec[name]}" for name in ("backbone", "data", "seeds"))
     title = spec["draw"]["title"]
     if "variants" in spec["draw"]:  # the figures over all papers name none
         title = f"{spec['paper']}: {title}"
-    drawn = {**spec["draw"], "title": title, "stamp": f"commit {commit()}  {made_from}"}
-    draw_kind(spec["kind"], drawn, inputs_of(job), job.out / "figure")
+    return {**spec["draw"], "title": title, "stamp": f"commit {commit()}  {made_from}"}
 
 
 def inputs_of(job: Job) -> Inputs:
@@ -40,10 +44,18 @@ def inputs_of(job: Job) -> Inputs:
     return Inputs(**found, facts=job.spec["facts"], failed=failed)
 
 
-def draw_kind(kind: str, spec: Mapping[str, Any], inputs: Inputs, stem: Path) -> None:
-    """Save the figure that `kind` makes of `spec` and `inputs` as `STEM.pdf` and `STEM.png`.
+def draw_kind(
+    kind: str,
+    spec: Mapping[str, Any],
+    inputs: Inputs,
+    stem: Path,
+    formats: Sequence[str] = ("png", "pdf"),
+    size: tuple[float, float] | None = None,
+) -> None:
+    """Save the figure that `kind` makes of `spec` and `inputs` as `STEM.FORMAT`.
 
-    Raises `UserError` for a wrong spec or file.
+    `size` is its width and height in inches (default: what it shows decides). Raises `UserError`
+    for a wrong spec or file.
     """
     model: type[FigureSpec] = load_part("figure", kind)
     try:
@@ -55,9 +67,12 @@ def draw_kind(kind: str, spec: Mapping[str, Any], inputs: Inputs, stem: Path) ->
         if first["type"] == "extra_forbidden":
             said = f": unknown key '{where}'.{nearest(where, model.model_fields)}"
         raise UserError(f"figure '{kind}'{said}") from error
-    with style.style():
+    stamp = "" if made.bare else made.stamp
+    about: dict[str, Any] = {"title": made.title, "caption": made.caption, "formats": formats}
+    with style.style(size and size[0]):
         figure, notes = made.plot(inputs)
+        if size:
+            style.fit(figure, size, "" if made.bare else made.title, notes, stamp)
         if not made.bare:
             style.add_title(figure, made.title)
-        stamp = "" if made.bare else made.stamp
-        style.save(figure, stem, stamp, notes=notes, title=made.title, caption=made.caption)
+        style.save(figure, stem, stamp, notes=notes, **about)

@@ -13,11 +13,12 @@ from minbert.figures.inputs import Drawn, FigureSpec, Inputs
 from minbert.figures.scored import (
     CROSS,
     CROSSED,
-    TITLES,
     bars,
     over_seeds,
+    overall_note,
     paper_scores,
     seeds_note,
+    title_of,
     unlearned,
 )
 
@@ -59,7 +60,7 @@ class Spec(FigureSpec):
         entries = [style.entry(self.variants[n], of, linestyle="none") for n, of in looks.items()]
         if len(named) < len(set().union(*by_measure.values())):
             entries.append(style.entry("other variants", _OTHER))
-        flat = unlearned(paper.scores)
+        flat = unlearned(paper.scores, paper.overall_tasks)
         if flat:
             entries.append(style.entry(CROSS, style.cross(_OTHER)))
         entries.append(style.entry("front", style.Look("0.4", "-", "")))
@@ -79,11 +80,11 @@ class Spec(FigureSpec):
             axes.margins(0.08)
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_locator(MaxNLocator(nbins=5))
-            axes.set(xlabel="Parameters (millions)", ylabel=TITLES[measure])
+            axes.set(xlabel="Parameters (millions)", ylabel=title_of(measure))
         return figure, [
-            f"Scores on {self.split}; overall: {paper.rule} mean of SST, paraphrase and STS. "
-            "Front: no other variant with at most as many parameters has a mean as high. Points of "
-            "one size stand side by side, around it.",
+            f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}. "
+            "Front: no other variant with as many or fewer parameters has a mean as high. Points "
+            "of the same size are drawn side by side.",
             *([CROSSED] if flat else []),
             *seeds_note(one for of in by_measure.values() for one in of.values()),
             *notes,

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.floors import against_floor
+from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, missing_notes, present
@@ -23,7 +24,8 @@ _COLUMNS = ("id", "task", "split", "prediction", "scores", "label")
 
 class Predicted(NamedTuple):
     """The labelled dev examples: `ids` [n], `label` [n]; `prediction` [seeds, n], `scores`
-    [seeds, n, outputs]: probabilities of the classes, or of class 1, or the value."""
+    [seeds, n, outputs]: probabilities of the classes, or of class 1, or the value. There are no
+    outputs if a seed lacks those of classes, as from a lean bundle."""
 
     seeds: tuple[int, ...]
     ids: list[str]
@@ -49,7 +51,9 @@ def read_predicted(of_seeds: OfSeeds, task: str) -> Predicted | None:
                 f"{path}: its dev examples of '{task}' are not those of {first}; train the "
                 "variant's seeds again, on the same data"
             )
-    prediction, scores = (np.stack([one[n] for one in read.values()]) for n in (2, 3))
+    prediction = np.stack([one[2] for one in read.values()])
+    width = min(one[3].shape[1] for one in read.values())  # 0 with a seed from a lean bundle
+    scores = np.stack([one[3][:, :width] for one in read.values()])
     return Predicted(tuple(there), ids, label, prediction, scores)
 
 
@@ -120,7 +124,7 @@ def panel_each(
 def standing(task: str, one: Predicted) -> str:
     """Return what a head says of runs not above the floor: "\u00d7 predicts one class only"."""
     tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
-    same = "predicts one class only" if TASKS[task].metric == "accuracy" else "predicts one number"
+    same = "predicts one class only" if TASKS[task].kind != "regression" else "predicts one number"
     constant = sum(test.constant for test in tests)
     below = sum(not test.above and not test.constant for test in tests)
     found = []
@@ -136,8 +140,10 @@ def standing(task: str, one: Predicted) -> str:
 def floor_note(task: str, one: Predicted) -> str:
     """Return the note on the floor of the examples, and the cross of `standing`."""
     floor = against_floor(task, one.prediction[0], one.label).floor
-    what = "the most frequent class" if TASKS[task].metric == "accuracy" else "r"
-    said = f"Floor: {what}, {floor:.3f}." if floor else f"Floor: {what} = 0."
+    metric = TASKS[task].metric
+    said = f"Floor: {METRIC_TITLES[metric].rpartition(' ')[2]} = {floor:.3g}."
+    if metric == "accuracy":
+        said = f"Floor: the most frequent class, {floor:.3f}."
     return f"{said} \u00d7: not above it at the 5 % level."
 
 

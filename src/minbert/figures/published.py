@@ -23,7 +23,7 @@ class Spec(FigureSpec):
         for paper, rule in rules.items():
             scores = scored.read_scores(inputs.scores[paper], paper)
             for row in (row for row in inputs.facts["published"] if row["paper"] == paper):
-                made = list(_points(row, rule, scores))
+                made = list(_points(row, rule, scores, inputs.overall_tasks(paper)))
                 points += made
                 without[paper] += not made
         absent = [f"{paper} {count}" for paper, count in without.items() if count]
@@ -52,13 +52,15 @@ def single_run(values: Sequence[float]) -> Interval:
 def _ours_note(ours: Sequence[Interval]) -> str:
     seeds = mean_of(one.n for one in ours)
     if all(one.n == 1 for one in ours):
-        return f"Ours: {seeds}, so how far a single run may lie from it is not known."
-    return f"Ours: {seeds}; bars: 95 % interval for a single run (Student t), as the papers' are."
+        return f"Ours: {seeds}, so the spread of single runs is not known."
+    return f"Ours: {seeds}; bars: 95 % interval for a single run, as in the papers (Student t)."
 
 
-def _points(row: Mapping[str, Any], rule: str, scores: Scores) -> Iterator[Point]:
+def _points(
+    row: Mapping[str, Any], rule: str, scores: Scores, overall_tasks: Sequence[str]
+) -> Iterator[Point]:
     """Yield the numbers of a published row that we have, too."""
-    flat = scored.unlearned(scores)
+    flat = scored.unlearned(scores, overall_tasks)
     ours = {of.measure: of for of in scores if of[:2] == (row["variant"], row["split"])}
     others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
     other = row["other_task"] or (others[0] if len(others) == 1 else None)

@@ -36,29 +36,29 @@ class Spec(FigureSpec):
             return style.nothing(), paper.absent
         labels = [self.variants[name] for name in names]
         figure, panels = rows.rows_of_panels(labels, len(paper.measures))
-        flat = scored.unlearned(paper.scores)
+        flat = scored.unlearned(paper.scores, paper.overall_tasks)
         shown = []
         for axes, measure in zip(panels, paper.measures, strict=True):
             of_rows = [Of(name, self.split, measure) for name in names]
             crossed = {row for row, of in enumerate(of_rows) if of in flat}
             rows.marks(axes, [found.get(of) for of in of_rows], crossed=crossed)
             shown += [found[of] for of in of_rows if of in found]
-            title = scored.TITLES[measure].replace(" ", "\n", 1)
-            axes.set_xlabel(f"{title}{self._examples(inputs, measure)}")
+            title = scored.two_lines(measure)
+            axes.set_xlabel(f"{title}{self._counted(inputs, measure)}")
         by_measure = dict(zip(paper.measures, panels, strict=True))
         rows.floor_lines(by_measure, scored.floors(paper.scores, self.split))
         rows.rows_legend(panels)
-        said = f"Overall: {paper.rule} mean of SST, paraphrase and STS, on {self.split}."
+        said = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}, on {self.split}."
         crosses = [scored.CROSSED] if flat else []
         notes = [f"{said} {scored.FLOOR}", *crosses, *scored.seeds_note(shown)]
         best_of = [self.variants[n] for n in self.variants if n in whole and n not in best_first]
         left_out = [f"Not ranked: {listed(best_of)}, the best of others."] if best_of else []
         return figure, [*notes, *left_out, *paper.absent]
 
-    def _examples(self, inputs: Inputs, measure: str) -> str:
+    def _counted(self, inputs: Inputs, measure: str) -> str:
         """Return the line on how many examples a task's scores are over."""
-        if measure not in inputs.examples:
+        if measure not in inputs.rows:
             return ""
         wanted = [("split", "=", self.split)]
-        labels = read_file(inputs.examples[measure], ["label"], wanted)["label"]
+        labels = read_file(inputs.rows[measure], ["label"], wanted)["label"]
         return f"\nn = {len(labels) - labels.null_count}"

@@ -19,7 +19,7 @@ LABEL = 38  # characters of a row's label: more would leave no room for the pane
 def rows_of_panels(labels: Sequence[str], count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure of `count` panels that share rows, labelled from the top by `labels`."""
     height = 1.1 + _ROW * len(labels)
-    figure = style.new_figure(style.WIDE, height + _LEGEND)
+    figure = style.new_figure(style.wide(), height + _LEGEND)
     grid = figure.add_gridspec(2, count, height_ratios=[_LEGEND, height])
     panels = [figure.add_subplot(grid[1, 0])]
     panels += [figure.add_subplot(grid[1, n], sharey=panels[0]) for n in range(1, count)]

@@ -12,12 +12,17 @@ from minbert.evaluate import reading
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.scored import FLOOR, TITLES, measure_of, paper_floors, unlearned_note
-from minbert.spec.protocol import OVERALL_TASKS
-from minbert.spec.task import TASKS
+from minbert.figures.scored import (
+    FLOOR,
+    measure_of,
+    overall_note,
+    paper_floors,
+    title_of,
+    unlearned_note,
+)
+from minbert.spec.task import TASKS, overall_tasks
 
 DEV, TRAIN = style.LOOKS[0], style.LOOKS[1]
-SCORES = TITLES | {"overall": "overall score"}
 _ACROSS = 3  # runs in a row, two panels each
 _SMALL = 6.5
 _LABEL = 22  # characters
@@ -52,13 +57,13 @@ class Spec(VariantsSpec):
             # On the left, where it may reach over the gap to the score's panel.
             label = style.shorten(run.label, _LABEL)
             loss.set_title(f"{label}\nloss", fontsize=_SMALL, loc="left")
-            score.set_title(SCORES[run.task], fontsize=_SMALL)
+            score.set_title(score_name(run.task), fontsize=_SMALL)
         style.share_height([score for _, score in panels])
         style.hide_empty(grid)
         for axes in grid[-1]:
             axes.set_xlabel("Epoch", fontsize=_SMALL)
         return figure, [
-            *explained(runs),
+            *explained(runs, inputs),
             *unlearned_note(shown(flat, found), self.variants),
             *notes,
         ]
@@ -66,9 +71,19 @@ class Spec(VariantsSpec):
     def read_runs(self, inputs: Inputs) -> tuple[dict[str, Run], list[str]]:
         """Return the runs of the variants that have any, and the notes on missing runs."""
         found, notes = curves.histories_of(inputs, self.variants)
-        (rule,) = inputs.facts["rules"].values()
+        ((paper, rule),) = inputs.facts["rules"].items()
         specs = {name: inputs.facts["stages"][name][-1]["spec"] for name in found}
-        return {n: _run(self.variants[n], of, specs[n], rule) for n, of in found.items()}, notes
+        of_overall = inputs.overall_tasks(paper)
+        runs = {
+            name: _run(self.variants[name], of, specs[name], rule, of_overall)
+            for name, of in found.items()
+        }
+        return runs, notes
+
+
+def score_name(task: str) -> str:
+    """Return what the panel of a task's score, or of the overall one, is called."""
+    return "overall score" if task == "overall" else title_of(task)
 
 
 def entries(floors: Mapping[str, float]) -> list[Line2D]:
@@ -92,15 +107,16 @@ def draw_run(loss: Axes, score: Axes, run: Run, floors: Mapping[str, float]) -> 
         score.axhline(at, **style.FLOOR)
 
 
-def explained(runs: Sequence[Run]) -> list[str]:
+def explained(runs: Sequence[Run], inputs: Inputs) -> list[str]:
     """Return the notes on losses, scores and floors."""
     rules = sorted({run.metric for run in runs if run.task == "overall"})
-    notes = [f"Overall: {rules[0]} mean of SST, paraphrase and STS."] if rules else []
+    (paper,) = inputs.facts["rules"]
+    notes = [f"Overall: {overall_note(rule, inputs.overall_tasks(paper))}." for rule in rules[:1]]
     notes.append(
-        "Loss: of a training step, all its tasks combined; on train a running mean over half "
-        "an epoch, with penalties and dropout; on dev without both. The squared error of STS "
-        "counts an offset of all predictions, which r does not: so a dev loss may be twice "
-        "that on train while the scores agree."
+        "Loss: per training step, all its tasks combined; on train a running mean over half an "
+        "epoch, with penalties and dropout; on dev without either. The squared error of numbers "
+        "counts an offset of all predictions, which r ignores: so the dev loss may be twice "
+        "the train loss while the scores agree."
     )
     if all(run.score[0] is None for run in runs):
         notes.append("These runs recorded no scores on train.")
@@ -118,10 +134,17 @@ def shown(flat: Iterable[reading.Of], found: Mapping[str, Run]) -> list[reading.
     )
 
 
-def _run(label: str, histories: list[curves.History], spec: Mapping[str, Any], rule: str) -> Run:
+def _run(
+    label: str,
+    histories: list[curves.History],
+    spec: Mapping[str, Any],
+    rule: str,
+    of_overall: Sequence[str],
+) -> Run:
     weights = {name: of["weight"] for name, of in spec["tasks"].items() if of["trained"]}
     first = next(iter(weights))
-    whole = set(OVERALL_TASKS) <= set(weights)
+    # The history has the overall score of what the stage trains.
+    whole = set(of_overall) <= set(weights) and set(overall_tasks(weights)) == set(of_overall)
     task, metric = ("overall", rule) if whole else (first, TASKS[first].metric)
     total = "overall" if len(weights) > 1 else task
     trained = curves.curve_of(histories, Of("train", total, "loss"))

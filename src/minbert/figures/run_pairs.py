@@ -4,8 +4,8 @@ from pydantic import Field
 
 from minbert.figures import run_curves, style
 from minbert.figures.inputs import Drawn, Inputs
-from minbert.figures.run_curves import SCORES
 from minbert.figures.run_curves import Spec as CurvesSpec
+from minbert.figures.run_curves import score_name
 from minbert.figures.scored import paper_floors, unlearned_note
 
 
@@ -28,7 +28,7 @@ class Spec(CurvesSpec):
                 if name in found:
                     run_curves.draw_run(loss, score, found[name], floors)
                     loss.set_title(f"{label}\nloss", fontsize=7)
-                    score.set_title(f"{label}\n{SCORES[found[name].task]}", fontsize=7)
+                    score.set_title(f"{label}\n{score_name(found[name].task)}", fontsize=7)
                     continue
                 for axes in (loss, score):
                     axes.set_axis_off()
@@ -38,4 +38,4 @@ class Spec(CurvesSpec):
         for axes in grid[-1]:
             axes.set_xlabel("Epoch", fontsize=6)
         below = unlearned_note(run_curves.shown(flat, found), self.variants)
-        return figure, [*run_curves.explained(runs), *below, *notes]
+        return figure, [*run_curves.explained(runs, inputs), *below, *notes]

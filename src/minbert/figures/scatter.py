@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from minbert.evaluate.metrics import spearman
+from minbert.evaluate.scoring import spearman
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.scored import CROSS, TITLES, bars
+from minbert.figures.scored import CROSS, bars, title_of
 from minbert.spec.protocol import OVERALL_TASKS
 
 MEASURES = (*OVERALL_TASKS, "other", "overall")  # the panels
@@ -34,7 +34,7 @@ def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> F
     measures = [m for m in MEASURES if any(p.measure == m for p in points)]
     cells = len(measures) + 1  # the last is the legend's
     rows = -(-cells // _ACROSS)
-    figure = style.new_figure(style.WIDE, 0.35 + 2.5 * rows)
+    figure = style.new_figure(style.wide(), 0.35 + 2.5 * rows)
     grid = figure.add_gridspec(rows, _ACROSS)
     looks = {paper: style.look(number) for number, paper in enumerate(papers)}
     for number, measure in enumerate(measures):
@@ -45,7 +45,7 @@ def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> F
         ranked = ""
         if len(of) >= _RANKED:
             ranked = f", rank correlation {rank_correlation(of):.2f}".replace("-", "\u2212")
-        axes.set_title(f"{TITLES[measure]}\nn = {len(of)}{ranked}", fontsize=7.5)
+        axes.set_title(f"{title_of(measure)}\nn = {len(of)}{ranked}", fontsize=7.5)
     legend = figure.add_subplot(grid[divmod(cells - 1, _ACROSS)])
     legend.set_axis_off()
     shown = {point.paper for point in points}

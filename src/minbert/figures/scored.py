@@ -1,27 +1,42 @@
 """Scores by variant, split and measure, as figures show them: intervals, floors, and notes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from minbert.evaluate import reading
-from minbert.evaluate.reading import METRIC_TITLES, Of, Score, Scores
+from minbert.evaluate.reading import Of, Score, Scores, mostly_learned, score_title
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
 
-TITLES = {name: f"{task.title} {METRIC_TITLES[task.metric]}" for name, task in TASKS.items()}
-TITLES |= {"other": "Other tasks, accuracy"}
-TITLES |= dict.fromkeys(("overall", *RULES), "Overall score")
-"""The axis title of each measure."""
-
-FLOOR = "Floor: always the most frequent class; r = 0 for STS."
+FLOOR = "Floor: the best guess without reading the text: always the most frequent class, or r = 0."
 CROSS = "not above its floor"
 CROSSED = (
-    "\u00d7: not above the floor at the 5 % level, as is a run that predicts one class only (of "
-    "several seeds, half or more; overall: all of its tasks)."
+    "\u00d7: not above the floor at the 5 % level, which includes predicting one class only (of "
+    "several seeds, half or more; overall: on all of its tasks)."
 )
+
+
+def title_of(measure: str) -> str:
+    """Return the axis title of a measure: a task, `other`, `overall` or its rule."""
+    if measure in TASKS:
+        return score_title(measure)
+    return "Other tasks" if measure == "other" else "Overall score"
+
+
+def two_lines(measure: str) -> str:
+    """Return the axis title of a measure on two lines."""
+    if measure not in TASKS:
+        return title_of(measure).replace(" ", "\n", 1)
+    return title_of(measure).replace(f"{TASKS[measure].title} ", f"{TASKS[measure].title}\n", 1)
+
+
+def overall_note(rule: str, tasks: Sequence[str]) -> str:
+    """Return how the overall score comes about: "normalised mean of SST, Paraphrase and STS"."""
+    *first, last = (TASKS[task].title for task in tasks)
+    return f"{rule} mean of {', '.join(first)} and {last}" if first else f"{rule} {last}"
 
 
 def read_scores(path: Path, paper: str) -> Scores:
@@ -50,19 +65,15 @@ def floors(scores: Scores, split: str = "dev") -> dict[str, float]:
     }
 
 
-def unlearned(scores: Scores) -> set[Of]:
+def unlearned(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> set[Of]:
     """Return the scores of which most seeds are not above their floor at the 5 % level.
 
-    An overall score is one of them if all of its tasks are: as in the claims.
+    An overall score is one of them if all of its tasks, `overall_tasks`, are: as in the claims.
     """
-    found = set()
-    for of, seeds in scores.items():
-        learned = [score.learned for score in seeds.values()]
-        if None not in learned and sum(map(bool, learned)) * 2 <= len(learned):
-            found.add(of)
+    found = {of for of, seeds in scores.items() if mostly_learned(seeds.values()) is False}
     overall = {of for of in scores if of.measure in RULES}
     return found | {
-        of for of in overall if all(of._replace(measure=task) in found for task in OVERALL_TASKS)
+        of for of in overall if all(of._replace(measure=task) in found for task in overall_tasks)
     }
 
 
@@ -74,9 +85,12 @@ def measure_of(task: str, metric: str) -> str:
 def paper_floors(inputs: Inputs) -> tuple[dict[str, float], set[Of]]:
     """Return the floors on dev, and the scores that are `unlearned`, of the papers' runs."""
     scores: Scores = {}
+    flat: set[Of] = set()
     for paper, path in inputs.scores.items():
-        scores |= {of: v for of, v in read_scores(path, paper).items() if of.split == "dev"}
-    return floors(scores), unlearned(scores)
+        own = {of: v for of, v in read_scores(path, paper).items() if of.split == "dev"}
+        scores |= own
+        flat |= unlearned(own, inputs.overall_tasks(paper))
+    return floors(scores), flat
 
 
 def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> list[str]:
@@ -92,11 +106,13 @@ def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> list[str]:
 class PaperScores(NamedTuple):
     """The scores of one paper on one split.
 
-    `shown` has the scored seeds of each variant of the figure, `measures` the rule and the tasks
-    that have scores, `absent` the notes on missing runs.
+    `overall_tasks` are those of the overall score. `shown` has the scored seeds of each variant of
+    the figure, `measures` the rule and the tasks that have scores, `absent` the notes on missing
+    runs.
     """
 
     rule: str
+    overall_tasks: Sequence[str]
     scores: Scores
     shown: dict[str, set[int]]
     measures: list[str]
@@ -115,7 +131,7 @@ def paper_scores(inputs: Inputs, variants: Mapping[str, str], split: str = "dev"
     absent = absent_notes(variants, shown, dict.fromkeys(variants, seeds), inputs.failed)
     rule = inputs.facts["rules"][paper] if "rules" in inputs.facts else ""
     measures = [m for m in (rule, *TASKS) if any(of.measure == m for of in scores)]
-    return PaperScores(rule, scores, shown, measures, absent)
+    return PaperScores(rule, inputs.overall_tasks(paper), scores, shown, measures, absent)
 
 
 def seeds_note(shown: Iterable[Interval], what: str = "Points") -> list[str]:
@@ -125,7 +141,7 @@ def seeds_note(shown: Iterable[Interval], what: str = "Points") -> list[str]:
         return []
     over = ["over seeds (Student t)"] if any(one.n > 1 for one in found) else []
     if any(one.n == 1 and one.low is not None for one in found):
-        over.append("of one seed, over examples" if over else "over examples, not over seeds")
+        over.append("with one seed, over examples" if over else "over examples, not over seeds")
     bars = f"; bars: 95 % interval {'; '.join(over)}" if over else ", so no interval over seeds"
     return [f"{what}: {mean_of(one.n for one in found)}{bars}."]
 

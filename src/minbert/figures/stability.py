@@ -10,7 +10,7 @@ from minbert.figures import style
 from minbert.figures.curves import History, Of, curve_of, dev_measures, histories_of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
 from minbert.figures.rows import marks, rows_legend, rows_of_panels, widen
-from minbert.figures.scored import CROSSED, TITLES, measure_of, paper_floors
+from minbert.figures.scored import CROSSED, measure_of, paper_floors, two_lines
 
 
 class Spec(VariantsSpec):
@@ -45,7 +45,7 @@ class Spec(VariantsSpec):
             marks(axes, spread, style.look(0), label=f"last {self.last} epochs", crossed=crossed)
             about: dict[str, Any] = {"filled": False, "label": "best epoch", "lower": 0.2}
             marks(axes, best, style.look(4), crossed=crossed, **about)
-            axes.set_xlabel(TITLES[measure[0]].replace(" ", "\n", 1))
+            axes.set_xlabel(two_lines(measure[0]))
         widen(panels)
         rows_legend(panels)
         notes = [

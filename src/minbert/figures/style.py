@@ -1,8 +1,10 @@
 """The look that all figures share: panels, legends, heat maps, footers, and how they are saved."""
 
 import textwrap
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,11 +18,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.figures.inputs import Values
 
 COLUMN = 3.5  # inches: a column of a two-column paper
 WIDE = 7.0  # inches: both columns
+PANEL = 2.0  # inches: the least width of one of several panels in a row
+LEAST = 1.0  # inches: the least height of a figure besides title and notes
+LEAST_PANEL = 0.6  # inches: the least width and height of a panel, without its labels
 
 _DPI = 300
 _POINTS = 72
@@ -51,6 +57,8 @@ _RC: dict[Any, Any] = {
     "lines.markersize": 3.5,
     "text.parse_math": False,  # a label is what the spec says, dollars and all
     "pdf.fonttype": 42,  # TrueType: text in the PDF can be searched and edited
+    "svg.fonttype": "none",  # text stays text there too
+    "svg.hashsalt": "minbert",  # the same names in each file
 }
 
 DOTS = (0, (1, 1.2))  # the style of a dotted line
@@ -90,18 +98,38 @@ def cross(look: Look) -> Look:
     return look._replace(marker="x")
 
 
+_asked: ContextVar[float | None] = ContextVar("width", default=None)
+
+
 @contextmanager
-def style() -> Iterator[None]:
-    """Use the shared style inside the block, ignoring the user's own settings."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_RC)
-        yield
+def style(width: float | None = None) -> Iterator[None]:
+    """Use the shared style inside the block, ignoring the user's own settings.
+
+    All figures are then `width` inches wide (default: one column, or both).
+    """
+    token = _asked.set(width)
+    try:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(_RC)
+            yield
+    finally:
+        _asked.reset(token)
 
 
-def new_figure(width: float = COLUMN, height: float = 2.6) -> Figure:
-    """Return an empty figure of `width` by `height` inches, without its footer."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+def column() -> float:
+    """Return the width of a figure of one column in inches."""
+    return _asked.get() or COLUMN
+
+
+def wide() -> float:
+    """Return the width of a figure over both columns in inches."""
+    return _asked.get() or WIDE
+
+
+def new_figure(width: float | None = None, height: float = 2.6) -> Figure:
+    """Return an empty figure of `width` (default: a column) by `height` inches, without footer."""
+    figure = Figure(figsize=(width or column(), height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -111,9 +139,9 @@ def panels(count: int, height: float, most: int = 3) -> tuple[Figure, list[Axes]
 
     A single panel is one column wide; several span both columns, at most `most` in a row.
     """
-    columns = min(count, most)
+    columns = min(count, most, max(1, int(wide() / PANEL)))
     rows = -(-count // columns)
-    figure = new_figure(COLUMN if count == 1 else WIDE, 0.45 + rows * height)
+    figure = new_figure(column() if count == 1 else wide(), 0.45 + rows * height)
     grid = figure.add_gridspec(rows, columns)
     return figure, [figure.add_subplot(grid[divmod(n, columns)]) for n in range(count)]
 
@@ -126,9 +154,9 @@ def panel_grid(
     `entries` make one legend above all panels, by which the figure grows.
     """
     labels = [str(line.get_label()) for line in entries]
-    labels, across = _legend_columns(labels, WIDE * _POINTS, 7)
+    labels, across = _legend_columns(labels, wide() * _POINTS, 7)
     above = _LEGEND_LINE * -(-len(labels) // across)
-    figure = new_figure(WIDE, 0.35 + above + rows * height)
+    figure = new_figure(wide(), 0.35 + above + rows * height)
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=[above, *[height] * rows])
     legend = figure.add_subplot(grid[0, :])
     legend.set_axis_off()
@@ -232,21 +260,60 @@ def say(axes: Axes, text: str = "no run yet", **more: Any) -> None:
 
 def nothing(text: str = "no run yet") -> Figure:
     """Return a figure that only says that there is nothing to show."""
-    figure = new_figure(COLUMN, 1.0)
+    figure = new_figure(height=1.0)
     axes = figure.add_subplot()
     axes.set_axis_off()
-    say(axes, textwrap.fill(text, _characters(COLUMN, 8)), va="center")
+    say(axes, textwrap.fill(text, _characters(column(), 8)), va="center")
     return figure
 
 
 def add_title(figure: Figure, title: str) -> None:
     """Write the title above the figure, in as many lines as it needs."""
     width, height = figure.get_size_inches()
-    lines = textwrap.wrap(title, _characters(width, _RC["figure.titlesize"]))
-    figure.set_size_inches(
-        width, height + (len(lines) - 1) * 1.3 * _RC["figure.titlesize"] / _POINTS
-    )
+    lines, more = _title_lines(title, width)
+    figure.set_size_inches(width, height + more)
     figure.suptitle("\n".join(lines))
+
+
+def _title_lines(title: str, width: float) -> tuple[list[str], float]:
+    """Return the lines of a title, and the inches by which those after the first grow a figure."""
+    lines = textwrap.wrap(title, _characters(width, _RC["figure.titlesize"]))
+    return lines, max(0, len(lines) - 1) * 1.3 * _RC["figure.titlesize"] / _POINTS
+
+
+def fit(
+    figure: Figure, size: tuple[float, float], title: str, notes: Sequence[str], stamp: str
+) -> None:
+    """Make the figure so large that it has `size` in inches once title and footer are added.
+
+    Raises `UserError` if they leave too little of it.
+    """
+    width, height = size
+    rest = height - _title_lines(title, width)[1] - _footer_lines(notes, stamp, width)[1]
+    if rest < LEAST:
+        raise UserError(
+            f"size {width:g}x{height:g}: title and notes leave {max(rest, 0):.1f} inches of the "
+            f"height, and the figure needs {LEAST:g}: ask for a larger one"
+        )
+    figure.set_size_inches(width, rest)
+
+
+def check_panels(figure: Figure) -> None:
+    """Refuse a figure of a size that somebody asked for if a panel has no room left in it."""
+    with warnings.catch_warnings(record=True) as collapsed:
+        warnings.simplefilter("always", UserWarning)
+        figure.draw_without_rendering()
+    boxes = [axes.get_window_extent() for axes in figure.axes if axes.axison and axes.has_data()]
+    least = min((side for box in boxes for side in (box.width, box.height)), default=np.inf)
+    if collapsed:  # The layout was given up: panels overlap their labels.
+        least = 0.0
+    if least < LEAST_PANEL * figure.dpi:
+        width, height = figure.get_size_inches()
+        left = max(least, 0) / figure.dpi
+        raise UserError(
+            f"size {width:g}x{height:g}: a panel of the figure would be {left:.1f} inches wide or "
+            f"high, and needs {LEAST_PANEL:g}: ask for a larger one"
+        )
 
 
 def _characters(width: float, size: float) -> int:
@@ -266,11 +333,9 @@ def shorten(label: str, characters: int) -> str:
 def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
     """Write `notes` and, lighter, `stamp`, if any, below the axes; the figure grows by them."""
     width, height = figure.get_size_inches()
-    characters = _characters(width, _SMALL)
-    colors = [(note, "0.25") for note in notes] + [(stamp, "0.5")]
-    lines = [(line, c) for text, c in colors for line in textwrap.wrap(text, characters)]
+    lines, more = _footer_lines(notes, stamp, width)
     line_height = _SMALL * 1.3 / _POINTS  # inches
-    height += (len(lines) + 0.6) * line_height
+    height += more
     figure.set_size_inches(width, height)
     step = line_height / height
     for i, (line, color) in enumerate(lines):
@@ -278,6 +343,16 @@ def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
         figure.text(*at, line, fontsize=_SMALL, color=color, va="bottom")
     footer = (len(lines) + 0.6) * step
     figure.set_layout_engine("constrained", rect=(0, footer, 1, 1 - footer))
+
+
+def _footer_lines(
+    notes: Sequence[str], stamp: str, width: float
+) -> tuple[list[tuple[str, str]], float]:
+    """Return the lines of a footer with their colours, and its height in inches."""
+    colors = [(note, "0.25") for note in notes] + [(stamp, "0.5")]
+    characters = _characters(width, _SMALL)
+    lines = [(line, c) for text, c in colors for line in textwrap.wrap(text, characters)]
+    return lines, (len(lines) + 0.6) * _SMALL * 1.3 / _POINTS
 
 
 def _legend_columns(labels: list[str], width: float, handle: int) -> tuple[list[str], int]:
@@ -304,19 +379,30 @@ def add_legend(axes: Axes) -> None:
 
 
 def save(
-    figure: Figure, stem: Path, stamp: str, *, notes: Sequence[str], title: str, caption: str
+    figure: Figure,
+    stem: Path,
+    stamp: str,
+    *,
+    notes: Sequence[str],
+    title: str,
+    caption: str,
+    formats: Sequence[str] = ("png", "pdf"),
 ) -> None:
-    """Save `figure` as `STEM.pdf` (vectors) and `STEM.png` (300 dpi), with `notes` and stamp below.
+    """Save `figure` as `STEM.FORMAT`, with `notes` and stamp below: png has 300 dpi, the others
+    are vectors.
 
     `stamp` says what the figure was made from, or is empty; `title` and `caption` go into the
     files' metadata. The files have no date, so that the same figure has the same bytes.
     """
     add_footer(figure, notes, stamp)
+    if _asked.get():
+        check_panels(figure)
     metadata: dict[str, dict[str, str | None]] = {
         "png": {"Software": None, "Title": title, "Description": caption},
         "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
+        "svg": {"Date": None, "Title": title, "Description": caption},
     }
-    for extension, about in metadata.items():
+    for extension in formats:
         with whole(stem.with_name(f"{stem.name}.{extension}")) as temporary:
-            figure.savefig(temporary, format=extension, dpi=_DPI, metadata=about)
+            figure.savefig(temporary, format=extension, dpi=_DPI, metadata=metadata[extension])
         figure.set_layout_engine("none")  # the next file keeps this layout

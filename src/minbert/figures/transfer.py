@@ -60,7 +60,7 @@ class Spec(VariantsSpec):
             furthest[cell.metric] = max(furthest.get(cell.metric, 0.0), abs(cell.difference))
         rows = [task for task in TASKS if any(task == first for first, _ in gains)]
         columns = [task for task in TASKS if any(task == second for _, second in gains)]
-        figure = style.new_figure(style.WIDE, 1.0 + 0.46 * len(rows))
+        figure = style.new_figure(style.wide(), 1.0 + 0.46 * len(rows))
         left, right = (figure.add_subplot(1, 2, place) for place in (1, 2))
         _matrix(left, gains | same, rows, columns, furthest)
         left.set(title="Transfer: score on the second task", ylabel="first task")
@@ -68,14 +68,14 @@ class Spec(VariantsSpec):
         right.set_title("Forgetting: score on the first task afterwards")
         half = "\u00b1: half of the 95 % interval"
         over = f"Mean of {count} seeds; {half} over seeds (Student t)."
-        one = f"1 seed; {half} over examples, not over seeds, as if runs erred independently."
+        one = f"1 seed; {half} over examples, not over seeds, as if runs were independent."
         strongest = [f"{METRIC_TITLES[name]} {most:.3f}" for name, most in furthest.items()]
         crossed = any("\u00d7" in cell.words for cell in every)
         return figure, [
             "Each cell: dev score (accuracy; Pearson r for STS) and, below it, the difference from "
             "the model trained on that task alone. First task = second task: that model. Hatched: "
             "no such run.",
-            "Colour: orange is lower, violet higher, none if the interval has 0. Strongest: "
+            "Colour: orange is lower, violet higher, none if the interval includes 0. Strongest: "
             f"{', '.join(strongest)}.",
             *([CROSSED] if crossed else []),
             over if count > 1 else one,

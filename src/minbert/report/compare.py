@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import METRIC_TITLES, Of, Score
+from minbert.evaluate.reading import METRIC_TITLES, Of, Score, mostly_learned
 from minbert.evaluate.statistics import interval
 from minbert.figures.inputs import Values, present
 from minbert.report.material import Material
-from minbert.report.predictions import Said, Stage, Texts
+from minbert.report.predictions import Said, Stage, Texts, marks
 from minbert.spec.task import TASKS
 
 EXAMPLES = 120
@@ -77,8 +77,8 @@ def _task(task: str, one: Said, places: Sequence[int], texts: Texts) -> dict[str
     return {
         "title": known.title,
         "metric": METRIC_TITLES[known.metric],
-        "classes": [f"{value}" for value in range(round(known.low), round(known.high) + 1)],
-        "differ": 1.0 if known.kind == "regression" else 0.5,
+        "classes": [f"{value}" for value in marks(task) if one.confusion],
+        "differ": (known.high - known.low) / 5 if known.kind == "regression" else 0.5,
         "examples": shown,
     }
 
@@ -93,7 +93,7 @@ def _run(
         "score": round(whole.mean, 4),
         "said": whole.in_words(),
         "floor": scores[0].floor,
-        "learned": sum(bool(score.learned) for score in scores) * 2 > len(scores),
+        "learned": bool(mostly_learned(scores)),
         "curve": _curve(material, scores[0].key, of.measure),
         "confusion": one.confusion,
         "predicted": [round(float(one.said[n]), digits) for n in places],

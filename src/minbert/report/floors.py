@@ -28,7 +28,7 @@ def judge(material: Material) -> Verdicts:
     counts: dict[tuple[str, str, int], tuple[bool, bool]] = {}
     trains: dict[tuple[str, str], set[str]] = {}
     for stage in material.job.spec["stages"]:
-        trains.setdefault((stage["paper"], stage["variant"]), set()).update(stage["tasks"])
+        trains.setdefault((stage["paper"], stage["row"]), set()).update(stage["tasks"])
     constant: list[str] = []
     low: list[str] = []
     for paper in material.papers:
@@ -43,7 +43,7 @@ def judge(material: Material) -> Verdicts:
             for seeds, cases in ((alike, constant), (rest, low)):
                 if seeds:
                     said = _in_words({seed: known[seed] for seed in seeds})
-                    why = "; a task that it does not train" * untrained
+                    why = "; not trained on this task" * untrained
                     cases.append(f"{name} {said}{why}")
     above = sum(learned for learned, _ in counts.values())
     single = sum(constant for learned, constant in counts.values() if not learned)

@@ -61,8 +61,11 @@ class Material:
 
     @cached_property
     def labels(self) -> dict[tuple[str, str], str]:
-        """The label of each (paper, variant) that trains something, in the order of the grids."""
-        return {(of["paper"], of["variant"]): of["label"] for of in self.job.spec["stages"]}
+        """The label of each (paper, variant) that trains something, in the order of the grids.
+
+        A tuned variant does, and not its candidates.
+        """
+        return {(of["paper"], of["row"]): of["label"] for of in self.job.spec["stages"]}
 
     def trained(self, paper: str) -> Iterator[tuple[Of, Mapping[int, Score]]]:
         """Yield the dev scores by seed of each task and variant that trains something."""

@@ -42,18 +42,19 @@ def findings(
 ) -> Iterator[str]:
     """Yield what was found. On generated data no score is held against a paper's."""
     seeds = len(material.job.spec["seeds"])
-    yield f"{in_words(index)}, with {seeds} seed{'s' * (seeds != 1)} each."
+    if index:
+        yield f"{in_words(index)}, with {seeds} seed{'s' * (seeds != 1)} each."
     if verdicts.tested:
         yield (
-            f"{verdicts.above} of {verdicts.tested} dev scores of a run on a task are above the "
-            "floor (always the most frequent class, or r = 0) at the 5 % level; "
+            f"{verdicts.above} of {verdicts.tested} dev scores (one per run and task) are above "
+            "the floor (always the most frequent class, or r = 0) at the 5 % level; "
             f"{verdicts.single or 'none'} of the others {'is' if verdicts.single == 1 else 'are'} "
-            "of runs that predict one class or number."
+            "from runs that predict one class or number."
         )
     if claims:
         yield f"Claims of the papers: {claims.counted}."
     if material.job.spec["data"] != "builtin" and (said := _against_papers(index)):
-        yield f"Ours less the papers' figures on dev, the median over rows: {said}."
+        yield f"Our scores minus the papers' on dev, median over rows: {said}."
 
 
 def _against_papers(index: Sequence[Line]) -> str:

@@ -21,9 +21,10 @@ class Said(NamedTuple):
     """The predictions of a stage over its seeds, example by example.
 
     `said` is the commonest class, or the mean value; `error` is 1 minus the probability of the
-    label, or the distance from it. `right` counts the seeds that predict the label; a value does
-    within half a point. `confusion` counts examples of all seeds, [label, prediction], values
-    rounded to whole points.
+    label, or the distance from it; of classes without probabilities, as from a lean bundle, 1 if
+    wrong. `right` counts the seeds that predict the label; a value does within a tenth of the
+    labels' range (of STS half a point). `confusion` counts examples of all seeds, [label,
+    prediction], by `marks`; it is empty if there are more than `MOST_MARKS`.
     """
 
     seeds: int
@@ -33,6 +34,18 @@ class Said(NamedTuple):
     error: Values
     right: Values
     confusion: list[list[int]]
+
+
+MOST_MARKS = 25
+"""Rows of a table of labels and predictions; more would not be read."""
+
+
+def marks(task: str) -> range:
+    """Return the classes of a task, or whole numbers, ten or fewer steps apart, of its range."""
+    known = TASKS[task]
+    low, high = round(known.low), round(known.high)
+    step = max(1, -(-(high - low) // 10)) if known.kind == "regression" else 1
+    return range(low, high + step, step)
 
 
 Stage = tuple[str, str]
@@ -54,31 +67,44 @@ def read_said(material: Material) -> dict[Stage, Said]:
 
     with ThreadPoolExecutor(material.job.threads) as pool:
         found = zip(stages, pool.map(read, stages), strict=True)
-        return {stage: _said(stage[1], one) for stage, one in found if one}
+        return {stage: over_seeds(stage[1], one) for stage, one in found if one}
 
 
-def _said(task: str, one: Predicted) -> Said:
-    kind, low, high = TASKS[task].kind, round(TASKS[task].low), round(TASKS[task].high)
-    error = _errors(kind, one).mean(axis=0)
-    if kind == "regression":
-        said, right = one.prediction.mean(axis=0), np.abs(one.prediction - one.label) <= 0.5
+def over_seeds(task: str, one: Predicted) -> Said:
+    """Return what the seeds of one stage predict of a task, example by example."""
+    known = TASKS[task]
+    error = _errors(known.kind, one).mean(axis=0)
+    if known.kind == "regression":
+        near = (known.high - known.low) / 10
+        said, right = one.prediction.mean(axis=0), np.abs(one.prediction - one.label) <= near
     else:
-        counts = [(one.prediction == value).sum(axis=0) for value in range(low, high + 1)]
-        said, right = np.argmax(counts, axis=0) + low, one.prediction == one.label
-    points = np.clip(np.rint(one.prediction), low, high).astype(int) - low
-    true = np.broadcast_to(np.rint(one.label).astype(int) - low, points.shape)
-    confusion = np.zeros((high - low + 1, high - low + 1), dtype=int)
-    np.add.at(confusion, (true.ravel(), points.ravel()), 1)
-    about = (said.astype(float), error, right.sum(axis=0).astype(float), confusion.tolist())
+        counts = [(one.prediction == value).sum(axis=0) for value in marks(task)]
+        said, right = np.argmax(counts, axis=0), one.prediction == one.label
+    about = (said.astype(float), error, right.sum(axis=0).astype(float), _confusion(task, one))
     return Said(len(one.seeds), one.ids, one.label, *about)
 
 
+def _confusion(task: str, one: Predicted) -> list[list[int]]:
+    of = marks(task)
+    if len(of) > MOST_MARKS:
+        return []
+    said, true = (
+        np.clip(np.rint((values - of.start) / of.step), 0, len(of) - 1).astype(int)
+        for values in (one.prediction, np.broadcast_to(one.label, one.prediction.shape))
+    )
+    counts = np.zeros((len(of), len(of)), dtype=int)
+    np.add.at(counts, (true.ravel(), said.ravel()), 1)
+    return counts.tolist()
+
+
 def _errors(kind: str, one: Predicted) -> Values:
-    """Return the errors [seeds, n]."""
+    """Return the errors [seeds, n]; of classes without probabilities 1 or 0."""
     if kind == "regression":
         return np.abs(one.prediction - one.label)
     if kind == "binary":
         return np.where(one.label > 0, 1 - one.scores[:, :, 0], one.scores[:, :, 0])
+    if one.scores.shape[2] == 0:
+        return np.asarray(one.prediction != one.label, dtype=float)
     true = one.label.astype(int)
     return np.asarray(1 - one.scores[:, np.arange(len(true)), true])
 
@@ -90,10 +116,11 @@ Texts = dict[tuple[str, str], list[str]]
 def read_texts(material: Material, wanted: Mapping[str, set[str]]) -> Texts:
     """Return the texts of examples {task: ids}, each on one line and not too long.
 
-    An example that is not in its table any more is left out.
+    In place of a text that is not there, as bundles have none, it says so.
     """
     found: Texts = {}
     for task, ids in wanted.items():
+        found |= {(task, name): [f"({name}: its text is not here)"] for name in ids}
         path = material.job.need(f"examples/{task}")
         if path.is_file():
             columns = ("id", "sentence1", "sentence2")

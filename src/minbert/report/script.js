@@ -245,8 +245,9 @@
       counts.push(`${task.title} ${differ} of ${task.examples.length}`);
     }
     const said =
-      `Examples that they see differently: ${counts.join(", ") || "none"}. Looked through are the ` +
-      "dev examples on which all variants here differ most; values differ if they are a point apart.";
+      `Examples on which they differ: ${counts.join(", ") || "none"}. Only the dev examples on which ` +
+      "all variants here differ most were compared; values differ if they are at least a fifth of " +
+      "the labels' range apart.";
     const heads = ["Text", "Task", "Label", ...sides, "Nearer"];
     const table = tableOf("Examples that differ", heads, lines, "data left examples");
     return [make("p", {}, said), ...(lines.length ? [table] : [])];

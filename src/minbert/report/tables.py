@@ -42,7 +42,8 @@ def paper_tables(material: Material, paper: str) -> Paper:
     """Return the tables of a paper."""
     job = material.job
     scores = job.need(f"scores/{paper}")
-    made = table.read_table(material.spec(f"table/{paper}"), scores, job.failed(paper))
+    tuning = job.need(f"tuning/{paper}") if f"tuning/{paper}" in job.described["needs"] else None
+    made = table.read_table(material.spec(f"table/{paper}"), scores, job.failed(paper), tuning)
     remarks = [*table.remarks(made, made.rows), *made.footnotes]
     sections = table.sections(made) if made.rows else []
     sources = [row for row in made.rows if row.keys]

@@ -6,6 +6,7 @@ from minbert.data.labels import in_words
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.table import SCORED
 from minbert.report.floors import Verdicts
+from minbert.report.leaks import leaks_between_tasks
 from minbert.report.material import Material
 from minbert.report.pictures import Picture
 from minbert.report.runs import Runs
@@ -22,9 +23,9 @@ def find_warnings(
     """Yield the warnings, the gravest first: what is the matter, and its cases."""
     spec = material.job.spec
     if verdicts.constant:
-        text = "Runs that predict one class, or one number, whatever the text. They learnt nothing "
+        text = "Runs that predict the same class or number for every text. They learnt nothing of "
         yield (
-            f"{text}of that task; a comparison with them says nothing of the method.",
+            f"{text}that task; a comparison with them says nothing about the method.",
             verdicts.constant,
         )
     if verdicts.low:
@@ -41,34 +42,46 @@ def find_warnings(
         if line["status"] != SCORED
     ]
     if missing:
-        yield "Published rows without scores of ours.", missing
+        yield "Published rows for which we have no score.", missing
     if material.damaged:
-        text = "Records that are damaged: nothing is said of these runs and data sets. Delete the "
-        text += "folder of each, and store/report; the next `snakemake all` makes them again."
+        text = "Damaged records: run times and warnings leave out these runs and data sets. Delete "
+        text += "the folder of each, and store/report; the next `snakemake all` makes them again."
         yield text, material.damaged
     if absent := [each.name for each in pictures if not each.source]:
         yield "Figures that could not be drawn.", absent
     if len(spec["seeds"]) == 1:
-        text = "One seed. There is no interval over seeds: another training run may score otherwise"
+        text = "One seed. There is no interval over seeds: another run may score differently"
         yield f"{text}, and differences between variants may be chance.", ()
     if spec["select_on"] != "half":
-        text = "So dev scores are too high; the column “last epoch” has those that were not chosen."
+        text = "So dev scores are too high; the column “last epoch” has scores not chosen on dev."
         yield f"{FAVOURED[spec['select_on']]}. {text}", ()
-    overlaps, rejected = [], []
+    overlaps, rejected, others = [], [], []
     for task, report in material.records("data"):
         title = TASKS[task].title if task in TASKS else task
         counts = report.get("overlaps", {}).items()
         overlaps += [f"{title}: {count} texts of {where}" for where, count in counts if count]
         counts = report.get("rejected", {}).items()
         rejected += [f"{title}: {count} rows of {where}" for where, count in counts]
+        others += [f"{title}: {text}" for text in report.get("warnings", [])]
     if overlaps:
-        text = "Leakage: some texts are in more than one split. The figures “leakage” have the"
+        text = "Leakage: some texts are in more than one split. The figures “leakage” show the"
         yield f"{text} scores without them.", overlaps
+    if across := list(leaks_between_tasks(material)):
+        text = "Leakage between tasks: a model trained on both tasks has seen dev or test sentences"
+        yield f"{text} of one task in train of the other.", across
     if rejected:
         yield "Rows of the data that could not be used.", rejected
+    if others:
+        yield "Labels that cannot all be learnt.", others
+    there = [t for t in material.names("examples") if material.job.need(f"examples/{t}").is_file()]
+    if gone := [task for task in material.names("examples") if task not in there]:
+        text = "The texts of these tasks are not here, as in results from a bundle; their examples "
+        text += "are shown by id. If you have the data, delete store/data, store/report and "
+        text += "report.html: the next `snakemake all` makes them again, with texts."
+        yield text, [TASKS[task].title if task in TASKS else task for task in gone]
     if joined := [in_words(report) for _, report in material.records("labels")]:
         text = "Labels of test rows were joined by text from the files that publish them. Scores on"
-        yield f"{text} test are of the rows that were joined.", joined
+        yield f"{text} test are over the rows that got a label.", joined
     for name in ("commit", "device", "precision", "packages"):
         if len(values := runs.environments.get(name, ())) > 1:
             yield f"The runs do not all have the same {name}.", values

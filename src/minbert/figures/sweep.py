@@ -1,0 +1,85 @@
+"""Scores as one setting varies: a line for each method."""
+
+from itertools import product
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from minbert.evaluate.reading import Of
+from minbert.figures import style
+from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
+from minbert.figures.scored import (
+    CROSS,
+    CROSSED,
+    FLOOR,
+    bars,
+    floors,
+    over_seeds,
+    overall_note,
+    paper_scores,
+    seeds_note,
+    title_of,
+    unlearned,
+)
+
+_ASIDE = 0.012  # of the axis: how far the points of two lines at one value stand apart
+
+
+class Spec(VariantsSpec):
+    """Overall score and each task on `split`, against a setting.
+
+    `lines` has, by label, the setting's value of each variant of a line; a variant may stand in
+    several lines. `x` is the title of that axis.
+    """
+
+    x: str
+    lines: dict[str, Annotated[dict[str, float], Field(min_length=1)]] = Field(min_length=1)
+    split: Literal["dev", "test"] = "dev"
+
+    def plot(self, inputs: Inputs) -> Drawn:
+        for label, values in self.lines.items():
+            self.check_variants(values, f"options.lines.{label}")
+        shown = {name: self.variants[name] for of in self.lines.values() for name in of}
+        paper = paper_scores(inputs, shown, self.split)
+        found = {of: one for of, one in over_seeds(paper.scores).items() if of.variant in shown}
+        measures = [m for m in paper.measures if any(of.measure == m for of in found)]
+        if not found:
+            return style.nothing(), paper.absent
+        flat = unlearned(paper.scores, paper.overall_tasks) & found.keys()
+        looks = {label: style.look(number) for number, label in enumerate(self.lines)}
+        entries = [style.entry(label, look) for label, look in looks.items()]
+        if flat:
+            entries.append(style.entry(CROSS, style.cross(style.Look("0.4", "none", "o"))))
+        lowest = floors(paper.scores, self.split)
+        if lowest:
+            entries.append(style.entry("floor", style.Look("0.35", style.DOTS, "")))
+        figure, panels = style.panel_pairs(len(measures), entries)
+        ticks = sorted({x for of in self.lines.values() for x in of.values()})
+        aside = _ASIDE * ((ticks[-1] - ticks[0]) or 1.0)
+        for (measure, axes), (number, label) in product(
+            zip(measures, panels, strict=True), enumerate(self.lines)
+        ):
+            shift = aside * (number - (len(self.lines) - 1) / 2)
+            places = {
+                of: x + shift
+                for name, x in sorted(self.lines[label].items(), key=lambda item: item[1])
+                if (of := Of(name, self.split, measure)) in found
+            }
+            look = looks[label]
+            means = [found[of].mean for of in places]
+            axes.plot(list(places.values()), means, **look._replace(marker="")._asdict())
+            for of, x in places.items():
+                point = style.cross(look) if of in flat else look
+                style.points(axes, [x], [found[of].mean], point, yerr=bars([found[of]]))
+            axes.set(xlabel=self.x, ylabel=title_of(measure), xticks=ticks)
+        for measure, axes in zip(measures, panels, strict=True):
+            if measure in lowest:
+                axes.axhline(lowest[measure], **style.FLOOR)
+        return figure, [
+            f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}. "
+            "Points at the same value are drawn side by side.",
+            *([FLOOR] if lowest else []),
+            *([CROSSED] if flat else []),
+            *seeds_note(found.values()),
+            *paper.absent,
+        ]
