@@ -4,7 +4,6 @@ All of an input is read and checked before the first prediction is made.
 """
 
 import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.data.examples import decode, split_lines, text_fault
+from minbert.data.tables import csv_records, tsv_fields
 from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")
@@ -39,7 +39,7 @@ def from_words(words: Sequence[str], task: Task) -> list[Item]:
             f"'{task.name}' has pairs: give two sentences each. Are quotes missing?"
         )
     return [
-        _item(task, f"example {n // step + 1}", None, words[n : n + step])
+        item(task, f"example {n // step + 1}", None, words[n : n + step])
         for n in range(0, len(words), step)
     ]
 
@@ -68,7 +68,8 @@ def guess_format(path: Path) -> str:
     return endings[ending]
 
 
-def _item(task: Task, where: str, identity: str | int | None, sentences: Sequence[str]) -> Item:
+def item(task: Task, where: str, identity: str | int | None, sentences: Sequence[str]) -> Item:
+    """Return the checked example at `where`; `UserError` if its text is empty, or no text."""
     for text in sentences:
         if wrong := text_fault(text):
             raise UserError(f"{where}: a sentence {wrong}, expected {_expected(task)}")
@@ -96,7 +97,7 @@ def _read_text(text: str, name: str, task: Task) -> Iterator[Item]:
                 f"{where}: found {len(found)} field{'s' * (len(found) > 1)} separated by tabs, "
                 f"expected {_expected(task)}"
             )
-        yield _item(task, where, None, found)
+        yield item(task, where, None, found)
 
 
 def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
@@ -105,9 +106,9 @@ def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
     if not header:
         return
     header = [column.strip() for column in header]
-    _refuse_twice(header, f"{name}, line 1")
-    columns = [header.index(column) for column in _names(header, f"{name}, line 1", task)]
-    identity = header.index("id") if "id" in header else None
+    names, given_id = _names(header, f"{name}, line 1", task)
+    columns = [header.index(column) for column in names]
+    identity = header.index(given_id) if given_id else None
     for number, row in rows:
         where = f"{name}, line {number}"
         if len(row) != len(header):
@@ -116,86 +117,83 @@ def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
                 f"{len(header)} as in the header"
             )
         given = None if identity is None else row[identity]
-        yield _item(task, where, given, [row[at] for at in columns])
+        yield item(task, where, given, [row[at] for at in columns])
 
 
 def _records(text: str, name: str, form: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, fields); a record of several lines counts at its first.
-
-    TSV is read line by line, because a stray quote would swallow the rows after it.
-    """
+    """Yield (line, fields); TSV line by line, as a stray quote would swallow the rows after it."""
+    if form == "csv":
+        yield from csv_records(text, name)
+        return
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
-    parts: list[list[str] | io.StringIO] = [io.StringIO(text, newline="")]
-    if form == "tsv":
-        parts = [[line] for line in split_lines(text)]
-    for before, part in enumerate(parts):
-        reader = csv.reader(part, delimiter="\t" if form == "tsv" else ",", strict=True)
-        while True:
-            number = before + reader.line_num + 1
-            try:
-                row = next(reader, None)
-            except csv.Error as error:
-                raise UserError(
-                    f"{name}, line {number}: found malformed quotes ({error}); a field that "
-                    "begins with a double quote must end with one, and double those inside it"
-                ) from None
-            if row is None:
-                break
-            yield number, row
+    lines = split_lines(text)
+    width = len(lines[0].split("\t")) if lines else 0
+    for number, line in enumerate(lines, start=1):
+        yield number, tsv_fields(line, width)
 
 
 def _read_jsonl(text: str, name: str, task: Task) -> Iterator[Item]:
     for number, line in enumerate(split_lines(text), start=1):
         where = f"{name}, line {number}"
         try:
-            value = json.loads(line, object_pairs_hook=partial(_once, where))
+            value = json.loads(line, object_pairs_hook=partial(_once, where, task))
         except (ValueError, RecursionError) as error:
             raise UserError(f"{where}: not JSON ({error}); expected one object") from None
         if not isinstance(value, dict):
             raise UserError(f"{where}: found {line[:40]}, expected a JSON object")
         # `null` is the same as no key, so that one form of object suits every task.
         given = {key: inner for key, inner in value.items() if inner is not None}
-        sentences = [given[key] for key in _names(list(given), where, task)]
+        names, given_id = _names(list(given), where, task)
+        sentences = [given[key] for key in names]
         for sentence in sentences:
             if not isinstance(sentence, str):
                 raise UserError(f"{where}: found {json.dumps(sentence)[:40]}, expected a string")
-        identity = given.get("id")
+        identity = given.get(given_id)
         if isinstance(identity, bool) or not isinstance(identity, str | int | None):
             raise UserError(
                 f"{where}: found id {json.dumps(identity)[:40]}, expected a string or a whole "
                 "number"
             )
-        yield _item(task, where, identity, sentences)
+        yield item(task, where, identity, sentences)
 
 
-def _once(where: str, pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    _refuse_twice([key for key, _ in pairs], where)
+def _once(where: str, task: Task, pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    _refuse_twice([key for key, _ in pairs], where, task)
     return dict(pairs)
 
 
-def _refuse_twice(names: Sequence[str], where: str) -> None:
-    for name in ("id", *ONE_SENTENCE, "sentence2"):
-        if names.count(name) > 1:
-            raise UserError(f"{where}: found '{name}' {names.count(name)} times, expected it once")
+def _refuse_twice(found: Sequence[str], where: str, task: Task) -> None:
+    for name in dict.fromkeys(("id", task.id, *task.sentences, *ONE_SENTENCE, *PAIR)):
+        if found.count(name) > 1:
+            raise UserError(f"{where}: found '{name}' {found.count(name)} times, expected it once")
 
 
-def _names(found: Sequence[str], where: str, task: Task) -> list[str]:
-    """Return which of the columns or keys `found` hold the sentences."""
+def _names(found: Sequence[str], where: str, task: Task) -> tuple[list[str], str]:
+    """Return which of the columns or keys `found` hold the sentences, and which the id or "".
+
+    The task's own names count before the common ones.
+    """
+    _refuse_twice(found, where, task)
+    own = list(task.sentences)
+    identity = next((name for name in (task.id, "id") if name and name in found), "")
+    if own and all(name in found for name in own):
+        return own, identity
     if task.pair:
         names = [name for name in PAIR if name in found]
         missing = [name for name in PAIR if name not in found]
     else:
         names = [name for name in ONE_SENTENCE if name in found][:1]
-        missing = [] if names else [" or ".join(ONE_SENTENCE)]
+        missing = [] if names else [" or ".join(dict.fromkeys((*ONE_SENTENCE, *own)))]
     if missing:
         tabs = any("\t" in name for name in found)
+        theirs = f" (the task's own: {', '.join(own)})" if task.pair and own != [*PAIR] else ""
         raise UserError(
-            f"{where}: no {missing[0]}; found {', '.join(found)[:400] or 'nothing'}, expected "
-            f"{_expected(task)}{'. It contains tabs: add --format tsv' if tabs else ''}"
+            f"{where}: no {missing[0]}{theirs}; found {', '.join(found)[:400] or 'nothing'}, "
+            f"expected {_expected(task)}{'. It contains tabs: add --format tsv' if tabs else ''}"
         )
     if not task.pair and "sentence2" in found:
         raise UserError(f"{where}: found sentence1 and sentence2, expected {_expected(task)}")
-    return names
+    return names, identity
 
 
 _READERS: dict[str, Callable[[str, str, Task], Iterator[Item]]] = {

@@ -2,18 +2,30 @@
 
 import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from minbert.base.errors import UserError, nearest
 from minbert.evaluate.text import read_csv
 from minbert.spec.grid import ALL
-from minbert.spec.task import TASKS
+from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
-from minbert.store.plans import describe_job, held, read_description
+from minbert.store.plans import (
+    ONLY,
+    VARIANT_COLUMNS,
+    check_root,
+    describe_job,
+    held_of,
+    plan_path,
+    read_description,
+    read_plan,
+    records,
+)
 
 VARIANTS = "variants.tsv"
 SCORES = Path("tables", "scores.parquet")
@@ -44,8 +56,9 @@ class Run:
         again = f"`{_snakemake(self.root, self.paper, path)}` trains it again"
         if name == "model.safetensors":
             raise UserError(
-                f"{path}: the weights of variant '{self.variant}' were deleted "
-                f"(keep_weights: false); set keep_weights: true in config.yaml, then {again}"
+                f"{path}: the weights of variant '{self.variant}' are not there: they were deleted "
+                "(`keep_weights: false`), or the run came in a bundle without them. With "
+                f"`keep_weights: true`, which is the default, {again}"
             )
         raise UserError(f"{path}: there is no such file, although the run has ended; {again}")
 
@@ -55,7 +68,8 @@ class Found:
     """A variant and the stages that its tasks come from.
 
     `chosen` is {seed: {task: key}} as far as trained, `wanted` {task: key} as planned; `wanted` is
-    None for the best of other variants, which train nothing. `owners` is {key: variant}.
+    None for the best of other variants, which train nothing. `owners` is {key: variant}, `stages`
+    {stage: key}; the stages of others are `VARIANT/STAGE`.
     """
 
     root: Path
@@ -64,6 +78,7 @@ class Found:
     wanted: Mapping[str, str] | None
     chosen: Mapping[int, Mapping[str, str]]
     owners: Mapping[str, str]
+    stages: Mapping[str, str]
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -103,23 +118,94 @@ class Found:
 
 
 def find(root: Path, variant: str, paper: str | None = None) -> Found:
-    """Return the variant in the results folder `root`; `paper` is needed if several have the name.
+    """Return a variant of the results folder `root`, as it was published last.
 
-    The score table names the runs of a variant that is the best of others. Raises `UserError` for
-    a folder without results, and for an unknown or ambiguous variant or paper.
+    `variant` is `VARIANT` or `PAPER/VARIANT`; the `paper` is needed if several have the name.
+    `VARIANT@KEY` is the variant as an earlier plan had it, when KEY, or what begins so, was one of
+    its trainings. The score table names the runs of a variant that is the best of others. The
+    tasks of this process are then those of its paper. Raises `UserError` for a folder without
+    results, and for an unknown or ambiguous variant, paper or key.
     """
-    rows = _variant_rows(root)
-    stages: dict[tuple[str, str], list[str]] = {}
+    named, _, key = variant.partition("@")
+    if "/" in named:
+        paper, _, named = named.partition("/")
+    rows = variant_rows(root)
+    stages: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:
-        stages.setdefault((row["paper"], row["variant"]), []).append(row["key"])
-    best = _best_of(root, stages)
-    name = _named([*stages, *best], variant, paper, root)
+        stages.setdefault((row["paper"], row["variant"]), {})[row["stage"]] = row["key"]
+    best = {} if (paper, named) in stages else _best_of(root, stages)
+    name = _named([*stages, *best], named, paper, root)
+    _use_tasks_of(root, name[0])
+    of_paper = [row for row in rows if row["paper"] == name[0]]
     # A run that several variants share is named after the first.
-    owners = {row["key"]: row["variant"] for row in reversed(rows) if row["paper"] == name[0]}
+    owners = {row["key"]: row["variant"] for row in reversed(of_paper)}
     if name in best:
-        return Found(root, *name, None, best[name], owners)
+        used = {key for of_seed in best[name].values() for key in of_seed.values()}
+        others = {
+            f"{row['variant']}/{row['stage']}": row["key"]
+            for row in of_paper
+            if row["key"] in used and row["variant"] == owners[row["key"]]
+        }
+        found = Found(root, *name, None, best[name], owners, others)
+    else:
+        found = _trained(root, *name, stages[name], owners)
+    return _with_key(found, key) if key else found
+
+
+def earlier(found: Found) -> Iterator[Found]:
+    """Yield the variant as other plans had it, the newest first, as far as any of it is trained."""
+    seen = [found.stages]
+    for _, record in records(found.root):
+        rows = (dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in record.get("variants", ()))
+        names = (found.paper, found.name)
+        stages = {r["stage"]: r["key"] for r in rows if (r["paper"], r["variant"]) == names}
+        if stages and stages not in seen:
+            seen.append(stages)
+            with suppress(UserError):  # Its descriptions were deleted, and so its results.
+                owners = dict.fromkeys(stages.values(), found.name)
+                other = _trained(found.root, *names, stages, owners)
+                if other.chosen:
+                    yield other
+
+
+def variant_rows(root: Path) -> list[dict[str, str]]:
+    """Return every stage of every variant, by `VARIANT_COLUMNS`.
+
+    They are those published of whole grids, then those of a part alone; before the first
+    publication, those of the newest plan.
+    """
+    check_root(root)
+    paths = [path for path in (root / VARIANTS, root / ONLY / VARIANTS) if path.exists()]
+    if not paths:
+        for _, record in records(root):
+            if rows := record.get("variants"):
+                return [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in rows]
+    found: list[dict[str, str]] = []
+    for path in paths or [root / VARIANTS]:
+        known = {(row["paper"], row["variant"]) for row in found}
+        rows = _rows_of(root, path)
+        found += [row for row in rows if (row["paper"], row["variant"]) not in known]
+    return found
+
+
+def plan_of(root: Path, paper: str) -> dict[str, Any]:
+    """Return the record of the plan that a paper was published by; empty if there is none.
+
+    Before the first publication it is the newest plan that has the paper.
+    """
+    plan = held_of(root, paper, "plans")
+    if plan and plan_path(root, plan).exists():
+        return read_plan(root, plan)
+    newest = (record for _, record in records(root) if paper in record.get("papers", ()))
+    return {} if plan else next(newest, {})
+
+
+def _trained(
+    root: Path, paper: str, name: str, stages: Mapping[str, str], owners: Mapping[str, str]
+) -> Found:
+    """Return a variant with these stages, as far as they are trained."""
     wanted: dict[str, str] = {}
-    for key in stages[name]:
+    for key in stages.values():
         # A later stage takes over all its tasks, even those that it does not train.
         tasks = read_description(root, "train", key)["spec"]["stage"]["tasks"]
         wanted |= dict.fromkeys(tasks, key)
@@ -128,7 +214,20 @@ def find(root: Path, variant: str, paper: str | None = None) -> Found:
         for seed, folder in seed_folders(root / "store" / "train" / key).items():
             if (folder / "run.json").exists():
                 chosen.setdefault(seed, {})[task] = key
-    return Found(root, *name, wanted, chosen, owners)
+    return Found(root, paper, name, wanted, chosen, owners, stages)
+
+
+def _with_key(found: Found, wanted: str) -> Found:
+    versions = [] if found.wanted is None else [found, *earlier(found)]
+    for each in versions:
+        if any(key.startswith(wanted) for key in each.stages.values()):
+            return each
+    keys = [key for each in versions for key in each.stages.values()]
+    said = f"those with results are {', '.join(keys)}" if keys else "it is the best of others"
+    raise UserError(
+        f"{found.paper}: variant '{found.name}' has no training of key '{wanted}'; {said}."
+        f"{nearest(wanted, keys)}"
+    )
 
 
 def choose_task(found: Found, task: str | None) -> str:
@@ -137,7 +236,7 @@ def choose_task(found: Found, task: str | None) -> str:
     if task is None:
         if len(found.tasks) > 1:
             raise UserError(
-                f"{about} has several tasks: {', '.join(found.tasks)}; choose one with --task"
+                f"{about} has several tasks: {', '.join(found.tasks)}; name one (--task)"
             )
         return found.tasks[0]
     if task not in found.tasks:
@@ -161,7 +260,7 @@ def _named(
     if len(having) > 1:
         raise UserError(
             f"{root}: '{variant}' is a variant of several papers; choose one: "
-            f"{' or '.join(f'--paper {name}' for name in having)}"
+            f"{' or '.join(f'{name}/{variant}' for name in having)}"
         )
     if having:
         return having[0], variant
@@ -169,7 +268,7 @@ def _named(
     if others:
         raise UserError(
             f"{root}: paper '{paper}' has no variant '{variant}', but {', '.join(others)} has: "
-            f"--paper {others[0]}"
+            f"{others[0]}/{variant}"
         )
     names = [v for p, v in known if paper in (None, p)]
     unscored = ""
@@ -181,8 +280,7 @@ def _named(
     )
 
 
-def _variant_rows(root: Path) -> list[dict[str, str]]:
-    path = root / VARIANTS
+def _rows_of(root: Path, path: Path) -> list[dict[str, str]]:
     if path.is_dir():
         raise UserError(
             f"{path}: expected a file, found a folder; move it away: "
@@ -196,13 +294,19 @@ def _variant_rows(root: Path) -> list[dict[str, str]]:
             f"--results, or make results with `snakemake --cores 2 all`.{hint}"
         )
     rows = read_csv(path, delimiter="\t")
-    if not rows or not {"paper", "variant", "key"} <= rows[0].keys():
+    if not rows or not {"paper", "variant", "stage", "key"} <= rows[0].keys():
         found = ", ".join(rows[0]) if rows else "no row"
         raise UserError(
-            f"{path}: expected rows of the columns paper, variant and key, found {found}; "
+            f"{path}: expected rows of the columns paper, variant, stage and key, found {found}; "
             f"delete it: `{_snakemake(root, ALL)}` writes it again"
         )
     return rows
+
+
+def _use_tasks_of(root: Path, paper: str) -> None:
+    """Use the tasks of the plan by which a paper was published."""
+    if record := plan_of(root, paper):
+        use_tasks_of(record)
 
 
 def _best_of(
@@ -215,6 +319,7 @@ def _best_of(
 
     best: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
     for paper in dict.fromkeys(paper for paper, _ in trained):
+        _use_tasks_of(root, paper)
         for of, by_seed in read_scores(root / SCORES, paper).items():
             name = (paper, of.variant)
             if of.split == "dev" and of.measure in TASKS and name not in trained:
@@ -225,5 +330,5 @@ def _best_of(
 
 def _snakemake(root: Path, paper: str, target: Path | str = "all") -> str:
     """Return the command that makes `target` by the configuration that a paper was published by."""
-    options = held(root).get("options", {}).get(paper, "")
+    options = held_of(root, paper, "options") or ""
     return f"snakemake --cores 2 {shlex.quote(str(target))} {options}".rstrip()

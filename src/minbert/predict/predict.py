@@ -20,18 +20,10 @@ from minbert.predict.output import written
 from minbert.spec.task import TASKS
 
 if TYPE_CHECKING:
-    from minbert.predict.predictor import Predictor
+    from minbert.predict.predictor import Predictor, Source
 
 CHUNK = 2048
 """Examples that are predicted and written at a time."""
-
-CLASS_NAMES: dict[str, tuple[str, ...]] = {
-    "sst": ("negative", "somewhat negative", "neutral", "somewhat positive", "positive"),
-    "para": ("different", "paraphrase"),
-    "cfimdb": ("negative", "positive"),
-    "lmrd": ("1-2 stars", "3-4 stars", "5-6 stars", "7-8 stars", "9-10 stars"),
-}
-"""Names of a task's classes; a task may have none."""
 
 
 def predict(
@@ -68,9 +60,9 @@ def predict(
             file=sys.stderr,
         )
     # Only once everything is checked: importing torch takes seconds.
-    from minbert.predict.predictor import Predictor
+    from minbert.predict.predictor import Predictor, source_of
 
-    predictor = Predictor(run, device)
+    predictor = Predictor(source_of(run), device)
     with nullcontext(_standard_output()) if out is None else written(out) as stream:
         for lines in _chunks(predictor, run, items, quiet=out is None and sys.stdout.isatty()):
             stream.write(lines)
@@ -121,11 +113,18 @@ def _chunks(predictor: Predictor, run: Run, items: list[Item], quiet: bool) -> I
         for start in range(0, len(items), CHUNK):
             chunk = items[start : start + CHUNK]
             made = predictor([i.sentence1 for i in chunk], [i.sentence2 for i in chunk])
-            yield "".join(_line(run, *each) for each in zip(chunk, *made, strict=True))
+            rows = (row(run, *each) for each in zip(chunk, *made, strict=True))
+            yield "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in rows)
             bar.update(len(chunk))
 
 
-def _line(run: Run, item: Item, prediction: np.floating[Any], scores: np.ndarray) -> str:
+def row(
+    run: Run | Source, item: Item, prediction: np.floating[Any], scores: np.ndarray
+) -> dict[str, Any]:
+    """Return what is told of one example, as in docs/predicting.md.
+
+    Raises `UserError` if the model predicts no finite number.
+    """
     if not np.isfinite(prediction) or not np.isfinite(scores).all():
         raise UserError(
             f"{item.where}: variant '{run.variant}' predicts no finite number; its training "
@@ -133,14 +132,13 @@ def _line(run: Run, item: Item, prediction: np.floating[Any], scores: np.ndarray
         )
     kind = TASKS[run.task].kind
     given = {"id": item.id, "sentence1": item.sentence1, "sentence2": item.sentence2}
-    row: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    row["task"] = run.task
-    row["prediction"] = _number(prediction) if kind == "regression" else int(prediction)
-    if run.task in CLASS_NAMES:
-        row["label"] = CLASS_NAMES[run.task][int(prediction)]
+    found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    found["task"] = run.task
+    found["prediction"] = _number(prediction) if kind == "regression" else int(prediction)
+    if names := TASKS[run.task].names:
+        found["label"] = names[int(prediction)]
     values = [_number(score) for score in scores]
-    row |= {"probabilities": values} if kind == "classification" else {"score": values[0]}
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return found | ({"probabilities": values} if kind == "classification" else {"score": values[0]})
 
 
 def _number(value: np.floating[Any]) -> float:

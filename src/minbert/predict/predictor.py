@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -12,18 +13,19 @@ from pydantic import ValidationError
 
 from minbert.base.errors import UserError
 from minbert.data.tokenise import encode
-from minbert.data.wordpiece import load_wordpiece
-from minbert.engine.device import choose_device, choose_precision
-from minbert.model.multitask import MultitaskModel, build_model
+from minbert.data.tokenizer import load_tokenizer
+from minbert.engine.device import choose_device, choose_precision, set_up_memory
+from minbert.model.encoder import compute_in
+from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
 from minbert.predict.lookup import Run
-from minbert.spec.architecture import read_architecture
+from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.node import node_code
 from minbert.train.examples import Examples, special_tokens
-from minbert.train.inference import autocast, pool_all
+from minbert.train.inference import pool_all
 from minbert.train.learner import Learner
 from minbert.train.losses import task_loss
 
@@ -32,11 +34,14 @@ def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskMod
     """Return a finished stage's model with the weights it was scored with, in evaluation mode.
 
     `backbone` is a folder in the store, `weights` a `model.safetensors`, which holds what was
-    trained. Raises `UserError` naming the file if the two do not belong together.
+    trained; the backbone's weights are read if it was frozen. Raises `UserError` naming the file
+    if the two do not belong together.
     """
     kind: type[Learner] = load_part("trainable", spec.trainable)
     state = load_weights(weights)
-    model = build_model(read_architecture(backbone / "config.json"), spec, backbone)
+    model = MultitaskModel(read_architecture(backbone / "config.json"), spec)
+    if not model.state_dict().keys() <= state.keys():
+        model.encoder.load_backbone(load_weights(backbone / WEIGHTS))
     kind.insert(model.encoder, spec, state)
     saved = kind.trained(model.state_dict())
     ours, theirs = ({n: t.shape for n, t in tensors.items()} for tensors in (saved, state))
@@ -51,7 +56,7 @@ _CODE = (
     "minbert.model.",
     "minbert.train.examples",
     "minbert.train.losses.",
-    "minbert.data.wordpiece",
+    "minbert.data.tokenizer",
 )
 """Prefixes of the modules that decide what trained weights predict."""
 
@@ -59,33 +64,60 @@ Predictions = tuple[np.ndarray, np.ndarray]
 """For N examples, the class, 0 or 1, or value [N], and the task's scores [N, n]."""
 
 
-class Predictor:
-    """The model of `run`'s task, with its tokenizer and framing, on `device` (as in config.yaml).
+@dataclass(frozen=True)
+class Source:
+    """What the model of a variant's task is made of.
 
-    Tokens, truncation, precision and model are those of training, so dev sentences get the same
-    predictions as in training. Raises `UserError` if a file is missing, or if the run was planned
-    by a version of the code with other settings.
+    `weights` is a `model.safetensors` of its stage, `backbone` a folder with `config.json`,
+    `tokenizer.json` and, for a stage that freezes it, `model.safetensors`.
     """
 
-    def __init__(self, run: Run, device: str = "auto") -> None:
-        weights = run.file("model.safetensors")
-        backbone = run.job.need("backbone.config.json").parent
-        self.task = run.task
+    variant: str
+    task: str
+    spec: StageSpec
+    precision: str
+    weights: Path
+    backbone: Path
+
+
+def source_of(run: Run) -> Source:
+    """Return what the model of `run` is made of, in the store.
+
+    Raises `UserError` if a file is missing, or if the run was planned by a version of the code with
+    other settings; other code is told on standard error.
+    """
+    weights = run.file(WEIGHTS)
+    backbone = run.job.need("backbone.config.json").parent
+    try:
+        spec = StageSpec.model_validate(run.job.spec["stage"])
+    except ValidationError as error:
+        raise UserError(
+            f"train {run.key}: was planned by another version of minbert "
+            f"({error.errors()[0]['msg']}); `snakemake --cores 2 all` plans it again"
+        ) from None
+    _warn_of_changes(run)
+    return Source(run.variant, run.task, spec, run.job.extra["precision"], weights, backbone)
+
+
+class Predictor:
+    """A task's model with its tokenizer and framing, on `device` (as in config.yaml).
+
+    Tokens, truncation, precision and model are those of training, so dev sentences get the same
+    predictions as in training. Raises `UserError` if a file is missing or damaged.
+    """
+
+    def __init__(self, source: Source, device: str = "auto") -> None:
+        self.task, self.spec = source.task, source.spec
+        set_up_memory()
         self.device = choose_device(device)
-        self.precision = choose_precision(run.job.extra["precision"], self.device)
-        try:
-            self.spec = StageSpec.model_validate(run.job.spec["stage"])
-        except ValidationError as error:
-            raise UserError(
-                f"train {run.key}: was planned by another version of minbert "
-                f"({error.errors()[0]['msg']}); `snakemake --cores 2 all` plans it again"
-            ) from None
-        _warn_of_changes(run)
-        positions = read_architecture(backbone / "config.json").positions
-        self.max_length = min(self.spec.max_length, positions)
-        self.tokenizer = load_wordpiece(backbone / "tokenizer.json")
-        self.special = special_tokens(backbone / "tokenizer.json")
-        self.model = load_trained(self.spec, backbone, weights).to(self.device)
+        self.arch = read_architecture(source.backbone / "config.json")
+        self.max_length = min(self.spec.max_length, self.arch.positions)
+        tokenizer = source.backbone / "tokenizer.json"
+        self.tokenizer = load_tokenizer(tokenizer)
+        self.special = special_tokens(tokenizer, self.arch.two_types)
+        model = load_trained(self.spec, source.backbone, source.weights)
+        self.model = model.to(self.device)
+        compute_in(self.model, choose_precision(source.precision, self.device))
         self.loss = task_loss(self.spec.tasks[self.task].loss, self.model.heads[self.task])
 
     @torch.no_grad()
@@ -102,9 +134,8 @@ class Predictor:
         table = pa.table(columns)
         pairing = self.spec.tasks[self.task].pairing
         examples = Examples(table, self.task, pairing, self.special, self.max_length, self.device)
-        with autocast(self.device, self.precision):
-            pooled = pool_all(partial(self.model.pooled, self.task), examples)
-            output = self.model.from_pooled(self.task, pooled).float()
+        pooled = pool_all(partial(self.model.pooled, self.task), examples)
+        output = self.model.from_pooled(self.task, pooled)
         prediction, scores = self.loss.prediction(output), self.loss.scores(output)
         return prediction.cpu().numpy(), scores.cpu().numpy()
 
