@@ -1,1 +1,1 @@
-"""Results under their plain names."""
+"""Results under their plain names, and in bundles."""

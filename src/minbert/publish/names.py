@@ -23,11 +23,9 @@ from minbert.base.locks import FOREVER, only_one
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text, read_csv
 from minbert.store.job import node_folder
-from minbert.store.plans import PUBLISHED, held
+from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held
 from minbert.track.runs import ALL
 
-COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
-"""The columns of `variants.tsv`."""
 SCORES = "tables/scores.parquet"
 VARIANTS = "variants.tsv"
 
@@ -38,11 +36,15 @@ def publishing(root: Path) -> AbstractContextManager[bool]:
 
 
 class PlainNames:
-    """The plain names under `root`, as the plan of `record` takes them."""
+    """The plain names under `root`, as the plan of `record` takes them.
+
+    Those of a plan of a part are in a `folder` of their own, and leave the others as they are.
+    """
 
     def __init__(self, root: Path, plan: str, record: Mapping[str, Any]) -> None:
         self.root, self.plan, self.record = root, plan, record
-        self._before = held(root)
+        self.folder = root / record["below"]
+        self._before = held(self.folder)
         plans, options = self._before.get("plans", {}), self._before.get("options", {})
         self._others = {
             paper: plan
@@ -58,20 +60,20 @@ class PlainNames:
                 self._others = {}  # Theirs is lost, and made again when they are published again.
 
     def _read_others(self) -> None:
-        earlier = read_file(self.root / SCORES)
+        earlier = read_file(self.folder / SCORES)
         self._scores = earlier.filter(pc.is_in(earlier["paper"], pa.array(list(self._others))))
-        rows = read_csv(self.root / VARIANTS, "\t")
+        rows = read_csv(self.folder / VARIANTS, "\t")
         self._rows = [row for row in rows if row["paper"] in self._others]
         if {row["paper"] for row in self._rows} != self._others.keys():
             raise KeyError("paper")
 
     @cached_property
     def taken(self) -> dict[str, str]:
-        """The names that the plan's products take: {path under the root: keyed path}."""
+        """The names that the plan's products take: {path under `folder`: keyed path}."""
         return {
             name: keyed
             for name, keyed in self.record["products"].items()
-            if not self._others or self._is_own(name) or not (self.root / name).exists()
+            if not self._others or self._is_own(name) or not (self.folder / name).exists()
         }
 
     def _is_own(self, name: str) -> bool:
@@ -101,18 +103,33 @@ class PlainNames:
         self.say_whose(complete=False)  # if this is killed halfway
         for name, keyed in self.taken.items():
             if partial and not source(keyed).exists():
-                (self.root / name).unlink(missing_ok=True)
+                (self.folder / name).unlink(missing_ok=True)
                 continue
-            with whole(self.root / name) as temporary:
+            with whole(self.folder / name) as temporary:
                 shutil.copyfile(source(keyed), temporary)
         papers = self.record["papers"].values()
         folders = [node_folder(self.root, "scores", paper["scores"]) for paper in papers]
         scores = [read_file(source(folder / "scores.parquet")) for folder in folders]
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in self.record["variants"]]
-        with whole(self.root / SCORES) as temporary:
+        rows = [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in self.record["variants"]]
+        with whole(self.folder / SCORES) as temporary:
             tables = scores if self._scores is None else [*scores, self._scores]
             pq.write_table(pa.concat_tables(tables), temporary)
-        write_text(self.root / VARIANTS, csv_text(COLUMNS, [*rows, *self._rows], "\t"))
+        write_text(self.folder / VARIANTS, csv_text(VARIANT_COLUMNS, [*rows, *self._rows], "\t"))
+
+    def take_one(self, name: str) -> None:
+        """Copy one product to its name.
+
+        If the names beside it are of another plan, they are to be made again as a whole.
+        """
+        said = self._before or {"plans": {}, "stamps": {}, "options": {}, "names": []}
+        stamps = {
+            paper: stamp if stamp == self.record["stamp"] else ""
+            for paper, stamp in said["stamps"].items()
+        }
+        names = sorted({*said["names"], name})
+        write_json(self.folder / PUBLISHED, {**said, "stamps": stamps, "names": names})
+        with whole(self.folder / name) as temporary:
+            shutil.copyfile(self.record["products"][name], temporary)
 
     def say_whose(self, *, complete: bool) -> None:
         """Say of which plan the names are; unless all is `complete`, they are to be made again."""
@@ -123,10 +140,10 @@ class PlainNames:
             names |= {name for name in before if not self._is_own(name)}
             page = {of: dict(self._before[of]) for of in page}
         for name in before - names:
-            if (self.root / name).is_file():
-                (self.root / name).unlink()
+            if (self.folder / name).is_file():
+                (self.folder / name).unlink()
         page["plans"] |= dict.fromkeys(own, self.plan)
         page["stamps"] |= dict.fromkeys(own, self.record["stamp"] if complete else "")
         page["options"] |= dict.fromkeys(own, self.record["options"])
         page["names"] = sorted(names)
-        write_json(self.root / PUBLISHED, page)
+        write_json(self.folder / PUBLISHED, page)

@@ -20,6 +20,7 @@ from minbert.base.errors import UserError
 from minbert.evaluate.index import in_words
 from minbert.evaluate.text import read_csv
 from minbert.publish.names import PlainNames, publishing
+from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
 from minbert.store.plans import describe_job, read_plan
@@ -30,12 +31,20 @@ from minbert.track.runs import ALL, record_grids
 def publish(root: Path, plan: str, mark: Path) -> None:
     """Copy each product of a plan to its plain name, and leave its `mark` (`Plan.mark`)."""
     record = read_plan(root, plan)
+    use_tasks_of(record)
     with publishing(root):
         names = PlainNames(root, plan, record)
         names.take()
-        record_grids(root, record, complete=True)
+        if not record["below"]:
+            record_grids(root, record, complete=True)
         names.say_whose(complete=True)
         names.leave_mark(mark)
+
+
+def publish_one(root: Path, plan: str, name: str) -> None:
+    """Copy one product of a plan to its plain `name`."""
+    with publishing(root):
+        PlainNames(root, plan, read_plan(root, plan)).take_one(name)
 
 
 def publish_partial(root: Path, plan: str) -> str:
@@ -46,6 +55,7 @@ def publish_partial(root: Path, plan: str) -> str:
     drawn is reported on stderr and left out.
     """
     record = read_plan(root, plan)
+    use_tasks_of(record)
     failures = failed_variants(root, record["variants"])
     with publishing(root), tempfile.TemporaryDirectory() as folder:
         names = PlainNames(root, plan, record)
@@ -64,7 +74,8 @@ def publish_partial(root: Path, plan: str) -> str:
                 print(f"{name}: not drawn: {why}", file=sys.stderr)
                 shutil.rmtree(job.out)
         names.take(Path(folder))
-        record_grids(root, record, complete=False)
+        if not record["below"]:
+            record_grids(root, record, complete=False)
         made = node_folder(Path(folder), "index", record["index"])
         index = in_words(read_csv(made / "index.csv"))
     said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
@@ -90,18 +101,19 @@ class _PartialJob(Job):
 def _shown(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield (name, kind, key) of what is made for people, in the order in which it is made."""
     for paper, keys in record["papers"].items():
-        yield from ((paper, kind, keys[kind]) for kind in ("scores", "table"))
+        kinds = ("tuning", "scores", "table")
+        yield from ((paper, kind, keys[kind]) for kind in kinds if keys[kind])
     yield from ((kind, kind, record[kind]) for kind in ("index", "claims") if record[kind])
     yield from ((name, "figure", key) for name, key in record["figures"].items())
     yield "report", "report", record["report"]
 
 
 def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple[str, str], str]:
-    """Return {(paper, variant): why} for those of `variants` (rows of `COLUMNS`) that failed.
+    """Return {(paper, variant): why} for those of `variants` that failed.
 
-    A stage has failed if its newest attempt ended in an error, or died without a word, and left no
-    record of a finished run. One that was told to stop has not failed, and neither has one that
-    finished and whose files were deleted since.
+    These are rows of `VARIANT_COLUMNS`. A stage has failed if its newest attempt ended in an error,
+    or died without a word, and left no record of a finished run. One that was told to stop has not
+    failed, and neither has one that finished and whose files were deleted since.
     """
     why: dict[str, str] = {}
     for (key, seed), attempt in newest_attempts(root).items():

@@ -1,0 +1,208 @@
+"""`minbert bundle`: the finished runs of a results folder as one file, for other people's folders.
+
+It holds what tables, figures, claims and the report are made from: descriptions, histories,
+predictions, records of runs, reports on data, dev and test rows without texts. No texts, and
+weights only if they are asked for.
+"""
+
+import tempfile
+import zipfile
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError
+from minbert.base.files import whole
+from minbert.base.locks import in_use
+from minbert.base.version import VERSION
+from minbert.data.parquet import read_file
+from minbert.evaluate.text import csv_text
+from minbert.publish.archive import TAKEN, WEIGHTS, Writer, files_of, json_text
+from minbert.publish.crate import Run, crate, readme
+from minbert.publish.croissant import croissant
+from minbert.publish.packed import Rows, pack, without_unread_scores, write_small
+from minbert.spec.task import use_tasks_of
+from minbert.store.kinds import KINDS
+from minbert.store.node import finished, seed_folders
+from minbert.store.plans import (
+    ONLY,
+    VARIANT_COLUMNS,
+    description_path,
+    held,
+    read_description,
+    read_plan,
+    records,
+)
+from minbert.store.record import read_record
+
+Described = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """What a bundle came to: how many runs, and its size."""
+
+    runs: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What plans ask for: descriptions by kind and key, and the plans' records, newest first."""
+
+    records: list[dict[str, Any]]
+    described: dict[tuple[str, str], Described]
+
+    @property
+    def tasks(self) -> list[dict[str, Any]]:
+        """The tasks that are not built in; of one that changed, the newest."""
+        own = (task for record in reversed(self.records) for task in record.get("tasks", []))
+        return list({task["name"]: task for task in own}.values())
+
+
+def bundle(
+    root: Path,
+    out: Path,
+    *,
+    weights: bool = False,
+    lean: bool = False,
+    seeds: Collection[int] = (),
+    base: Path = Path(),
+) -> Bundled:
+    """Write what the plans of `root` ask for, and what is finished of it, to the zip `out`.
+
+    These are the newest plan and those that the plain names are of, of parts too. `base` has the
+    Snakefile. With `lean`, predictions have no probabilities but those that figures read; with
+    `seeds`, only their runs are in it. The same results give the same bytes. Raises `UserError` if
+    no workflow was started there, or nothing is finished.
+    """
+    if not (base / "Snakefile").is_file():
+        raise UserError(f"{base} has no Snakefile; give the folder of the workflow: --directory")
+    if not (root / "store").is_dir():
+        raise _nothing(root)
+    with in_use(root):
+        content = _content(root)
+        use_tasks_of({"tasks": content.tasks})
+        with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            writer = Writer(archive)
+            runs = _add_all(root, content, writer, weights, lean, seeds, base)
+            if not runs:
+                of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
+                raise UserError(f"{root} has no finished run{of} of its newest plan to bundle")
+            writer.end(package=VERSION, lean=lean, tasks=content.tasks)
+    return Bundled(len(runs), out.stat().st_size)
+
+
+def _nothing(root: Path) -> UserError:
+    return UserError(
+        f"no workflow was started under {root}, so there is nothing to bundle; give its results "
+        "by --results"
+    )
+
+
+def _content(root: Path) -> _Content:
+    newest = next(records(root), None)
+    if newest is None:
+        raise _nothing(root)
+    found: dict[tuple[str, str], Described] = {}
+    published = (held(folder).get("plans", {}) for folder in (root, root / ONLY))
+    plans = dict.fromkeys([newest[0], *(plan for plans in published for plan in plans.values())])
+    every = [read_plan(root, plan) for plan in plans]
+    for record in every:
+        for name, told in record["jobs"].items():
+            kind, _, key = name.partition("-")
+            if (kind, key) not in found and not KINDS[kind].shown and kind != "fetch":
+                found[kind, key] = read_description(root, kind, key) | {"title": told["title"]}
+    return _Content(every, dict(sorted(found.items())))
+
+
+def _add_all(
+    root: Path,
+    content: _Content,
+    writer: Writer,
+    weights: bool,
+    lean: bool,
+    wanted: Collection[int],
+    base: Path,
+) -> list[Run]:
+    """Add every file but the list, by name; return the runs."""
+    files: dict[str, Path | str] = {}
+    runs: list[Run] = []
+    for (kind, key), described in content.described.items():
+        files[f"spec/{kind}-{key}.json"] = description_path(root, kind, key)
+        for at, folder in _finished(root, described, wanted):
+            for file in files_of(kind):
+                path = folder / file
+                if path.is_file() and (weights or file != WEIGHTS):
+                    files[f"{at}/{file}"] = path
+            if kind == "train":
+                record = read_record(folder / "run.json")
+                runs.append(Run(at, described["title"], record, _ended(folder)))
+    held_out = {
+        of["needs"]["examples"]["key"]: f"rows/{key}/rows.parquet"
+        for (kind, key), of in content.described.items()
+        if kind == "rows" and f"rows/{key}/rows.parquet" in files
+    }
+    for (kind, key), described in content.described.items():
+        if kind == "data" and f"data/{key}/report.json" in files:
+            report = read_record(root / "store" / "data" / key / "report.json")
+            name = held_out.get(key, "")
+            page = croissant(described, report, name, root / "store" / name if name else None)
+            files[f"croissant/{described['spec']['task']}-{key}.json"] = json_text(page)
+    files |= _about(root, content, base)
+    files["README.md"] = readme(runs, lean=lean)
+    files["ro-crate-metadata.json"] = json_text(crate(files, runs))
+    rows = Rows(root, content.described)
+    with tempfile.TemporaryDirectory() as temporary:
+        small = Path(temporary) / "small.parquet"
+        for name, source in sorted(files.items()):
+            if name.startswith("train/") and name.endswith(".parquet"):
+                table = read_file(str(source))
+                if name.endswith("/predictions.parquet"):
+                    table = without_unread_scores(table) if lean else table
+                    table = pack(table, rows.of(content.described["train", name.split("/")[1]]))
+                write_small(table, small)
+                writer.add(name, small)
+            else:
+                writer.add(name, source)
+    return runs
+
+
+def _finished(
+    root: Path, described: Mapping[str, Any], wanted: Collection[int]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the name in a bundle, and the folder, of each finished result of a node.
+
+    Of runs, those of the `wanted` seeds; without any, all.
+    """
+    kind, key = described["kind"], described["key"]
+    folder = root / "store" / kind / key
+    if kind not in TAKEN:
+        return
+    seeds = seed_folders(folder) if KINDS[kind].seeded else {None: folder}
+    for seed, path in seeds.items():
+        skipped = bool(wanted) and seed is not None and seed not in wanted
+        if not skipped and finished(kind, described["spec"], path):
+            yield f"{kind}/{key}" + ("" if seed is None else f"/seed{seed}"), path
+
+
+def _ended(folder: Path) -> float:
+    """Return when a run's last value was measured, in unix seconds."""
+    return max(read_file(folder / "history.parquet", ["time"])["time"].to_pylist(), default=0.0)
+
+
+def _about(root: Path, content: _Content, base: Path) -> dict[str, Path | str]:
+    """Return the workflow's own files, its configuration, its command, and whose each key is."""
+    files: dict[str, Path | str] = {"Snakefile": base / "Snakefile"}
+    for path in sorted((base / "workflow" / "rules").glob("*.smk")):
+        files[f"workflow/rules/{path.name}"] = path
+    report = read_description(root, "report", content.records[0]["report"])
+    files["config.json"] = json_text(report["spec"]["config"])
+    every = dict.fromkeys(tuple(row) for record in content.records for row in record["variants"])
+    rows = [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in every]
+    files["variants.tsv"] = csv_text(VARIANT_COLUMNS, rows, "\t")
+    command = root / "logs" / "command.txt"
+    if command.is_file():
+        files["command.txt"] = command
+    return files
