@@ -15,10 +15,22 @@ from typing import IO, Any
 from minbert.base.errors import UserError
 from minbert.base.locks import take
 from minbert.base.process import birth
+from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan
 from minbert.track import papers, writer
-from minbert.track.journal import TRACKING, Attempt, attempts
-from minbert.track.store import Store, Tag, open_store, say, sqlite_path, tracking_uri
+from minbert.track.arrived import tell_of_arrived
+from minbert.track.journal import FOLLOWER, TRACKING, Attempt, attempts
+from minbert.track.rows import store_rows
+from minbert.track.store import (
+    GRID,
+    Store,
+    Tag,
+    open_store,
+    own_store,
+    say,
+    sqlite_path,
+    tracking_uri,
+)
 
 _CURSOR = "cursor.json"
 _STORED = "stored.json"
@@ -38,7 +50,7 @@ _BROKEN = (UserError, KeyError, ValueError, TypeError)
 class Follower:
     """Copies the attempts of results `root` into the store at `uri` (see `store.tracking_uri`).
 
-    `plan` names the record that says what the papers are; `draw` draws the curves of a run.
+    `plan` names the record that says what the papers and tasks are; `draw` draws a run's curves.
     """
 
     def __init__(
@@ -51,7 +63,11 @@ class Follower:
         self.root = Path(root).resolve()
         self.uri = tracking_uri(self.root, uri)
         self.draw = draw
-        self.facts = {} if plan is None else read_plan(self.root, plan)["papers"]
+        self.plan = plan
+        record = {} if plan is None else read_plan(self.root, plan)
+        use_tasks_of(record)
+        # What MLflow says of a paper is of the whole grid.
+        self.facts = {} if record.get("below") else record.get("papers", {})
         self.failing = False
         self._store: Store | None = None
         self._attempts: dict[str, Attempt] = {}
@@ -59,8 +75,10 @@ class Follower:
         self._experiments: set[str] = set()
         self._refused: set[str] = set()
         self._done: set[str] = set()
-        # A store's URI may hold a password, so only its digest is written to disk.
-        self._digest = hashlib.sha256(self.uri.encode()).hexdigest()[:16]
+        # A store's URI may hold a password, so only its digest is written to disk. A store in the
+        # results folder moves with it.
+        named = self.uri.replace(own_store(self.root), "")
+        self._digest = hashlib.sha256(named.encode()).hexdigest()[:16]
 
     def follow(self, until_pid: int | None = None, interval: float = 2.0) -> None:
         """Store what jobs write every `interval` seconds, until process `until_pid` has ended.
@@ -84,6 +102,7 @@ class Follower:
                     if until_pid is None or not goes_on():
                         return
                     time.sleep(interval)
+            self._tell_of_arrived()
             while goes_on():
                 self.sweep()
                 time.sleep(interval)
@@ -107,6 +126,7 @@ class Follower:
                     break
                 time.sleep(0.2)
             else:
+                self._tell_of_arrived()
                 self.sweep()
         self._report_left()
 
@@ -153,12 +173,20 @@ class Follower:
             say(f"the store at {self.uri} answers again; nothing is lost")
         self.failing = False
 
+    def _tell_of_arrived(self) -> None:
+        if self.plan is None:
+            return
+        try:
+            tell_of_arrived(self.root, self.plan)
+        except (UserError, OSError) as error:
+            say(f"imported runs are not in MLflow: {_first_line(error)}")
+
     def _report_left(self) -> None:
         if left := len(self.pending(ended_only=True)):
             say(f"{left} runs are not stored yet; the next start of the workflow stores them")
 
     def _lock_file(self) -> IO[str]:
-        path = self.root / TRACKING / ".follower"
+        path = self.root / FOLLOWER
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("a", encoding="utf-8")
 
@@ -175,17 +203,37 @@ class Follower:
                 # It does not stop the others, and is tried again at the next start.
                 self._refused.add(attempt.name)
                 say(f"{attempt.path}: not stored: {_first_line(error)}")
+        for attempt, _ in closed:
+            if attempt.run["tags"].get(Tag.KIND) == GRID:
+                self._store_grid(store, attempt)
         for name in sorted({attempt.run["experiment"] for attempt, _ in closed}):
             try:
-                papers.register_best(store, name)
                 papers.describe(store, name, self.facts.get(name))
             except Exception as error:
                 if not _is_refusal(error):
                     raise
-                say(f"no model registered for '{name}': {_first_line(error)}")
+                say(f"no description was stored for '{name}': {_first_line(error)}")
         # Last of all, so that whatever was interrupted before is done again.
         for attempt, note in closed:
             attempt.note(_STORED, note)
+
+    def _store_grid(self, store: Store, attempt: Attempt) -> None:
+        """Store the rows of a grid's own run, and register its model."""
+        paper = attempt.run["experiment"]
+        names = sorted(n for n, a in self._attempts.items() if a.group == attempt.group)
+        if attempt.name != names[-1]:
+            return
+        trained = {
+            self._attempts[name].group: (self._attempts[name], self._runs[name])
+            for name in sorted(self._runs.keys() & self._attempts.keys())
+        }
+        try:
+            store_rows(store, attempt, names[0], trained)
+            papers.register_best(store, paper)
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            say(f"rows and model of '{paper}' are incomplete: {_first_line(error)}")
 
     def _connect(self) -> Store:
         """Open the store, and learn which runs it has of the experiments we know."""

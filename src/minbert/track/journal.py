@@ -29,9 +29,17 @@ from minbert.base.locks import is_held, take
 from minbert.spec.protocol import Measured
 
 TRACKING = "tracking"
+FOLLOWER = Path(TRACKING) / ".follower"
+"""The lock of the one process that writes into the store."""
 END = "end.json"
-BEST, FLOOR = "best", "floor"
-"""What stands for the split of a run's last rows: its scores on dev, and what takes no learning."""
+BEST, FLOOR, TEST, COST = "best", "floor", "test", "cost"
+"""What stands for the split of a run's last rows.
+
+Its scores on dev, what takes no learning, its scores on test, and what it took; the last has what
+was measured in place of a task.
+"""
+SYSTEM = "system"
+"""What stands for the split of what a job uses of its machine; it has that in place of a task."""
 _NEEDED = ("experiment", "key", "seed", "name")
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
@@ -42,6 +50,7 @@ class Journal:
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
+        self._root = folder.parents[1].absolute()
         self._lock = lock
         self._path = folder / "history.jsonl"
         self._history = self._path.open("ab", buffering=1 << 16)
@@ -52,13 +61,13 @@ class Journal:
         """Make the attempt's folder under `root` and take its lock.
 
         `run` has `experiment`, `key`, `seed` and `name`, and may have `params` and `tags` (names
-        to strings), `datasets` (a list of `name`, `split`, `digest`, `source`, `rows`) and
-        `started` (unix seconds). Raises `ValueError` if one of the first four is missing.
+        to strings), `datasets` (a list of `name`, `split`, `digest`, `source`, `rows`), `started`
+        (unix seconds) and `host`. Raises `ValueError` if one of the first four is missing.
         """
         if missing := [name for name in _NEEDED if name not in run]:
             raise ValueError(f"a run needs {', '.join(_NEEDED)}; missing: {', '.join(missing)}")
-        described = {"params": {}, "tags": {}, "datasets": [], "started": time.time(), **run}
-        described |= {"host": os.uname().nodename, "pid": os.getpid()}
+        described = {"params": {}, "tags": {}, "datasets": [], "started": time.time()}
+        described |= {"host": os.uname().nodename, "pid": os.getpid(), **run}
         parent = Path(root) / TRACKING
         which = f"{run['key']}-s{run['seed']}"
         name = f"{_stamp(parent, which)}-{which}-{os.getpid()}"
@@ -105,12 +114,14 @@ class Journal:
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
         rows: Iterable[Measured] = (),
+        ended: float | None = None,
     ) -> None:
         """Add the last `rows`, report how the run ended and free its lock.
 
         `artifacts` are files to attach, {name in the run: path}, which must stay in place until
-        the follower has taken them. `params` and `tags` are what was not known at the start. Raises
-        `OSError` on a full disk: to the follower the job then looks killed.
+        the follower has taken them. `params` and `tags` are what was not known at the start,
+        `ended` is in unix seconds (default: now). Raises `OSError` on a full disk: to the follower
+        the job then looks killed.
         """
         files = artifacts or {}
         try:
@@ -121,14 +132,19 @@ class Journal:
             end = {
                 "status": status,
                 "error": error,
-                "ended": time.time(),
-                "artifacts": {name: str(path.absolute()) for name, path in files.items()},
+                "ended": time.time() if ended is None else ended,
+                "artifacts": {name: self._told(path) for name, path in files.items()},
                 "params": dict(params or {}),
                 "tags": dict(tags or {}),
             }
             write_json(self.folder / END, end)
         finally:
             os.close(self._lock)
+
+    def _told(self, path: Path) -> str:
+        """Return a path as it stays true if the results folder is moved: below it, if it is."""
+        whole = path.absolute()
+        return str(whole.relative_to(self._root) if whole.is_relative_to(self._root) else whole)
 
 
 @dataclass
@@ -159,7 +175,10 @@ class Attempt:
     def end(self) -> dict[str, Any] | None:
         """How the job ended, or None if it has not said; `artifacts` is {name: path}."""
         path = self.path / END
-        return read_json(path) if path.exists() else None
+        if not path.exists():
+            return None
+        end, root = read_json(path), self.path.parents[1]
+        return end | {"artifacts": {name: root / told for name, told in end["artifacts"].items()}}
 
     def size(self) -> int:
         """Bytes of history so far."""

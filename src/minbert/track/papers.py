@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
-from minbert.track.journal import BEST
-from minbert.track.store import GRID, VIEW_TAG, Store, Tag
+from minbert.track.journal import BEST, COST, TEST
+from minbert.track.store import CURVES, GRID, MODE, ROW, VIEW, Store, Tag, table_url, view_tag
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -19,14 +18,17 @@ if TYPE_CHECKING:
 
 ALIAS = "best"
 _OURS = "minbert.note"
-_MODE = "?workflowType=machine_learning"
 _SCORE = f"{BEST}/overall"
-_LEGEND = """One run for each stage and seed of this paper's grid and one, `grid`, with its results.
+SEED_SCORE = "seed"
+"""What the grid's own run calls the overall dev score of its model; `_SCORE` has the mean."""
+_LEGEND = """One run for each row of this paper's table, with the runs of its stages and seeds \
+below it, and one, `grid`, with all results.
 
-The table shows `best/TASK`: the dev score of the weights that were kept, those of the best epoch.
+`best/TASK` is the dev score of the weights that were kept (best epoch). A row has the
+mean over its `n` seeds, with its 95 % interval in `best/TASK/low` and `best/TASK/high`.
 The tag `learned` names the tasks whose score is above `floor/TASK` at the 5 % level,
 `not_learned` the others. `train/` and `dev/` hold the curves (step: optimiser steps). A run that
-was repeated has the tag `minbert.superseded` and is left out of the table's view.
+was repeated has the tag `minbert.superseded` and is left out of both views.
 """
 
 
@@ -36,21 +38,24 @@ def tasks_of(facts: Mapping[str, Any]) -> list[str]:
 
 
 def describe(store: Store, paper: str, facts: Mapping[str, Any] | None) -> None:
-    """Give a paper's experiment its view and description, if they differ from what is there.
+    """Give a paper's experiment its views and description, if they differ from what is there.
 
     `facts` are the plan's (`minbert.plan.describe`); without them all that is there stays. So does
     a description that a person has changed.
     """
     client, identity = store.client, store.experiment(paper)
     tags = client.get_experiment(identity).tags
-    if facts is None and VIEW_TAG in tags:
+    if facts is None and view_tag(VIEW) in tags:
         return
-    if tags.get(VIEW_TAG) != (view := _view(facts)):
-        _set_tag(client, identity, VIEW_TAG, view)
+    grid, rows = (_newest(client, identity, kind) for kind in (GRID, ROW))
+    views = {VIEW: _rows_view(facts) if rows else _runs_view(facts), CURVES: _curves_view(facts)}
+    for name, view in views.items():
+        if tags.get(view_tag(name)) != (told := json.dumps(view)):
+            _set_tag(client, identity, view_tag(name), told)
     old = tags.get(Tag.NOTE)
     if old is not None and _digest(old) not in tags.get(_OURS, ""):
         return
-    text = _note(facts, store.root, paper, _grid_address(client, identity))
+    text = _note(facts, paper, identity, grid)
     if old != text:
         # Both count as ours: this process may be killed before the text is changed, or after.
         ours = [_digest(one) for one in (old, text) if one is not None]
@@ -58,18 +63,16 @@ def describe(store: Store, paper: str, facts: Mapping[str, Any] | None) -> None:
         _set_tag(client, identity, Tag.NOTE, text)
 
 
-def _view(facts: Mapping[str, Any] | None) -> str:
-    """Return the table's view as JSON: the paper's scores, the highest first, nothing superseded.
+def _view(metrics: Sequence[str], others: Sequence[str], only: str) -> dict[str, Any]:
+    """Return a view of the runs that a filter finds, the highest overall score first.
 
-    Several seeds are grouped, and the groups sorted by their means, as variants are compared.
+    It has the columns of these metrics and of these `others`, `params.NAME` or `tags.NAME`.
     """
-    tasks = tasks_of(facts) if facts else OVERALL_TASKS
-    columns = [f"params.`{name}`" for name in ("variant", "stage", "tasks", "seed")]
-    columns += [f"metrics.`{BEST}/{name}`" for name in ("overall", *tasks)]
-    columns += [f"tags.`{name}`" for name in ("learned", "not_learned")]
-    view = {
+    columns = [f"metrics.`{name}`" for name in metrics]
+    columns += [f"{kind}.`{name}`" for kind, _, name in (other.partition(".") for other in others)]
+    return {
         "selectedColumns": columns,
-        "searchFilter": f"tags.`{Tag.SUPERSEDED}` IS NULL",
+        "searchFilter": f"{only}tags.`{Tag.SUPERSEDED}` IS NULL",
         "orderByKey": f"metrics.`{_SCORE}`",
         "orderByAsc": False,
         "startTime": "ALL",
@@ -77,34 +80,66 @@ def _view(facts: Mapping[str, Any] | None) -> str:
         "datasetsFilter": [],
         "modelVersionFilter": "All Runs",
     }
+
+
+def _scores(facts: Mapping[str, Any] | None) -> list[str]:
+    return ["overall", *(tasks_of(facts) if facts else OVERALL_TASKS)]
+
+
+def _rows_view(facts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the view of the paper's table: its rows by their means."""
+    names = _scores(facts)
+    metrics = [f"{BEST}/{name}" for name in names] + [f"{_SCORE}/low", f"{_SCORE}/high", "n"]
+    metrics += [f"{TEST}/{name}" for name in names] + [f"{COST}/seconds"]
+    return _view(metrics, ("tags.learned", "tags.not_learned"), f"tags.`{Tag.KIND}` = '{ROW}' AND ")
+
+
+def _runs_view(facts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the view until there are rows: runs, grouped by variant if there are several seeds."""
+    params = [f"params.{name}" for name in ("variant", "stage", "tasks", "seed")]
+    metrics = [f"{BEST}/{name}" for name in _scores(facts)]
+    view = _view(metrics, [*params, "tags.learned", "tags.not_learned"], "")
     if facts and len(facts["seeds"]) > 1:
         keys = [{"mode": "param", "groupByData": name} for name in ("variant", "stage")]
         view["groupBy"] = {"aggregateFunction": "average", "groupByKeys": keys}
-    return json.dumps(view)
+    return view
 
 
-def _note(facts: Mapping[str, Any] | None, root: Path, paper: str, grid: str | None) -> str:
-    """Return the description, Markdown. `grid` is the address of the grid's own run in the UI."""
+def _curves_view(facts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the view of all that trained, side by side: nested runs would hide their curves."""
+    metrics = [f"{BEST}/{name}" for name in _scores(facts)]
+    params = [f"params.{name}" for name in ("variant", "stage", "tasks", "seed")]
+    view = _view(metrics, params, f"tags.`{Tag.KIND}` IS NULL AND ")
+    return view | {"chartsSearchFilter": "^(dev|train)/"}
+
+
+def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: str | None) -> str:
+    """Return the description, Markdown. `grid` is the id of the grid's own run."""
     if facts is None:
         return _LEGEND
     about = " ".join(facts["description"].split())
     seeds = ", ".join(map(str, facts["seeds"]))
     data = "the built-in corpus" if facts["source"] == "builtin" else facts["source"]
+    if own := [task for task in tasks_of(facts) if task not in TASKS.built_in]:
+        data += f"; own files: {', '.join(own)}"
     backbone = "built in, pretrained here" if facts["backbone"] == "builtin" else facts["backbone"]
-    where = "the grid's own run comes when all is trained"
+    where = "the grid's own run appears when all is trained"
     if grid:
-        table = f"{grid}/artifacts/tables/{paper}.md{_MODE}"
-        where = f"[the grid's own run]({grid}{_MODE}), [its table]({table})"
+        page = f"#/experiments/{identity}/runs/{grid}"
+        table = f"{page}/artifacts/tables/{paper}.md{MODE}"
+        where = f"[the grid's own run]({page}{MODE}), [its table]({table})"
+    views = {"rows": VIEW, "curves of all runs": CURVES}
+    links = ", ".join(f"[{n}]({table_url('', identity, v)[1:]})" for n, v in views.items())
     at = f" at {facts['revision']}" if facts["revision"] else ""
     head = f"**{facts['title']}.** {about}".strip()
     return f"""{head}
 
-- Grid: `{facts["file"]}`, {len(facts["variants"])} variants
+- Grid: `{facts["file"]}`, {len(facts["labels"])} variants
 - Data: {data}; tasks {", ".join(tasks_of(facts))}; seeds {seeds}
 - Backbone: {backbone}{at}
 - Overall score: `{facts["rule"]}` (see the documentation's statistics)
-- Tables: `{root}/tables/{paper}.md`; figures: `{root}/figures/{paper}`
-- In MLflow: {where}
+- In the results folder: `tables/{paper}.md`, `figures/{paper}`
+- In MLflow: {links}; {where}
 
 {_LEGEND}"""
 
@@ -119,14 +154,15 @@ def _set_tag(client: MlflowClient, identity: str, name: str, value: str) -> None
         client.set_experiment_tag(identity, name, value)
 
 
-def _grid_address(client: MlflowClient, identity: str) -> str | None:
+def _newest(client: MlflowClient, identity: str, kind: str) -> str | None:
+    """Return the id of the newest run of a kind that is not superseded."""
     found = client.search_runs(
         [identity],
-        filter_string=f"tags.`{Tag.KIND}` = '{GRID}'",
+        filter_string=f"tags.`{Tag.KIND}` = '{kind}' AND tags.`{Tag.SUPERSEDED}` IS NULL",
         order_by=["attributes.start_time DESC"],
         max_results=1,
     )
-    return f"#/experiments/{identity}/runs/{found[0].info.run_id}" if found else None
+    return found[0].info.run_id if found else None
 
 
 def _digest(text: str) -> str:
@@ -134,53 +170,39 @@ def _digest(text: str) -> str:
 
 
 def register_best(store: Store, paper: str) -> None:
-    """Register the paper's best model, `minbert-PAPER`, and set the alias `best` on it.
+    """Register the best model of a finished grid as a version of model `paper`, alias `best`.
 
-    That is the model of the grid's own run; until there is one, of the finished run with weights,
-    not superseded, that has the highest score (of equal ones the first to start).
+    That is the model of the grid's own run, if all of the grid is trained and weights were kept.
     """
-    candidates = [run for run in store.runs(store.experiment(paper)) if _is_candidate(run)]
-    if not candidates:
+    query = f"tags.`{Tag.KIND}` = '{GRID}' AND tags.`{Tag.COMPLETE}` = 'True'"
+    found = [run for run in store.runs(store.experiment(paper), query) if _has_model(run)]
+    if not found:
         return
-    candidates = [run for run in candidates if run.data.tags.get(Tag.KIND) == GRID] or candidates
-    best = min(candidates, key=lambda run: (-_score(run), run.info.start_time))
-    client, name = store.client, f"minbert-{paper}"
-    models = client.search_registered_models(f"name = '{name}'")
+    best, client = max(found, key=lambda run: run.info.start_time), store.client
+    models = client.search_registered_models(f"name = '{paper}'")
     if not models:
         client.create_registered_model(
-            name,
-            description="Weights (safetensors) of the paper's runs. A version's page has its card.",
+            paper, description="The best model of each finished grid. Each version has its card."
         )
-    versions = {v.run_id: v.version for v in client.search_model_versions(f"name = '{name}'")}
+    versions = {v.run_id: v.version for v in client.search_model_versions(f"name = '{paper}'")}
     if (version := versions.get(best.info.run_id)) is None:
         tags = best.data.tags
         version = client.create_model_version(
-            name,
+            paper,
             source=f"{best.info.artifact_uri}/{tags[Tag.WEIGHTS]}",
             run_id=best.info.run_id,
             description=tags.get(Tag.NOTE),
             tags={
-                "variant": tags.get(Tag.BEST, best.data.params.get("variant", "")),
-                "seed": tags.get(Tag.BEST_SEED, tags[Tag.SEED]),
-                "key": tags[Tag.KEY],
-                "score": f"{_score(best):.6f}",
+                "variant": tags[Tag.BEST],
+                "seed": tags[Tag.BEST_SEED],
+                "score": f"{best.data.metrics[f'{BEST}/{SEED_SCORE}']:.6f}",
             },
         ).version
     if not models or models[0].aliases.get(ALIAS) != version:
-        client.set_registered_model_alias(name, ALIAS, version)
+        client.set_registered_model_alias(paper, ALIAS, version)
 
 
-def _score(run: Run) -> float:
-    """Return the overall dev score of the run's model; minus infinity if it has none.
-
-    The grid's own run, and runs of older versions, have it as a tag.
-    """
-    score = run.data.tags.get(Tag.SCORE, run.data.metrics.get(_SCORE))
-    return float("-inf") if score is None else float(score)
-
-
-def _is_candidate(run: Run) -> bool:
+def _has_model(run: Run) -> bool:
     tags = run.data.tags
-    alive = run.info.status == "FINISHED" and run.info.lifecycle_stage == "active"
-    sound = alive and Tag.SUPERSEDED not in tags and Tag.WEIGHTS in tags
-    return sound and _score(run) > float("-inf")
+    sound = run.info.status == "FINISHED" and run.info.lifecycle_stage == "active"
+    return sound and Tag.SUPERSEDED not in tags and Tag.WEIGHTS in tags

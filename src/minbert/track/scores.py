@@ -1,4 +1,4 @@
-"""A run's scores on dev as MLflow shows them: at the best epoch, their floors, what was learnt."""
+"""A run's scores as MLflow shows them: at the best epoch, their floors, what was learnt."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ import pyarrow.compute as pc
 
 from minbert.data.parquet import read_file
 from minbert.evaluate.floors import against_floor
-from minbert.evaluate.reading import Of, Score, Scores
+from minbert.evaluate.reading import Of, Score, Scores, mostly_learned
 from minbert.evaluate.scoring import overall
 from minbert.evaluate.winner import Winner
-from minbert.spec.protocol import Measured
+from minbert.spec.protocol import OVERALL_TASKS, Measured
 from minbert.spec.task import TASKS
-from minbert.track.journal import BEST, FLOOR
+from minbert.track.journal import BEST, FLOOR, TEST
 
 
 class Shown(NamedTuple):
-    """The rows that MLflow shows, of the splits `BEST` and `FLOOR`, and tags on what was learnt."""
+    """The rows that MLflow shows (`BEST`, `FLOOR`, `TEST`), and tags on what was learnt."""
 
     rows: list[Measured]
     tags: dict[str, str]
@@ -30,12 +30,32 @@ class Shown(NamedTuple):
 NOTHING = Shown([], {})
 
 
-def of_predictions(path: Path, rule: str, step: int, epoch: int) -> Shown:
-    """Return what a run's predictions at `path` came to on dev; `rule` is the overall score's.
+def of_predictions(
+    path: Path,
+    rule: str,
+    step: int,
+    epoch: int,
+    overall_tasks: Sequence[str] = OVERALL_TASKS,
+) -> Shown:
+    """Return what a run's predictions at `path` came to on dev, and on test where it has labels.
 
-    `step` and `epoch` are those of the weights that predicted.
+    `rule` is the overall score's, `overall_tasks` are its tasks. `step` and `epoch` are those of
+    the weights that predicted.
     """
-    table = read_file(path, ("task", "split", "prediction", "label"), [("split", "=", "dev")])
+    table = read_file(path, ("task", "split", "prediction", "label"))
+    of = {
+        split: _of_split(table.filter(pc.equal(table["split"], split)), rule, overall_tasks)
+        for split in ("dev", "test")
+    }
+    dev = _shown(of["dev"], step, epoch)
+    test = _shown(of["test"], step, epoch).rows
+    return Shown(
+        [*dev.rows, *(row._replace(split=TEST) for row in test if row.split == BEST)], dev.tags
+    )
+
+
+def _of_split(table: pa.Table, rule: str, overall_tasks: Sequence[str]) -> dict[str, list[Score]]:
+    """Return the scores of a split's predictions by task, and the overall one by its `rule`."""
     found: dict[str, Score] = {}
     for task in TASKS:
         part = table.filter(pc.equal(table["task"], task))
@@ -50,11 +70,11 @@ def of_predictions(path: Path, rule: str, step: int, epoch: int) -> Shown:
                 p_floor=test.p,
                 constant=test.constant,
             )
-    whole = overall({task: score.value for task, score in found.items()}, rule)
+    whole = overall({task: score.value for task, score in found.items()}, rule, overall_tasks)
     if whole is not None:
         floors = {task: score.floor for task, score in found.items() if score.floor is not None}
-        found[rule] = Score(whole, key="", last=None, floor=overall(floors, rule))
-    return _shown({measure: [score] for measure, score in found.items()}, step, epoch)
+        found[rule] = Score(whole, key="", last=None, floor=overall(floors, rule, overall_tasks))
+    return {measure: [score] for measure, score in found.items()}
 
 
 def of_winner(scores: Scores, best: Winner) -> Shown:
@@ -78,8 +98,7 @@ def _shown(found: Mapping[str, Sequence[Score]], step: int, epoch: int) -> Shown
         for split, of_runs in values.items():
             if of_runs:
                 rows.append(Measured(step, epoch, split, task, metric, fmean(of_runs), now))
-        if all(score.learned is not None for score in scores):
-            learned = sum(bool(score.learned) for score in scores) * 2 > len(scores)
+        if (learned := mostly_learned(scores)) is not None:
             tags.setdefault("learned" if learned else "not_learned", []).append(task)
         if any(score.constant for score in scores):
             tags.setdefault("constant", []).append(task)

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment, Run
     from mlflow.tracking import MlflowClient
 
-_VIEW = "minbert"
-VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
+VIEW, CURVES = "minbert", "minbert-curves"
+"""The views of a paper's experiment: its table, and the runs with their curves."""
 GRID = "grid"
 """The kind, and the stage, of the run that has a paper's tables, figures and best model."""
+ROW = "row"
+"""The kind of the run that has what a paper's table says of a variant."""
+MODE = "?workflowType=machine_learning"
 
 
 class Tag:
@@ -38,7 +41,11 @@ class Tag:
     SEED = "minbert.seed"
     STAGE = "minbert.stage"
     RULE = "minbert.select"
-    SCORE = "minbert.score"
+    ROW = "minbert.row"
+    GRID = "minbert.grid"
+    PARENT = "mlflow.parentRunId"
+    COMPLETE = "minbert.complete"
+    COMMIT = "mlflow.source.git.commit"
     SUPERSEDED = "minbert.superseded"
     WEIGHTS = "minbert.weights"
     KIND = "minbert.kind"
@@ -48,6 +55,14 @@ class Tag:
 
 
 _SQLITE = "sqlite:///"
+ARTIFACTS = "mlartifacts"
+_HOME = "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
+_PATHS = (
+    *(("experiments", "artifact_location"), ("runs", "artifact_uri")),
+    *(("model_versions", "source"), ("model_versions", "storage_location")),
+    ("logged_models", "artifact_location"),
+)
+"""The columns of MLflow's store that hold paths of files."""
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs"}
 _ENVIRONMENT = {
     # With MLflow's own settings a call to a dead server hangs for minutes.
@@ -68,9 +83,14 @@ def environment() -> dict[str, str]:
     return {**_ENVIRONMENT, **os.environ}
 
 
+def own_store(root: Path) -> str:
+    """Return the URI of the store in a results folder."""
+    return f"{_SQLITE}{root / 'mlflow.db'}"
+
+
 def tracking_uri(root: Path, uri: str | None = None) -> str:
     """Return `uri`, else `MLFLOW_TRACKING_URI`, else sqlite under `root`; a path is absolute."""
-    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}{root / 'mlflow.db'}"
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or own_store(root)
     path = sqlite_path(uri)
     return uri if path is None else f"{_SQLITE}{path}"
 
@@ -98,15 +118,60 @@ def check_sqlite(path: Path) -> None:
         ) from None
 
 
+def put_paths_right(root: Path, uri: str) -> None:
+    """Let the store in results `root` name its files there, if the folder was moved or copied.
+
+    MLflow keeps absolute paths: those of a copy are the original's. Where they began when they were
+    written is known from the experiment that every store has. A store elsewhere is left as it is.
+    All changes are one transaction. Raises `UserError` if the file may not be written.
+    """
+    path = sqlite_path(uri)
+    if uri != own_store(root) or path is None or not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path, timeout=20)) as connection, connection:
+            old = _put_right(connection, str(root / ARTIFACTS))
+    except sqlite3.OperationalError as error:
+        raise UserError(
+            f"{path} cannot be opened and changed ({error}), which MLflow needs: make it and its "
+            "folder writable, or copy the results folder"
+        ) from None
+    if old:
+        say(f"{root} was made as {Path(old).parent}; the paths in {path.name} are put right")
+
+
+def _put_right(connection: sqlite3.Connection, new: str) -> str | None:
+    """Let all paths begin with `new`; return what they began with, None if that is right."""
+    tables = "SELECT 1 FROM sqlite_master WHERE name = 'experiments'"
+    if not connection.execute(tables).fetchone():
+        return None  # MLflow fills it.
+    found = connection.execute(_HOME).fetchone()
+    old = str(found[0]).removesuffix("/0") if found else new
+    if old == new or not old.endswith(f"/{ARTIFACTS}"):
+        return None
+    for table, column in _PATHS:
+        connection.execute(
+            f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
+            f" WHERE substr({column}, 1, ?) = ?",
+            (new, len(old) + 1, len(old) + 1, f"{old}/"),
+        )
+    return old
+
+
 def is_remote(uri: str) -> bool:
     """Whether `uri` is a server, which itself decides where artifacts are."""
     return uri.startswith(("http://", "https://", "databricks", "uc:"))
 
 
-def table_url(server: str, experiment_id: str) -> str:
-    """Return the address that opens an experiment's table with our columns."""
-    query = f"viewStateShareKey={_VIEW}&workflowType=machine_learning"
-    return f"{server}/#/experiments/{experiment_id}/runs?{query}"
+def view_tag(view: str) -> str:
+    """Return the tag of an experiment that holds a view."""
+    return f"mlflow.sharedViewState.{view}"
+
+
+def table_url(server: str, experiment_id: str, view: str = VIEW) -> str:
+    """Return the address that opens an experiment's table, or the curves of its runs."""
+    mode = "&compareRunsMode=CHART" if view == CURVES else ""
+    return f"{server}/#/experiments/{experiment_id}/runs{MODE}&viewStateShareKey={view}{mode}"
 
 
 def shown(text: str) -> str:
@@ -139,14 +204,14 @@ class Store:
             self._experiments[name] = str(found.experiment_id)
         return self._experiments[name]
 
-    def runs(self, experiment_id: str) -> Iterator[Run]:
-        """Yield every run of an experiment, deleted ones too."""
+    def runs(self, experiment_id: str, query: str = "") -> Iterator[Run]:
+        """Yield every run of an experiment that a query finds, deleted ones too."""
         from mlflow.entities import ViewType
 
         token = None
         while True:
             page = self.client.search_runs(
-                [experiment_id], run_view_type=ViewType.ALL, max_results=1000, page_token=token
+                [experiment_id], query, ViewType.ALL, max_results=1000, page_token=token
             )
             yield from page
             if not (token := page.token):
@@ -155,7 +220,7 @@ class Store:
     def _create(self, name: str) -> Experiment:
         from mlflow.exceptions import MlflowException
 
-        folder = None if is_remote(self.uri) else str(self.root / "mlartifacts" / name)
+        folder = None if is_remote(self.uri) else str(self.root / ARTIFACTS / name)
         try:
             self.client.create_experiment(name, artifact_location=folder)
         except MlflowException as error:
@@ -182,7 +247,8 @@ def open_store(root: Path | str, uri: str | None = None) -> Store:
     if path is not None:
         check_sqlite(path)
         if not path.exists():
-            _create(path, root / "mlartifacts")
+            _create(path, root / ARTIFACTS)
+        put_paths_right(root, uri)
     return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri))
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError
+from minbert.base.locks import is_held
 from minbert.track import store
+from minbert.track.journal import FOLLOWER
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _ANY = {"0.0.0.0", "::"}
@@ -50,15 +52,17 @@ def serve(
         )
     if path is not None:
         store.check_sqlite(path)
+    if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
+        store.put_paths_right(root, uri)
     if (free := free_port(host, port)) != port:
         print(f"port {port} is taken; using {free}", flush=True)
     print("starting MLflow, which takes about 10 seconds", flush=True)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # The server and its workers are a process group, which the guard joins.
-    server = subprocess.Popen(
-        command(root, uri, host, free), env=store.environment(), process_group=0
-    )
+    # MLflow warns of the server that `command` asks for.
+    environment = {"PYTHONWARNINGS": "ignore::FutureWarning", **store.environment()}
+    server = subprocess.Popen(command(root, uri, host, free), env=environment, process_group=0)
     guard = subprocess.Popen(["sh", "-c", _GUARD], stdin=subprocess.PIPE, process_group=server.pid)
     try:
         # A server on all interfaces is asked on this one.
@@ -82,8 +86,11 @@ def command(root: Path, uri: str, host: str, port: int) -> list[str]:
     """Return the command that serves store `uri` of results `root`."""
     words = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
     words += ["--backend-store-uri", uri, "--registry-store-uri", uri]
-    words += ["--artifacts-destination", str(root / "mlartifacts")]
-    words += ["--host", host, "--port", str(port), "--uvicorn-opts", "--log-level warning"]
+    words += ["--artifacts-destination", str(root / store.ARTIFACTS)]
+    words += ["--host", host, "--port", str(port)]
+    # MLflow's usual server has an assistant, which may run commands for whoever reaches the port;
+    # this one lacks it. Browsers open connections that they do not use: one thread would wait.
+    words += ["--gunicorn-opts", "--log-level warning --threads 8"]
     if host not in _LOOPBACK:
         name = _public_name(host)
         words += ["--allowed-hosts", f"{name}:*,localhost:*,127.0.0.1:*"]
@@ -139,10 +146,17 @@ def _print_tables(address: str, public: str) -> None:
         # A server that requires a login: the browser can still ask for it.
         print(f"MLflow: {public}/#/experiments", flush=True)
         return
-    ours = [e for e in found if any(t["key"] == store.VIEW_TAG for t in e.get("tags", []))]
-    for experiment in sorted(ours, key=lambda e: str(e["name"])):
-        table = store.table_url(public, experiment["experiment_id"])
-        print(f"{experiment['name']}: {table}", flush=True)
+    ours = 0
+    for experiment in sorted(found, key=lambda e: str(e["name"])):
+        tags = {tag["key"] for tag in experiment.get("tags", [])}
+        # A store of an older version may have the first view only.
+        for view, said in ((store.VIEW, experiment["name"]), (store.CURVES, "  curves")):
+            if store.view_tag(view) in tags:
+                print(
+                    f"{said}: {store.table_url(public, experiment['experiment_id'], view)}",
+                    flush=True,
+                )
+                ours += 1
     if not ours:
         print(f"MLflow: {public}/#/experiments (no run is stored yet)", flush=True)
 

@@ -18,7 +18,7 @@ from minbert.base.errors import UserError
 from minbert.base.process import variable
 from minbert.spec.protocol import Measured
 from minbert.spec.task import TASKS
-from minbert.track.journal import BEST, FLOOR, Attempt
+from minbert.track.journal import BEST, COST, FLOOR, SYSTEM, TEST, Attempt
 from minbert.track.store import Store, Tag, say
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class StoredRun:
     run_id: str
     artifacts: str
     superseded: str | None = None
+    parent: str | None = None
     described: bool = False
     offset: int = 0
 
@@ -51,9 +52,10 @@ class StoredRun:
 def metric_name(row: Measured) -> str:
     """Return MLflow's name of a metric; characters that it does not take become `_`.
 
-    `SPLIT/TASK/METRIC`; `best/TASK` and `floor/TASK`, as a task's own metric is meant.
+    `SPLIT/TASK/METRIC`; `best/TASK`, `floor/TASK` and `test/TASK`, as a task's own metric is meant.
     """
-    words = [row.split, row.task, *([] if row.split in (BEST, FLOOR) else [row.metric])]
+    last = row.split in (BEST, FLOOR, TEST, COST, SYSTEM)
+    words = [row.split, row.task, *([] if last else [row.metric])]
     return re.sub(r"[^\w/. :-]", "_", "/".join(words))
 
 
@@ -61,7 +63,10 @@ def known_runs(store: Store, experiment_id: str) -> dict[str, StoredRun]:
     """Return the runs of an experiment by the name of their attempt."""
     return {
         tags[Tag.ATTEMPT]: StoredRun(
-            run.info.run_id, run.info.artifact_uri, tags.get(Tag.SUPERSEDED)
+            run.info.run_id,
+            run.info.artifact_uri,
+            tags.get(Tag.SUPERSEDED),
+            tags.get(Tag.PARENT),
         )
         for run in store.runs(experiment_id)
         if Tag.ATTEMPT in (tags := run.data.tags)
@@ -82,7 +87,7 @@ def create(store: Store, attempt: Attempt) -> StoredRun:
     }
     made = store.client.create_run(
         store.experiment(run["experiment"]),
-        start_time=_milliseconds(run["started"]),
+        start_time=milliseconds(run["started"]),
         tags=tags,
         run_name=run["name"],
     )
@@ -138,7 +143,7 @@ def close(
     tags = _strings(end["tags"])
     if end["error"]:
         tags["minbert.error"] = str(end["error"])
-    files = {name: Path(path) for name, path in end["artifacts"].items()}
+    files: dict[str, Path] = end["artifacts"]
     for name, path in files.items():
         if _attach(store, stored, name, path) and name.endswith(".safetensors"):
             tags[Tag.WEIGHTS] = name.partition("/")[0]
@@ -157,7 +162,7 @@ def close(
         metrics=_metrics(_earlier_best(attempt, end["params"], rule)),
         tags=[RunTag(name, value) for name, value in tags.items()],
     )
-    client.set_terminated(run_id, end["status"], _milliseconds(end["ended"]))
+    client.set_terminated(run_id, end["status"], milliseconds(end["ended"]))
     return str(end["status"])
 
 
@@ -181,7 +186,7 @@ def _earlier_best(attempt: Attempt, params: Mapping[str, str], rule: str) -> lis
 def _metrics(rows: Iterable[Measured]) -> list[Metric]:
     from mlflow.entities import Metric
 
-    return [Metric(metric_name(row), row.value, _milliseconds(row.time), row.step) for row in rows]
+    return [Metric(metric_name(row), row.value, milliseconds(row.time), row.step) for row in rows]
 
 
 def _attach(store: Store, stored: StoredRun, name: str, path: Path) -> bool:
@@ -218,5 +223,6 @@ def _strings(values: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(value) for name, value in values.items()}
 
 
-def _milliseconds(seconds: float) -> int:
+def milliseconds(seconds: float) -> int:
+    """Return a time as MLflow has it."""
     return round(seconds * 1000)
