@@ -1,0 +1,1 @@
+"""Finished results from Python (`minbert.open`), and how two variants differ."""

@@ -1,0 +1,235 @@
+"""What a results folder holds, as data frames: `minbert.open` (docs/python.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from minbert.base.errors import UserError, nearest
+from minbert.data.parquet import read_file
+from minbert.explore.run import Run, stage_settings
+from minbert.predict.lookup import SCORES, Found, find, plan_of, variant_rows
+from minbert.spec.task import use_tasks_of
+from minbert.store.job import Job, node_folder
+from minbert.store.node import seed_folders
+from minbert.store.plans import ONLY, VARIANT_COLUMNS, describe_job, records
+from minbert.store.record import sound
+from minbert.track.journal import END, Attempt, newest_attempts
+
+if TYPE_CHECKING:
+    from minbert.explore.compare import Comparison
+
+MEASURED = {
+    "outcome": ("best_epoch", "best_score", "steps", "seconds", "tokens_per_second"),
+    "environment": ("device", "precision"),
+}
+"""What `Results.runs` shows of the parts of a run's record."""
+RUNS = (
+    *("paper", "variant", "stage", "seed", "key", "state", "error"),
+    *(name for names in MEASURED.values() for name in names),
+    "parameters",
+)
+
+
+class Results:
+    """A results folder, which may still be written; each call reads it anew.
+
+    A variant is named `VARIANT` or `PAPER/VARIANT`, and `VARIANT@KEY` as an earlier plan had it.
+    What takes `names` takes patterns too: `hybrid-bert/*`.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+        variant_rows(self.root)  # An empty or wrong folder is refused here.
+
+    def __repr__(self) -> str:
+        states = self.runs["state"].value_counts()
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        names = self.variants[["paper", "variant"]].drop_duplicates()
+        return (
+            f"<results in {self.root}: {len(names)} variants of {', '.join(names.paper.unique())}; "
+            f"runs: {counts}>"
+        )
+
+    @property
+    def variants(self) -> pd.DataFrame:
+        """Every stage of every variant, with its tasks, key, start and label (`variants.tsv`)."""
+        return pd.DataFrame(variant_rows(self.root), columns=list(VARIANT_COLUMNS))
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """Every training that was asked for: a row for each stage and seed.
+
+        `state` is finished, running, failed (with the `error`), interrupted or not run. Of
+        finished runs there are the best epoch and its score, steps, seconds, tokens a second,
+        device, precision and number of parameters.
+        """
+        newest, stages = newest_attempts(self.root), variant_rows(self.root)
+        wanted = {
+            paper: plan_of(self.root, paper).get("papers", {}).get(paper, {}).get("seeds", ())
+            for paper in {row["paper"] for row in stages}
+        }
+        rows = []
+        for row in stages:
+            trained = seed_folders(self.root / "store" / "train" / row["key"])
+            for seed in sorted({*wanted[row["paper"]], *trained}):
+                about = {name: row[name] for name in ("paper", "variant", "stage")}
+                attempt = newest.get((row["key"], str(seed)))
+                folder = node_folder(self.root, "train", row["key"], seed)
+                rows.append(about | {"seed": seed, "key": row["key"], **_run(folder, attempt)})
+        return pd.DataFrame(rows, columns=list(RUNS))
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The score table, with the columns of `scores.parquet` (docs/pipeline.md).
+
+        After that of the whole grids come variants that were run as a part alone. Before results
+        are published for the first time, it is made from the runs that finished.
+        """
+        paths = [path for path in (self.root / SCORES, self.root / ONLY / SCORES) if path.is_file()]
+        if not paths:
+            return _scores_so_far(self.root).to_pandas()
+        found = read_file(paths[0]).to_pandas()
+        for path in paths[1:]:
+            more = read_file(path).to_pandas()
+            known = pd.MultiIndex.from_frame(found[["paper", "variant"]])
+            new = ~pd.MultiIndex.from_frame(more[["paper", "variant"]]).isin(known)
+            found = pd.concat([found, more[new]], ignore_index=True)
+        return found
+
+    def specs(self, names: str = "*") -> pd.DataFrame:
+        """Return every setting of each stage, trained or not: a row a stage, a column a setting.
+
+        Columns of nested settings have dots: `optimiser.lr`, `tasks.sst.head.depth`.
+        """
+        rows = [
+            {"paper": found.paper, "variant": found.name, "stage": stage, **settings}
+            for found in self._named(names)
+            for stage, settings in stage_settings(found)
+        ]
+        return pd.json_normalize(rows)
+
+    def histories(self, names: str = "*", seed: int | None = None) -> pd.DataFrame:
+        """Return the histories of finished runs: paper, variant, seed, then `Run.history`."""
+        return self._joined("history", names, seed)
+
+    def predictions(self, names: str = "*", seed: int | None = None) -> pd.DataFrame:
+        """Return what finished runs predict: paper, variant, seed, then `Run.predictions`."""
+        return self._joined("predictions", names, seed)
+
+    def run(self, name: str, seed: int | None = None) -> Run:
+        """Return a variant trained with `seed` (default: the smallest trained), all of its tasks.
+
+        Raises `UserError` for an unknown variant, and for one that is not trained yet.
+        """
+        found = find(self.root, name)
+        try:
+            chosen = found.runs(found.tasks, seed)
+        except UserError as error:
+            states = self.runs.query("paper == @found.paper and variant == @found.name")
+            waiting = states[~states.state.isin(["finished", "not run"])]
+            said = "".join(
+                f" (stage {each.stage}, seed {each.seed}: {each.state})"
+                for each in waiting.itertuples()
+            )
+            raise UserError(f"{error}{said}") from None
+        return Run(found, next(iter(chosen.values())).seed)
+
+    def compare(self, one: str, other: str | None = None) -> Comparison:
+        """Return how two variants differ, or a variant and its latest earlier result.
+
+        Raises `UserError` for an unknown variant, and for one without an earlier result.
+        """
+        from minbert.explore.compare import compare  # matplotlib comes with it
+
+        return compare(self.root, one, other)
+
+    def _joined(self, what: str, names: str, seed: int | None) -> pd.DataFrame:
+        frames = []
+        for found in self._named(names):
+            for each in sorted(found.chosen):
+                if seed in (None, each):
+                    frame: pd.DataFrame = getattr(Run(found, each), what)
+                    for name, value in (("seed", each), ("variant", found.name)):
+                        frame.insert(0, name, value)
+                    frame.insert(0, "paper", found.paper)
+                    frames.append(frame)
+        if not frames:
+            of_seed = "" if seed is None else f" with seed {seed}"
+            raise UserError(f"{self.root}: no run of '{names}'{of_seed} has finished yet")
+        return pd.concat(frames, ignore_index=True)
+
+    def _named(self, names: str) -> Iterator[Found]:
+        if "@" in names:
+            yield find(self.root, names)
+            return
+        known = dict.fromkeys(
+            (row["paper"], row["variant"]) for row in [*variant_rows(self.root), *self._scored()]
+        )
+        wanted = [
+            f"{paper}/{name}"
+            for paper, name in known
+            if fnmatchcase(name, names) or fnmatchcase(f"{paper}/{name}", names)
+        ]
+        if not wanted:
+            every = [of for paper, name in known for of in (name, f"{paper}/{name}")]
+            raise UserError(
+                f"{self.root}: no variant '{names}'; `variants` lists them.{nearest(names, every)}"
+            )
+        yield from (find(self.root, name) for name in wanted)
+
+    def _scored(self) -> list[dict[str, Any]]:
+        """Return paper and variant of each score: the best of others are listed nowhere else."""
+        path = self.root / SCORES
+        return read_file(path, ("paper", "variant")).to_pylist() if path.is_file() else []
+
+
+def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
+    """Return the state of a run, and what its record says."""
+    if record := sound(folder / "run.json"):
+        found = {name: record.get(of, {}).get(name) for of in MEASURED for name in MEASURED[of]}
+        return {"state": "finished", "error": None, **found, "parameters": record.get("parameters")}
+    if attempt is None:
+        return {"state": "not run"}
+    if attempt.alive():
+        return {"state": "running"}
+    end = attempt.recall(END)
+    states = {"FAILED": "failed", "FINISHED": "not run"}  # Its files were deleted since.
+    return {"state": states.get(end.get("status", ""), "interrupted"), "error": end.get("error")}
+
+
+@dataclass(frozen=True)
+class _Elsewhere(Job):
+    """A job that leaves its files in `folder`, so that nothing is written into the results."""
+
+    folder: Path = Path()
+
+    @property
+    def out(self) -> Path:
+        return self.folder
+
+
+def _scores_so_far(root: Path) -> Any:
+    """Return the score table (pyarrow) of the newest plan's runs that finished."""
+    import pyarrow as pa
+
+    from minbert.evaluate.score import make
+
+    name, record = next((name, record) for name, record in records(root) if "papers" in record)
+    use_tasks_of(record)
+    tables = []
+    with TemporaryDirectory() as folder:
+        for paper, of in record["papers"].items():
+            described = describe_job(root, "scores", of["scores"], name)
+            job = _Elsewhere(root, described, None, 1, folder=Path(folder) / paper)
+            job.out.mkdir()
+            make(job)
+            tables.append(read_file(job.out / "scores.parquet"))
+    return pa.concat_tables(tables)

@@ -1,0 +1,159 @@
+"""One variant trained with one seed: its history, predictions, settings, weights and models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from minbert.base.errors import UserError
+from minbert.data.parquet import read_file
+from minbert.predict import lookup
+from minbert.predict.inputs import item
+from minbert.predict.lookup import Found, choose_task
+from minbert.predict.predict import CHUNK, row
+from minbert.spec.task import TASKS
+from minbert.store.job import node_folder
+from minbert.store.plans import read_description
+
+if TYPE_CHECKING:
+    import torch
+
+    from minbert.model.multitask import MultitaskModel
+    from minbert.predict.predictor import Source
+
+TEXTS = ["sentence1", "sentence2"]
+
+
+class Run:
+    """A variant trained with a seed, as far as it has finished.
+
+    `paper`, `variant` and `seed` say which, `tasks` what it predicts. Each task is scored with the
+    last stage that has it; those of a variant that is the best of others are stages of these.
+    """
+
+    def __init__(self, found: Found, seed: int) -> None:
+        self.paper, self.variant, self.seed = found.paper, found.name, seed
+        self.tasks = tuple(task for task in found.tasks if task in found.chosen[seed])
+        self._found = found
+        self._runs = found.runs(self.tasks, seed)
+        self._own = TASKS.own
+
+    def __repr__(self) -> str:
+        return f"<{self.paper}/{self.variant}, seed {self.seed}: {', '.join(self.tasks)}>"
+
+    @property
+    def spec(self) -> dict[str, dict[str, Any]]:
+        """Every setting of each stage, with defaults filled in: {stage: settings}."""
+        return dict(stage_settings(self._found))
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """All measured values, stage by stage: `stage`, then the columns of `history.parquet`."""
+        frames = []
+        for stage, key in self._found.stages.items():
+            path = node_folder(self._found.root, "train", key, self.seed) / "history.parquet"
+            if path.is_file():
+                frame = read_file(path).to_pandas()
+                frame.insert(0, "stage", stage)
+                frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """Each task's predictions on dev and test: `predictions.parquet`, and the sentences.
+
+        The sentences are None if their table is no longer in the store.
+        """
+        frames = []
+        for task, run in self._runs.items():
+            path = run.file("predictions.parquet")
+            frame = read_file(path, conditions=[("task", "=", task)]).to_pandas()
+            frames.append(frame.merge(sentences(run), how="left", on="id"))
+        return pd.concat(frames, ignore_index=True)
+
+    def weights(self, task: str | None = None) -> dict[str, torch.Tensor]:
+        """Return the trained tensors by name, those of the best epoch, on the CPU.
+
+        They are those of the stage that `task` is scored with; it may be left out if there is only
+        one. A frozen encoder is not among them. Raises `UserError` if they were deleted.
+        """
+        from minbert.model.weights import load_weights
+
+        keys = {run.key for run in self._runs.values()}
+        task = self.tasks[0] if task is None and len(keys) == 1 else task
+        return load_weights(self._of(task).file("model.safetensors"))
+
+    def model(self, task: str | None = None, device: str = "auto") -> Model:
+        """Return the model of `task`, to call on sentences; `device` as in config.yaml."""
+        from minbert.predict.predictor import source_of
+
+        return Model(source_of(self._of(task)), device)
+
+    def _of(self, task: str | None) -> lookup.Run:
+        TASKS.use(self._own)  # Results with other tasks may have been looked at since.
+        return self._runs[choose_task(self._found, task)]
+
+
+class Model:
+    """A trained model of one task; `module` is the torch module, in evaluation mode."""
+
+    def __init__(self, source: Source, device: str) -> None:
+        from minbert.predict.predictor import Predictor
+
+        self._source, self._own = source, TASKS.own
+        self._predictor = Predictor(source, device)
+
+    @property
+    def module(self) -> MultitaskModel:
+        """The model, of all of its stage's tasks."""
+        return self._predictor.model
+
+    def __call__(
+        self, sentences: str | Sequence[str], others: str | Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Return a row for each of the `sentences`, or pairs of them and `others`.
+
+        Columns are those of `minbert predict` (docs/predicting.md). Raises `UserError` for a
+        sentence that is empty or lacks its partner.
+        """
+        TASKS.use(self._own)
+        task = TASKS[self._source.task]
+        columns = [[of] if isinstance(of, str) else list(of) for of in (sentences, others or [])]
+        counts = [len(of) for of in columns]
+        if counts[1] != (counts[0] if task.pair else 0):
+            raise UserError(
+                f"task '{task.name}' has {'two sentences' if task.pair else 'one sentence'} an "
+                f"example, found {counts[0]} first and {counts[1]} second ones; expected "
+                f"{'as many of each: model(first, second)' if task.pair else 'model(sentences)'}"
+            )
+        given = list(zip(*columns, strict=True)) if task.pair else [(one,) for one in columns[0]]
+        items = [item(task, f"example {n}", None, each) for n, each in enumerate(given)]
+        return pd.DataFrame(self._rows(items))
+
+    def _rows(self, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
+        for start in range(0, len(items), CHUNK):
+            chunk = items[start : start + CHUNK]
+            made = self._predictor([i.sentence1 for i in chunk], [i.sentence2 for i in chunk])
+            for each in zip(chunk, *made, strict=True):
+                yield row(self._source, *each)
+
+
+def stage_settings(found: Found) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each stage of a variant, trained or not, with its settings."""
+    for stage, key in found.stages.items():
+        yield stage, read_description(found.root, "train", key)["spec"]["stage"]
+
+
+def sentences(run: lookup.Run) -> pd.DataFrame:
+    """Return the texts of a task's examples: columns `id`, `sentence1`, `sentence2`.
+
+    There are no rows if the table was deleted.
+    """
+    tokens = run.job.described["needs"][f"tokens.{run.task}"]
+    examples = read_description(run.root, "tokens", tokens["key"])["needs"]["examples"]
+    path = node_folder(run.root, examples["kind"], examples["key"]) / examples["file"]
+    if not path.is_file():
+        return pd.DataFrame(columns=["id", *TEXTS], dtype=object)
+    return read_file(path, ("id", *TEXTS)).to_pandas()
