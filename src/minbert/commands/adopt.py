@@ -4,7 +4,6 @@ Whoever runs it declares that the code which differs computes the same. What is 
 else: settings, files and versions must be the same, and no existing file is overwritten.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +18,17 @@ from minbert.base.locks import in_use
 from minbert.commands.gc import shown_size
 from minbert.plan.describe import title, write
 from minbert.plan.difference import Described, difference
-from minbert.plan.pending import Earlier, pending
+from minbert.plan.earlier import Earlier
+from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
-from minbert.store.record import RECORDS, sound
+from minbert.store.record import ADOPTED, RECORDS, adoptions, sound
 
 CARRIED = {kind.name for kind in KINDS.values() if not kind.shown} - {"fetch"}
 """The kinds that are carried over; scores, tables and figures name keys, and take seconds."""
 
 LISTED = 4  # modules that are named for each result
-RECORD = "adopted.json"
-"""Beside a carried result: a list of how it came there, the oldest first."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,9 @@ def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], lis
     for node, seed in pending(plan):
         target = node.folder(plan.root, seed)
         old_stage = earlier.latest(node) if node.kind == "train" else None
-        other = difference(old_stage, node)._replace(code={}, needs={}) if old_stage else None
+        other = difference(old_stage, node.describe()) if old_stage else None
         if other and other.spec and target not in carried:
-            said = f"{other}: another experiment, which must be trained"
+            said = f"{other._replace(code={}, needs={})}: another experiment, which must be trained"
             refused.setdefault(target, f"{title(plan, node, seed)}: {said}")
     return list(carried.values()), [refused[at] for at in refused if at not in carried]
 
@@ -99,7 +97,7 @@ def _fault(earlier: Earlier, each: Carry, declared: Sequence[str]) -> str | None
         if not path.is_file():
             return f"{path} is no file, expected files alone; move it away"
     try:
-        _history(each.source)
+        adoptions(each.source)
     except UserError as error:
         return str(error)
     wanted = each.node.spec.get("dependencies", {})
@@ -141,15 +139,15 @@ def _carry(each: Carry, reason: str) -> None:
     temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
     temporary.mkdir(parents=True)
     try:
-        history = _history(each.source)
+        history = adoptions(each.source)
         for path in each.source.iterdir():
-            if path.name == RECORD:
+            if path.name == ADOPTED:
                 continue
             try:  # Files here are replaced, never edited.
                 os.link(path, temporary / path.name)
             except OSError:  # across disks
                 shutil.copy2(path, temporary / path.name)
-        write_json(temporary / RECORD, [*history, _record(each, reason)])
+        write_json(temporary / ADOPTED, [*history, _record(each, reason)])
         if each.target.exists():
             each.target.rmdir()  # empty: a job that failed left it
         temporary.rename(each.target)
@@ -157,20 +155,8 @@ def _carry(each: Carry, reason: str) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _history(folder: Path) -> list[dict[str, Any]]:
-    """Return how a result came there; `UserError` if what says so is damaged."""
-    path = folder / RECORD
-    try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        if isinstance(found, list) and all(isinstance(each, dict) for each in found):
-            return found
-    except (ValueError, RecursionError):
-        pass
-    raise UserError(f"{path} is damaged, expected a list of objects in JSON; delete it")
-
-
 def _record(each: Carry, reason: str) -> dict[str, Any]:
-    found = difference(each.old, each.node)
+    found = difference(each.old, each.node.describe())
     return {
         "kind": each.node.kind,
         "seed": each.seed,
@@ -212,7 +198,7 @@ def report(plan: Plan, modules: Sequence[str], reason: str | None, *, apply: boo
         yield f"nothing under {plan.root}/store can be carried over to a new key"
     elif apply:
         carry(plan, found, str(reason))
-        yield f"{len(found)} results carried over; {RECORD} beside each says so"
+        yield f"{len(found)} results carried over; {ADOPTED} beside each says so"
     else:
         command = " ".join(["minbert adopt", *modules, "--apply --reason TEXT", plan.options])
         yield (

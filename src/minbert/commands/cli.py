@@ -15,7 +15,6 @@ from minbert.base.errors import UserError, printable, unwritable
 from minbert.base.process import settle_in
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import MAX_THREADS
-from minbert.spec.task import TASKS
 from minbert.store.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -80,18 +79,24 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    plan = command("plan", _plan, "say what is done and what would run, and why")
+    plan = command("plan", _plan, "show what is done, what would run, and why")
     _add_config(plan)
-    verify = "read data again even if its files have the size and time that they had"
+    verify = "read data again even if the size and time of its files are unchanged"
     plan.add_argument("--verify", action="store_true", help=verify)
     plan.add_argument(
-        "--why", metavar="VARIANT", help="say in full why a variant (or PAPER/VARIANT) would run"
+        "--why",
+        metavar="VARIANT",
+        help="explain in full why a variant (or PAPER/VARIANT) would run",
     )
 
-    learned = command("learned", _learned, "say which rows learnt what their paper's rows learnt")
+    learned = command(
+        "learned", _learned, "show which rows learnt the tasks that they learnt in their paper"
+    )
     _add_config(learned)
 
-    ensemble = command("ensemble", _ensemble, "say what the seeds of each variant score together")
+    ensemble = command(
+        "ensemble", _ensemble, "show what the seeds of each variant score as an ensemble"
+    )
     _add_config(ensemble)
     ensemble.add_argument("--split", choices=("dev", "test"), default="dev")
 
@@ -99,15 +104,40 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(gc)
     gc.add_argument("--delete", action="store_true", help="delete them")
 
-    adopt = command("adopt", _adopt, "keep results over a refactoring of their code")
+    adopt = command("adopt", _adopt, "keep results after a refactoring of their code")
     adopt.add_argument(
-        "modules", nargs="*", metavar="MODULE", help="only where the code differs in these alone"
+        "modules",
+        nargs="*",
+        metavar="MODULE",
+        help="only results whose code differs in no other module",
     )
     _add_config(adopt)
     adopt.add_argument("--apply", action="store_true", help="carry them over")
     adopt.add_argument("--reason", metavar="TEXT", help="why it changes no result")
 
-    ui = command("ui", _ui, "open MLflow on the runs")
+    bundle = command("bundle", _bundle, "write the finished runs to one file, to share them")
+    bundle.add_argument("out", type=Path, metavar="OUT.zip")
+    _add_root(bundle)
+    bundle.add_argument("--weights", action="store_true", help="include the weights of each run")
+    no_scores = "leave out class probabilities that only `minbert ensemble` reads"
+    bundle.add_argument("--lean", action="store_true", help=no_scores)
+    bundle.add_argument(
+        "--seeds",
+        type=_whole_number(0),
+        nargs="+",
+        default=(),
+        metavar="N",
+        help="only runs of these seeds (default: all)",
+    )
+    _add_directory(bundle)
+
+    unbundle = command("unbundle", _unbundle, "import the finished runs of a bundle")
+    unbundle.add_argument("file", type=Path, metavar="FILE")
+    _add_root(unbundle)
+    stay = "skip runs that exist here with other content, and those that start from them"
+    unbundle.add_argument("--keep", action="store_true", help=stay)
+
+    ui = command("ui", _ui, "show the runs in MLflow")
     _add_root(ui)
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on")
     ui.add_argument("--port", type=_whole_number(1, 65535), default=5000)
@@ -115,14 +145,16 @@ def _parser() -> argparse.ArgumentParser:
     predict = command(
         "predict",
         _predict,
-        "predict new sentences with a trained variant",
-        description="Predict sentences with a trained variant; prints one JSON object per line.",
+        "make predictions for new sentences",
+        description="Make predictions with a trained variant; prints one JSON object per line.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_variant(predict)
-    predict.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to predict")
-    predict.add_argument("--task", metavar="TASK", help=f"one of {', '.join(TASKS)}")
+    predict.add_argument(
+        "sentences", nargs="*", metavar="SENTENCE", help="what to make predictions for"
+    )
+    predict.add_argument("--task", metavar="TASK", help="one of the variant's tasks")
     predict.add_argument(
         "--in",
         dest="source",
@@ -133,15 +165,40 @@ def _parser() -> argparse.ArgumentParser:
         "--format",
         dest="form",
         choices=FORMATS,
-        help="of the input (default: by the file's ending, or text)",
+        help="input format (default: by the file's ending, or text)",
     )
     predict.add_argument("--out", type=Path, metavar="FILE", help="(default: standard output)")
     predict.add_argument("--device", default="auto", help="auto, cpu, mps, cuda or cuda:N")
 
+    export = command(
+        "export",
+        _export,
+        "write a trained model as a Hugging Face folder",
+        description="Write a trained model as a folder that transformers loads: the encoder, its "
+        "tokenizer, the tasks' heads, and a card that says how to use them.",
+    )
+    _add_variant(export)
+    export.add_argument("folder", type=Path, metavar="DIR", help="a new or an empty folder")
+    export.add_argument("--task", metavar="TASK", help="needed if tasks have different encoders")
+    hub = "then upload the folder to this repository of the Hugging Face hub (new ones are private)"
+    export.add_argument("--push", metavar="REPO", help=hub)
+
+    compare = command(
+        "compare",
+        _compare,
+        "show how two variants differ, or one before and after an edit",
+        description="Show how two variants differ in settings, dev scores and dev examples. For "
+        "one variant: how its result differs from its latest earlier one in the store.",
+    )
+    names = "VARIANT, PAPER/VARIANT, or either with @KEY for its earlier result of that key"
+    compare.add_argument("one", metavar="A", help=names)
+    compare.add_argument("other", metavar="B", nargs="?", help="what to compare it with")
+    _add_root(compare)
+
     submit = command(
         "submit",
         _submit,
-        "write the course's prediction files of a trained variant",
+        "write the course's prediction files for a trained variant",
         description="Write a variant's dev and test predictions in the format of the CS 224N "
         "default project.",
     )
@@ -150,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, metavar="DIR", help="(default: RESULTS/submissions/PAPER/VARIANT/seedN)"
     )
 
-    follow = command("follow", _follow, "store what jobs measure in MLflow, as it comes")
+    follow = command("follow", _follow, "store what jobs measure in MLflow, as they run")
     _add_root(follow)
     follow.add_argument(
         "--until", type=_whole_number(1), metavar="PID", help="end when this process has ended"
@@ -162,8 +219,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_root(publish)
     publish.add_argument("--plan", required=True, help="the plan's name, as the rule gives it")
     how = publish.add_mutually_exclusive_group(required=True)
-    how.add_argument("--mark", type=Path, help="publish all, then leave this file")
-    how.add_argument("--partial", action="store_true", help="what there is, after a failure")
+    how.add_argument("--mark", type=Path, help="publish all, then write this file")
+    how.add_argument("--name", help="publish this file alone, such as tables/hybrid-bert.md")
+    how.add_argument(
+        "--partial", action="store_true", help="publish what there is, after a failure"
+    )
 
     summary = command("summary", _summary, "summarise a workflow and its results")
     _add_root(summary)
@@ -171,7 +231,10 @@ def _parser() -> argparse.ArgumentParser:
 
     for name, kind in KINDS.items():
         step = command(name, _step, f"step: {kind.help}")
-        step.add_argument("key", help="the node's key (16 hex digits)")
+        if name == "figure":
+            _add_drawing(step)
+        else:
+            step.add_argument("key", help="the node's key (16 hex digits)")
         _add_root(step)
         step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
         step.add_argument("--threads", type=_whole_number(1, MAX_THREADS), default=1)
@@ -179,9 +242,11 @@ def _parser() -> argparse.ArgumentParser:
             step.add_argument("--seed", type=_whole_number(0), required=True)
         if kind.computes:
             step.add_argument(
-                "--memory", type=_whole_number(0), metavar="MB", help="what it needs of a GPU"
+                "--memory", type=_whole_number(0), metavar="MB", help="GPU memory that it needs"
             )
         step.set_defaults(step=name, seed=None, memory=None)
+        if name == "figure":
+            step.set_defaults(run=_figure)
     return parser
 
 
@@ -189,18 +254,39 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     files = ("--configfile", "--configfiles")
     parser.add_argument(*files, type=Path, nargs="+", default=[], metavar="FILE")
     parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE")
+    _add_directory(parser)
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--directory", type=Path, default=Path(), help="the folder of the Snakefile"
     )
 
 
 def _add_variant(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("variant", metavar="VARIANT", help="a name in RESULTS/variants.tsv")
+    parser.add_argument(
+        "variant", metavar="VARIANT", help="a name in RESULTS/variants.tsv, or PAPER/VARIANT"
+    )
     parser.add_argument("--paper", help="needed if several papers have a variant of this name")
     parser.add_argument(
         "--seed", type=_whole_number(0), metavar="N", help="(default: the smallest trained)"
     )
     _add_root(parser)
+
+
+def _add_drawing(parser: argparse.ArgumentParser) -> None:
+    """Let the step of a figure also draw a published one again, as a person asks for it."""
+    parser.add_argument(
+        "key", metavar="PAPER/NAME", help="a figure in RESULTS/figures; as a step, the node's key"
+    )
+    how = "(default: that of FILE, or pdf)"
+    parser.add_argument("--format", dest="form", choices=("pdf", "png", "svg"), help=how)
+    size = "inches, title and notes included (default: as published)"
+    parser.add_argument("--size", metavar="WxH", help=size)
+    parser.add_argument(
+        "--no-title", dest="bare", action="store_true", help="leave out the title and the stamp"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="(default: NAME.FORMAT)")
 
 
 def _add_root(parser: argparse.ArgumentParser) -> None:
@@ -278,16 +364,72 @@ def _adopt(arguments: argparse.Namespace) -> None:
     print(printable("\n".join(report(_read(arguments), modules, why, apply=arguments.apply))))
 
 
+def _bundle(arguments: argparse.Namespace) -> None:
+    from minbert.commands.gc import shown_size
+    from minbert.publish.bundle import bundle
+
+    made = bundle(
+        arguments.results,
+        arguments.out,
+        weights=arguments.weights,
+        lean=arguments.lean,
+        seeds=arguments.seeds,
+        base=arguments.directory,
+    )
+    print(printable(f"{arguments.out}: {made.runs} runs, {shown_size(made.bytes)}"))
+
+
+def _unbundle(arguments: argparse.Namespace) -> None:
+    from minbert.publish.unbundle import unbundle
+
+    found = unbundle(arguments.file, arguments.results, keep=arguments.keep)
+    counted = f"{found.new} runs imported, {found.known} already there"
+    counted += f", {found.left} left out" if found.left else ""
+    print(printable(f"{arguments.results}: {counted}; `minbert plan` says what is left to run"))
+
+
 def _ui(arguments: argparse.Namespace) -> None:
     from minbert.track.ui import serve
 
     serve(arguments.results, port=arguments.port, host=arguments.host)
 
 
+def _figure(arguments: argparse.Namespace) -> None:
+    if re.fullmatch("[0-9a-f]{16}", arguments.key):
+        return _step(arguments)
+    from minbert.commands.figure import FORMATS, draw, inches
+
+    out, size = arguments.out, arguments.size and inches(arguments.size)
+    form = arguments.form or (out and out.suffix[1:] in FORMATS and out.suffix[1:]) or "pdf"
+    out = out or Path(f"{Path(arguments.key).name}.{form}")
+    out = out if out.suffix == f".{form}" else out.with_name(f"{out.name}.{form}")
+    draw(arguments.results, arguments.key, form, size, bare=arguments.bare, out=out)
+    print(out)
+
+
 def _predict(arguments: argparse.Namespace) -> None:
     from minbert.predict.predict import predict
 
     predict(**_asked(arguments))
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from minbert.predict.push import check_repository, push
+
+    asked = _asked(arguments)
+    if repository := asked.pop("push"):
+        check_repository(repository)
+    from minbert.predict.export import export
+
+    print(f"{arguments.folder}: {', '.join(export(**asked))}")
+    if repository:
+        print(push(arguments.folder, repository))
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from minbert.explore.compare import compare
+
+    print(printable(str(compare(arguments.results, arguments.one, arguments.other))))
 
 
 def _submit(arguments: argparse.Namespace) -> None:
@@ -319,9 +461,11 @@ def _follow(arguments: argparse.Namespace) -> None:
 
 
 def _publish(arguments: argparse.Namespace) -> None:
-    from minbert.publish.publish import publish, publish_partial
+    from minbert.publish.publish import publish, publish_one, publish_partial
 
-    if arguments.partial:
+    if arguments.name:
+        publish_one(arguments.results, arguments.plan, arguments.name)
+    elif arguments.partial:
         print(printable(publish_partial(arguments.results, arguments.plan)), file=sys.stderr)
     else:
         publish(arguments.results, arguments.plan, arguments.mark)

@@ -64,7 +64,7 @@ def ensembles(plan: Plan, split: str) -> Iterator[Row]:
                 if len(seeds) > 1:
                     together[task] = _score(plan, seeds, task, split, given.get(task, {}))
                     yield Row(grid.paper, variant, task, _values(seeds), together[task])
-            ours = overall(together, grid.overall)
+            ours = overall(together, grid.overall, grid.overall_tasks)
             seeds = scores.get(Of(variant, split, grid.overall), {})
             if ours is not None:
                 yield Row(grid.paper, variant, "overall", _values(seeds), ours)
@@ -96,6 +96,12 @@ def _score(
             raise UserError(
                 f"train/{score.key}/seed{seed}: its {split} examples of '{task}' are not those of "
                 f"seed {next(iter(seeds))}, expected the same; an ensemble needs the same data"
+            )
+        if table["scores"].null_count:
+            raise UserError(
+                f"train/{score.key}/seed{seed}: its {split} predictions of '{task}' have no "
+                "probabilities, as they came in a lean bundle; take one that was made without "
+                "--lean, or train the seed again"
             )
     scores = [_matrix(table["scores"]) for table in labelled]
     return score_task(task, predicted(task, scores), labelled[0]["label"].to_numpy())

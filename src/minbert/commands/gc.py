@@ -15,7 +15,7 @@ from minbert.base.locks import in_use
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import seed_folders
-from minbert.store.plans import described_in, description_path, held, plan_path
+from minbert.store.plans import ONLY, described_in, description_path, held, plan_path
 
 _KEY = re.compile("[0-9a-f]{16}")
 
@@ -61,7 +61,8 @@ def delete(plan: Plan, found: list[Leftover]) -> None:
             shutil.rmtree(plan.root / "work" / own, ignore_errors=True)
             if len(own.parts) == 1:
                 _remove(description_path(plan.root, each.kind, own.name))
-        published = held(plan.root).get("plans", {}).values()
+        folders = (plan.root, plan.root / ONLY)
+        published = {name for each in folders for name in held(each).get("plans", {}).values()}
         for path in plan_path(plan.root, "").parent.glob("*.json"):
             if _KEY.fullmatch(path.stem) and path.stem not in published:
                 _remove(path)
@@ -77,6 +78,8 @@ def _remove(path: Path) -> None:
 
 def report(plan: Plan, *, remove: bool) -> Iterator[str]:
     """Yield a line per leftover and the total; delete them if `remove`."""
+    if plan.config.only:
+        raise UserError("config: 'only' names a part, and gc looks at whole grids; leave it out")
     found = leftovers(plan)
     for each in found:
         where = each.path.relative_to(plan.root)

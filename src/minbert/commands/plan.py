@@ -7,16 +7,18 @@ from pathlib import Path
 from minbert.base.errors import UserError, nearest
 from minbert.base.progress import clock
 from minbert.commands.undecided import undecided
-from minbert.plan.cost import GPU_RATE, SIZES, Costs, epoch
+from minbert.evaluate.tuning import read_tuning
+from minbert.plan.chains import chains, makespan
+from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, GPU_RATE, SIZES, Costs, epoch
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
 from minbert.plan.difference import some
+from minbert.plan.earlier import Earlier, in_full, other_jobs, reason, remarks
 from minbert.plan.parameters import parameters
-from minbert.plan.pending import Earlier, Pending, in_full, other_jobs, pending, reason, remarks
+from minbert.plan.pending import Pending, pending
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, StageRef, Variant
-from minbert.store.node import Node
 
 TOTALS = (
     *("paper", "variants", "stages", "distinct", "jobs", "to run"),
@@ -25,7 +27,7 @@ TOTALS = (
 OTHERS = ("kind", "what", "key", "why")
 HEADER = (
     *("variant", "stage", "key", "state", "parameters", "memory", "steps", "examples"),
-    *("time a seed", "why"),
+    *("time per seed", "why"),
 )
 
 
@@ -50,7 +52,7 @@ def plan_text(plan: Plan) -> str:
         for variant in grid.variants.values():
             rows += [_row(plan, costs, jobs, earlier, stage) for stage in variant.stages]
             if variant.best_of:
-                rows.append((variant.name, *["-"] * (len(HEADER) - 2), _best(variant)))
+                rows.append((variant.name, *["-"] * (len(HEADER) - 2), _best(plan, variant)))
         blocks.append(f"{grid.paper}: {grid.title}\n{aligned([HEADER, *rows])}")
     if others := list(other_jobs(plan, jobs, earlier)):
         blocks.append(f"Other jobs\n{aligned([OTHERS, *others])}")
@@ -68,7 +70,7 @@ def why_text(plan: Plan, wanted: str) -> str:
     lines: list[str] = []
     for variant in found:
         if variant.best_of:
-            lines.append(f"{variant.paper}/{variant.name}: {_best(variant)}")
+            lines.append(f"{variant.paper}/{variant.name}: {_best(plan, variant)}")
         for stage in variant.stages:
             node = plan.nodes["train", plan.train(stage.ref).key]
             whys = {seed: jobs[node, seed] for seed in plan.config.seeds if (node, seed) in jobs}
@@ -114,7 +116,7 @@ def _length(costs: Costs, stage: Stage) -> tuple[str, str]:
         (spec.epochs * drawn.steps, spec.epochs * sum(drawn.examples.values()))
         for spec, drawn in (
             (stage.spec, epoch(stage.spec, here)),
-            (stage.plain, epoch(stage.plain, SIZES)),
+            (stage.plain, epoch(stage.plain, {**here, **SIZES})),
         )
     )
     steps, examples = (
@@ -124,8 +126,18 @@ def _length(costs: Costs, stage: Stage) -> tuple[str, str]:
     return steps, examples
 
 
-def _best(variant: Variant) -> str:
-    return f"trains nothing: the best of {', '.join(variant.best_of)}"
+def _best(plan: Plan, variant: Variant) -> str:
+    if not variant.tried:
+        return f"trains nothing: the best of {', '.join(variant.best_of)}"
+    candidates = (plan.variants[variant.paper, name] for name in variant.tried)
+    keys = {plan.train(stage.ref).key for one in candidates for stage in one.stages}
+    said = f"tuned: the best of {len(variant.tried)} settings"
+    said += f", {len(keys) * len(plan.config.seeds)} runs"
+    node = plan.outputs[variant.paper].tuning
+    if node is None or not node.done(plan.root):
+        return said
+    found = read_tuning(node.folder(plan.root) / "tuning.csv")
+    return f"{said}; chosen: {found[variant.name].settings}"
 
 
 def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
@@ -135,7 +147,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
         waiting = [node for node, _ in jobs if node.kind == "train" and node.key in own]
         found = [costs.of(node) for node in waiting]
         table[grid.paper] = (
-            len(grid.variants),
+            len(grid.rows),
             sum(len(variant.stages) for variant in grid.variants.values()),
             len(own),
             len(own) * len(plan.config.seeds),
@@ -150,50 +162,49 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
         for name, row in table.items()
     ]
     variants, stages, distinct, trainings, to_run, _, _, estimated = table["all"]
-    shared = len(plan.stages) - len(plan.owners)
+    shared = _saved(plan)
     lines = [
         aligned([TOTALS, *cells]),
         "",
         f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
         f"{len(plan.config.seeds)} seeds: {trainings} training jobs, {to_run} to run",
-        f"GPU-hours: of the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
-        "Steps and examples: in brackets those of the grid, on the data sets in full.",
-        "Measured: of the jobs to run, one at a time, as long as finished runs of the same shape.",
+        f"GPU-hours: for the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
+        "Steps and examples: in brackets, as in the grid, with the full data sets.",
+        "Measured: for the jobs to run, one at a time, from finished runs of the same shape.",
     ]
     if estimated:
         lines.append(f"Estimated: if there is no such run, {costs.basis}.")
+    if assumed := costs.assumed:
+        lines.append(
+            f"Assumed for {', '.join(assumed)} until their tables are made: {ASSUMED.train:,} "
+            f"train, {ASSUMED.dev:,} dev and {ASSUMED.test:,} test rows, {ASSUMED_TOKENS:g} tokens "
+            "each."
+        )
     lines += [*_bound(plan, costs, jobs), *remarks(plan, earlier), *_sharing(plan)]
     lines += undecided(plan.root)
     return "\n".join(lines)
 
 
 def _bound(plan: Plan, costs: Costs, jobs: Pending) -> Iterator[str]:
-    """Yield how long the trainings to run take at least, on however many machines."""
-    seconds = {job: costs.of(job[0]).seconds for job in jobs if job[0].kind == "train"}
+    """Yield how long the trainings to run take on several devices."""
+    seconds = [costs.of(node).seconds for node, _ in jobs if node.kind == "train"]
     if not seconds:
         return
-    ends: dict[tuple[Node, int | None], tuple[float, tuple[str, ...]]] = {}
-
-    def end(node: Node, seed: int | None) -> tuple[float, tuple[str, ...]]:
-        """Return when a training ends at the earliest, and the chain of those before it."""
-        job = plan.node(node.kind, node.key), seed
-        if job not in seconds:
-            return 0.0, ()
-        if job not in ends:
-            before = [
-                end(need.node, need.seed_for(seed))
-                for need in node.needs.values()
-                if need.node.kind == "train"
-            ]
-            latest, chain = max(before, default=(0.0, ()))
-            ends[job] = latest + seconds[job], (*chain, title(plan, job[0]))
-        return ends[job]
-
-    longest, chain = max(end(*job) for job in seconds)
+    found = chains(jobs, costs)
+    longest = max(found.values(), key=lambda chain: chain.seconds)
+    titles = " > ".join(title(plan, node) for node, _ in longest.trainings)
     yield (
-        f"On n devices: at least {clock(sum(seconds.values()))} / n, and never less than the "
-        f"longest chain of trainings, {clock(longest)} ({' > '.join(chain)})."
+        f"On n devices: at least {clock(sum(seconds))} / n, and never less than the "
+        f"longest chain of trainings, {clock(longest.seconds)} ({titles})."
     )
+    first = {job: chain.seconds for job, chain in found.items()}
+    spans = (f"{clock(makespan(jobs, costs, first, n))} on {n}" for n in (2, 4, 8))
+    yield f"Longest chains first, as Snakemake starts them: {', '.join(spans)}."
+
+
+def _saved(plan: Plan) -> int:
+    """Return how many stages need no training of their own, as others are the same."""
+    return len(plan.stages) - len({plan.train(ref).key for ref in plan.stages})
 
 
 def _sharing(plan: Plan) -> Iterator[str]:
@@ -205,14 +216,14 @@ def _sharing(plan: Plan) -> Iterator[str]:
         for before in (*([stage.start] if stage.start else []), *stage.fused):
             if before.variant != ref.variant:
                 after.setdefault(plan.train(before).key, set()).add(ref.variant)
-    saved = len(plan.stages) - len(plan.owners)
+    saved = _saved(plan)
     groups = [f"{r[0]} = {', '.join(map(str, r[1:]))}" for r in same.values() if len(r) > 1]
     if groups:
         stages = "1 stage" if saved == 1 else f"{saved} stages"
         yield f"Trained once, {stages} saved: {'; '.join(groups)}."
     starts = [f"{plan.owners[key]} ({', '.join(sorted(users))})" for key, users in after.items()]
     if starts:
-        yield f"Trained once, and used by later stages of others: {'; '.join(starts)}."
+        yield f"Trained once, and used by later stages of other variants: {'; '.join(starts)}."
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

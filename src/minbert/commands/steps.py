@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
-from minbert.base.lean import without_pandas
+from minbert.base.lean import imports, without_pandas
 from minbert.base.locks import in_use, only_one, patience
 from minbert.devices.lease import device_for, no_gpu
+from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
 from minbert.store.kinds import KINDS
@@ -30,6 +31,7 @@ from minbert.store.plans import describe_job, description_path
 
 if TYPE_CHECKING:
     from minbert.engine.checkpoints import Checkpoints
+    from minbert.track.journal import Journal
 
 GRACE = 8
 """Seconds that a training job has from a signal to the end of its step and the saved state."""
@@ -60,7 +62,8 @@ def load_job(
 ) -> Job:
     """Read what `plan` says of a node (default: the newest plan).
 
-    `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone.
+    `memory` is what it needs of a GPU, in bytes; if it is not known, the job gets a GPU alone. The
+    tasks of this process are then those of the plan.
     Raises `UserError` for other code or versions than were planned.
     """
     described = describe_job(root, kind, key, plan)
@@ -71,6 +74,7 @@ def load_job(
         )
     if KINDS[kind].seeded and seed is None:
         raise UserError(f"a {kind} job needs --seed")
+    use_tasks_of(described)
     planned = described["code"]
     if described.get("files") != files_digest(planned) and (
         changed := differs(planned, node_code(kind, described["maker"], described["parts"]))
@@ -106,7 +110,9 @@ def run_job(job: Job) -> None:
 
 
 def _make(job: Job, **more: Any) -> Any:
-    return import_module(job.described["maker"]).make(job, **more)
+    with imports():
+        maker = import_module(job.described["maker"])
+    return maker.make(job, **more)
 
 
 @contextmanager
@@ -130,16 +136,18 @@ def _train(job: Job) -> None:
 
 def _train_on(job: Job, work: Path) -> None:
     """Train; what is measured is written down for MLflow as it comes."""
-    from minbert.engine.checkpoints import Checkpoints
-    from minbert.track.journal import Journal
-    from minbert.track.runs import describe_run, outcome
+    with imports():
+        from minbert.engine.checkpoints import Checkpoints
+        from minbert.track.journal import Journal
+        from minbert.track.runs import describe_run, outcome
 
     identity = f"{job.described['key']} seed {job.seed}"
     checkpoints = Checkpoints(work, identity, job.extra["checkpoint_seconds"])
     _save_before_stopping(checkpoints)
     journal = Journal.start(job.root, describe_run(job))
     try:
-        record = _make(job, listener=journal.log, checkpoints=checkpoints)
+        with _watched(job, journal):
+            record = _make(job, listener=journal.log, checkpoints=checkpoints)
     except BaseException as error:
         with suppress(OSError):  # On a full disk, that is the error to report.
             # A signal raises no `Exception`: a run that was told to stop has not failed.
@@ -149,6 +157,15 @@ def _train_on(job: Job, work: Path) -> None:
             )
         raise
     journal.end("FINISHED", **outcome(job, record))
+
+
+def _watched(job: Job, journal: Journal) -> AbstractContextManager[None]:
+    """Measure what the job uses of its machine, if that is asked for."""
+    if not job.extra["system_metrics"]:
+        return nullcontext()
+    from minbert.track.system import watched
+
+    return watched(journal.log)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan
 
 if TYPE_CHECKING:
@@ -31,13 +32,15 @@ def summary(root: Path, plan: str, command: str = "minbert") -> str:
     `command` is how `minbert` is called here. Raises `UserError` if there is no such record.
     """
     listed = read_plan(root, plan)
-    lines = _results(root, listed["papers"]) + _places(root, listed["tracking"], command)
+    use_tasks_of(listed)
+    names = root / listed["below"]
+    lines = _results(names, listed["papers"]) + _places(root, names, listed["tracking"], command)
     return _aligned(lines)
 
 
-def places(root: Path, tracking: bool, command: str = "minbert") -> str:
-    """Return where the results under `root` are; quick, as it reads none of them."""
-    return _aligned(_places(root, tracking, command))
+def places(root: Path, names: Path, tracking: bool, command: str = "minbert") -> str:
+    """Return where the results are whose plain names are in `names`; quick, as it reads none."""
+    return _aligned(_places(root, names, tracking, command))
 
 
 def called() -> str:
@@ -50,23 +53,23 @@ def called() -> str:
     return str(beside)
 
 
-def _places(root: Path, tracking: bool, command: str) -> Lines:
-    lines = [(name, str(root / path)) for name, path in _PLACES if (root / path).exists()]
+def _places(root: Path, names: Path, tracking: bool, command: str) -> Lines:
+    lines = [(name, str(names / path)) for name, path in _PLACES if (names / path).exists()]
     if tracking:
         lines.append(("runs", f"{shlex.quote(command)} ui --results {shlex.quote(str(root))}"))
     return lines
 
 
-def _results(root: Path, papers: Mapping[str, Mapping[str, Any]]) -> Lines:
+def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Lines:
     """Return the best variant of each of `papers`, then the warnings."""
     from minbert.evaluate.winner import winners  # loads pyarrow, which `places` can do without
 
-    scores = root / "tables" / "scores.parquet"
+    scores = names / "tables" / "scores.parquet"
     if not scores.exists():
         return []
     best = winners(scores, {paper: of["rule"] for paper, of in papers.items()})
     lines = [(paper, _best(best.get(paper))) for paper in papers]
-    return lines + [("warning", text) for text in _warnings(root, scores, papers)]
+    return lines + [("warning", text) for text in _warnings(names, scores, papers)]
 
 
 def _best(one: Winner | None) -> str:
@@ -76,7 +79,7 @@ def _best(one: Winner | None) -> str:
     return f"best: {one.variant}, {one.rule} overall dev score {one.score:.3f} ({of})"
 
 
-def _warnings(root: Path, scores: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _warnings(names: Path, scores: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield what a reader must know first; the report has all of it, case by case."""
     from minbert.evaluate.index import NOT_CONFIGURED, in_words
     from minbert.evaluate.reading import read_scores
@@ -94,8 +97,8 @@ def _warnings(root: Path, scores: Path, papers: Mapping[str, Mapping[str, Any]])
     if low := [score for score in runs.values() if not score.learned]:
         said = f"{len(low)} of {len(runs)} dev scores are not above their floor"
         constant = sum(bool(score.constant) for score in low)
-        yield said + f", {constant} of runs that predict one class or number" * bool(constant)
-    index = root / "tables" / "index.csv"
+        yield said + f", {constant} from runs that predict one class or number" * bool(constant)
+    index = names / "tables" / "index.csv"
     found = read_csv(index) if index.exists() else []
     lines = [line for line in found if line["status"] != NOT_CONFIGURED]
     if any(line["status"] != SCORED for line in lines):

@@ -32,7 +32,7 @@ def undecided(root: Path) -> Iterator[str]:
         )
     if hopeless:
         yield (
-            f"  {hopeless}: not with {MOST_SEEDS} seeds; the difference is too small for the "
+            f"  {hopeless}: not even with {MOST_SEEDS} seeds; the difference is too small for the "
             "spread or for the number of examples"
         )
     if alone:

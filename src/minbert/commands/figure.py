@@ -1,0 +1,63 @@
+"""`minbert figure`: a published figure drawn again, in another format or size."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from minbert.base.errors import UserError, nearest
+from minbert.spec.task import use_tasks_of
+from minbert.store.job import Job
+from minbert.store.plans import ONLY, check_root, describe_job, held, read_plan
+
+FORMATS = ("pdf", "png", "svg")
+SMALLEST, LARGEST = 1.0, 50.0
+"""Inches that a side may have."""
+
+
+def draw(
+    root: Path, name: str, form: str, size: tuple[float, float] | None, *, bare: bool, out: Path
+) -> None:
+    """Draw `PAPER/NAME` from finished results under `root` as the file `out`.
+
+    A `bare` one has neither title nor stamp. Runs that did not finish are named below the figure.
+    """
+    from minbert.figures.make import draw_kind, drawing_of, inputs_of  # loads matplotlib
+
+    job = _job(root, name)
+    spec: dict[str, Any] = {**drawing_of(job), "bare": bare or job.spec["draw"].get("bare", False)}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draw_kind(job.spec["kind"], spec, inputs_of(job), out.with_suffix(""), (form,), size)
+
+
+def _job(root: Path, name: str) -> Job:
+    """Return the job of a figure of the whole grids, or else of the part published last."""
+    check_root(root)
+    known: dict[str, tuple[str, str]] = {}
+    for folder in (root / ONLY, root):
+        for plan in dict.fromkeys(held(folder).get("plans", {}).values()):
+            record = read_plan(root, plan)
+            for figure, key in record["figures"].items():
+                known[figure.removeprefix("figures/")] = key, plan
+    if name not in known:
+        papers = dict.fromkeys(each.partition("/")[0] for each in known)
+        own = [each for each in known if each.startswith(f"{name.partition('/')[0]}/")]
+        there = f"there are {', '.join(own)}" if own else f"there are some of {', '.join(papers)}"
+        raise UserError(
+            f"{root}: no figure '{name}', which is PAPER/NAME; "
+            f"{there if known else 'no figure is published there'}.{nearest(name, known)}"
+        )
+    key, plan = known[name]
+    use_tasks_of(read_plan(root, plan))
+    return Job(root, describe_job(root, "figure", key, plan), None, 1)
+
+
+def inches(text: str) -> tuple[float, float]:
+    """Return the width and height that `WxH` says."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
+    sides = tuple(map(float, match.groups())) if match else ()
+    if len(sides) != 2 or not all(SMALLEST <= side <= LARGEST for side in sides):
+        raise UserError(
+            f"size {text[:40]!r}: expected width x height in inches, each from {SMALLEST:g} to "
+            f"{LARGEST:g}, such as 3.3x2.5"
+        )
+    return sides[0], sides[1]
