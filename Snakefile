@@ -5,7 +5,9 @@
 #   minbert plan                     the same, variant by variant, with reasons and time
 
 import contextlib
+import filecmp
 import functools
+import math
 import os
 import shlex
 import subprocess
@@ -16,34 +18,43 @@ from minbert.base.errors import retold
 from minbert.base.locks import in_use, only_one
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans, has_gpus
+from minbert.plan.chains import chains
 from minbert.plan.demand import Demand, job_threads
 from minbert.plan.describe import describe, record_of, write
-from minbert.plan.pending import inputs, pending
+from minbert.plan.pending import asked, inputs, pending
+from minbert.plan.plan import Plan
 from minbert.commands.plan import read_plan
 from minbert.commands.remaining import Work
 from minbert.commands.summary import called, places
 from minbert.commands.watch import Idle, Watch
 from minbert.spec.config import config_files
+from minbert.store.job import SEEDED
 from minbert.store.plans import plan_name
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
+BASE = Path(os.path.abspath(workflow.snakefile)).parent
+MAIN = workflow.modifier.is_main_snakefile()  # else a module of another workflow
+
 # The configuration is read here, as `minbert plan` does: Snakemake's own reader takes 010 for 8,
 # and the second of two equal keys. Jobs that start elsewhere are given the same files and words.
+# A module's configuration is what the other workflow gives it.
 GIVEN = workflow.config_settings
 with retold(WorkflowError):
-    if not GIVEN.replace_workflow_config:
+    if MAIN and not GIVEN.replace_workflow_config:
         FILES = config_files(GIVEN.configfiles, Path("config.yaml"))
         workflow.configfiles = [str(file) for file in FILES]
     FILES = [Path(file) for file in workflow.configfiles]
-    PLAN = read_plan(FILES, GIVEN.config_args, Path(workflow.basedir))
+    PLAN = read_plan(FILES, GIVEN.config_args, BASE) if MAIN else Plan.load(config, BASE)
     NAME = plan_name(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
 
 config.update(PLAN.config.model_dump(mode="json"))
 
 
-report: "workflow/report/workflow.rst"
+if MAIN:
+
+    report: "workflow/report/workflow.rst"
 
 
 ROOT = PLAN.root
@@ -53,7 +64,7 @@ LOGS = ROOT / "logs"
 # Jobs use the Python that runs Snakemake, even if no environment is activated; with --sdm conda
 # they use their environment's Python, and the minbert beside this file.
 if workflow.deployment_settings.deployment_method:
-    shell.prefix(f"export PYTHONPATH={shlex.quote(str(Path(workflow.basedir) / 'src'))}; ")
+    shell.prefix(f"export PYTHONPATH={shlex.quote(str(BASE / 'src'))}; ")
 else:
     shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
@@ -65,8 +76,8 @@ wildcard_constraints:
 
 # On a cluster these run beside Snakemake: nodes often have no network, and copying is quick.
 localrules:
-    all,
     fetch,
+    plain,
     publish,
 
 
@@ -87,4 +98,4 @@ include: "workflow/rules/track.smk"
 
 rule all:
     input:
-        PLAN.asked,
+        asked(JOBS),

@@ -10,36 +10,38 @@ rule vocabulary:
         STORE / "vocabulary" / "{key}" / "tokenizer.json",
     log:
         LOGS / "vocabulary" / "{key}.log",
+    priority: urgency("vocabulary")
     conda:
         "../../envs/minbert.yaml"
     resources:
         mem_mb=mem_mb("vocabulary"),
         runtime=minutes("vocabulary"),
     params:
-        at=lambda w: AT,
+        at=AT,
     shell:
         "exec python -m minbert vocabulary {wildcards.key} {params.at} 2> {log:q}"
 
 
 rule backbone:
     input:
-        unpack(lambda w: unaged("backbone", w.key)),
+        lambda w: unaged("backbone", w.key),
     output:
         STORE / "backbone" / "{key}" / "model.safetensors",
         STORE / "backbone" / "{key}" / "config.json",
         STORE / "backbone" / "{key}" / "tokenizer.json",
     log:
         LOGS / "backbone" / "{key}.log",
+    priority: urgency("backbone")
     conda:
         "../../envs/minbert.yaml"
     # All cores; None if nothing runs, as with --unlock.
-    threads: lambda w: shared_cores() or 1
+    threads: shared_cores() or 1
     resources:
         mem_mb=mem_mb("backbone"),
         runtime=minutes("backbone"),
         gpu=gpus("backbone"),
     params:
-        at=lambda w: AT,
+        at=AT,
         memory=lambda w: demand().device_mb("backbone", w.key),
     shell:
         "exec python -m minbert backbone {wildcards.key} {params.at} --threads {threads}"

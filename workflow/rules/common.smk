@@ -23,7 +23,23 @@ def unaged(kind, key, seed=None):
 
     So a copy of the results that has lost its times makes nothing again.
     """
-    return {name: ancient(path) for name, path in inputs(PLAN, JOBS, kind, key, seed).items()}
+    files = inputs(JOBS, (PLAN.node(kind, key), seed), apart=on_cluster())
+    return [ancient(path) for path in files]
+
+
+def keyed(name):
+    """Return the keyed file of a plain name.
+
+    Snakemake goes by age alone, so a plain file that holds something else is made older than the
+    Snakefile, which then is an input as well.
+    """
+    with retold(WorkflowError):
+        source, plain = PLAN.product(name), PLAN.names / name
+    same = source.exists() and plain.exists() and filecmp.cmp(source, plain, shallow=False)
+    if same or not plain.exists():
+        return [ancient(source)]
+    os.utime(plain, times=(os.path.getmtime(workflow.snakefile) - 1,) * 2)
+    return [source, workflow.snakefile]
 
 
 def on_cluster():
@@ -39,7 +55,7 @@ def shared_cores():
 @functools.cache
 def threads_each():
     """CPU threads of a training job."""
-    return job_threads(PLAN, shared_cores())
+    return job_threads(PLAN, JOBS, shared_cores())
 
 
 @functools.cache
@@ -60,4 +76,24 @@ def minutes(kind):
 
 def gpus(kind):
     """GPUs that a job asks Slurm for."""
-    return lambda w: demand().gpus(kind, w.key)
+    return 0 if not on_cluster() else lambda w: demand().gpus(kind, w.key)
+
+
+# Tables, figures and reports are made in seconds: as soon as they can be, before more training.
+SHOWN = 10**12
+
+
+@functools.cache
+def begun():
+    """The longest chain of trainings that begins with each job."""
+    return chains(JOBS, demand().costs)
+
+
+def urgency(kind):
+    """Milliseconds of the longest chain of trainings that begins with a job: the longest first."""
+
+    def milliseconds(w):
+        job = PLAN.node(kind, w.key), int(w.seed) if kind in SEEDED else None
+        return math.ceil(1000 * begun()[job].seconds) if job in JOBS else 0
+
+    return 0 if workflow.remote_exec else milliseconds

@@ -7,11 +7,12 @@
 
 rule report:
     input:
-        lambda w: unaged("report", w.key).values(),
+        lambda w: unaged("report", w.key),
     output:
         shown(STORE / "report" / "{key}" / "report.html", "report", "html"),
     log:
         LOGS / "report" / "{key}.log",
+    priority: SHOWN
     conda:
         "../../envs/minbert.yaml"
     threads: 2  # pictures are reduced in parallel, and nothing else is left to run
@@ -19,7 +20,7 @@ rule report:
         mem_mb=mem_mb("report"),
         runtime=minutes("report"),
     params:
-        at=lambda w: AT,
+        at=AT,
         caption=lambda w: describe(PLAN, "report", w.key).caption,
         published=lambda w: describe(PLAN, "report", w.key).published,
     shell:

@@ -63,7 +63,7 @@ def watch():
 
 def tell_places():
     """Say where the results are if there is nothing to be done: then no handler below is called."""
-    logger.addHandler(Idle(places(ROOT, PLAN.config.tracking.enabled, called())))
+    logger.addHandler(Idle(places(ROOT, PLAN.names, PLAN.config.tracking.enabled, called())))
 
 
 def summary():

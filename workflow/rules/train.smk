@@ -11,20 +11,21 @@ kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
 rule features:
     input:
-        unpack(lambda w: unaged("features", w.key)),
+        lambda w: unaged("features", w.key),
     output:
         STORE / "features" / "{key}" / "features.safetensors",
     log:
         LOGS / "features" / "{key}.log",
+    priority: urgency("features")
     conda:
         "../../envs/minbert.yaml"
-    threads: lambda w: threads_each()
+    threads: threads_each()
     resources:
         mem_mb=mem_mb("features"),
         runtime=minutes("features"),
         gpu=gpus("features"),
     params:
-        at=lambda w: AT,
+        at=AT,
         memory=lambda w: demand().device_mb("features", w.key),
     shell:
         "exec python -m minbert features {wildcards.key} {params.at} --threads {threads}"
@@ -33,7 +34,7 @@ rule features:
 
 rule train:
     input:
-        unpack(lambda w: unaged("train", w.key, int(w.seed))),
+        lambda w: unaged("train", w.key, int(w.seed)),
     output:
         kept(STORE / "train" / "{key}" / "seed{seed}" / "model.safetensors"),
         STORE / "train" / "{key}" / "seed{seed}" / "history.parquet",
@@ -41,15 +42,16 @@ rule train:
         STORE / "train" / "{key}" / "seed{seed}" / "run.json",
     log:
         LOGS / "train" / "{key}-seed{seed}.log",
+    priority: urgency("train")
     conda:
         "../../envs/minbert.yaml"
-    threads: lambda w: threads_each()
+    threads: threads_each()
     resources:
         mem_mb=mem_mb("train"),
         runtime=minutes("train"),
         gpu=gpus("train"),
     params:
-        at=lambda w: AT,
+        at=AT,
         memory=lambda w: demand().device_mb("train", w.key),
     shell:
         "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} {params.at}"
