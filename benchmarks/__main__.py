@@ -16,41 +16,46 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 
 from benchmarks.cases import CASES, Case
-from benchmarks.report import about, table, write
-from benchmarks.run import Bench, Row
-from minbert.engine.device import choose_device, choose_precision
+from benchmarks.report import about, draw_ratios, save, table
+from benchmarks.run import Bench, Row, chosen_precisions
+from minbert.engine.device import choose_device, set_up_memory
 
 PACKAGES = {"adapters": "adapters", "torchjd": "torchjd"}
 PACKAGES |= {"sentence-transformers": "sentence_transformers"}
+
+SECONDS = {True: 30.0, False: 120.0}
+"""Seconds that a case's turns may take, with `--quick` (under 5 minutes in all) and without."""
 
 
 def main() -> None:
     """Run the chosen cases, print the table, write `bench.json` and the figure."""
     given = _arguments()
     torch.set_num_threads(given.threads)
+    set_up_memory()  # As a training job does; it serves the other sides too.
     warnings.filterwarnings("ignore")
     device = choose_device(given.device)
-    precision = choose_precision(given.precision, device)
+    precisions = chosen_precisions(given.precision, device)
     rows: list[Row] = []
-    limit = 0.0
+    rates = dict.fromkeys(precisions, 0.0)
     for size in given.sizes:
         cases = [case for case in CASES[size] if _wanted(case, given.only, given.quick)]
         if not cases:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(Path(folder), size, device, precision, given.repeats)
-            limit = max(limit, bench.limit.measure())
+            bench = Bench(Path(folder), size, device, precisions, given.repeats, given.seconds)
+            rates = {name: max(rates[name], rate) for name, rate in bench.rates().items()}
             for case in cases:
                 missing = PACKAGES.get(case.other or "")
                 if missing and not find_spec(missing):
                     print(f"left out: {case.name}: no package {missing}", file=sys.stderr)
                     continue
                 print(f"{size}: {case.name} ...", file=sys.stderr, flush=True)
-                rows.append(bench.measure(case))
+                rows += bench.measure(case)
+                save(rows, rates, given.out)  # what is measured stays if a later case fails
     if not rows:
         raise SystemExit("no case fits --sizes and --only")
-    write(rows, limit, given.out)
-    print(f"{table(rows)}\n\n{about(rows, limit)}\nwritten to {given.out}")
+    draw_ratios(rows, rates, given.out)
+    print(f"{table(rows)}\n\n{about(rows, rates)}\nwritten to {given.out}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -58,12 +63,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the three cases that goals are for")
     parser.add_argument("--sizes", nargs="+", choices=CASES, help="default: all (quick: minilm)")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
-    parser.add_argument("--repeats", type=int, default=7, help="turns a side (default: 7)")
+    parser.add_argument("--repeats", type=int, default=7, help="turns at most (default: 7)")
+    about = "a case starts no turn after so many, but has three (default: 120; quick: 30)"
+    parser.add_argument("--seconds", type=float, help=about)
     parser.add_argument("--threads", type=int, default=1, help="default: 1, as jobs run")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
+    words = ("auto", "fp32", "bf16")
+    about = "ours; auto (the default): what a job takes, and fp32"
+    parser.add_argument("--precision", nargs="+", default=["auto"], choices=words, help=about)
     parser.add_argument("--out", type=Path, default=Path("results/bench"))
     given = parser.parse_args()
+    given.seconds = given.seconds or SECONDS[given.quick]
     given.sizes = given.sizes or (["minilm"] if given.quick else list(CASES))
     return given
 

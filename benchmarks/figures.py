@@ -19,6 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from minbert.data.rows import write_rows
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.spec.task import TASKS
@@ -64,8 +65,9 @@ def make_files(plan: Plan) -> None:
             if path := linked(folder / "predictions.parquet", tasks, seed):
                 write_predictions(path, tasks, 0.6, seed, SIZES)
     for task in TASKS:
-        node = plan.sources.data(task)
-        write_texts(node.folder(plan.root) / "examples.parquet", task, SIZES)
+        examples = plan.sources.data(task).folder(plan.root) / "examples.parquet"
+        write_texts(examples, task, SIZES)
+        write_rows(examples, plan.sources.rows(task).folder(plan.root) / "rows.parquet")
     for grid in plan.grids:
         out = plan.outputs[grid.paper].scores.folder(plan.root) / "scores.parquet"
         tested = [name for name, variant in grid.variants.items() if variant.test]

@@ -46,7 +46,8 @@ folder = Path(told["folder"])
 (task,) = told["spec"]["tasks"]
 sources = Sources(folder / "backbone", {task: folder / f"{task}.parquet"}, {})
 spec = StageSpec.model_validate(told["spec"])
-record = train_stage(spec, 0, sources, Path(told["out"]), title="job", device="cpu")
+record = train_stage(spec, 0, sources, Path(told["out"]), title="job", device="cpu",
+                     precision=told["precision"])
 print(json.dumps({"first": first[0], "base": base, "peak": record["peak_memory_bytes"],
                   "parameters": record["parameters"]}))
 """
@@ -78,7 +79,7 @@ class Cost:
     state: int
 
 
-def measure(folder: Path, case: Case) -> Cost:
+def measure(folder: Path, case: Case, precision: str) -> Cost:
     """Train one epoch of `case` in a process of its own on the workload in `folder`."""
     from benchmarks.ours import stage
 
@@ -87,6 +88,7 @@ def measure(folder: Path, case: Case) -> Cost:
         "folder": str(folder),
         "out": str(folder / "out"),
         "spec": spec.model_dump(mode="json"),
+        "precision": precision,
     }
     (folder / "out").mkdir(exist_ok=True)
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"}
@@ -106,7 +108,10 @@ def measure(folder: Path, case: Case) -> Cost:
 
 def main() -> None:
     """Print a line for each size and case."""
+    import torch
+
     from benchmarks.workload import ARCHITECTURES, make_workload
+    from minbert.engine.device import choose_precision
 
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.jobs",
@@ -115,14 +120,17 @@ def main() -> None:
     )
     parser.add_argument("--sizes", nargs="+", choices=ARCHITECTURES, default=["tiny", "minilm"])
     parser.add_argument("--repeats", type=int, default=3, help="jobs a case (default: 3)")
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
     given = parser.parse_args()
+    precision = choose_precision(given.precision, torch.device("cpu"))
+    print(f"{precision}, one thread, torch {torch.__version__}")
     print("| size | case | s to first step | imports | state | peak | peak - imports / state |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for size in given.sizes:
         with tempfile.TemporaryDirectory() as folder:
             make_workload(Path(folder), size)
             for case in CASES:
-                costs = [measure(Path(folder), case) for _ in range(given.repeats)]
+                costs = [measure(Path(folder), case, precision) for _ in range(given.repeats)]
                 base, peak, state = (
                     median(getattr(cost, name) for cost in costs)
                     for name in ("base", "peak", "state")

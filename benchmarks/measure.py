@@ -1,18 +1,23 @@
-"""Two sides timed in turn, so that whatever else the machine does falls on both."""
+"""Sides timed in turn, so that whatever else the machine does falls on all of them."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import torch
 
 from benchmarks.machine import synchronise
 
 Side = Callable[[], object]
-"""One unit of work: a training step over the same batches, or a pass over a dev set."""
+"""One unit of work: training steps over the same batches, or a pass over a dev set."""
+
+Name = TypeVar("Name", bound=Hashable)
+
+LEAST = 3
+"""Turns that are counted however long they take: fewer have no quartiles."""
 
 
 class Spread(NamedTuple):
@@ -21,14 +26,6 @@ class Spread(NamedTuple):
     median: float
     low: float
     high: float
-
-
-class Timing(NamedTuple):
-    """Seconds a unit of each side, and how many times as long the other takes."""
-
-    ours: Spread
-    other: Spread | None
-    ratio: Spread | None
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -40,25 +37,28 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def alternate(
-    ours: Side, other: Side | None, device: torch.device, *, units: int, repeats: int
-) -> Timing:
-    """Time `units` of each side in turn, `repeats` times after one turn that is not counted.
+    sides: Mapping[Name, Side],
+    device: torch.device,
+    *,
+    repeats: int,
+    seconds: float = float("inf"),
+) -> dict[Name, list[float]]:
+    """Return the seconds of each side in each of `repeats` turns, after one that is not counted.
 
-    The ratio is taken within a turn, where the machine was the same for both.
+    In a turn each side works once; every other turn goes through them backwards. Ratios are to be
+    taken within a turn, where the machine was the same for all. After `seconds`, and `LEAST` turns
+    that count, no turn begins.
     """
-    sides = [ours] if other is None else [ours, other]
-    seconds: list[list[float]] = [[] for _ in sides]
+    taken: dict[Name, list[float]] = {name: [] for name in sides}
+    begin = time.perf_counter()
     for turn in range(repeats + 1):
-        for number, side in enumerate(sides if turn % 2 else sides[::-1]):
-            place = number if turn % 2 else len(sides) - 1 - number
+        if turn > LEAST and time.perf_counter() - begin > seconds:
+            break
+        for name in sides if turn % 2 else reversed(sides):
             synchronise(device)
             start = time.perf_counter()
-            for _ in range(units):
-                side()
+            sides[name]()
             synchronise(device)
             if turn:
-                seconds[place].append((time.perf_counter() - start) / units)
-    if other is None:
-        return Timing(spread(seconds[0]), None, None)
-    ratios = [b / a for a, b in zip(*seconds, strict=True)]
-    return Timing(spread(seconds[0]), spread(seconds[1]), spread(ratios))
+                taken[name].append(time.perf_counter() - start)
+    return taken

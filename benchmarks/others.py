@@ -37,6 +37,10 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+
+
 class Padded:
     """A split's sequences as lists of ids, padded batch by batch to the longest (a collator)."""
 
@@ -84,7 +88,7 @@ class Transformers:
     ) -> None:
         self.spec = spec
         self.device = device
-        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
+        self.autocast = autocast(device, precision)
         alone = spec.shared_layers == "none"
         names = list(spec.ordered_tasks)
         encoders = [self._encoder(workload, attention) for _ in (names if alone else [""])]
@@ -179,3 +183,47 @@ class Transformers:
                 for start in range(0, count, batch)
             ]
         return torch.cat(found)
+
+
+def houlsby(spec: StageSpec) -> Callable[[Any], Any]:
+    """Return a function that gives a `BertModel` the `adapters` package's bottlenecks."""
+    import adapters
+
+    assert spec.adapter is not None
+    width = spec.adapter.width
+
+    def add(encoder: Any) -> Any:
+        adapters.init(encoder)
+        factor = encoder.config.hidden_size / width
+        encoder.add_adapter(
+            "task", config=adapters.DoubleSeqBnConfig(reduction_factor=factor, non_linearity="gelu")
+        )
+        encoder.train_adapter("task")
+        return encoder
+
+    return add
+
+
+def encode(
+    ours: Finetuned, task: str, workload: Workload, device: torch.device, precision: str
+) -> Callable[[], object]:
+    """Return a pass of `SentenceTransformer.encode` over both sides of a dev set's pairs."""
+    from sentence_transformers import SentenceTransformer, models
+
+    transformer = models.Transformer(str(workload.hugging_face))
+    pooling = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mode="cls")
+    model = SentenceTransformer(modules=[transformer, pooling], device=device.type)
+    sequences = ours.examples[task]["dev"].sequences
+    flat = sequences.flat.cpu().numpy()
+    spans = zip(sequences.starts, sequences.lengths, strict=True)
+    # Without [CLS] and [SEP]: its own tokenizer adds them.
+    words = np.array(list(transformer.tokenizer.get_vocab()))
+    order = np.argsort([transformer.tokenizer.get_vocab()[word] for word in words])
+    names = words[order]
+    texts = [" ".join(names[flat[a + 1 : a + n - 1]]) for a, n in spans]
+
+    def encode_all() -> object:
+        with autocast(device, precision):
+            return model.encode(texts, batch_size=32)
+
+    return encode_all

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 
 from benchmarks.run import Row
 from minbert.base.environment import commit
 from minbert.base.files import write_json
 from minbert.figures import style
 
-HEADER = ("case", "size", "ours", "other", "ratio (quartiles)", "of the limit", "measured against")
+HEADER = ("case", "size", "ours", "peer", "ratio (quartiles)", "of the matrix rate", "peer is")
+
+PAIRS = {
+    ("bf16", "fp32"): style.LOOKS[0].color,
+    ("bf16", "bf16"): style.LOOKS[1].color,
+    ("fp32", "fp32"): style.LOOKS[3].color,
+}
+"""The colours of our precision against the peer's."""
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -29,56 +38,120 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.case,
         row.size,
-        f"{row.ours:,.0f}",
-        "" if row.other is None else f"{row.other:,.0f}",
+        f"{row.speed:,.0f} in {row.precision}",
+        "" if row.peer_speed is None else f"{row.peer_speed:,.0f} in {row.peer_precision}",
         ratio,
         "" if row.fraction_of_limit is None else f"{row.fraction_of_limit:.0%}",
-        row.other_name or "",
+        row.peer or "",
     )
 
 
-def about(rows: Sequence[Row], limit: float) -> str:
-    """Return one line on where the rows were measured; `limit` is the matrix rate, per second."""
+def about(rows: Sequence[Row], rates: Mapping[str, float]) -> str:
+    """Return where the rows were measured; `rates` are the matrix rates, a second, by precision."""
     first = rows[0]
+    threads = f"{first.threads} thread{'s' if first.threads > 1 else ''}"
+    large = ", ".join(f"{rate / 1e9:,.0f} GFLOP/s in {name}" for name, rate in rates.items())
     return (
-        f"{first.device}, {first.precision}, {first.threads} threads, torch {torch.__version__}, "
-        f"commit {commit()}; large matrix products: {limit / 1e9:,.0f} GFLOP/s. "
-        "Speeds in examples/s."
+        f"{first.device}, {threads}, torch {torch.__version__}, commit {commit()}; "
+        f"large matrix products: {large}. Speeds in examples/s. {_agreement(rows)}"
     )
 
 
-def write(rows: Sequence[Row], limit: float, out: Path) -> None:
-    """Write `bench.json` and the figure `bench.{png,pdf}` to `out`."""
+def _agreement(rows: Sequence[Row]) -> str:
+    """Return how far losses differed at most, in words."""
+    found = []
+    if differ := [row.losses_differ_by for row in rows if row.losses_differ_by is not None]:
+        found.append(f"at most {max(differ):.1g} from the peers' in fp32")
+    if bf16 := [row.bf16_differs_by for row in rows if row.bf16_differs_by is not None]:
+        found.append(f"at most {max(bf16):.2%} from fp32's in bf16")
+    return f"Losses: {', '.join(found)}." if found else ""
+
+
+def save(rows: Sequence[Row], rates: Mapping[str, float], out: Path) -> None:
+    """Write `bench.json` to `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / "bench.json", {"about": about(rows, limit), "rows": [asdict(r) for r in rows]})
-    draw([row for row in rows if row.ratio is not None], about(rows, limit), out / "bench")
+    where = about(rows, rates)
+    write_json(out / "bench.json", {"about": where, "rows": [asdict(row) for row in rows]})
+
+
+def draw_ratios(rows: Sequence[Row], rates: Mapping[str, float], out: Path) -> None:
+    """Draw `bench.{png,pdf}` in `out`: the rows that have a peer."""
+    if compared := [row for row in rows if row.ratio is not None]:
+        draw(compared, about(rows, rates), out / "bench")
 
 
 def draw(rows: Sequence[Row], stamp: str, stem: Path) -> None:
-    """Draw speed-ups as bars, and beside them how near ours comes to the machine's limit."""
+    """Draw speed-ups as bars, and beside them how near ours comes to the machine's limit.
+
+    A case's bars stand together; its share of the limit is drawn once for each of our precisions.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(f"{row.case}  [{row.size}]\n{row.peer}", []).append(row)
+    places, place = {}, 0.0
+    for group in groups.values():
+        for row in group:
+            places[row], place = place, place + 1
+        place += 0.6
     with style.style():
-        figure = style.new_figure(style.WIDE, 1.2 + 0.22 * len(rows))
+        figure = style.new_figure(style.WIDE, 1.3 + 0.2 * place)
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-        places = range(len(rows))
-        names = [f"{row.case}  [{row.size}]" for row in rows]
-        ratios = [row.ratio or 0.0 for row in rows]
-        low = [ratio - (row.ratio_low or ratio) for ratio, row in zip(ratios, rows, strict=True)]
-        high = [(row.ratio_high or ratio) - ratio for ratio, row in zip(ratios, rows, strict=True)]
-        left.barh(places, ratios, height=0.6, color=style.LOOKS[0].color, xerr=(low, high))
-        for place, ratio in zip(places, ratios, strict=True):
-            left.annotate(
-                f"{ratio:.1f}", (0, place), (3, 0), textcoords="offset points", color="white",
-                va="center", fontsize=6.5,
-            )  # fmt: skip
-        left.axvline(1, color="black", linewidth=0.8, linestyle="--")
-        left.set(xlabel="Times as fast as the other (whiskers: quartiles)", yticks=places)
-        left.set_yticklabels(names)
+        shares: set[tuple[str, ...]] = set()
+        for row, at in places.items():
+            _bar(left, row, at)
+            measured = (row.case, row.size, row.peer or "", row.precision)
+            if row.fraction_of_limit and measured not in shares:
+                shares.add(measured)
+                right.barh(at, row.fraction_of_limit, height=0.8, color="0.4")
+                text = f"{row.precision}: {row.fraction_of_limit:.0%}"
+                _beside(right, text, row.fraction_of_limit, at, inside=row.fraction_of_limit > 0.4)
+        left.axvline(1, color="black", linewidth=0.8)
+        _scale(left, rows)
+        middles = [sum(places[row] for row in group) / len(group) for group in groups.values()]
+        left.set_yticks(middles, list(groups))
         left.invert_yaxis()
-        fractions = [row.fraction_of_limit or 0.0 for row in rows]
-        right.barh(places, fractions, height=0.6, color=style.LOOKS[1].color)
         right.axvline(1, color="black", linewidth=0.8)
-        right.set(xlim=(0, 1.08), xlabel="Share of the machine's matrix rate (line: all of it)")
+        right.set(xlim=(0, 1.05), xlabel="Ours: share of the matrix rate", xticks=(0, 0.5, 1))
         for axes in (left, right):
             axes.grid(visible=False, axis="y")
+            axes.set_axisbelow(True)
+            axes.tick_params(axis="y", length=0)
+        used = {(row.precision, row.peer_precision or "") for row in rows}
+        handles = [
+            Patch(color=color, label=f"ours in {ours}, peer in {peer}")
+            for (ours, peer), color in PAIRS.items()
+            if (ours, peer) in used
+        ]
+        figure.legend(handles=handles, loc="outside upper center", ncols=3)
         title = "minbert: speed against the alternatives"
         style.save(figure, stem, stamp, notes=(), title=title, caption="")
+
+
+def _bar(axes: Axes, row: Row, at: float) -> None:
+    """Draw one row's ratio from 1 on, its quartiles, and its value and precisions beside it."""
+    ratio = row.ratio or 0.0
+    low, high = ratio - (row.ratio_low or ratio), (row.ratio_high or ratio) - ratio
+    color = PAIRS[row.precision, row.peer_precision or ""]
+    axes.barh(at, ratio - 1, left=1, height=0.8, color=color, xerr=((low,), (high,)))
+    text = f"{ratio:.{0 if ratio >= 100 else 1}f}  {row.precision} / {row.peer_precision}"
+    _beside(axes, text, max(1.0, ratio + high), at)
+
+
+def _beside(axes: Axes, text: str, right: float, at: float, inside: bool = False) -> None:
+    """Write `text` beside a bar that ends at `right`, or `inside` its end."""
+    place = {"ha": "right", "color": "white"} if inside else {"ha": "left", "color": "black"}
+    offset = {"xytext": (-4 if inside else 4, 0), "textcoords": "offset points"}
+    axes.annotate(text, (right, at), va="center", fontsize=6.5, **offset, **place)
+
+
+def _scale(axes: Axes, rows: Sequence[Row]) -> None:
+    """Make the axis of ratios logarithmic, with room for the numbers beside the bars."""
+    low = min(row.ratio_low or 1.0 for row in rows)
+    high = max(row.ratio_high or 1.0 for row in rows)
+    limits = (min(0.9, 0.9 * low), max(3.0, high) ** 1.45)
+    axes.set(xscale="log", xlim=limits, xlabel="Times as fast as the peer (whiskers: quartiles)")
+    steps = (1, 2, 5) if limits[1] < 100 else (1,)
+    ticks = [step * 10**power for power in range(-2, 5) for step in steps]
+    ticks = [tick for tick in ticks if limits[0] <= tick <= limits[1]]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()

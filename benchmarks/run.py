@@ -1,263 +1,132 @@
-"""One case measured: both sides built, their losses compared, then timed in turn."""
+"""One case measured: its sides timed in turn, and a row for each comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 
 from benchmarks.cases import OTHERS, Case
 from benchmarks.machine import MatrixRate
-from benchmarks.measure import Side, alternate
-from benchmarks.others import Transformers
-from benchmarks.ours import Ours, stage
-from benchmarks.workload import Workload, make_workload
-from minbert.spec.stage import StageSpec
-from minbert.train.features import cache_features
-from minbert.train.finetune import Finetuned
-from minbert.train.inference import distinct
-from minbert.train.learner import Sources
-from minbert.train.samplers import Step
+from benchmarks.measure import alternate, spread
+from benchmarks.sides import Sides
+from minbert.engine.device import choose_precision
 
-AGREE = 1e-4
-"""The most that the two sides' losses may differ over the first steps, dropout off."""
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of `bench.json`.
+    """One line of `bench.json`: ours in one precision against one peer in one precision.
 
-    Speeds are in `unit`; `ratio` is ours over the other's, with its quartiles. `fraction_of_limit`
-    is the rate of matrix products in ours over that of large products alone.
+    Speeds are in `unit`; `ratio` is ours over the peer's, with its quartiles over `turns`.
+    `fraction_of_limit` is the rate of matrix products in ours over that of large products alone in
+    the same precision. `losses_differ_by` compares ours with the peer in fp32, `bf16_differs_by`
+    ours in bf16 with ours in fp32, as a share of the loss; both without dropout.
     """
 
     case: str
     size: str
     device: str
-    precision: str
     threads: int
-    ours: float
-    other: float | None
-    other_name: str | None
+    precision: str
+    speed: float
+    peer: str | None
+    peer_precision: str | None
+    peer_speed: float | None
     unit: str
+    turns: int
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
     fraction_of_limit: float | None
     losses_differ_by: float | None
+    bf16_differs_by: float | None
+
+
+def chosen_precisions(wishes: Sequence[str], device: torch.device) -> list[str]:
+    """Return our precisions, fp32 first: where `auto` is bf16, it means fp32 beside it."""
+    found = {choose_precision(wish, device) for wish in wishes}
+    if "auto" in wishes:
+        found.add("fp32")
+    return sorted(found, reverse=True)
+
+
+def comparisons(case: Case, precisions: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return our precision and the peer's of each row of a case, for ours in `precisions`.
+
+    Users of other software have fp32 by default and may have bf16 by autocast; ours in fp32 is
+    held against fp32 only. Our own loop done differently has the precision that ours has.
+    """
+    if case.other is None:
+        return [(precision, None) for precision in precisions]
+    peers = {"fp32": ["fp32"], "bf16": ["bf16"] if case.other == "passes" else ["fp32", "bf16"]}
+    return [(precision, peer) for precision in precisions for peer in peers[precision]]
 
 
 class Bench:
-    """Cases of one size on one device."""
+    """Cases of one size on one device, ours in some `precisions`.
+
+    Each side has `repeats` turns that count, fewer if a case's turns take longer than `seconds`.
+    """
 
     def __init__(
-        self, folder: Path, size: str, device: torch.device, precision: str, repeats: int
+        self,
+        folder: Path,
+        size: str,
+        device: torch.device,
+        precisions: Sequence[str],
+        repeats: int,
+        seconds: float = float("inf"),
     ) -> None:
-        self.folder = folder
-        self.workload = make_workload(folder, size)
+        self.size = size
+        self.sides = Sides(folder, size, device)
         self.device = device
-        self.precision = precision
+        self.precisions = precisions
         self.repeats = repeats
-        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        self.limit = MatrixRate(device, dtype)
+        self.seconds = seconds
+        self.limits = {name: MatrixRate(device, DTYPES[name]) for name in precisions}
 
-    def measure(self, case: Case) -> Row:
-        """Measure one case; raise `ValueError` if the two sides do not train the same."""
-        before = self.limit.measure()
-        sides = {"train": self._training, "predict": self._inference, "cached": self._cached}
-        ours, other, examples, operations, differ = sides[case.kind](case)
-        if differ is not None and not differ < AGREE:
-            raise ValueError(f"{case.name}: losses differ by {differ:.2g}: not the same work")
-        timing = alternate(ours, other, self.device, units=1, repeats=self.repeats)
-        limit = (before + self.limit.measure()) / 2
-        return Row(
-            case=case.name,
-            size=self.workload.size,
-            device=self.device.type,
-            precision=self.precision,
-            threads=torch.get_num_threads(),
-            ours=examples / timing.ours.median,
-            other=examples / timing.other.median if timing.other else None,
-            other_name=OTHERS[case.other] if case.other else None,
-            unit="examples/s",
-            ratio=timing.ratio.median if timing.ratio else None,
-            ratio_low=timing.ratio.low if timing.ratio else None,
-            ratio_high=timing.ratio.high if timing.ratio else None,
-            fraction_of_limit=operations / timing.ours.median / limit if operations else None,
-            losses_differ_by=differ,
-        )
+    def rates(self) -> dict[str, float]:
+        """Return the machine's rate of large matrix products now, by precision."""
+        return {name: limit.measure() for name, limit in self.limits.items()}
 
-    def _steps(self, case: Case) -> list[Step]:
-        """Return the batches of one turn: some 64 examples a task, in at most four steps."""
-        count = max(1, min(4, 64 // case.batch))
-        draw = torch.Generator().manual_seed(1)
-        rows = torch.randperm
-        return [
-            [(task, rows(512, generator=draw)[: case.batch]) for task in case.tasks]
-            for _ in range(count)
-        ]
-
-    def _ours(self, spec: StageSpec, workload: Workload | None = None, precision: str = "") -> Ours:
-        return Ours(spec, workload or self.workload, self.device, precision or self.precision)
-
-    def _theirs(
-        self, case: Case, spec: StageSpec, ours: Finetuned, precision: str = ""
-    ) -> Transformers:
-        options: dict[str, Any] = {}
-        if case.other == "eager":
-            options = {"attention": "eager", "fused": False}
-        if case.other == "adapters":
-            options = {"adapt": houlsby(spec)}
-        chosen = precision or self.precision
-        return Transformers(spec, self.workload, ours, self.device, chosen, **options)
-
-    def _training(self, case: Case) -> tuple[Side, Side | None, int, float, float | None]:
-        steps = self._steps(case)
-        differ = None
-        if case.other and case.other != "adapters":  # whose bottlenecks start elsewhere
-            still = stage(case.tasks, batch=case.batch, dropout=0.0, **case.settings)
-            # In full precision: bf16 would differ by more than what is to be found out.
-            mine = self._ours(still, precision="fp32")
-            theirs = self._theirs(case, still, finetuned(mine), "fp32")
-            differ = gap(mine.train(steps), theirs.train(steps))
-        spec = stage(case.tasks, batch=case.batch, dropout=0.1, **case.settings)
-        ours = self._ours(spec)
-        other = self._theirs(case, spec, finetuned(ours)) if case.other else None
-        examples = sum(len(rows) for step in steps for _, rows in step)
-        train: Callable[[], object] | None = (lambda: other.train(steps)) if other else None
-        return (lambda: ours.train(steps)), train, examples, self._operations(ours, steps), differ
-
-    def _inference(self, case: Case) -> tuple[Side, Side | None, int, float, float | None]:
-        (task,) = case.tasks
-        folder = self.folder / f"dev-{case.rows}"
-        if not folder.exists():
-            folder.mkdir()
-            splits = {"train": 8, "dev": case.rows, "test": 0}
-            make_workload(folder, self.workload.size, splits)
-        workload = self.workload._replace(
-            sources=Sources(
-                self.workload.sources.backbone,
-                {task: folder / f"{task}.parquet"},
-                {},
+    def measure(self, case: Case) -> list[Row]:
+        """Measure one case; raise `ValueError` if its sides do not compute the same."""
+        compared = comparisons(case, self.precisions)
+        peers = list(dict.fromkeys(peer for _, peer in compared if peer))
+        work = self.sides.build(case, self.precisions, peers)
+        before = self.rates()
+        taken = alternate(work.sides, self.device, repeats=self.repeats, seconds=self.seconds)
+        after = self.rates()
+        rows = []
+        for precision, peer in compared:
+            ours = taken["ours", precision]
+            theirs = taken["peer", peer] if peer else None
+            pairs = zip(ours, theirs, strict=True) if theirs else None
+            ratio = spread([b / a for a, b in pairs]) if pairs else None
+            seconds = spread(ours).median
+            limit = (before[precision] + after[precision]) / 2
+            row = Row(
+                case=case.name,
+                size=self.size,
+                device=self.device.type,
+                threads=torch.get_num_threads(),
+                precision=precision,
+                speed=work.examples / seconds,
+                peer=OTHERS[case.other] if case.other else None,
+                peer_precision=peer,
+                peer_speed=work.examples / spread(theirs).median if theirs else None,
+                unit="examples/s",
+                turns=len(ours),
+                ratio=ratio.median if ratio else None,
+                ratio_low=ratio.low if ratio else None,
+                ratio_high=ratio.high if ratio else None,
+                fraction_of_limit=work.operations / seconds / limit if work.operations else None,
+                losses_differ_by=work.losses_differ_by,
+                bf16_differs_by=work.bf16_differs_by if precision == "bf16" else None,
             )
-        )
-        spec = stage(case.tasks, batch=case.batch, dropout=0.1, **case.settings)
-        ours = self._ours(spec, workload)
-        if case.other == "sentence-transformers":
-            other: Side = encode(finetuned(ours), task, self.workload, self.device)
-            return (lambda: ours.predict(task)), other, case.rows, 0.0, None
-        theirs = self._theirs(case, spec, finetuned(ours))
-        sequences = finetuned(ours).examples[task]["dev"].sequences
-        exact = self._ours(spec, workload, "fp32")
-        same = self._theirs(case, spec, finetuned(exact), "fp32")
-        difference = (exact.predict(task) - same.predict(task)).abs().max()
-        return (
-            (lambda: ours.predict(task)),
-            (lambda: theirs.predict(task)),
-            case.rows,
-            2.0 * self._products(sequences.lengths[distinct(sequences)[0]]),
-            float(difference),
-        )
-
-    def _cached(self, case: Case) -> tuple[Side, Side | None, int, float, float | None]:
-        (task,) = case.tasks
-        steps = self._steps(case)
-        features = self.folder / f"{task}.features.safetensors"
-        sources = self.workload.sources
-        cache_features(
-            task, "cls", None, 512, sources.backbone, sources.tokens[task], features, self.device
-        )
-        workload = self.workload._replace(
-            sources=Sources(sources.backbone, sources.tokens, {task: features})
-        )
-        spec = stage(case.tasks, batch=case.batch, dropout=0.1, trainable="heads")
-        ours = self._ours(spec, workload)
-        live = stage(case.tasks, batch=case.batch, dropout=0.1)
-        frozen = Transformers(
-            live,
-            self.workload,
-            finetuned(self._ours(live)),
-            self.device,
-            self.precision,
-            adapt=lambda encoder: encoder.requires_grad_(False),
-        )
-        frozen.encoder[task].eval()
-        examples = case.batch * len(steps)
-        return (lambda: ours.train(steps)), (lambda: frozen.train(steps)), examples, 0.0, None
-
-    def _operations(self, ours: Ours, steps: Sequence[Step]) -> float:
-        """Count what the steps' matrix products compute.
-
-        Backward takes twice what forward does, or as much where the layers' weights are frozen.
-        """
-        passes = 6.0 if ours.loop.spec.trainable == "all" else 4.0
-        examples = finetuned(ours).examples
-        batches = [examples[task]["train"].batch(rows)[0] for step in steps for task, rows in step]
-        return sum(passes * self._products(batch.lengths.cpu().numpy()) for batch in batches)
-
-    def _products(self, lengths: np.ndarray) -> float:
-        """Count the products of one forward pass over sequences: layers and attention.
-
-        Of the last layer only keys and values are computed for tokens after the first.
-        """
-        arch = self.workload.architecture
-        feed_forward = 2 * arch.hidden * arch.intermediate
-        of_row = 2 * arch.hidden**2 + feed_forward
-        of_token = arch.layers * (4 * arch.hidden**2 + feed_forward) - of_row
-        tokens, pairs = float(lengths.sum()), float((lengths**2).sum())
-        attended = (arch.layers - 1) * pairs + tokens
-        return of_token * tokens + of_row * len(lengths) + 2.0 * arch.hidden * attended
-
-
-def finetuned(ours: Ours) -> Finetuned:
-    """Return the learner of a side that fine-tunes."""
-    assert isinstance(ours.learner, Finetuned)
-    return ours.learner
-
-
-def gap(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> float:
-    """Return the largest difference between the two sides' losses."""
-    return max(abs(x.item() - y.item()) for x, y in zip(a, b, strict=True))
-
-
-def houlsby(spec: StageSpec) -> Callable[[Any], Any]:
-    """Return a function that gives a `BertModel` the `adapters` package's bottlenecks."""
-    import adapters
-
-    assert spec.adapter is not None
-    width = spec.adapter.width
-
-    def add(encoder: Any) -> Any:
-        adapters.init(encoder)
-        factor = encoder.config.hidden_size / width
-        encoder.add_adapter(
-            "task", config=adapters.DoubleSeqBnConfig(reduction_factor=factor, non_linearity="gelu")
-        )
-        encoder.train_adapter("task")
-        return encoder
-
-    return add
-
-
-def encode(
-    ours: Finetuned, task: str, workload: Workload, device: torch.device
-) -> Callable[[], object]:
-    """Return a pass of `SentenceTransformer.encode` over both sides of a dev set's pairs."""
-    from sentence_transformers import SentenceTransformer, models
-
-    transformer = models.Transformer(str(workload.hugging_face))
-    pooling = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mode="cls")
-    model = SentenceTransformer(modules=[transformer, pooling], device=device.type)
-    sequences = ours.examples[task]["dev"].sequences
-    flat = sequences.flat.cpu().numpy()
-    spans = zip(sequences.starts, sequences.lengths, strict=True)
-    # Without [CLS] and [SEP]: its own tokenizer adds them.
-    words = np.array(list(transformer.tokenizer.get_vocab()))
-    order = np.argsort([transformer.tokenizer.get_vocab()[word] for word in words])
-    names = words[order]
-    texts = [" ".join(names[flat[a + 1 : a + n - 1]]) for a, n in spans]
-    return lambda: model.encode(texts, batch_size=32)
+            rows.append(row)
+        return rows

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
 from transformers import BertConfig, BertModel
 
+from minbert.data.tokenizer import save_tokenizer
+from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
 from minbert.model.convert import convert_hugging_face
 from minbert.spec.architecture import Architecture
 from minbert.spec.task import TASKS
@@ -51,7 +51,6 @@ RANKS = np.array([1, 10, 100, 1000, 5000, 13000])
 SHARES = np.array([0.06, 0.275, 0.53, 0.765, 0.94, 1.0])
 """Share of all word pieces that the most frequent ones are, as in SST, Quora and STS."""
 
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SPLITS = {"train": 512, "dev": 512, "test": 0}
 
 
@@ -79,7 +78,7 @@ def make_workload(folder: Path, size: str, splits: dict[str, int] | None = None)
     )
     BertModel(config).save_pretrained(theirs)
     words = {word: n for n, word in enumerate(_vocabulary(architecture.vocab_size))}
-    Tokenizer(WordPiece(words, unk_token="[UNK]")).save(str(theirs / "tokenizer.json"))
+    save_tokenizer(bert_tokenizer(words), theirs / "tokenizer.json")
     ours.mkdir()
     convert_hugging_face(theirs, ours)
     rows = splits or SPLITS
@@ -92,7 +91,7 @@ def make_workload(folder: Path, size: str, splits: dict[str, int] | None = None)
 
 
 def _vocabulary(size: int) -> list[str]:
-    return [*SPECIAL, *(f"w{n}" for n in range(size - len(SPECIAL)))]
+    return [*SPECIAL_TOKENS, *(f"w{n}" for n in range(size - len(SPECIAL_TOKENS)))]
 
 
 def _write(
@@ -132,5 +131,5 @@ def _lengths(task: str, count: int, draw: np.random.Generator) -> tuple[np.ndarr
 def _sentence(length: int, words: int, draw: np.random.Generator) -> list[int]:
     shares = draw.uniform(0, 1, length)
     logs = np.interp(shares, np.r_[0, SHARES], np.r_[0, np.log(RANKS)])
-    ranks = np.exp(logs).astype(int) % (words - len(SPECIAL))
-    return [int(rank) + len(SPECIAL) for rank in ranks]
+    ranks = np.exp(logs).astype(int) % (words - len(SPECIAL_TOKENS))
+    return [int(rank) + len(SPECIAL_TOKENS) for rank in ranks]
