@@ -69,7 +69,8 @@ def plan_results(folder: Path) -> Plan:
     for name, need in made.report.needs.items():
         path = need.path(made.root, None) if need.node.kind == "data" else None
         if path and name.startswith("data/"):
-            write_json(path, {"rows": {}, "overlaps": {"dev in train": 3}, "rejected": {"dev": 2}})
+            found = {"overlaps": {"dev in train": 3}, "rejected": {"dev": 2}}
+            write_json(path, {"rows": {}, **found, "warnings": [f"no row of {HARM}"]})
         elif path:
             write_texts(path, name.partition("/")[2])
             _make_hostile(path)
@@ -132,10 +133,11 @@ def _make_constant(path: Path, task: str) -> None:
 
 
 def _make_hostile(path: Path) -> None:
-    """Put hostile texts into all dev examples."""
+    """Put hostile texts into all dev examples, and one text into train and test of each task."""
     table = pq.read_table(path)
     rows = table.to_pylist()
     for n, row in enumerate(rows):
         if row["split"] == "dev":
             row["sentence1"] += f" {HOSTILE[n % len(HOSTILE)]} \u202e\x1b[31m"
+    rows[0]["sentence1"] = rows[-1]["sentence1"] = "In train and in test."
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)

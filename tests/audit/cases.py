@@ -19,7 +19,7 @@ CASES = {
     "filters ignored": (r"for name, how, value in conditions:", "for name, how, value in ():"),
     "tasks in another order": (
         r"\bt for t in TASKS if t in self\.tasks\b",
-        "t for t in reversed(TASKS) if t in self.tasks",
+        "t for t in reversed(list(TASKS)) if t in self.tasks",
     ),
     "every seed is read as the first": (r'need\["key"\], seed\)', 'need["key"], seed and 0)'),
 }
@@ -29,8 +29,8 @@ CONTROL = "each stage trains three epochs, whatever its spec says"
 
 EDITS = CASES | {
     CONTROL: (
-        r"\n    return import_module\(",
-        '\n    job.spec.get("stage", {}).update(epochs=3)\n    return import_module(',
+        r"\n    return maker\.make\(",
+        '\n    job.spec.get("stage", {}).update(epochs=3)\n    return maker.make(',
     )
 }
 

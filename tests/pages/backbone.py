@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from minbert.base.files import read_json, write_json
 from minbert.data.corpus.pretraining import pretraining_text
 from minbert.data.vocabulary import train_vocabulary
-from minbert.model.convert import hugging_face_names
 from minbert.plan.experiment import PRETRAINING_ITEMS
+from minbert.spec.architecture import BERT_BASE
 from minbert.spec.pretraining import PACKAGED, Pretraining
 from minbert.train.pretrain import pretrain
 
@@ -55,7 +55,7 @@ def write_backbone(folder: Path) -> None:
         shapes = read_json(Path(made) / "config.json")
     weights = {}
     for name, tensor in state.items():
-        names = hugging_face_names(name)
+        names = BERT_BASE.hugging_face(name)
         for each, part in zip(names, tensor.chunk(len(names)), strict=True):
             weights[each] = part.to(torch.float16).contiguous()
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

@@ -1,10 +1,13 @@
-"""docs/img: pictures of the documentation, the demo's figures made small.
+"""docs/img: pictures of the documentation, figures of the demo and the study made small.
 
-`make pictures` writes them (`cd tests && python -m pages.pictures`), after the demo has run.
+`make pictures` writes those of the demo (`cd tests && python -m pages.pictures demo`), after it has
+run; `python -m pages.pictures study` those of the study.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -16,24 +19,31 @@ WIDEST, COLOURS, BYTES = 1200, 64, 150_000
 """Pixels across, colours and bytes that a picture has at most."""
 
 PICTURES = {
-    "all/published-reproduced": "published-reproduced",
-    "hybrid-bert/architectures": "architectures",
-    "adapter-fusion/transfer": "transfer",
-    "minbert-downstream/ranking": "ranking",
-    "minibert-unleashed/ladder": "ladder",
+    "demo": {
+        "all/published-reproduced": "published-reproduced",
+        "hybrid-bert/architectures": "architectures",
+        "adapter-fusion/transfer": "transfer",
+        "minbert-downstream/ranking": "ranking",
+        "minibert-unleashed/ladder": "ladder",
+    },
+    "study": {
+        "all/published-reproduced": "study-published",
+        "adapter-fusion/transfer": "study-transfer",
+        "minibert-unleashed/ladder": "study-ladder",
+    },
 }
-"""Figures and their names in the documentation. None shows text of data."""
+"""Figures of each results folder, and their names in the documentation. None shows text of data."""
 
 
-def make_pictures(root: Path, folder: Path) -> None:
-    """Write the pictures of the results folder `root` to `folder`.
+def make_pictures(root: Path, pictures: Mapping[str, str], folder: Path) -> None:
+    """Write the `pictures` of the results folder `root` to `folder`.
 
     Raises `UserError` if a figure is missing or a picture is too large.
     """
-    for figure, name in PICTURES.items():
+    for figure, name in pictures.items():
         path = root / "figures" / f"{figure}.png"
         if not path.is_file():
-            raise UserError(f"{path}: there is no such figure; `make demo` draws it")
+            raise UserError(f"{path}: there is no such figure; `make {root.name}` draws it")
         packed, _ = shrunk(path, WIDEST, COLOURS)
         if len(packed) > BYTES:
             raise UserError(
@@ -45,7 +55,8 @@ def make_pictures(root: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    (which,) = sys.argv[1:]
     try:
-        make_pictures(ROOT / "results" / "demo", ROOT / "docs" / "img")
+        make_pictures(ROOT / "results" / which, PICTURES[which], ROOT / "docs" / "img")
     except UserError as error:
         raise SystemExit(f"pictures: {error}") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from minbert.base.files import write_json
 from minbert.spec.config import Config
+from minbert.spec.entry import NAME
 from minbert.spec.grid import CHOICE, FiguresFile, GridFile, Looks
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -43,6 +44,10 @@ def schemas() -> dict[str, dict[str, Any]]:
             **looks,
             "extends": names,
             "expand": {"type": "object", "additionalProperties": {"type": ["array", "object"]}},
+            "tune": {
+                "type": ["object", "null"],
+                "additionalProperties": {"type": ["array", "null"], "minItems": 2},
+            },
             "stages": {"type": "array", "items": {"$ref": "#/$defs/Stage"}, "minItems": 1},
             **stage,
         }
@@ -68,8 +73,10 @@ def _partial_stage() -> tuple[dict[str, Any], dict[str, Any]]:
             for name, value in definition["properties"].items()
         }
     stage: dict[str, Any] = definitions.pop("StageSpec")["properties"]
-    tasks = {name: {"$ref": "#/$defs/TaskSpec"} for name in (*TASKS, "*")}
-    stage["tasks"] = _closed({n: {"anyOf": [t, {"type": "null"}]} for n, t in tasks.items()})
+    task = {"anyOf": [{"$ref": "#/$defs/TaskSpec"}, {"type": "null"}]}
+    stage["tasks"] = _closed(dict.fromkeys((*TASKS, "*"), task))
+    # Tasks of one's own are in another file.
+    stage["tasks"]["patternProperties"] = {f"^{NAME.pattern}$": task}
     return stage, definitions
 
 

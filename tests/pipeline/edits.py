@@ -89,6 +89,13 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
         grid("variants:\n", "variants:\n  best: {best_of: [1-bert, 3-bert]}\n"),
         SCORED,
     ),
+    "another row, tuned": (
+        grid(
+            "variants:\n",
+            "variants:\n  new: {extends: 1-bert, tune: {optimiser.lr: [2e-5, 4e-5]}}\n",
+        ),
+        trains({"new.lr-2e-5", "new.lr-4e-5"}) | {"tuning"} | SCORED,
+    ),
     "a row's name": (grid("  sst-only:\n", "  sst-alone:\n"), SCORED),
     "one row less": (remove_sst_only, SCORED),
     "the built-in corpus's size for one task": (
@@ -141,7 +148,9 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "which runs are scored": (
         code(
-            "evaluate/score.py", 'for run in job.spec["runs"]:', 'for run in job.spec["runs"][1:]:'
+            "evaluate/score.py",
+            'for asked in job.spec["runs"]:',
+            'for asked in job.spec["runs"][1:]:',
         ),
         SCORED,
     ),
@@ -218,7 +227,7 @@ def _jobs(jobs: set[str]) -> str:
 
 
 _ORDER = (
-    *("data", "vocabulary", "backbone", "tokens", "features", "scores", "table", "index"),
+    *("data", "vocabulary", "backbone", "tokens", "features", "tuning", "scores", "table", "index"),
     *("claims", "figure", "tables", "report", "publish"),
 )
 

@@ -94,9 +94,8 @@ class Project:
         return project
 
     def copy(self, folder: Path) -> Project:
-        """Copy all there is; the MLflow store, whose paths are absolute, stays behind."""
-        ignored = shutil.ignore_patterns("__pycache__", "mlflow.db*", "mlartifacts")
-        shutil.copytree(self.folder, folder, ignore=ignored)
+        """Copy all there is."""
+        shutil.copytree(self.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
         return Project(folder)
 
     @property

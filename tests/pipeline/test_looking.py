@@ -131,7 +131,7 @@ def test_what_is_said_of_finished_results_comes_back(project: Project) -> None:
     for path in (record, described):
         path.write_text("")
         told = project.minbert("predict", "sst-only", "a fine film .", ends=2)
-        assert f"{described.name}: " in told and "snakemake all" in told
+        assert f"{path.name}: " in told and "snakemake all" in told
         assert planned(project) == would_run(project) == {("publish", "")}
         project.snakemake("all")
         assert "prediction" in project.minbert("predict", "sst-only", "a fine film .")

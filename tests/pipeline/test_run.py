@@ -101,7 +101,8 @@ def test_the_store_has_every_row_and_every_run_is_finished(finished: Project) ->
     check_store(finished, [finished.seed_folder(v) for v in finished.variants().values()])
 
 
-def test_a_killed_follower_loses_nothing(project: Project) -> None:
+def test_a_killed_follower_loses_nothing(project: Project, finished: Project) -> None:
+    """The grid goes on in a copy, with the MLflow store that came along."""
     project.configure(tracking="{enabled: true}", seeds="[0, 1]")
     variants = ("1-bert", "3-bert", "hybrid-bert")
     targets = [project.target(variant, 1) for variant in variants]
@@ -119,6 +120,10 @@ def test_a_killed_follower_loses_nothing(project: Project) -> None:
     printed, _ = workflow.communicate(timeout=200)
     assert workflow.returncode == 0, printed
     check_store(project, [project.seed_folder(variant, 1) for variant in variants])
+    check_store(project, [project.seed_folder(variant) for variant in variants])
+    with sqlite3.connect(project.root / "mlflow.db") as store:
+        said = "\n".join(store.iterdump())
+    assert str(finished.root) not in said and str(project.root / "mlartifacts" / PAPER) in said
 
 
 def test_mlflow_has_the_grids_tables_figures_and_best_model(finished: Project) -> None:
@@ -131,7 +136,7 @@ def test_mlflow_has_the_grids_tables_figures_and_best_model(finished: Project) -
             "select v.source, v.run_id, v.description from model_versions v"
             " join registered_model_aliases a on a.name = v.name and a.version = v.version"
             " where a.alias = 'best' and v.name = ?",
-            (f"minbert-{PAPER}",),
+            (PAPER,),
         ).fetchall()
         ((said,),) = store.execute(
             "select value from experiment_tags where key = 'mlflow.note.content'"
@@ -193,8 +198,9 @@ def check_store(project: Project, folders: list[Path]) -> None:
                 "select key, step, timestamp, value, is_nan from metrics where run_uuid = ?",
                 (runs[0][0],),
             ).fetchall()
-            # What a run came to, and its floors, are told once it has ended.
-            curves = [row for row in stored if not row[0].startswith(("best/", "floor/"))]
+            # What a run came to, and what it took, is told once it has ended.
+            ends = ("best/", "floor/", "test/", "cost/")
+            curves = [row for row in stored if not row[0].startswith(ends)]
             assert len(curves) < len(stored)
             points = [(k, n, t, "nan" if nan else v) for k, n, t, v, nan in curves]
             rows = pq.read_table(folder / "history.parquet").to_pylist()

@@ -48,9 +48,9 @@ def architecture() -> Architecture:
 def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backbone folder; its weights are larger than initial ones, so that outputs differ."""
     from model_batches import initial_backbone
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
 
+    from minbert.data.tokenizer import save_tokenizer
+    from minbert.data.wordpiece import bert_tokenizer
     from minbert.model.weights import save_weights
 
     folder = tmp_path_factory.mktemp("backbone")
@@ -59,7 +59,7 @@ def backbone(architecture: Architecture, tmp_path_factory: pytest.TempPathFactor
     save_weights(folder / "model.safetensors", large)
     write_json(folder / "config.json", architecture.model_dump())
     words = {word: number for number, word in enumerate(WORDS)}
-    Tokenizer(WordPiece(words, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+    save_tokenizer(bert_tokenizer(words), folder / "tokenizer.json")
     return folder
 
 
@@ -219,7 +219,23 @@ def run(sources: Any, tmp_path: Path) -> Callable[..., Path]:
 
     def train(spec: StageSpec, seed: int = 0, name: str = "run", **files: Any) -> Path:
         out = tmp_path / name
-        train_stage(spec, seed, sources(*spec.tasks, **files), out, title=name, device="cpu")
+        train_stage(
+            spec,
+            seed,
+            sources(*spec.tasks, **files),
+            out,
+            title=name,
+            device="cpu",
+            precision="fp32",
+        )
         return out
 
     return train
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every encoder of `encoders.CONFIGS`: reference, Hugging Face folder, our folder."""
+    from encoders import folders_of
+
+    return folders_of(tmp_path_factory.mktemp("families"))

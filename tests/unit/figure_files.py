@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.data.examples import Example, write_examples
+from minbert.data.rows import write_rows
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.reading import SCHEMA as SCORES
@@ -151,6 +152,13 @@ def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path
     return path
 
 
+def write_held(folder: Path, task: str) -> Path:
+    """Write the rows of the example table that `write_texts` leaves."""
+    examples = write_texts(folder / "examples.parquet", task)
+    write_rows(examples, folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
 def write_scores(
     path: Path,
     paper: str,
@@ -233,7 +241,7 @@ def make_inputs(
         stage_histories={name: {"main": of} for name, of in histories.items()},
         predictions={name: dict.fromkeys(tasks, of) for name, of in predictions.items()},
         scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
-        examples={task: write_texts(folder / task / "examples.parquet", task) for task in tasks},
+        rows={task: write_held(folder / task, task) for task in tasks},
         facts=facts or {"rules": {paper: "normalised"}},
         failed=frozenset(failed),
     )

@@ -63,13 +63,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def serving(behaviour: Behaviour) -> Iterator[Behaviour]:
     """Serve `behaviour` in a thread; its `url` is set while the block runs."""
-    handler = type("Handler", (_Handler,), {"behaviour": behaviour})
+    with in_thread(type("Handler", (_Handler,), {"behaviour": behaviour})) as url:
+        behaviour.url = f"{url}/data/thing.csv"
+        yield behaviour
+
+
+@contextmanager
+def in_thread(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Run a server of this machine alone in a thread, and yield its address."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
-        behaviour.url = f"http://127.0.0.1:{server.server_address[1]}/data/thing.csv"
         try:
-            yield behaviour
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join()

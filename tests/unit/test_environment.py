@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from minbert.base.environment import versions
+from minbert.base.environment import environment, versions
+from minbert.base.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +59,20 @@ def test_every_rule_with_a_shell_has_the_environment_and_a_log() -> None:
         for block in re.split(r"^rule ", path.read_text(), flags=re.M)[1:]:
             assert '"../../envs/minbert.yaml"' in block, f"{path.name}: {block.split(':')[0]}"
             assert "log:" in block, f"{path.name}: {block.split(':')[0]}"
+
+
+def test_a_run_names_the_version_of_minbert_where_only_its_packages_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in the container and in conda's environment: it comes from the checkout."""
+
+    def version(name: str) -> str:
+        if name == "minbert":
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr("minbert.base.environment.version", version)
+    assert environment("cpu", 1, "fp32")["packages"]["minbert"] == VERSION
 
 
 def test_builds_of_one_version_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from run_files import history
+from run_files import predictions
 
 from minbert.evaluate.floors import FloorTest
 from minbert.evaluate.score import Measured, RunScores, TaskScore, best_of, score_runs
 from minbert.evaluate.table import read_table, write_table
 from minbert.spec.task import TASKS
-from minbert.train.run import PREDICTIONS
 
 THREE = ("sst", "para", "sts")
 Dev = dict[str, dict[int, dict[str, float]]]
@@ -81,29 +79,6 @@ def test_each_task_may_be_anothers_and_candidates_without_scores_are_left_out() 
     assert chosen(["a", "b", "c", "d"], dev, "task", "plain") == {"sst": "a", "sts": "b"}
     assert chosen(["c", "d"], dev, "task", "plain") == {}
     assert chosen(["a", "b"], dev, "overall", "plain") == {}, "neither has all three tasks"
-
-
-def predictions(path: Path, hits: dict[tuple[str, str], int]) -> Path:
-    """Write four sst predictions a split, `hits` of them right."""
-    rows: list[dict[str, Any]] = []
-    for (task, split), right in hits.items():
-        for number in range(4):
-            label = float(number % 2)
-            wrong = number >= right
-            rows.append(
-                {
-                    "id": f"{split}{number}",
-                    "task": task,
-                    "split": split,
-                    "prediction": 1 - label if wrong else label,
-                    "scores": [0.0],
-                    "label": label,
-                }
-            )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
-    history(path.with_suffix(".history"))
-    return path
 
 
 def run(name: str, seed: int, folder: Path, tested: bool = False) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Paper:
         default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title" + extra}}
-        spec |= {"seeds": 1, "backbone": "tiny", "data": data}
+        spec |= {"seeds": 1, "backbone": "tiny", "data": data, "select_on": "dev"}
         build_claims(spec, {"p": scores}, self.files, self.folder)
         with (self.folder / "claims.csv").open(encoding="utf-8", newline="") as handle:
             return list(csv.DictReader(handle))
@@ -207,7 +207,7 @@ def test_on_generated_data_no_verdict_is_a_finding(paper: Paper) -> None:
     paper.judge(against("good", "bad"), data="builtin")
     text = paper.text("md")
     assert "no verdict here says anything about the papers" in text.split("##")[0]
-    assert "1 comparison on generated data, whose verdicts are no findings" in text
+    assert "1 comparison on generated data, so the verdicts are not findings" in text
     assert "as claimed" not in text.replace("what the paper claims", "")
     paper.judge(against("good", "bad"))
     assert "generated" not in paper.text("md")

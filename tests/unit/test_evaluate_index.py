@@ -98,6 +98,9 @@ def test_the_index_counts_by_status(made: Path) -> None:
     assert [line["keys"] for line in found] == ["ka", "", "kc", ""]
     text = (made / "index.md").read_text(encoding="utf-8")
     assert f"\n{summary}.\n" in text and "sst 0.500" in text and "sst 0.250" in text
+    build_index([], [], made)
+    text = (made / "index.md").read_text(encoding="utf-8")
+    assert text == "# Every published row\n\nNone of these papers has a published row.\n"
 
 
 def test_the_index_of_rows_that_are_all_scored(made: Path) -> None:

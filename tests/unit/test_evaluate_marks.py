@@ -85,16 +85,19 @@ def test_a_line_of_floors_for_each_split(tmp_path: Path) -> None:
     assert dev[at["SST paper"]] == "—" and len(rows) == 2
 
 
-def test_rows_of_other_tasks_have_no_common_floor(tmp_path: Path) -> None:
+def test_each_task_has_a_floor_of_its_own(tmp_path: Path) -> None:
     made = write(
         tmp_path / "scores.parquet",
         score("a", "cfimdb", 0.8, 0.001),
         score("b", "lmrd", 0.5, 0.001),
         score("b", "sst", 0.5, 0.001),
     )
-    lines, text, _ = build(tmp_path, table(row("A", "a"), row("B", "b")), made)
-    assert shown(text, "Floor")["CFIMDB / LMRD ours"] == "—"
-    assert [line["other_floor"] for line in lines] == ["0.5", "0.3"]
+    tasks = ["sst", "para", "sts", "cfimdb", "lmrd"]
+    lines, text, _ = build(tmp_path, table(row("A", "a"), row("B", "b"), tasks=tasks), made)
+    floors = shown(text, "Floor")
+    assert (floors["CFIMDB ours"], floors["LMRD ours"]) == ("0.500", "0.300")
+    assert [line["cfimdb_floor"] for line in lines] == ["0.5", ""]
+    assert [line["lmrd_floor"] for line in lines] == ["", "0.3"]
 
 
 @pytest.mark.parametrize("error", [0.02, None])

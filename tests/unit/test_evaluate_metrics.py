@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from minbert.evaluate.metrics import f1, macro_f1, rmse, spearman, task_metrics
+from minbert.evaluate.metrics import rmse, task_metrics
+from minbert.evaluate.scoring import f1, macro_f1, spearman
 from minbert.evaluate.statistics import interval
 
 

@@ -72,7 +72,7 @@ def test_the_last_epochs_scores_stand_beside_the_best(tmp_path: Path) -> None:
     heads, _, body = cells(markdown)
     assert dict(zip(heads, body, strict=True))["Overall last epoch†"] == "0.630"
     for text in (markdown, latex):
-        assert "on average over the rows: SST +0.070; every row" in text
+        assert "averaged over the rows: SST +0.070; the csv has every row" in text
 
 
 def test_without_a_last_epoch_the_table_does_not_speak_of_it(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_csv_golden(tmp_path: Path, two_seeds: Path) -> None:
     assert float(line["sst_mean"]) == pytest.approx(0.41)
     assert float(line["sst_high"]) - 0.41 == pytest.approx(12.706 * 0.01, abs=1e-4)
     assert 0.41 - float(line["sst_low"]) == pytest.approx(12.706 * 0.01, abs=1e-4)
-    assert (line["sst_n"], line["other_mean"]) == ("2", "")
+    assert line["sst_n"] == "2" and "lmrd_mean" not in line
     assert float(line["overall_normalised_mean"]) == 0.5
     assert float(line["overall_plain_mean"]) == 0.3
     assert line["overall_rule"] == "normalised"
@@ -211,6 +211,20 @@ def test_rows_without_scores_say_why(tmp_path: Path, two_seeds: Path) -> None:
     assert not any(cell == "" for line in body for cell in line), "no cell is blank"
 
 
+def test_a_test_row_with_labels_of_one_task_lacks_those_of_the_others(tmp_path: Path) -> None:
+    made = scores(
+        tmp_path / "s.parquet",
+        ("a", 0, "dev", "sst", "accuracy", 0.5),
+        ("a", 0, "dev", "para", "accuracy", 0.8),
+        ("a", 0, "test", "para", "accuracy", 0.8),
+    )
+    _, text, _ = build(tmp_path, table(row("A", "a", split="test")), made)
+    heads, _, body = cells(text)
+    shown = dict(zip(heads, body, strict=True))
+    assert [shown[name] for name in ("SST ours", "STS ours")] == ["no labels", "not run"]
+    assert shown["Paraphrase ours"] == "0.800"
+
+
 def test_empty_caption_note_and_footnotes_leave_no_gap(tmp_path: Path, two_seeds: Path) -> None:
     spec = table(row("A", "a", note="", published={}, other_task=None), caption="")
     _, text, tex = build(tmp_path, spec, two_seeds)
@@ -228,7 +242,7 @@ def test_empty_score_table(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").exists()
 
 
-def test_other_column_shows_the_further_task(tmp_path: Path) -> None:
+def test_each_task_of_the_paper_has_a_column(tmp_path: Path) -> None:
     made = scores(
         tmp_path / "scores.parquet",
         ("c", 0, "dev", "cfimdb", "accuracy", 0.96),
@@ -236,13 +250,21 @@ def test_other_column_shows_the_further_task(tmp_path: Path) -> None:
         ("l", 0, "dev", "cfimdb", "accuracy", 0.9),
     )
     published = {"other": 0.97}
-    _, text, _ = build(tmp_path, table(row("C", "c", published=published)), made)
+    tasks = ["sst", "para", "sts", "cfimdb", "lmrd"]
+    _, text, _ = build(tmp_path, table(row("C", "c", published=published), tasks=tasks), made)
     head, _, line = cells(text)
     assert (head[8], line[8], line[9]) == ("CFIMDB paper", "0.970", "0.960")
+    assert "LMRD ours" not in head, "no row of the section has it"
+    ambiguous = row("L", "l", published=published)
     with pytest.raises(UserError, match=r"row 'L'.*lmrd and cfimdb; say with 'other_task'"):
-        build(tmp_path, table(row("L", "l")), made)
-    lines, _, _ = build(tmp_path, table(row("L", "l", other_task="lmrd")), made)
-    assert (lines[0]["other_task"], lines[0]["other_mean"]) == ("lmrd", "0.7")
+        build(tmp_path, table(ambiguous, tasks=tasks), made)
+    spec = table(row("L", "l", published=published, other_task="lmrd"), tasks=tasks)
+    lines, text, _ = build(tmp_path, spec, made)
+    assert (lines[0]["other_task"], lines[0]["lmrd_published"]) == ("lmrd", "0.97")
+    assert (lines[0]["lmrd_mean"], lines[0]["cfimdb_mean"]) == ("0.7", "0.9")
+    shown = dict(zip(cells(text)[0], cells(text)[2], strict=True))
+    assert (shown["LMRD paper"], shown["LMRD ours"]) == ("0.970", "0.700")
+    assert (shown["CFIMDB paper"], shown["CFIMDB ours"]) == ("—", "0.900")
 
 
 def test_seeds_that_differ_within_a_row_are_shown(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from minbert.figures import architectures
 from minbert.figures.inputs import Inputs
-from minbert.spec.architecture import BERT_BASE, encoder_parameters
+from minbert.spec.architecture import BERT_BASE
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ from minbert.spec.architecture import BERT_BASE, encoder_parameters
 def test_blocks_are_the_whole_encoder(shared: Any, expected: list[tuple[str, bool]]) -> None:
     blocks = architectures.blocks({"shared_layers": shared, "shared_end": "bottom"}, BERT_BASE)
     assert [(block.name, block.shared) for block in blocks] == expected
-    parts = encoder_parameters(BERT_BASE)
+    parts = BERT_BASE.parameters()
     assert sum(block.parameters for block in blocks) == 109_482_240
-    assert blocks[1].parameters == blocks[1].layers * parts.layer
+    assert blocks[1].parameters == sum(parts.layers[: blocks[1].layers])
 
 
 def test_blocks_shared_at_the_top_are_drawn_there() -> None:

@@ -33,6 +33,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "run-curves": {},
     "run-pairs": {"pairs": [["v1", "v2"], ["v3", "v4"], ["v4", "v0"]]},
     "ladder": {"over": {"v3": "v1"}},
+    "sweep": {
+        "x": "Shared layers",
+        "lines": {
+            "with surgery": {name: n for n, name in enumerate(VARIANTS)},
+            "without": {"v0": 0, "v4": 2.5},
+        },
+    },
 }
 UNRUN = sorted(set(KINDS) - {"architectures", "epoch-tables"})
 """Those that show nothing before anything has run."""
@@ -162,6 +169,12 @@ def test_unknown_keys_are_refused(kind: str, one: Inputs, tmp_path: Path) -> Non
         ("run-pairs", {"pairs": [["v1", "w2"]]}, "variant 'w2' is not among the figure's"),
         ("run-pairs", {"pairs": [["v1"]]}, "key 'pairs.0"),
         ("ladder", {"over": {"v3": "w1"}}, "key 'over': variant 'w1' is not among"),
+        (
+            "sweep",
+            {"x": "X", "lines": {"a": {"w1": 1}}},
+            r"options\.lines\.a: variant 'w1' is not among",
+        ),
+        ("sweep", {"x": "X", "lines": {"a": {}}}, "key 'lines.a'.*at least 1 item"),
         ("ladder", {"variants": many(1)}, "key 'variants'.*at least 2 items"),
     ],
 )

@@ -26,6 +26,7 @@ from minbert.figures import (
     ladder,
     run_curves,
     stability,
+    sweep,
     transfer,
 )
 from minbert.figures.inputs import Inputs
@@ -327,7 +328,7 @@ def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
     points = np.asarray(printed.lines[0].get_data(), dtype=float)
     np.testing.assert_allclose(points, [[-0.1], [1.22]])
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["+ B", "+ C (a)"]
-    assert "Each row over the one above, the first over A; (a) over A." in notes
+    assert "Each row against the one above, the first against A; (a) against A." in notes
     assert any("interval over examples and seeds" in note for note in notes)
 
 
@@ -350,6 +351,30 @@ def test_points_of_one_size_stand_side_by_side() -> None:
     places = side_by_side(sizes, centred=["b"])
     assert places["b"] == 1 and places["d"] == 2
     assert sorted([places["a"], places["c"]]) == pytest.approx([0.982, 1.018])
+
+
+def test_a_sweep_has_a_line_for_each_method_by_value(tmp_path: Path) -> None:
+    rows = [("a", 0, "sst", 0.3), ("b", 0, "sst", 0.1), ("c", 0, "sst", 0.5), ("c", 1, "sst", 0.7)]
+    made = sweep.Spec(
+        title="T",
+        stamp=STAMP,
+        variants={"a": "A", "b": "B", "c": "C", "d": "D", "e": "E"},
+        x="Layers",
+        lines={"with": {"c": 2, "a": 0, "d": 3}, "without": {"a": 0, "b": 2}},
+    )
+    inputs = Inputs(scores={"p": scores(tmp_path / "s.parquet", rows)}, facts={"rules": {"p": ""}})
+    figure, notes = made.plot(inputs)
+    (axes,) = (axes for axes in figure.axes if axes.axison)
+    drawn = [line.get_xydata() for line in axes.lines if len(line.get_xydata()) == 2]
+    shift = 0.012 * 3 / 2
+    np.testing.assert_allclose(drawn[0], [[-shift, 0.3], [2 - shift, 0.6]])
+    np.testing.assert_allclose(drawn[1], [[shift, 0.3], [2 + shift, 0.1]])
+    assert axes.get_xticks().tolist() == [0, 2, 3] and axes.get_xlabel() == "Layers"
+    crossed = [line for line in axes.lines if line.get_marker() == "x"]
+    assert [line.get_xydata()[0].tolist() for line in crossed] == [[2 + shift, 0.1]]
+    assert "Not run: A (seed 1), D, B (seed 1)." in notes, "E is in no line"
+    _, others = made.model_copy(update={"lines": {"with": {"a": 0, "c": 2}}}).plot(inputs)
+    assert any("not above" in n for n in notes) and not any("not above" in n for n in others)
 
 
 def test_task_curves_tell_dev_train_and_floor_apart(tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ def test_figures_are_drawn_from_what_there_is(
         source.rename(at)
     jobs = {f"figure-{key}": {"needs": {}, "extra": {}} for key in listed["figures"].values()}
     about = {"papers": {"p": {"scores": "none"}}, "variants": [], "options": "", "stamp": "s"}
-    plan = write_plan(tmp_path, listed | about | {"jobs": jobs, "files": {}, "index": "none"})
+    plan = write_plan(
+        tmp_path, listed | about | {"below": "", "jobs": jobs, "files": {}, "index": "none"}
+    )
     write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
     write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")
     failed = {("p", "b"): "too hot", ("other", "a"): "out of memory"}

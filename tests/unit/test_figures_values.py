@@ -18,8 +18,9 @@ from scipy.stats import binomtest, spearmanr, t
 
 from minbert.base.errors import UserError
 from minbert.data.examples import Example, write_examples
-from minbert.evaluate.metrics import macro_f1
+from minbert.data.rows import write_rows
 from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.scoring import macro_f1
 from minbert.evaluate.statistics import Interval
 from minbert.figures import (
     calibration,
@@ -97,7 +98,7 @@ def test_confusion_counts_are_rows_of_shares(tmp_path: Path) -> None:
     second = predictions(tmp_path / "1", "sst", classes((0, 0), (0, 0), (0, 0), (4, 4)))
     one = read_predicted({0: first, 1: second}, "sst")
     assert one is not None and one.ids == list("abcd")
-    counts = confusion.confusion(one)
+    counts = confusion.confusion(one, 5)
     expected = np.zeros((5, 5))
     expected[0, :2], expected[4, 3:] = (2.5, 0.5), (0.5, 0.5)
     np.testing.assert_array_equal(counts, expected)
@@ -126,7 +127,7 @@ def test_a_constant_predictor_is_named(tmp_path: Path) -> None:
     inputs = Inputs(predictions={"v": files})
     figure, notes = spec(calibration, "v").plot(inputs)
     assert "label of v\nECE 0.000\n\u00d7 predicts one class only" in texts(figure)
-    assert any("A small ECE means nothing then" in note for note in notes)
+    assert any("For these, a small ECE means nothing" in note for note in notes)
     figure, _ = spec(sts_scatter, "v").plot(inputs)
     assert "label of v\nr 0.000\n\u00d7 predicts one number" in texts(figure)
     figure, _ = spec(confusion, "v").plot(inputs)
@@ -223,15 +224,15 @@ def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
     np.testing.assert_allclose(overall, [(0.5, 0), (0.405, 1)])
     assert (sst, sts) == ([(0.3, 3)], [(0.99, 2)])
     assert notes[-1] == "Not run: label of sst-only (seed 1), label of gone."
-    assert notes[0].startswith("Overall: plain mean of SST, paraphrase and STS, on dev. Floor:")
+    assert notes[0].startswith("Overall: plain mean of SST, Paraphrase and STS, on dev. Floor:")
     test, _ = spec(ranking, "high low", split="test").plot(inputs)
     assert points(test) == [(0.1, 0)]
 
 
 def test_one_seed_has_an_interval_over_examples(tmp_path: Path) -> None:
     path = scores(tmp_path / "s", "p", [("v", 0, "dev", "sst", "accuracy", 0.5)])
-    examples = {"sst": table(tmp_path / "e", "sst", [("a", "dev", "x"), ("b", "train", "y")])}
-    inputs = Inputs(scores={"p": path}, examples=examples, facts={"rules": {"p": "plain"}})
+    held = {"sst": rows_of(tmp_path / "e", "sst", [("a", "dev", "x"), ("b", "train", "y")])}
+    inputs = Inputs(scores={"p": path}, rows=held, facts={"rules": {"p": "plain"}})
     figure, notes = spec(ranking, "v").plot(inputs)
     (bar,) = figure.axes[0].containers[0].lines[2]
     np.testing.assert_allclose(
@@ -293,26 +294,27 @@ def test_dev_against_test(tmp_path: Path) -> None:
     assert points(figure) == [(0.5, 0.4)]
 
 
-def table(path: Path, task: str, rows: list[tuple[str, str, str]]) -> Path:
-    """Write an example table of (id, split, sentence)."""
+def rows_of(path: Path, task: str, rows: list[tuple[str, str, str]]) -> Path:
+    """Write the rows of an example table of (id, split, sentence)."""
     write_examples(task, [Example(i, split, text, None, 1.0) for i, split, text in rows], path)
-    return path
+    write_rows(path, path.with_suffix(".rows"))
+    return path.with_suffix(".rows")
 
 
 def test_leakage_leaves_out_what_occurs_in_train(tmp_path: Path) -> None:
     made = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1), (2, 0), (3, 0)))
     rows = [("t", "train", "A  text"), ("a", "dev", "a Text"), ("b", "dev", "b"), ("c", "dev", "c")]
     rows += [("d", "dev", "d"), ("e", "test", "a text")]
-    examples = table(tmp_path / "e", "sst", rows)
-    inputs = Inputs(predictions={"v": {"sst": {0: made}}}, examples={"sst": examples})
+    held = rows_of(tmp_path / "e", "sst", rows)
+    inputs = Inputs(predictions={"v": {"sst": {0: made}}}, rows={"sst": held})
     figure, notes = spec(leakage, "v").plot(inputs)
     values = [x for x, _ in points(figure)]
     np.testing.assert_allclose(values, [0.5, 1 / 3])
     assert "SST accuracy\n(1 of 4)" in texts(figure)
     assert "Test examples that also occur in train: SST 1." in notes
-    clean = table(tmp_path / "c", "sst", rows[1:5])
+    clean = rows_of(tmp_path / "c", "sst", rows[1:5])
     figure, notes = spec(leakage, "v").plot(
-        Inputs(predictions=inputs.predictions, examples={"sst": clean})
+        Inputs(predictions=inputs.predictions, rows={"sst": clean})
     )
     (said,) = texts(figure)
     wanted = "No dev example of SST occurs in train. So there is nothing to leave out."

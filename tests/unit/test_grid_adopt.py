@@ -15,7 +15,7 @@ import minbert.store.node as node_module
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.base.locks import in_use
-from minbert.commands.adopt import RECORD, Carry, adoptable, carry
+from minbert.commands.adopt import Carry, adoptable, carry
 from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
 from minbert.plan.describe import write
@@ -24,6 +24,7 @@ from minbert.spec.resolve import StageRef
 from minbert.store.code import code_modules
 from minbert.store.kinds import KINDS
 from minbert.store.plans import description_path
+from minbert.store.record import ADOPTED
 
 GRID = (
     TWO_STAGES
@@ -112,7 +113,7 @@ def test_a_refactoring_carries_a_whole_chain_over(base: Path, edit: Editing) -> 
             old, new = folder(before, variant, seed), folder(after, variant, seed)
             for path in old.iterdir():
                 assert (new / path.name).samefile(path)
-            assert {p.name for p in new.iterdir()} == {p.name for p in old.iterdir()} | {RECORD}
+            assert {p.name for p in new.iterdir()} == {p.name for p in old.iterdir()} | {ADOPTED}
     assert adoptable(after) == ([], [])
     assert description_path(after.root, "train", folder(after, "second").parent.name).exists()
 
@@ -128,7 +129,7 @@ def test_the_record_says_from_where_and_why(base: Path, edit: Editing) -> None:
     carry(second, adoptable(second)[0], "rename a variable")
     keys = [folder(made, "second").parent.name for made in (before, first, second)]
     # The closest code is the one that was carried over before: its record goes on.
-    history = json.loads((folder(second, "second") / RECORD).read_text("utf-8"))
+    history = json.loads((folder(second, "second") / ADOPTED).read_text("utf-8"))
     assert [(step["from"], step["to"]) for step in history] == [*pairwise(keys)]
     assert [step["reason"] for step in history] == ["split a function", "rename a variable"]
     assert list(history[0]["code"]) == [ENCODER] and history[0]["code"][ENCODER][1] == "edited"
@@ -261,7 +262,7 @@ def test_a_damaged_history_or_a_foreign_folder_is_not_carried_over(
 ) -> None:
     before = plan(base)
     fill(before)
-    histories = [folder(before, name) / RECORD for name in ("adapter", "wide")]
+    histories = [folder(before, name) / ADOPTED for name in ("adapter", "wide")]
     for path, text in zip(histories, ("{", '{"a": 1}'), strict=True):
         put(path, text)
     foreign = folder(before, "frozen") / "mine"
@@ -322,6 +323,6 @@ def test_the_command_shows_first_and_wants_a_reason(
     assert "Did you mean 'minbert.model.encoder'?" in capsys.readouterr().err
     main([*words, "--apply", "--reason", "split a function"])
     assert "9 results carried over" in capsys.readouterr().out
-    assert (folder(after, "first") / RECORD).exists()
+    assert (folder(after, "first") / ADOPTED).exists()
     main(["adopt", "--directory", str(base)])
     assert "nothing under" in capsys.readouterr().out

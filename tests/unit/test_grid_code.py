@@ -102,6 +102,7 @@ def test_closure_over_all_forms_of_import(package: Path) -> None:
         ("a/sibling.py", "X = 1", 'X = 1\n"""What X is."""', []),
         ("__init__.py", '"1"', '"2"', []),
         ("__init__.py", '"""Root."""', "", []),
+        ("__init__.py", '"1"', '"1"\nfrom minbert import c', []),
         ("common/files.py", "SPEED = 1", "SPEED = 2", []),
         ("grid/parts.py", "{}", "{1: 2}", []),
         ("c.py", "unused = 1", "unused = 2", []),

@@ -36,7 +36,7 @@ def test_what_training_takes_from_a_spec_by_code() -> None:
 
 def test_an_edit_of_these_modules_shows_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before = spec().derived()
-    monkeypatch.setattr(stages, "TASKS", dict(reversed(TASKS.items())))
+    monkeypatch.setattr(stages, "TASKS", dict(reversed(list(TASKS.items()))))
     assert spec().derived() != before, "the order of tasks"
     monkeypatch.undo()
     monkeypatch.setattr(stages, "divergence", lambda smart, task: "squared_error")

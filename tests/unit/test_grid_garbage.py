@@ -111,7 +111,7 @@ def test_no_job_starts_into_what_is_being_deleted(
     refused = []
 
     def remove(path: Path, ignore_errors: bool = False) -> None:
-        with pytest.raises(UserError, match="is in use: `minbert gc` or `minbert adopt`"):
+        with pytest.raises(UserError, match="is in use: `minbert gc`, `adopt` or `unbundle`"):
             run_step(made.root, "train", "0" * 16, 0, 1)
         refused.append(path)
 

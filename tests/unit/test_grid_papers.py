@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from minbert.figures.sweep import Spec as Sweep
 from minbert.plan.cost import SIZES
 from minbert.plan.figures import FIGURES
+from minbert.spec.architecture import shared_depth
 from minbert.spec.config import load_config
 from minbert.spec.epochs import EPOCHS
 from minbert.spec.parts import PARTS
@@ -60,7 +62,12 @@ def test_every_part_is_used_by_some_row(grids: dict[str, Grid]) -> None:
     kinds = {figure.kind for grid in grids.values() for figure in grid.figures.values()}
     used |= {f"figure:{kind}" for kind in kinds | {figure["kind"] for figure in over_all}}
     known = {f"{kind}:{name}" for kind, parts in PARTS.items() for name in parts}
-    assert known - used == {"schedule:linear"}
+    # What no paper has is compared with a reference each, in tests of their own.
+    kinds = ("surgery:", "weighting:", "architecture:", "encoder:")
+    others = {part for part in known if part.startswith(kinds)}
+    others |= {"sampler:temperature", "sampler:annealed", "trainable:lora", "schedule:linear"}
+    others |= {"figure:sweep"}
+    assert known - used == others - {"surgery:pcgrad"}
 
 
 def test_hybrid_bert_table_3(grids: dict[str, Grid]) -> None:
@@ -220,3 +227,20 @@ def epoch(of: StageSpec) -> tuple[int, dict[str, int]]:
 
 def test_the_single_tasks_of_adapter_fusion_are_a_row_of_its_table(grids: dict[str, Grid]) -> None:
     assert grids["adapter-fusion"].single == "full-mean"
+
+
+@pytest.mark.parametrize(("name", "layers"), [("depths", 6), ("gte", 12)])
+def test_each_model_of_the_study_stands_at_the_layers_that_it_shares(
+    name: str, layers: int
+) -> None:
+    study = (ROOT / "study" / f"{of}.yaml" for of in ("minilm", name))
+    found = resolve(load_config([ROOT / "workflow/overlays/minilm.yaml", *study]), ROOT)
+    (grid,) = (grid for grid in found if grid.paper == "hybrid-bert")
+    options = grid.figures["sharing-depth"].options
+    lines = Sweep(title="T", stamp="", variants=dict.fromkeys(grid.variants, "V"), **options).lines
+    for label, places in lines.items():
+        assert set(places.values()) >= {0, layers / 2, layers}
+        for variant, place in places.items():
+            ((stage),) = grid.variants[variant].stages
+            assert place == (shared_depth(stage.spec.shared_layers, layers) or 0), variant
+            assert place == 0 or bool(stage.spec.surgery) == (label == "with PCGrad"), variant

@@ -10,7 +10,6 @@ from minbert.spec.architecture import (
     BERT_BASE,
     BERT_LARGE,
     Architecture,
-    encoder_parameters,
     shared_depth,
 )
 from minbert.spec.stage import StageSpec
@@ -21,8 +20,7 @@ LOSSES = {"classification": "cross_entropy", "binary": "binary_cross_entropy", "
 
 def test_bert_with_its_pooler() -> None:
     for arch, total in ((BERT_BASE, 109_482_240), (BERT_LARGE, 335_141_888)):
-        parts = encoder_parameters(arch)
-        assert parts.embeddings + arch.layers * parts.layer + parts.pooler == total
+        assert arch.parameters().total == total
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_grid_schema_accepts(variant: str) -> None:
     [
         "{epoch: 3}",
         "{epochs: many}",
-        "{tasks: {stss: {}}}",
+        "{tasks: {sst-2: {}}}",
         "{tasks: {sst: {loss: msee}}}",
         "{surgery: pcgrd}",
         "{stages: [{epochs: 3}]}",

@@ -10,6 +10,7 @@ from planning import planning_folder
 
 from minbert.base.files import write_text
 from minbert.plan.demand import job_threads
+from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 
 GRID = """\
@@ -32,9 +33,13 @@ def plan(base: Path, **config: Any) -> Plan:
     return Plan.load({**values, "results": str(base / "results"), **config}, base)
 
 
+def threads_of(made: Plan, cores: int | None) -> int:
+    return job_threads(made, pending(made), cores)
+
+
 def test_a_number_is_kept(base: Path) -> None:
-    assert job_threads(plan(base, threads=3), 8) == 3
-    assert job_threads(plan(base, threads="3"), 1) == 3
+    assert threads_of(plan(base, threads=3), 8) == 3
+    assert threads_of(plan(base, threads="3"), 1) == 3
 
 
 @pytest.mark.parametrize(
@@ -44,7 +49,7 @@ def test_a_number_is_kept(base: Path) -> None:
 def test_cores_are_shared_out_among_the_jobs(
     base: Path, seeds: list[int], cores: int | None, threads: int
 ) -> None:
-    assert job_threads(plan(base, seeds=seeds), cores) == threads
+    assert threads_of(plan(base, seeds=seeds), cores) == threads
 
 
 def test_finished_jobs_take_none(base: Path) -> None:
@@ -52,4 +57,4 @@ def test_finished_jobs_take_none(base: Path) -> None:
     node = next(node for node in made.nodes.values() if node.kind == "train")
     for name in node.outputs:
         write_text(node.folder(made.root, 0) / name, "")
-    assert job_threads(made, 4) == 4
+    assert threads_of(made, 4) == 4

@@ -1,4 +1,4 @@
-"""Jobs do not import pandas."""
+"""What jobs do not do: import pandas, look for garbage in modules."""
 
 import subprocess
 import sys
@@ -22,3 +22,25 @@ def test_pyarrow_works_without_pandas_which_can_still_be_imported() -> None:
     command = [sys.executable, "-c", CODE]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.split() == ["False", "True"]
+
+
+TRAINING = """
+import gc
+from minbert.base.lean import imports
+with imports():
+    assert not gc.isenabled()
+    import minbert.train.run
+left_out = gc.get_freeze_count()
+try:
+    with imports():
+        import minbert.nothing
+except ModuleNotFoundError:
+    pass
+print(left_out > 100_000, gc.isenabled())
+"""
+
+
+def test_a_training_looks_for_no_garbage_in_modules() -> None:
+    command = [sys.executable, "-c", TRAINING]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.split() == ["True", "True"]

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from model_batches import MIXED, STILL, TINY, padded_inputs, random_batch
+from model_batches import MIXED, STILL, TINY, bert_of_transformers, padded_inputs, random_batch
 from torch import Tensor
 
 from minbert.base.errors import UserError
 from minbert.model.adapter import Bottleneck, add_adapters, sublayers, without_backbone
-from minbert.model.convert import convert_hugging_face
 from minbert.model.encoder import initialise
 from minbert.model.fusion import Fusion, adapter_width, add_fusion, fused_widths, load_adapters
 from minbert.model.multitask import MultitaskModel
@@ -64,24 +63,10 @@ class Package:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
-    transformers = pytest.importorskip("transformers")
-    adapters = pytest.importorskip("adapters")
-    torch.manual_seed(3)
-    config = transformers.BertConfig(
-        vocab_size=60,
-        hidden_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        intermediate_size=40,
-        max_position_embeddings=64,
-        initializer_range=0.2,
-    )
-    model = transformers.BertModel(config)
     folder = tmp_path_factory.mktemp("package")
-    model.save_pretrained(folder / "hf")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(55))]
-    (folder / "hf" / "vocab.txt").write_text("\n".join(words) + "\n")
-    convert_hugging_face(folder / "hf", folder / "ours")
+    model = bert_of_transformers(folder, HIDDEN, LAYERS)
+    import adapters
+
     adapters.init(model)
     for name, width in WIDTHS.items():
         shape = adapters.DoubleSeqBnConfig(non_linearity="gelu", reduction_factor=HIDDEN / width)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from model_batches import MIXED, STILL, TINY, random_batch
 
-from minbert.model import packed
+from minbert.model import attention
+from minbert.model import encoder as encoder_module
 from minbert.model.encoder import Stack, initialise, whole_encoder
 from minbert.model.multitask import MultitaskModel
 from minbert.model.sharing import SharedEncoder
@@ -29,7 +30,7 @@ def encoder() -> Stack:
 def test_first_tokens_come_out_as_among_all(
     lengths: tuple[int, ...], cost: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed, "GROUP_COST", cost)
+    monkeypatch.setattr(attention.make_blocks, "__defaults__", (1, cost, None))
     model, batch = encoder(), random_batch(lengths)
     expected = model(batch)[batch.first]
     found = model(batch, first_only=True)
@@ -42,15 +43,11 @@ def test_first_tokens_come_out_as_among_all(
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_one_group_on_an_accelerator_too() -> None:
-    """There rows are not grouped by length; the view is made as there."""
+def test_on_an_accelerator_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There rows are padded to the longest."""
+    monkeypatch.setattr(encoder_module, "attend", attention._attend_padded)
     model, batch = encoder(), random_batch()
-    batch.padded = packed.padded_view(
-        batch.lengths, batch.longest, batch.row_of, batch.positions, grouped=False
-    )
-    torch.testing.assert_close(
-        model(batch, first_only=True), encoder()(random_batch())[batch.first]
-    )
+    torch.testing.assert_close(model(batch, first_only=True), model(batch)[batch.first])
 
 
 @pytest.mark.parametrize("shared", ["none", 0, 2, 3])

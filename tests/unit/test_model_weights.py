@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,8 @@ from minbert.base.files import write_text
 from minbert.data.wordpiece import bert_tokenizer
 from minbert.model.convert import convert_hugging_face
 from minbert.model.weights import load_weights, save_weights
-from minbert.spec.architecture import SHARDS, WEIGHTS, read_architecture
+from minbert.spec.architecture import WEIGHTS, read_architecture
+from minbert.spec.hugging_face import SHARDS
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["the", "cafe", "Cafe", "café", "un", "##want", "##ed", "runn", "##ing", ",", "!", "中"]
@@ -147,9 +149,22 @@ def test_half_precision_becomes_float32(folder: Path, tmp_path: Path) -> None:
     assert {t.dtype for t in load_weights(tmp_path / "out" / WEIGHTS).values()} == {torch.float32}
 
 
-def test_missing_pooler(folder: Path, tmp_path: Path) -> None:
+def test_a_new_pooler_in_place_of_none_and_said_once(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    convert_hugging_face(folder, tmp_path / "pooled")
+    assert not caplog.messages
     change(folder, lambda state: {n: t for n, t in state.items() if "pooler" not in n})
-    refuse(folder, r"has no pooler \(pooler.dense.weight\).*'pooling: cls'.*choose")
+    convert_hugging_face(folder, tmp_path / "out")
+    (said,) = caplog.messages
+    assert re.search(r"model.safetensors: has no pooler. 'pooling: cls' starts from a new", said)
+    state = load_weights(tmp_path / "out" / WEIGHTS)
+    assert torch.equal(state["pooler.dense.weight"], torch.eye(8))
+    assert not state["pooler.dense.bias"].any()
+    before = load_weights(tmp_path / "pooled" / WEIGHTS)
+    others = [name for name in before if not name.startswith("pooler.")]
+    assert state.keys() == before.keys()
+    assert all(torch.equal(state[name], before[name]) for name in others)
 
 
 def test_half_a_pooler_is_an_error(folder: Path) -> None:
@@ -290,7 +305,7 @@ def test_a_size_that_is_none_is_refused_by_the_job_too(folder: Path) -> None:
 
 def test_no_tokenizer(folder: Path) -> None:
     (folder / "vocab.txt").unlink()
-    refuse(folder, r"has neither tokenizer.json nor vocab.txt; copy one")
+    refuse(folder, r"has neither tokenizer.json nor vocab.txt nor vocab.json; copy one")
 
 
 def test_vocabulary_without_special_tokens(folder: Path) -> None:
@@ -306,7 +321,7 @@ def test_vocabulary_wider_than_the_embeddings(folder: Path) -> None:
 def test_tokenizer_of_another_kind(folder: Path) -> None:
     model = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
     (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
-    refuse(folder, r"tokenizer.json: a BPE tokenizer; expected WordPiece")
+    refuse(folder, r"tokenizer.json: the special tokens around a sentence are .*expected some")
 
 
 def test_a_tokenizer_that_lacks_its_own_unknown_token(folder: Path) -> None:

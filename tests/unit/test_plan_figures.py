@@ -121,26 +121,24 @@ def test_a_figure_has_its_variants_in_their_own_order(
 
 
 def test_files_of_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read(monkeypatch, papers=("scores", "examples"))
+    read(monkeypatch, papers=("scores", "rows"))
     made = plan(base)
     found = inputs(made, figure(made))
     outputs = made.outputs["one"]
     assert found.scores == {"one": outputs.scores.folder(made.root) / "scores.parquet"}
-    assert found.examples["sst"] == (
-        made.sources.data("sst").folder(made.root) / "examples.parquet"
-    )
-    assert set(found.examples) == {"sst", "sts"}
+    assert found.rows["sst"] == made.sources.rows("sst").folder(made.root) / "rows.parquet"
+    assert set(found.rows) == {"sst", "sts"}
     assert "best" in labelled(figure(made)), "scores know the best of others"
 
 
 def test_tasks_narrow_variants_and_files(
     base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read(monkeypatch, runs=("predictions",), papers=("examples",), tasks=("sst",))
+    read(monkeypatch, runs=("predictions",), papers=("rows",), tasks=("sst",))
     made = plan(base)
     found = inputs(made, figure(made))
     assert {v: set(of) for v, of in found.predictions.items()} == {"a": {"sst"}, "b.c": {"sst"}}
-    assert set(found.examples) == {"sst"}
+    assert set(found.rows) == {"sst"}
     message = r"one\.yaml: figure 'f': variant 'sts-only' is not scored on sst, which is what"
     with pytest.raises(UserError, match=message):
         plan(base, "{kind: probe, title: T, variants: [a, sts-only]}")

@@ -18,6 +18,7 @@ from minbert.plan.cost import Costs
 from minbert.plan.describe import write
 from minbert.plan.experiment import PUBLISHED
 from minbert.plan.parameters import parameters
+from minbert.plan.pending import inputs, pending
 from minbert.plan.plan import Plan
 from minbert.spec.published import read_published
 from minbert.spec.resolve import StageRef
@@ -200,22 +201,8 @@ def test_products_are_published_from_keyed_paths(base: Path) -> None:
     )
     assert "figures/hybrid-bert/multitask-loss.png" in made.products
     assert made.mark.name == f"{made.stamp}-0.done"
-    assert made.inputs("table", table.parent.name) == {"scores": str(made.scores[0])}
-
-
-def test_who_needs_one_file_asks_for_all_that_last(base: Path) -> None:
-    """A job that was killed may have left some: `train` its weights, which may be let go, too."""
-    made = plan(base)
-    key = made.outputs["hybrid-bert"].scores.key
-    runs = {Path(path).parent: set() for path in made.inputs("scores", key).values()}
-    for path in made.inputs("scores", key).values():
-        runs[Path(path).parent].add(Path(path).name)
-    asked = {"history.parquet", "predictions.parquet", "run.json"}
-    assert len(runs) > 3 and all(names == asked for names in runs.values())
-    tokens = next(node for (kind, _), node in made.nodes.items() if kind == "tokens")
-    found = made.inputs("tokens", tokens.key)
-    assert len(set(found.values())) == len(found)
-    assert {Path(path).name for path in found.values()} >= {"examples.parquet", "report.json"}
+    jobs = pending(made)
+    assert inputs(jobs, (made.node("table", table.parent.name), None)) == [str(made.scores[0])]
 
 
 def test_a_node_that_is_not_planned_is_refused(base: Path) -> None:

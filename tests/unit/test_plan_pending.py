@@ -99,7 +99,7 @@ def test_every_job_is_listed_with_what_differs(base: Path) -> None:
     told = plan_text(after)
     kinds = {node.kind for node, _ in pending(after)}
     assert kinds == {"data", "tokens", "features", "train", "scores", "table", "index", "report"}
-    assert line(told, "data ").endswith("sizes: None -> {'dev': 8, 'test': 7, 'train': 9}")
+    assert line(told, "data ").endswith("sizes: null -> {'dev': 8, 'test': 7, 'train': 9}")
     assert line(told, "tokens ").split()[1] == "sst"
     assert line(told, "tokens ").endswith("examples is another")
     assert line(told, "features ").endswith("tokens is another")
@@ -166,7 +166,7 @@ def test_one_variant_is_explained_in_full(base: Path) -> None:
     assert lines[5].startswith("    examples is another (")
     assert lines[6:] == [
         f"    sst, data {data}:",
-        "      sizes: None -> {'dev': 8, 'test': 7, 'train': 9}",
+        "      sizes: null -> {'dev': 8, 'test': 7, 'train': 9}",
     ]
     assert why_text(plan(base), "first").endswith(": done")
     with pytest.raises(UserError, match=r"no grid has a variant 'longr'\. Did you mean 'longer'"):
@@ -298,7 +298,7 @@ def test_a_version_trains_anew_only_where_it_is_asked_for(
 ) -> None:
     def keys(version: str, **config: Any) -> set[str]:
         found = {"torch": version, "numpy": "2"}
-        for module in ("experiment", "pending"):
+        for module in ("experiment", "earlier"):
             monkeypatch.setattr(
                 f"minbert.plan.{module}.versions", lambda names: {n: found.get(n) for n in names}
             )

@@ -10,10 +10,9 @@ import pytest
 
 from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.text import read_csv
-from minbert.publish.names import COLUMNS
 from minbert.publish.publish import failed_variants
 from minbert.publish.publish import publish as publish_all
-from minbert.store.plans import PUBLISHED, held, read_plan, write_plan
+from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, read_plan, write_plan
 from minbert.track.journal import Journal
 
 
@@ -39,7 +38,8 @@ def planned(root: Path, text: str, *papers: str, options: str = "", **more: str)
     record = {
         "products": products,
         "papers": {paper: {"scores": f"{text}{paper}"} for paper in papers},
-        "variants": [[paper, text, *COLUMNS[2:]] for paper in papers],
+        "variants": [[paper, text, *VARIANT_COLUMNS[2:]] for paper in papers],
+        "below": "",
         "stamp": f"{text} {' '.join(papers)}",
         "options": options or f"--config name={text}",
     }

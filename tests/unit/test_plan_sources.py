@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import encoders
 import pytest
 import torch
 from model_batches import TINY
+from own_tasks import using
 from planning import planning_folder
 
 from minbert.base.errors import UserError
@@ -19,14 +22,18 @@ from minbert.data import course, lmrd
 from minbert.data.identity import git_blob
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.experiment import Experiment, Sources
+from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
 from minbert.spec.protocol import LMRD_URL
 from minbert.spec.resolve import StageRef
+from minbert.spec.task import Task
 from minbert.store.job import Job
-from minbert.store.node import Node
+from minbert.store.node import Node, canonical
+from minbert.store.plans import description_path
 from minbert.train import backbone
 from minbert.train.features import cache_features
 
+REPOSITORY = Path(__file__).parents[2]
 URL = "http://localhost:1/data"
 BERT = {
     "model_type": "bert",
@@ -232,3 +239,88 @@ def test_cross_pairs_need_two_token_types(tmp_path: Path) -> None:
     write_json(tmp_path / "config.json", arch.model_dump())
     with pytest.raises(UserError, match=message):
         cache_features("sts", "cls", "cross", 8, *[tmp_path] * 3, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("kind", ["bert", "electra", "modernbert"])
+def test_a_key_covers_the_backbones_kind_of_encoder_and_no_other(kind: str, tmp_path: Path) -> None:
+    encoders.make(encoders.CONFIGS[kind], tmp_path / "encoder")
+    values = {"grids": "hybrid-bert", "data": "builtin", "backbone": str(tmp_path / "encoder")}
+    plan = Plan.load({**values, "results": str(tmp_path)}, REPOSITORY)
+    ref = StageRef("hybrid-bert", "hybrid-bert", "main")
+    spec = plan.stages[ref].spec
+    nodes = (plan.train(ref), plan.sources.backbone, plan.sources.features("sst", spec))
+    for node in nodes:
+        assert _encoders(node.code) == ({kind} - {"bert"})
+
+
+def test_keys_of_a_hubs_unknown_encoder_cover_all_kinds(tmp_path: Path) -> None:
+    values = {"grids": "hybrid-bert", "data": "builtin", "results": str(tmp_path)}
+    known = {"distilbert", "roberta", "electra", "modernbert"}
+    for name, expected in (("some/encoder", known), ("google-bert/bert-base-uncased", set())):
+        plan = Plan.load({**values, "backbone": name, "revision": "0" * 40}, REPOSITORY)
+        node = plan.train(StageRef("hybrid-bert", "hybrid-bert", "main"))
+        for made in (node, plan.sources.backbone):
+            assert _encoders(made.code) == expected
+
+
+def _encoders(code: Mapping[str, str]) -> set[str]:
+    """Return the encoders that are no BERT among modules."""
+    names = {name.rpartition(".")[2] for name in code if ".spec.encoders." in name}
+    assert ("minbert.model.modernbert" in code) == ("modernbert" in names)
+    return names
+
+
+def leave(node: Node, root: Path, *files: str) -> None:
+    """Leave what a bundle has of a finished node: its description, and files without texts."""
+    write_json(description_path(root, node.kind, node.key), json.loads(canonical(node.describe())))
+    for file in files:
+        write_text(node.folder(root) / file, "{}")
+
+
+def test_results_of_a_bundle_are_planned_without_their_sources(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keys are those that the files gave; without a bundle, files that are gone are refused."""
+    root = tmp_path / "results"
+    own = {"mine": {"files": "mine", "kind": "binary", "sentence1": "a", "label": "b"}}
+    config = {"tasks": own, "course": str(folder), "backbone": "model", "labels": "labels"}
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / "mine" / "train.csv", "a,b\nx,1\n")
+    write_text(tmp_path / "mine" / "dev.csv", "a,b\nx,1\n")
+    write_json(tmp_path / "model" / "config.json", BERT)
+    write_text(tmp_path / "model" / "vocab.txt", "[PAD]\n")
+    write_text(tmp_path / "labels" / "quora_duplicate_questions.tsv", "id\n")
+    with using(Task.of("mine", load_config({"grids": "hybrid-bert", "tasks": own}).tasks["mine"])):
+        made = sources(root, **config)
+        nodes = {
+            "sst": made.data("sst"),
+            "para": made.data("para"),
+            "mine": made.data("mine"),
+            "labels": made.labels("para"),
+            "backbone": made.backbone,
+        }
+        assert nodes["labels"] is not None
+        for name in ("course", "mine", "model", "labels"):
+            (tmp_path / name).rename(tmp_path / f"{name}-away")
+        with pytest.raises(UserError):
+            sources(root, **config)
+        leave(nodes["backbone"], root)
+        write_json(nodes["backbone"].folder(root) / "config.json", made.architecture.model_dump())
+        with pytest.raises(UserError, match="no such folder"):
+            sources(root, **config | {"labels": None}).data("sst")
+        for name in ("sst", "para", "mine"):
+            leave(nodes[name], root, "report.json")
+        leave(nodes["labels"], root, "labels.parquet", "joined.json")
+        again = sources(root, **config)
+        assert again.architecture == made.architecture
+        assert again.backbone.key == nodes["backbone"].key
+        assert again.data("sst").key == nodes["sst"].key
+        assert again.data("mine").key == nodes["mine"].key
+        found = again.labels("para")
+        assert found is not None and found.key == nodes["labels"].key
+        assert again.labels("sst") is None
+
+        other = Node("data", {**nodes["sst"].spec, "files": {}}, nodes["sst"].maker)
+        leave(other, root, "report.json")
+        with pytest.raises(UserError, match=r"from several: .*Give the files, or"):
+            sources(root, **config).data("sst")

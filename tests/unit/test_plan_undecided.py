@@ -30,7 +30,7 @@ def test_seeds_that_claims_need(tmp_path: Path) -> None:
     assert found[0].startswith("4 claims are within noise (tables/claims.csv)")
     assert found[1].startswith("  p, a against b, sst: 5 seeds each, 2 more")
     assert found[2].startswith("  p, late against b, sst: 12 seeds each, 9 more")
-    assert found[3].startswith("  1: not with 50 seeds")
+    assert found[3].startswith("  1: not even with 50 seeds")
     assert found[4].startswith("  1: unknown, as one seed shows no spread; try five")
     write_text(tmp_path / CLAIMS, csv_text(COLUMNS, lines[4:]))
     assert list(undecided(tmp_path)) == []

@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from own_tasks import own
 
 from minbert.base.errors import UserError
 from minbert.predict.inputs import FORMATS, Item, from_bytes, from_words, guess_format
-from minbert.spec.task import TASKS
+from minbert.spec.task import TASKS, Task
 
 SST, PARA = TASKS["sst"], TASKS["para"]
 
@@ -62,6 +63,50 @@ def test_a_single_sentence_has_three_names(name: str) -> None:
     assert read(json.dumps({"id": 7, name: "a b"}), "jsonl") == [(7, "a b", None)]
 
 
+MRPC = own("mrpc", kind="binary", sentence1="a", sentence2="b", id="uid")
+NEWS = own("news", kind="classification", classes=4, sentence1="headline")
+
+
+@pytest.mark.parametrize(
+    ("task", "header", "row", "expected"),
+    [
+        (MRPC, "label,uid,b,a", "1,x,two,one", ("x", "one", "two")),
+        (MRPC, "id,sentence2,sentence1", "x,two,one", ("x", "one", "two")),
+        (MRPC, "b,a,text", "two,one,0", (None, "one", "two")),
+        (NEWS, "topic,headline,text", "1,one,whole", (None, "one", None)),
+        (NEWS, "text", "one", (None, "one", None)),
+    ],
+)
+def test_a_task_of_ones_own_has_its_own_columns(
+    task: Task, header: str, row: str, expected: tuple[object, ...]
+) -> None:
+    forms = {"csv": f"{header}\n{row}\n"}
+    forms["tsv"] = forms["csv"].replace(",", "\t")
+    forms["jsonl"] = json.dumps(dict(zip(header.split(","), row.split(","), strict=True)))
+    for form, text in forms.items():
+        (found,) = from_bytes(text.encode(), "in", form, task)
+        assert tuple(found)[1:] == expected
+
+
+def test_quotes_that_make_no_fields_of_a_tsv_line_are_text() -> None:
+    text = 'id\tsentence1\tsentence2\n1\t"A" b\t"c\td"\n2\t"one"\t"two ""2"""\n'
+    with pytest.raises(UserError, match=r"in, line 2: found 4 fields, expected 3"):
+        read(text, "tsv", "para")
+    assert read(text.replace("c\td", "c d"), "tsv", "para") == [
+        ("1", '"A" b', '"c d"'),
+        ("2", "one", 'two "2"'),
+    ]
+
+
+def test_missing_columns_of_ones_own_are_named() -> None:
+    with pytest.raises(UserError, match=r"no sentence1 \(the task's own: a, b\); found a, c, exp"):
+        from_bytes(b"a,c\none,two\n", "in", "csv", MRPC)
+    with pytest.raises(UserError, match=r"no sentence1 or sentence or text or headline; found c"):
+        from_bytes(b"c\none\n", "in", "csv", NEWS)
+    with pytest.raises(UserError, match=r"line 1: found 'uid' 2 times, expected it once"):
+        from_bytes(b"uid,a,uid,b\n1,one,1,two\n", "in", "csv", MRPC)
+
+
 @pytest.mark.parametrize(
     ("form", "task", "text", "message"),
     [
@@ -80,7 +125,7 @@ def test_a_single_sentence_has_three_names(name: str) -> None:
         ("csv", "sst", 'text\n"a\nb"\nc,d\n', "in, line 4: found 2 fields, expected 1"),
         ("csv", "sst", "text\na\n\nb\n", "in, line 3: found 0 fields"),
         ("csv", "sst", 'text\nfine\n"open\nmore\n', "in, line 3: found malformed quotes"),
-        ("tsv", "sst", 'text\n"open\nfine\n', "in, line 2: found malformed quotes"),
+        ("tsv", "sst", 'id\ttext\n1\t"open\n2\n', "in, line 3: found 1 field, expected 2"),
         ("jsonl", "sst", '{"text": "a"}\n\n', "in, line 2: not JSON"),
         ("jsonl", "sst", '["a"]', r"in, line 1: found \[\"a\"\], expected a JSON object"),
         ("jsonl", "sst", '{"text": 3}', "in, line 1: found 3, expected a string"),

@@ -12,9 +12,10 @@ import pytest
 from planned_root import Planned
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json
+from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.reading import read_scores
-from minbert.predict.lookup import choose_task, find
+from minbert.predict.lookup import choose_task, earlier, find, plan_of
+from minbert.store.plans import write_plan
 
 
 @pytest.fixture
@@ -61,11 +62,13 @@ def test_a_paper_decides_between_variants_of_one_name(planned: Planned) -> None:
     planned.stage("b1", "sst", "baseline", paper="second")
     planned.stage("b2", "sst", "rest", paper="second")
     assert keys(planned, "baseline", paper="second") == {"sst": "b1"}
-    with pytest.raises(UserError, match="choose one: --paper first or --paper second"):
+    with pytest.raises(UserError, match="choose one: first/baseline or second/baseline"):
         find(planned.root, "baseline")
     with pytest.raises(UserError, match=r"no paper 'secnod'; there are first, second.*'second'"):
         find(planned.root, "baseline", "secnod")
-    with pytest.raises(UserError, match="'first' has no variant 'rest', but second has"):
+    with pytest.raises(
+        UserError, match="'first' has no variant 'rest', but second has: second/rest"
+    ):
         find(planned.root, "rest", "first")
 
 
@@ -111,7 +114,7 @@ def test_the_task_is_named_unless_there_is_one(planned: Planned) -> None:
     both, one = find(planned.root, "both"), find(planned.root, "one")
     assert choose_task(one, None) == "sts"
     assert choose_task(both, "para") == "para"
-    with pytest.raises(UserError, match="several tasks: sst, para; choose one with --task"):
+    with pytest.raises(UserError, match=r"several tasks: sst, para; name one \(--task\)"):
         choose_task(both, None)
     with pytest.raises(UserError, match=r"no task 'pare'; it has sst, para. Did you mean 'para'"):
         choose_task(both, "pare")
@@ -126,7 +129,9 @@ def test_a_folder_without_results_names_those_below(planned: Planned) -> None:
 def test_deleted_weights(planned: Planned) -> None:
     planned.stage("a1", "sst", "light")
     run = find(planned.root, "light").runs(["sst"])["sst"]
-    with pytest.raises(UserError, match=r"weights of variant 'light' were deleted \(keep_weights"):
+    with pytest.raises(
+        UserError, match=r"of variant 'light' are not there: they were deleted \(`keep_w"
+    ):
         run.file("model.safetensors")
 
 
@@ -142,10 +147,13 @@ def test_a_missing_description_is_named(planned: Planned) -> None:
     [
         (b"\xff\xfe\x00", "not a table in text"),
         (b"paper\tvariant\n\x00", ""),
-        (b"{}\n[]\n", "expected rows of the columns paper, variant and key, found {}; delete it"),
+        (
+            b"{}\n[]\n",
+            "expected rows of the columns paper, variant, stage and key, found {}; delete it",
+        ),
         (b"paper\tvariant\tkey\np\n", "row 2 has another number of cells"),
         *(
-            (text, "expected rows of the columns paper, variant and key, found no row; delete it")
+            (text, "expected rows of the columns paper, variant, stage and key, found no row; del")
             for text in (b"", b"junk\n", b"paper\tvariant\tkey\n")
         ),
         (None, "expected a file, found a folder; move it away: `snakemake --cores 2 all` writes"),
@@ -213,3 +221,47 @@ def test_score_tables_of_other_types_are_refused(
     pq.write_table(table.set_column(table.column_names.index("seed"), "seed", column), path)
     with pytest.raises(UserError, match=f"scores.parquet: {wrong}.*; delete it, and snakemake"):
         read_scores(path, "p")
+
+
+def test_names_may_hold_the_paper(planned: Planned) -> None:
+    planned.stage("a1", "sst", "baseline", paper="first")
+    planned.stage("b1", "sst", "baseline", paper="second")
+    assert keys(planned, "second/baseline") == {"sst": "b1"}
+
+
+def version(planned: Planned, *stages: tuple[str, str]) -> None:
+    """Record a plan in which variant `one` had these stages, (name, key)."""
+    rows = [["p", "one", name, "sst", key, "backbone", "one", ""] for name, key in stages]
+    jobs = {
+        f"train-{key}": {"title": "one", "owner": None, "extra": {}, "needs": {}}
+        for _, key in stages
+    }
+    papers = {"p": {"seeds": [0]}}
+    write_plan(planned.root, {"jobs": jobs, "files": {}, "variants": rows, "papers": papers})
+
+
+def test_a_key_is_that_of_an_earlier_result(planned: Planned) -> None:
+    for key in ("a1a1", "b1b1", "c1c1"):
+        planned.stage(key, "sst", "one", seeds=(0,) if key != "c1c1" else ())
+        version(planned, ("main", key))
+    header, *_, last = (planned.root / "variants.tsv").read_text().splitlines(keepends=True)
+    write_text(planned.root / "variants.tsv", header + last.replace("\tc1c1\t", "\tmain\t", 1))
+    found = find(planned.root, "one")
+    assert found.stages == {"main": "c1c1"} and not found.chosen
+    assert keys(planned, "one@a1") == {"sst": "a1a1"}
+    assert keys(planned, "p/one@b1b1") == {"sst": "b1b1"}
+    assert [each.stages["main"] for each in earlier(found)] == ["b1b1", "a1a1"]
+    with pytest.raises(UserError, match=r"no training of key 'b1b2'; those with results are c1c1"):
+        find(planned.root, "one@b1b2")
+    (planned.root / "store/spec/train-b1b1.json").unlink()  # as `minbert gc --delete` does
+    assert [each.stages["main"] for each in earlier(found)] == ["a1a1"]
+
+
+def test_before_the_first_publication_the_newest_plan_names_the_variants(planned: Planned) -> None:
+    for key in ("a1", "b1"):
+        planned.stage(key, "sst", "one")
+        version(planned, ("main", key))
+    (planned.root / "variants.tsv").unlink()
+    assert keys(planned, "one") == {"sst": "b1"}
+    assert plan_of(planned.root, "p")["papers"] == {"p": {"seeds": [0]}}
+    assert plan_of(planned.root, "q") == {}

@@ -120,7 +120,9 @@ def test_warnings_name_their_cases(page: Page) -> None:
         "hybrid-bert / 3-bert: stage 'main', seed 0: the loss is not finite",
         "SST: 3 texts of dev in train",
         "SST: 2 rows of dev",
-        "Dev also chose the epoch of every run",
+        f"SST: no row of {HARM}",
+        "test sentences of SST occur in train of STS",
+        "Dev was also used to choose the epoch of every run",
         "The runs do not all have the same commit.",
         "Runs were made with code that was not committed.",
     ):

@@ -11,9 +11,13 @@ from figure_files import SIZES
 from reporting import CONSTANT, HARM, NOT_RUN, PAPER, SEEDS, job_of, plan_results
 
 from minbert.plan.plan import Plan
+from minbert.publish.packed import without_unread_scores
 from minbert.report.compare import EXAMPLES, comparison, divisive
+from minbert.report.floors import judge
 from minbert.report.material import Material
 from minbert.report.predictions import LONGEST, Said, Stage, read_said, read_texts
+from minbert.report.runs import read_runs
+from minbert.report.warnings import find_warnings
 from minbert.report.worst import WORST, worst
 
 TASKS = ("sst", "para", "sts")
@@ -64,6 +68,20 @@ def test_predictions_are_taken_together_over_the_seeds(
     assert (constant.sum(axis=0) > 0).tolist() == [False, True, False, False, False]
 
 
+def test_without_probabilities_an_error_is_one_or_none(material: Material) -> None:
+    """As if one seed had come in a lean bundle, and the others were trained here."""
+    key, task = stage(material, "1-bert", "sst")
+    path = next(iter(material.seeds("predictions", key).values()))
+    whole = path.read_bytes()
+    try:
+        pq.write_table(without_unread_scores(pq.read_table(path)), path)
+        one = read_said(material)[key, task]
+    finally:
+        path.write_bytes(whole)
+    np.testing.assert_allclose(one.error, 1 - one.right / len(SEEDS))
+    assert 0 < one.error.mean() < 1
+
+
 def test_of_values_the_mean_counts_and_the_distance(
     material: Material, said: dict[Stage, Said]
 ) -> None:
@@ -71,6 +89,24 @@ def test_of_values_the_mean_counts_and_the_distance(
     assert np.array(one.confusion).shape == (6, 6)
     assert (one.error + 1e-9 >= np.abs(one.said - one.label)).all()
     assert not (one.said == np.rint(one.said)).all()
+
+
+def test_texts_that_are_not_there_are_said_to_be_missing(plan: Plan, material: Material) -> None:
+    wanted = {"sst": {"sst-dev-0"}, "para": {"para-dev-0", "no-such-id"}}
+    away = material.job.need("examples/sst").rename(plan.root / "examples.parquet")
+    try:
+        texts = read_texts(material, wanted)
+        runs, verdicts = read_runs(material), judge(material)
+        warned = dict(find_warnings(material, runs, verdicts, [], []))
+    finally:
+        away.rename(material.job.need("examples/sst"))
+    assert texts["sst", "sst-dev-0"] == ["(sst-dev-0: its text is not here)"]
+    assert texts["para", "no-such-id"] == ["(no-such-id: its text is not here)"]
+    assert "sentence number 0" in texts["para", "para-dev-0"][0]
+    (gone,) = [cases for text, cases in warned.items() if "from a bundle" in text]
+    assert gone == ["SST"]
+    whole = dict(find_warnings(material, runs, verdicts, [], []))
+    assert not any("from a bundle" in text for text in whole)
 
 
 def test_stages_that_have_not_run_are_left_out(material: Material, said: dict[Stage, Said]) -> None:
@@ -92,7 +128,7 @@ def test_the_worst_examples_have_the_largest_mean_error(
 
 
 def test_texts_are_whole_lines_without_what_hides_them(material: Material) -> None:
-    wanted = {"para": {"para-dev-0", "para-dev-1", "gone"}}
+    wanted = {"para": {"para-dev-0", "para-dev-1"}}
     texts = read_texts(material, wanted)
     assert set(texts) == {("para", "para-dev-0"), ("para", "para-dev-1")}
     first, second = texts["para", "para-dev-0"]

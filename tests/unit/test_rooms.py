@@ -108,7 +108,7 @@ variants:
 """
 
 
-def test_ten_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None:
+def test_twelve_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None:
     """Those whose code runs between the grid file and the key, `base` apart."""
     write_text(tmp_path / "one.yaml", GRID)
     results = tmp_path / "results"
@@ -124,14 +124,23 @@ def test_ten_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None:
 
     sys.setprofile(note)
     try:
-        experiment = Experiment(config, tmp_path, tuple(resolve(config, tmp_path)), (), sources)
+        (grid,) = resolve(config, tmp_path)
+        every = {stage.ref: stage for each in grid.variants.values() for stage in each.stages}
+        experiment = Experiment(config, tmp_path, (grid,), every, (), sources)
         key = experiment.train(next(iter(experiment.stages))).key
     finally:
         sys.setprofile(None)
     assert len(key) == 16
     named = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text("utf-8")
     assert {module for module in seen if not module.startswith(("base.", "data."))} == {
-        *(f"spec.{name}" for name in ("yaml", "grid", "resolve", "stage", "task", "parts")),
-        *("spec.architecture", "plan.experiment", "store.node", "store.code"),
+        *(f"spec.{name}" for name in ("yaml", "grid", "settings", "resolve", "stage", "task")),
+        *(
+            "spec.parts",
+            "spec.model",
+            "spec.architecture",
+            "plan.experiment",
+            "store.node",
+            "store.code",
+        ),
     }
     assert all(f"`{module}`" in named for module in seen if module.startswith(("spec.", "plan.")))

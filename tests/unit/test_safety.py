@@ -101,7 +101,7 @@ def test_rules_quote_what_they_pass_to_a_shell() -> None:
     """A rule's shell sees keys (hex digits), numbers and quoted paths, never labels or data."""
     found = {text for path in RULES for text in re.findall(r"\{([^{}]+)\}", "".join(shells(path)))}
     plain = {"wildcards.key", "wildcards.seed", "threads", "params.memory"}
-    assert found == plain | {"params.at", "output:q", "log:q"}
+    assert found == plain | {"params.at", "output:q", "log:q", "wildcards.name:q"}
     common = (ROOT / "workflow/rules/common.smk").read_text(encoding="utf-8")
     assert 'AT = f"--results {shlex.quote(str(ROOT))} --plan {NAME}"' in common
 

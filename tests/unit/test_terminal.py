@@ -227,14 +227,16 @@ def test_the_summary_names_the_best_and_what_is_there(tmp_path: Path) -> None:
     scores(tmp_path, ROWS)
     about = {"source": "DIR", "seeds": [0, 1]}
     papers = {"p": {"rule": "normalised", **about}, "none": {"rule": "plain", **about}}
-    plan = write_plan(tmp_path, {"papers": papers, "tracking": True})
+    plan = write_plan(tmp_path, {"papers": papers, "tracking": True, "below": ""})
     said = summary(tmp_path, plan, ".venv/bin/minbert")
     assert "p       best: b, normalised overall dev score 0.600 (mean of 2 seeds)" in said
     assert "none    no variant has an overall score yet" in said
     assert f"runs    .venv/bin/minbert ui --results {tmp_path}" in said
     assert "report" not in said and "figures" not in said
     (tmp_path / "report.html").touch()
-    said = summary(tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False}))
+    said = summary(
+        tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False, "below": ""})
+    )
     assert f"report  {tmp_path / 'report.html'}" in said and "ui --results" not in said
     assert "warning" not in said
     with pytest.raises(UserError, match="plan 'nope'"):
@@ -257,9 +259,11 @@ def test_the_summary_ends_with_what_a_reader_must_know(tmp_path: Path) -> None:
         "row,status\nr1,scored\nr2,no labels\nr3,not configured\n",
     )
     papers = {"p": {"rule": "normalised", "source": "builtin", "seeds": [0]}}
-    said = summary(tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False}))
+    said = summary(
+        tmp_path, write_plan(tmp_path, {"papers": papers, "tracking": False, "below": ""})
+    )
     assert [line.removeprefix("warning  ") for line in said.splitlines() if "warning" in line] == [
-        "2 of 3 dev scores are not above their floor, 1 of runs that predict one class or number",
+        "2 of 3 dev scores are not above their floor, 1 from runs that predict one class or number",
         "1 of 2 published rows scored (1 no labels)",
         "the data are generated: scores say nothing about the papers' methods",
         "one seed: differences between variants may be chance",
@@ -271,7 +275,7 @@ def test_when_there_is_nothing_to_be_done_the_places_are_told(
 ) -> None:
     (tmp_path / "report.html").touch()
     logger = logging.Logger("snakemake-like")
-    logger.addHandler(Idle(places(tmp_path, tracking=True, command="minbert")))
+    logger.addHandler(Idle(places(tmp_path, tmp_path, tracking=True, command="minbert")))
     logger.info("Building DAG of jobs...")
     assert capsys.readouterr().err == ""
     logger.info("Nothing to be done (all requested files are present and up to date).")

@@ -167,39 +167,6 @@ def test_an_unreadable_attempt_does_not_stop_the_others(
     refused.folder.rename(root / "tracking" / ".refused")
 
 
-def test_the_alias_best_follows_the_best_kept_run(root: Path, tmp_path: Path) -> None:
-    client = open_store(root).client
-
-    def run_with(key: str, score: float, status: Any = "FINISHED", seed: int = 0) -> Path:
-        weights = tmp_path / key / "model.safetensors"
-        weights.parent.mkdir(exist_ok=True)
-        weights.write_text(key)
-        journal = start(root, key, seed, experiment="models", params={"variant": f"v-{key}"})
-        journal.log(Measured(2, 2, "dev", "overall", "normalised", 0.99, 2.0))
-        rows = [Measured(1, 1, "best", "overall", "normalised", score, 1.0)]
-        journal.end(status, artifacts={"model.safetensors": weights}, rows=rows)
-        Follower(root).finish()
-        return journal.folder
-
-    def best() -> Any:
-        return client.get_model_version_by_alias("minbert-models", "best")
-
-    good = run_with("good", 0.6)
-    assert best().run_id == stored_run(root, good).info.run_id
-    assert best().source == f"{stored_run(root, good).info.artifact_uri}/model.safetensors"
-    assert Path(best().source).read_text() == "good"
-    tags = {"variant": "v-good", "seed": "0", "key": "good", "score": "0.600000"}
-    assert best().tags == tags
-    run_with("worse", 0.5)
-    run_with("failed", 0.9, "FAILED")
-    assert best().tags == tags
-    run_with("better", 0.7)
-    assert best().tags["variant"] == "v-better"
-    run_with("better", 0.4)
-    assert best().tags["variant"] == "v-good"
-    assert len(client.search_model_versions("name = 'minbert-models'")) == 2
-
-
 def test_the_second_follower_leaves_or_waits(
     root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

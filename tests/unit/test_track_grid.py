@@ -1,4 +1,4 @@
-"""The grid's own run: from what is published to MLflow, once, with its model, card and address."""
+"""A paper in MLflow: from what is published to the grid's own run, its rows and its model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from following import log, results, start, stored_run
 
 from minbert.base.files import write_json
 from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.statistics import interval
+from minbert.evaluate.table import read_table, write_table
 from minbert.spec.protocol import Measured
 from minbert.store.plans import description_path, plan_path, read_plan, write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
 from minbert.track.papers import describe
+from minbert.track.rows import ROWS
 from minbert.track.runs import record_grids
-from minbert.track.store import open_store
+from minbert.track.store import CURVES, VIEW, Tag, open_store, own_store, view_tag
 
 SHOWN = {
     "tables/p.md": "| a |",
@@ -39,12 +42,19 @@ FACTS = {
     "backbone": "google-bert/bert-base-uncased",
     "revision": "abc",
     "datasets": {"cfimdb": "d2", "sst": "d1"},
-    "variants": {
-        "one": {"label": "One", "tasks": {"sst": "k1", "cfimdb": "k1"}},
-        "two": {"label": "Two", "tasks": {"sst": "k2", "cfimdb": "k3"}},
-    },
+    "labels": {"one": "One", "two": "Two"},
 }
+KEYS = {"one": {"sst": "k1", "cfimdb": "k1"}, "two": {"sst": "k2", "cfimdb": "k3"}}
 VALUES = {("one", 0): 0.5, ("one", 1): 0.7, ("two", 0): 0.71, ("two", 1): 0.59}
+TABLE = {
+    **{"paper": "p", "title": "Sharing", "caption": "", "rule": "plain", "seeds": [0, 1]},
+    **{"backbone": "b", "data": "d", "tasks": ["sst", "cfimdb"]},
+}
+STAGES = [
+    ["p", "one", "main", "sst,cfimdb", "k1", "backbone", "One", ""],
+    ["p", "two", "sst", "sst", "k2", "backbone", "Two", ""],
+    ["p", "two", "cfimdb", "cfimdb", "k3", "k2", "Two", ""],
+]
 
 
 @pytest.fixture(autouse=True)
@@ -69,26 +79,77 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
         rows.append(row | {"task": "overall", "metric": "plain", "value": value, "floor": 0.3})
         # Seed 1 of `two` has not learnt sst.
         sst = {"value": value / 2, "floor": 0.25, "p_floor": seed / 10, "constant": False}
-        rows.append(row | {"task": "sst", "metric": "accuracy"} | sst)
+        for task, key in KEYS[variant].items():
+            own = {"task": task, "metric": "accuracy", "key": key}
+            rows.append(row | own | (sst if task == "sst" else {"value": 0.4}))
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), root / "tables" / "scores.parquet")
+    make_table(root, "one", "two", "untrained")
+    products["tables/p.csv"] = str(root / "keyed" / "table.csv")
     for key in ("k1", "k2", "k3"):
         need = {"kind": "backbone", "key": "b", "seed": None}
         needs = {f"backbone.{n}": {**need, "file": n} for n in ("config.json", "tokenizer.json")}
-        described = {"kind": "train", "key": key, "spec": {"stage": {"tasks": {}}}, "code": {}}
+        spec = {"stage": {"tasks": {}, "trainable": "lora" if key == "k3" else "all"}}
+        described = {"kind": "train", "key": key, "spec": spec, "code": {}}
         write_json(description_path(root, "train", key), described | {"needs": needs})
         for seed in (0, 1):
             folder = root / "store" / "train" / key / f"seed{seed}"
             folder.mkdir(parents=True)
             (folder / "model.safetensors").write_text(f"{key} {seed}")
-            ran = {"outcome": {"seconds": 1}, "environment": {"commit": f"{key}-{seed}"}}
+            took = {"seconds": 4 + 2 * seed, "steps": 10, "tokens_per_second": 30}
+            ran = {"outcome": took, "environment": {"commit": f"{key}-{seed}"}}
+            ran["peak_memory_bytes"] = 100 + seed
             write_json(folder / "run.json", ran)
-    for name in ("config.json", "tokenizer.json"):
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
         write_json(root / "store" / "backbone" / "b" / name, {})
     counted = {"rows": {"train": 8544, "dev": 1101, "test": 2210}}
     write_json(root / "store" / "data" / "d1" / "report.json", counted)
-    listed = {"papers": {"p": FACTS}, "products": products, "tracking": True}
+    told = {"extra": {"precision": "bf16"}, "needs": {}}
+    jobs = {f"train-{key}": told for key in ("k1", "k2", "k3")}
+    listed = {"papers": {"p": FACTS}, "products": products, "tracking": True, "variants": STAGES}
+    listed |= {"jobs": jobs, "files": {}}
     write_plan(root, listed)
     return root
+
+
+def make_table(root: Path, *variants: str) -> None:
+    """Make the paper's table with these rows from its scores, keyed and plain."""
+    rows = [{"row": v, "variant": v, "split": "dev", "published": {}} for v in variants]
+    table = read_table({**TABLE, "rows": rows}, root / "tables" / "scores.parquet", {})
+    write_table(table, root / "keyed")
+    (root / "tables" / "p.csv").write_bytes((root / "keyed" / "table.csv").read_bytes())
+
+
+def train(root: Path) -> dict[str, str]:
+    """Leave the runs of the grid's seeds; return {name: attempt}."""
+    found = {}
+    for _, variant, stage, tasks, key, *_ in STAGES:
+        for seed in (0, 1):
+            about = {"experiment": "p", "name": f"{variant}/{stage} . s{seed}"}
+            params = {"variant": variant, "stage": stage, "tasks": tasks, "seed": str(seed)}
+            journal = start(root, key, seed, **about, params=params)
+            log(journal, range(3))
+            journal.end("FINISHED")
+            found[about["name"]] = journal.folder.name
+    return found
+
+
+def rows_of(root: Path) -> dict[str, Any]:
+    """Return the runs of the view of the paper's table, in its order."""
+    client = open_store(root).client
+    experiment = client.get_experiment_by_name("p")
+    assert experiment is not None
+    view = json.loads(experiment.tags[view_tag(VIEW)])
+    order = [f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"]
+    found = client.search_runs(
+        [experiment.experiment_id], filter_string=view["searchFilter"], order_by=order
+    )
+    assert len({run.info.run_name for run in found}) == len(found)
+    return {run.info.run_name: run for run in found}
+
+
+def runs_in(root: Path) -> int:
+    store = open_store(root)
+    return len(list(store.runs(store.experiment("p"))))
 
 
 def plan(root: Path) -> str:
@@ -116,8 +177,7 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     journal.end("FINISHED", artifacts={"model.safetensors": weights}, rows=[best_row])
     Follower(root, plan=plan(root)).finish()
     client = open_store(root).client
-    before = client.get_model_version_by_alias("minbert-p", "best")
-    assert before.run_id == stored_run(root, journal.folder).info.run_id
+    assert client.search_registered_models() == [], "the grid is not finished"
 
     (name,) = record(root)
     Follower(root, plan=plan(root)).finish()
@@ -125,8 +185,10 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     assert run.info.status == "FINISHED"
     found = artifacts(root, run)
     card = found.pop("model/README.md")
+    flavour = json.loads(found.pop("model/MLmodel"))["flavors"]["python_function"]
     assert found == {
         "tables/p.md": "| a |",
+        "tables/p.csv": (root / "tables" / "p.csv").read_text(),
         "tables/claims.md": "claims",
         "figures/curve.png": "curve",
         "figures/all/ranking.png": "ranking",
@@ -135,8 +197,14 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
         "model/cfimdb.safetensors": "k3 0",
         "model/sst.json": found["model/sst.json"],
         "model/cfimdb.json": found["model/cfimdb.json"],
-        **dict.fromkeys(("model/config.json", "model/tokenizer.json"), found["model/config.json"]),
+        # A stage froze the backbone, whose weights are then not in its own.
+        "model/backbone/config.json": "{}\n",
+        "model/backbone/tokenizer.json": "{}\n",
+        "model/backbone/model.safetensors": "{}\n",
     }
+    how = flavour["config"]["tasks"]
+    assert list(how) == ["cfimdb", "sst"] and how["cfimdb"]["precision"] == "bf16"
+    assert how["sst"]["weights"] == "sst.safetensors"
     for said in (
         "# p: two",
         "seed 0. Trained by commit k2-0, k3-0. Stages: ",
@@ -149,14 +217,15 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
         assert said in card
     assert card.index("- sst:") < card.index("- cfimdb:")
 
-    best = client.get_model_version_by_alias("minbert-p", "best")
+    best = client.get_model_version_by_alias("p", "best")
     assert best.run_id == run.info.run_id and best.description == card
     assert best.source == f"{run.info.artifact_uri}/model"
     assert best.tags["variant"] == "two" and best.tags["seed"] == "0"
     assert best.tags["score"] == "0.710000"
     # The table's row has the means over seeds, and a name that says whose they are.
-    assert run.info.run_name == "grid . best: two" and run.data.params["variant"] == "two"
+    assert run.info.run_name == "grid" and run.data.params["variant"] == "two"
     wanted = {"best/overall": 0.65, "best/sst": 0.325, "floor/overall": 0.3, "floor/sst": 0.25}
+    wanted |= {"best/cfimdb": 0.4, "best/seed": 0.71}
     assert run.data.metrics == pytest.approx(wanted, abs=1e-9)
     assert run.data.tags["not_learned"] == "sst"
     assert not {"learned", "constant"} & run.data.tags.keys()
@@ -198,8 +267,8 @@ def test_if_weights_were_not_kept_there_is_no_model(root: Path) -> None:
     Follower(root, plan=plan(root)).finish()
     run = stored_run(root, name)
     assert not any(path.startswith("model/") for path in artifacts(root, run))
-    assert "minbert.score" not in run.data.tags and run.data.tags["minbert.complete"] == "False"
-    assert open_store(root).client.search_registered_models("name = 'minbert-p'") == []
+    assert "best/seed" not in run.data.metrics and run.data.tags["minbert.complete"] == "False"
+    assert open_store(root).client.search_registered_models("name = 'p'") == []
 
 
 def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root: Path) -> None:
@@ -215,13 +284,10 @@ def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root:
     address = f"#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}"
     assert f"[the grid's own run]({address}?" in said
     assert f"({address}/artifacts/tables/p.md?" in said
-    view = json.loads(experiment.tags["mlflow.sharedViewState.minbert"])
-    metrics = [column for column in view["selectedColumns"] if column.startswith("metrics")]
-    assert metrics == [f"metrics.`best/{name}`" for name in ("overall", "sst", "cfimdb")]
-    assert view["orderByKey"] == "metrics.`best/overall`" and not view["orderByAsc"]
-    grouped = view["groupBy"]
-    assert [key["groupByData"] for key in grouped["groupByKeys"]] == ["variant", "stage"]
-    assert grouped["aggregateFunction"] == "average"
+    view = json.loads(experiment.tags[view_tag(VIEW)])
+    metrics = [column for column in view["selectedColumns"] if column.startswith("metrics.`best")]
+    names = ("overall", "sst", "cfimdb", "overall/low", "overall/high")
+    assert metrics == [f"metrics.`best/{name}`" for name in names]
     assert {"tags.`learned`", "tags.`not_learned`"} <= set(view["selectedColumns"])
 
     # What a person writes there stays; without a plan what the plan wrote stays.
@@ -232,8 +298,131 @@ def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root:
     describe(open_store(root), "p", changed)
     assert client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"] == "mine"
     client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", said)
-    describe(open_store(root), "p", {**changed, "seeds": [0]})
-    one_seed = client.get_experiment(experiment.experiment_id).tags
-    assert "groupBy" not in json.loads(one_seed["mlflow.sharedViewState.minbert"])
+    describe(open_store(root), "p", changed)
     told = client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"]
     assert told.startswith("**Renamed.**")
+
+
+def test_until_there_are_rows_the_view_shows_runs_several_seeds_by_variant(root: Path) -> None:
+    store = open_store(root)
+
+    def view(seeds: list[int]) -> dict[str, Any]:
+        describe(store, "p", {**FACTS, "seeds": seeds})
+        tags = store.client.get_experiment(store.experiment("p")).tags
+        return dict(json.loads(tags[view_tag(VIEW)]))
+
+    grouped = view([0, 1])["groupBy"]
+    assert [key["groupByData"] for key in grouped["groupByKeys"]] == ["variant", "stage"]
+    assert grouped["aggregateFunction"] == "average"
+    assert "groupBy" not in view([0])
+
+
+def test_each_row_of_the_table_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
+    trained = train(root)
+    record(root)
+    Follower(root, plan=plan(root)).finish()
+    rows = rows_of(root)
+    assert list(rows) == ["two", "one"], "by the mean, without those that are not trained"
+    for name, of_overall in (("two", [0.71, 0.59]), ("one", [0.5, 0.7])):
+        ours, metrics = interval(of_overall), rows[name].data.metrics
+        told = [metrics[f"best/overall{end}"] for end in ("", "/low", "/high")]
+        assert [*told, metrics["n"]] == pytest.approx(ours, abs=1e-9)
+        sst = interval([value / 2 for value in of_overall])
+        assert metrics["best/sst/high"] == pytest.approx(sst.high) and metrics["floor/sst"] == 0.25
+        assert rows[name].data.tags["not_learned"] == "sst"
+    # Two stages: a seed takes both, and memory is the most that any run held.
+    cost = {n: v for n, v in rows["two"].data.metrics.items() if n.startswith("cost/")}
+    assert cost == {
+        **{"cost/seconds": 10, "cost/steps": 20, "cost/tokens_per_second": 30},
+        "cost/peak_memory_bytes": 101,
+    }
+    assert rows["one"].data.metrics["cost/seconds"] == 5
+
+    experiment = rows["one"].info.experiment_id
+    for name, attempt in trained.items():
+        run = stored_run(root, attempt)
+        above = rows[name.partition("/")[0]]
+        assert run.data.tags[Tag.PARENT] == above.info.run_id
+        page = f"#/experiments/{experiment}/runs/{run.info.run_id}/model-metrics"
+        assert page in above.data.tags[Tag.NOTE]
+    # The other view has what trained, side by side.
+    client = open_store(root).client
+    view = json.loads(client.get_experiment(experiment).tags[view_tag(CURVES)])
+    shown = client.search_runs([experiment], filter_string=view["searchFilter"])
+    assert {run.info.run_name for run in shown} == trained.keys()
+
+
+def test_rows_are_brought_up_to_date_in_place_whatever_is_killed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(root)
+    record(root)
+    with monkeypatch.context() as patch:  # the follower dies between a row's run and its scores
+        patch.setattr("minbert.track.rows._fill", None)
+        Follower(root, plan=plan(root)).finish()
+    before = runs_in(root)
+    for _ in range(2):
+        Follower(root, plan=plan(root)).finish()
+        for note in (root / "tracking").glob("*/stored.json"):
+            note.unlink()
+    assert runs_in(root) == before + 1, "the other row's"
+    first = {name: run.info.run_id for name, run in rows_of(root).items()}
+    assert len(first) == 2
+
+    scores = root / "tables" / "scores.parquet"
+    table = pq.read_table(scores)
+    kept = [row | {"value": 0.9} for row in table.to_pylist() if row["variant"] == "one"]
+    pq.write_table(pa.Table.from_pylist(kept, schema=SCHEMA), scores)
+    make_table(root, "one")
+    record(root)
+    Follower(root, plan=plan(root)).finish()
+    (one,) = rows_of(root).values()
+    assert one.info.run_id == first["one"]
+    assert one.data.metrics["best/overall"] == pytest.approx(0.9)
+
+    # A score that the table no longer has.
+    kept = [row for row in kept if row["task"] != "cfimdb"]
+    pq.write_table(pa.Table.from_pylist(kept, schema=SCHEMA), scores)
+    make_table(root, "one")
+    record(root)
+    Follower(root, plan=plan(root)).finish()
+    (one,) = rows_of(root).values()
+    assert one.info.run_id != first["one"] and "best/cfimdb" not in one.data.metrics
+
+
+def test_two_folders_with_one_store_keep_their_rows_apart(root: Path, tmp_path: Path) -> None:
+    for folder in (root, other := tmp_path / "other"):
+        if folder is other:
+            journal = start(other, "grid-p", experiment="p", tags={Tag.KIND: "grid"})
+            row = {"variant": "one", "label": "Mine", "seeds": [0], "stages": [], "chosen": False}
+            row |= {"metrics": {"best/overall": 0.1}, "tags": {}}
+            write_json(journal.folder / ROWS, {"rows": [row]})
+            journal.end("FINISHED")
+        else:
+            record(root)
+        Follower(folder, own_store(root)).finish()
+    store = open_store(root)
+    found = store.runs(store.experiment("p"), f"tags.`{Tag.ROW}` = 'one'")
+    scores = [
+        run.data.metrics["best/overall"] for run in found if Tag.SUPERSEDED not in run.data.tags
+    ]
+    assert sorted(scores) == pytest.approx([0.1, 0.6])
+
+
+def test_a_finished_grid_is_one_version_of_the_papers_model(root: Path) -> None:
+    client = open_store(root).client
+
+    def versions() -> list[int]:
+        Follower(root, plan=plan(root)).finish()
+        return sorted(v.version for v in client.search_model_versions("name = 'p'"))
+
+    record(root, complete=False)
+    assert versions() == []
+    record(root)
+    assert versions() == [1]
+    record(root, complete=False)  # a seed more, say, that failed
+    assert versions() == [1]
+    Path(read_plan(root, plan(root))["products"]["tables/p.md"]).write_text("| b |")
+    record(root)
+    assert versions() == [1, 2]
+    assert client.get_model_version_by_alias("p", "best").version == 2

@@ -90,7 +90,7 @@ def test_a_finished_job_says_how_it_ended(tmp_path: Path) -> None:
     journal.end(
         "FAILED",
         error="loss is nan",
-        artifacts={"a.txt": Path("a.txt")},
+        artifacts={"a.txt": Path("a.txt"), "b.txt": tmp_path / "store" / "b.txt"},
         tags={"seconds": "3"},
         rows=[last],
     )
@@ -99,7 +99,11 @@ def test_a_finished_job_says_how_it_ended(tmp_path: Path) -> None:
     end = attempt.end()
     assert end is not None
     assert (end["status"], end["error"], end["tags"]) == ("FAILED", "loss is nan", {"seconds": "3"})
-    assert end["artifacts"] == {"a.txt": str(Path.cwd() / "a.txt")}
+    assert end["artifacts"] == {
+        "a.txt": Path.cwd() / "a.txt",
+        "b.txt": tmp_path / "store" / "b.txt",
+    }
+    assert f'"b.txt": "{Path("store") / "b.txt"}"' in (journal.folder / "end.json").read_text()
     with pytest.raises(ValueError, match="closed"):
         journal.log(Measured(1, 1, "train", "sst", "loss", 1.0, 1.0))
 

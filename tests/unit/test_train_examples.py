@@ -16,11 +16,11 @@ from model_batches import pack
 from torch import Tensor
 
 from minbert.base.errors import UserError
+from minbert.data.tokenizer import Framing
 from minbert.model.packed import Packed
 from minbert.train.examples import (
     Examples,
     Sequences,
-    SpecialTokens,
     frame,
     read_examples,
     special_tokens,
@@ -29,7 +29,7 @@ from minbert.train.finetune import Finetuned
 from minbert.train.inference import batches, distinct, pool_all
 
 CPU = torch.device("cpu")
-SPECIAL = SpecialTokens(2, 3)
+SPECIAL = Framing((2,), (3,), (3,))
 CLS, SEP = 2, 3
 MAX = 14
 
@@ -70,7 +70,7 @@ CASES = [("sst", None), ("para", "cross"), ("para", "siamese"), ("sts", "cross")
 
 
 def test_special_tokens_of_the_tokenizer(backbone: Path) -> None:
-    assert special_tokens(backbone / "tokenizer.json") == SPECIAL
+    assert special_tokens(backbone / "tokenizer.json", two_types=True) == SPECIAL
 
 
 def test_frames() -> None:

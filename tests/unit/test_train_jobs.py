@@ -20,6 +20,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json, whole, write_json, write_text
 from minbert.base.locks import only_one, patience
 from minbert.base.progress import Progress
+from minbert.engine import device
 from minbert.engine.device import choose_device, choose_precision, peak_device_memory
 
 PATIENCE = 20.0
@@ -162,9 +163,40 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 def test_precision() -> None:
     cpu = torch.device("cpu")
-    assert choose_precision("auto", cpu) == "fp32"
+    assert choose_precision("fp32", cpu) == "fp32"
     assert choose_precision("bf16", cpu) == "bf16"
     assert peak_device_memory(cpu) is None
+
+
+@pytest.mark.parametrize(
+    ("able", "faster", "expected"),
+    [
+        ({"amx_bf16": True, "avx512_bf16": True}, None, "bf16"),
+        ({"amx_bf16": False, "avx512_bf16": True}, True, "bf16"),
+        ({"avx512_bf16": True}, False, "fp32"),
+        ({"avx512_f": True}, None, "fp32"),
+        ({}, None, "fp32"),
+    ],
+)
+def test_auto_is_bf16_where_the_cpu_is_faster_in_it(
+    able: dict[str, bool], faster: bool | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probe() -> bool:
+        assert faster is not None, "the probe runs only where it decides"
+        return faster
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    monkeypatch.setattr(device, "products_are_faster_in_bf16", probe)
+    assert choose_precision("auto", torch.device("cpu")) == expected
+
+
+@pytest.mark.parametrize(("fp32", "bf16", "expected"), [(4.0, 2.0, True), (4.0, 3.5, False)])
+def test_the_probe_compares_seconds(
+    fp32: float, bf16: float, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = {torch.float32: fp32, torch.bfloat16: bf16}
+    monkeypatch.setattr(device, "_seconds", lambda matrix: seconds[matrix.dtype])
+    assert device.products_are_faster_in_bf16(8) == expected
 
 
 def test_a_clusters_job_waits_for_the_one_that_it_replaces(

@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from minbert.engine.device import choose_precision
 from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -302,7 +303,8 @@ def test_a_device_and_precision_that_are_found_give_the_bits_of_those_that_are_n
     make_spec: Any, sources: Any, tmp_path: Path
 ) -> None:
     spec = make_spec(("sst",), optimiser=FAST)
-    for name, how in (("found", {}), ("named", {"device": "cpu", "precision": "fp32"})):
+    named = {"device": "cpu", "precision": choose_precision("auto", CPU)}
+    for name, how in (("found", {}), ("named", named)):
         train_stage(spec, 4, sources("sst"), tmp_path / name, title=name, **how)
     for name in ("model.safetensors", "predictions.parquet"):
         assert len({(tmp_path / how / name).read_bytes() for how in ("found", "named")}) == 1

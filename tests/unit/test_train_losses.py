@@ -115,11 +115,9 @@ def test_log_probabilities_are_those_of_a_distribution(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_shapes_and_types(name: str, dtype: torch.dtype) -> None:
+def test_shapes_and_types(name: str) -> None:
     output, label = EXAMPLES[name]
     loss = load_part("loss", name)()
-    output = output.to(dtype)
     value, scores, prediction = (
         loss.loss(output, label),
         loss.scores(output),
@@ -196,8 +194,8 @@ def test_a_coin_is_kept_off_its_edges() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-def test_log_probabilities_of_bf16_are_fp32_with_finite_gradients(name: str, scale: float) -> None:
-    output = (scale * EXAMPLES[name][0]).bfloat16().requires_grad_()
+def test_log_probabilities_have_finite_gradients(name: str, scale: float) -> None:
+    output = (scale * EXAMPLES[name][0]).requires_grad_()
     found = load_part("loss", name)().log_probabilities(output)
     assert found.dtype == torch.float32 and found.isfinite().all()
     found.sum().backward()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +24,12 @@ from minbert.engine import device
 from minbert.engine.checkpoints import Best
 from minbert.model.encoder import initialise, whole_encoder
 from minbert.spec.architecture import Architecture
+from minbert.spec.encoders.modernbert import ModernBert
 from minbert.spec.stage import Dropout, StageSpec
 from minbert.train import room as room_module
 from minbert.train.history import History
 from minbert.train.loop import Loop, Settings
+from minbert.train.samplers import Step
 from minbert.train.surgery.gradients import combine
 
 SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
@@ -42,7 +47,9 @@ def found(spec: StageSpec, sources: Any, room: float) -> tuple[dict[str, Any], l
     return by_name, told, gradients.passes.parts
 
 
-@pytest.mark.parametrize("settings", [{}, {"surgery": "pcgrad"}, {"shared_layers": 1}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"surgery": "pcgrad"}, {"shared_layers": 1}, {"weighting": "geometric_mean"}]
+)
 def test_parts_add_up_to_the_whole_batch(
     settings: dict[str, Any], make_spec: Any, sources: Any
 ) -> None:
@@ -75,9 +82,12 @@ def test_a_division_keeps_order_and_room(sizes: list[float], room: float) -> Non
 
 @pytest.mark.parametrize("lengths", [[12] * 16, [200, 180]])
 @pytest.mark.parametrize("hidden", [64, 128])
-def test_the_estimate_is_near_what_a_backward_pass_keeps(lengths: list[int], hidden: int) -> None:
-    shapes = {"layers": 3, "heads": hidden // 16, "intermediate": 4 * hidden, "positions": 256}
-    arch = Architecture(vocab_size=50, hidden=hidden, **shapes)
+@pytest.mark.parametrize(("kind", "wider"), [(Architecture, 4), (ModernBert, 1.5)])
+def test_the_estimate_is_near_what_a_backward_pass_keeps(
+    lengths: list[int], hidden: int, kind: type[Architecture], wider: float
+) -> None:
+    shapes = {"layers": 3, "heads": hidden // 16, "positions": 256}
+    arch = kind(vocab_size=50, hidden=hidden, intermediate=int(wider * hidden), **shapes)
     encoder = whole_encoder(arch, Dropout())
     initialise(encoder)
     count = sum(lengths)
@@ -108,13 +118,20 @@ def make_loop(spec: StageSpec, sources: Any) -> Loop:
 def run_out(loop: Loop, monkeypatch: pytest.MonkeyPatch, most: int, error: BaseException) -> None:
     """Let batches of more than `most` examples run out of memory."""
     output: Callable[..., Any] = loop.learner.output
+    together: Callable[..., Any] = loop.learner.together
 
     def limited(task: str, rows: Tensor) -> Any:
         if len(rows) > most:
             raise error
         return output(task, rows)
 
+    def limited_together(step: Step) -> Any:
+        if sum(len(rows) for _, rows in step) > most:
+            raise error
+        return together(step)
+
     monkeypatch.setattr(loop.learner, "output", limited)
+    monkeypatch.setattr(loop.learner, "together", limited_together)
 
 
 NO_MEMORY = [
@@ -161,7 +178,7 @@ def test_a_step_that_runs_out_twice_says_what_to_do(
 def test_a_step_that_runs_out_in_its_surgery_is_told_once(
     make_spec: Any, sources: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = make_loop(make_spec(surgery="pcgrad"), sources)
+    loop = make_loop(make_spec(surgery="pcgrad", weighting="dynamic_average"), sources)
     failing = [torch.OutOfMemoryError("CUDA out of memory")]
 
     def once(*given: Any) -> Any:
@@ -172,6 +189,8 @@ def test_a_step_that_runs_out_in_its_surgery_is_told_once(
     monkeypatch.setattr("minbert.train.step.combine", once)
     loop.train_step(STEP)
     assert not failing and len(loop.meter.waiting) == len(STEP)
+    assert loop.gradients.weighting is not None
+    assert loop.gradients.weighting.state()["steps"] == 1
 
 
 def test_other_errors_of_a_step_are_not_tried_again(
@@ -216,3 +235,39 @@ def test_the_state_is_weights_and_four_numbers_of_each_that_is_trained() -> None
     assert room_module.state_bytes(model) == 16 * 20
     model.weight.requires_grad_(False)
     assert room_module.state_bytes(model) == 4 * 15 + 16 * 5
+
+
+PRODUCTS = """
+import sys
+from pathlib import Path
+import torch
+from minbert.engine.device import set_up_memory
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+torch.set_num_threads(1)
+if sys.argv[1] == "set up":
+    set_up_memory()
+weights = [torch.ones(out, 128, dtype=torch.bfloat16) for out in (128, 384, 512)]
+before = resident()
+for tokens in range(100, 150):
+    x = torch.ones(tokens, 128, dtype=torch.bfloat16)
+    for weight in weights:
+        upper = torch.nn.functional.linear(x, weight)
+        upper @ weight, upper.T @ x
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(
+    not torch.cpu.get_capabilities().get("avx512_bf16"), reason="oneDNN compiles no bf16 here"
+)
+def test_code_for_batches_of_each_length_is_not_kept() -> None:
+    grown = {}
+    plain = {name: value for name, value in os.environ.items() if name not in device.KERNELS}
+    for how in ("as it is", "set up"):
+        command = [sys.executable, "-c", PRODUCTS, how]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=plain)
+        grown[how] = int(done.stdout)
+    assert grown["set up"] < grown["as it is"] / 3

@@ -15,7 +15,7 @@ import torch
 from minbert.base.errors import UserError
 from minbert.base.files import write_json
 from minbert.engine.checkpoints import Checkpoints
-from minbert.spec.parts import PARTS
+from minbert.spec.parts import PARTS, load_part
 from minbert.spec.stage import StageSpec
 from minbert.train.features import cache_features
 from minbert.train.learner import Sources
@@ -30,17 +30,48 @@ STAGES: dict[str, dict[str, Any]] = {
         "smart": {"weight": 2.0},
         "optimiser": {"lr": 1e-3, "schedule": {"name": "onecycle"}},
     },
+    "GradVac": {"surgery": "gradvac", "optimiser": {"lr": 1e-3}},
+    "Nash-MTL": {"surgery": "nash_mtl", "optimiser": {"lr": 1e-3}},
+    "PCD": {"surgery": "pcd", "optimiser": {"lr": 1e-3}},
+    "uncertainty": {"weighting": "uncertainty", "optimiser": {"lr": 1e-2}},
+    "a dynamic average": {"weighting": "dynamic_average", "optimiser": {"lr": 1e-2}},
+    "a geometric mean, by task": {
+        "weighting": "geometric_mean",
+        "shared_layers": "none",
+        "optimiser": {"lr": 1e-2},
+    },
+    "random weights and surgery": {
+        "weighting": "random",
+        "surgery": "random",
+        "optimiser": {"lr": 1e-2},
+    },
+    "all tasks in one pass": {
+        "tasks": {"sst": {}, "para": SIAMESE, "sts": {"convolution": {}}},
+        "shared_layers": 1,
+        "optimiser": {"lr": 1e-3},
+    },
     "sequential, layers shared in part": {
         "tasks": {"sst": {}, "sts": SIAMESE},
         "sampler": {"name": "sequential"},
         "shared_layers": 1,
         "optimiser": {"lr": 1e-3, "schedule": {"name": "linear", "warmup": 0.2}},
     },
+    "tasks by temperature": {
+        "sampler": {"name": "temperature", "temperature": 2.0},
+        "optimiser": {"lr": 1e-3},
+    },
+    "annealed": {"sampler": {"name": "annealed"}, "optimiser": {"lr": 1e-3}},
     "adapters, recycled": {
         "tasks": {"sst": {}, "para": SIAMESE},
         "sampler": {"name": "recycled", "examples": 9},
         "trainable": "adapters",
         "adapter": {"width": 3},
+        "optimiser": {"lr": 1e-2},
+    },
+    "LoRA": {
+        "tasks": {"sst": {}, "para": SIAMESE},
+        "trainable": "lora",
+        "lora": {"rank": 3},
         "optimiser": {"lr": 1e-2},
     },
     "fusion, cosine": {
@@ -109,7 +140,12 @@ def needed(sources: Any, make_spec: Any, tmp_path: Path) -> Callable[[StageSpec]
 def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
     """Return a function that trains a spec with checkpoints into a folder of its own."""
 
-    def run(spec: StageSpec, name: str, checkpoints: Checkpoints | None = None) -> Results:
+    def run(
+        spec: StageSpec,
+        name: str,
+        checkpoints: Checkpoints | None = None,
+        precision: str = "fp32",
+    ) -> Results:
         out = tmp_path / name
         out.mkdir(exist_ok=True)
         told: list[tuple[Any, ...]] = []
@@ -120,7 +156,7 @@ def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
             out,
             title=name,
             device="cpu",
-            precision="fp32",
+            precision=precision,
             listener=told.append,
             checkpoints=checkpoints,
         )
@@ -143,6 +179,13 @@ def whole(results: Results) -> str:
     return str(results)
 
 
+def draws_or_remembers(surgery: str) -> bool:
+    method, draw = load_part("surgery", surgery)(3), torch.Generator()
+    before = draw.get_state()
+    method(torch.eye(3), draw)
+    return bool(method.state()) or not torch.equal(draw.get_state(), before)
+
+
 def test_each_kind_of_part_that_has_a_state_is_among_the_stages(make_spec: Any) -> None:
     """What draws, counts or adapts as it trains: a new one of these has to be tried here too."""
     specs = [make_spec(**stage) for stage in STAGES.values()]
@@ -151,27 +194,38 @@ def test_each_kind_of_part_that_has_a_state_is_among_the_stages(make_spec: Any) 
         "trainable": {spec.trainable for spec in specs},
         "schedule": {spec.optimiser.schedule.name for spec in specs},
         "surgery": {spec.surgery for spec in specs if spec.surgery},
+        "weighting": {spec.weighting for spec in specs if spec.weighting},
         "penalty": {"smart" for spec in specs if spec.smart},
     }
-    assert tried == {kind: set(PARTS[kind]) for kind in tried}
+    known = {kind: set(PARTS[kind]) for kind in tried}
+    known["surgery"] = set(filter(draws_or_remembers, PARTS["surgery"]))
+    assert tried == known
 
 
-@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        *((name, "fp32") for name in STAGES),
+        ("surgery, SMART, one cycle", "bf16"),
+        ("all tasks in one pass", "bf16"),
+    ],
+)
 def test_stopped_anywhere_it_ends_in_the_same_bits(
-    name: str, make_spec: Any, train: Train, tmp_path: Path
+    name: str, precision: str, make_spec: Any, train: Train, tmp_path: Path
 ) -> None:
     spec = make_spec(epochs=3, **STAGES[name])
-    expected = whole(train(spec, "uninterrupted"))
+    expected = whole(train(spec, "uninterrupted", precision=precision))
     steps = json.loads((tmp_path / "uninterrupted" / "run.json").read_text())["outcome"]["steps"]
-    cuts = [(step, None) for step in range(1, steps, max(1, steps // 5))] + [(None, 1), (None, 2)]
+    cuts = [(step, None) for step in range(1, steps, max(1, steps // 3))] + [(None, 1), (None, 2)]
     stopped = 0
     for step, epoch in cuts:
         try:
-            train(spec, "cut", Interrupted(tmp_path / "work", step, epoch))
+            interrupted = Interrupted(tmp_path / "work", step, epoch)
+            train(spec, "cut", interrupted, precision=precision)
         except (SystemExit, KeyboardInterrupt):
             stopped += 1
             assert (tmp_path / "work" / "state.json").exists()
-        found = train(spec, "cut", ordinary(tmp_path))
+        found = train(spec, "cut", ordinary(tmp_path), precision=precision)
         assert whole(found) == expected, (step, epoch)
         assert not list((tmp_path / "work").iterdir()), "a finished run leaves no state"
     assert stopped >= len(cuts) - 2, "the last step of an epoch is saved with the epoch"
@@ -265,8 +319,12 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "is from another run or from other code",
     ),
     "another device": (
-        lambda path: rewrite(path, '"device": "cpu"', '"device": "cuda"'),
-        "was saved on cuda, not cpu",
+        lambda path: rewrite(path, '"computed_on": "cpu, ', '"computed_on": "cuda, '),
+        "was computed on cuda, fp32, not cpu, fp32",
+    ),
+    "another precision": (
+        lambda path: rewrite(path, '"computed_on": "cpu, fp32"', '"computed_on": "cpu, bf16"'),
+        "was computed on cpu, bf16, not cpu, fp32",
     ),
 }
 

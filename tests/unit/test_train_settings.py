@@ -106,22 +106,16 @@ def test_samplers_and_surgery_draw_from_generators_that_the_seed_made(
     assert len(set(seeds)) == 6
 
 
-def test_bf16_computes_outputs_in_bf16_and_losses_in_fp32(
-    make_loop: Make, make_spec: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bf16_computes_layers_in_bf16_and_outputs_in_fp32(make_loop: Make, make_spec: Any) -> None:
     loop = make_loop(make_spec(("sts",), optimiser={"lr": 1e-3}), precision="bf16")
-    kinds: list[torch.dtype] = []
-    output = loop.learner.output
-
-    def noted(*arguments: Any) -> Any:
-        found = output(*arguments)
-        kinds.append(found[0].dtype)
-        return found
-
-    monkeypatch.setattr(loop.learner, "output", noted)
+    kinds: dict[str, set[torch.dtype]] = {"layers": set(), "heads": set()}
+    parts = {"layers": "encoder.shared.layers.0", "heads": "heads.sts"}
+    for name, path in parts.items():
+        part = loop.learner.module.get_submodule(path)
+        part.register_forward_hook(lambda _, __, out, name=name: kinds[name].add(out.dtype))
     loop.run()
     weights = load_weights(loop.settings.best.path)
-    assert set(kinds) == {torch.bfloat16}
+    assert kinds == {"layers": {torch.bfloat16}, "heads": {torch.float32}}
     assert all(weight.dtype == torch.float32 for weight in weights.values())
     found = loop.predictions("dev")["sts"]
     assert found["prediction"].dtype == found["label"].dtype == "float32"

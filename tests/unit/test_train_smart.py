@@ -13,13 +13,13 @@ import torch
 from stepping import make_gradients
 from torch import Tensor
 
+from minbert.model.encoder import compute_in
 from minbert.model.packed import Packed
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Smart, StageSpec
 from minbert.train.divergences.squared_error import squared_error
 from minbert.train.divergences.symmetric_kl import symmetric_kl
 from minbert.train.finetune import Finetuned
-from minbert.train.inference import autocast
 from minbert.train.losses.binary_cross_entropy import BinaryCrossEntropy
 from minbert.train.losses.cosine_mse import CosineSquaredError
 from minbert.train.losses.cross_entropy import CrossEntropy
@@ -242,9 +242,9 @@ def test_a_perturbation_changes_the_penalty_by_more_than_rounding(
     changes = {}
     for name, smart in (("token", {"weight": 1}), ("row", {**ROW, "radius": 1e-5})):
         made, penalty = penalty_of(make_spec(("sst", "sts"), still=still, smart=smart), sources)
-        with autocast(CPU, precision):
-            output, _ = made.output("sst", ROWS)
-            value, measured = penalty("sst", ROWS, output, measure=True)
+        compute_in(made.module, precision)
+        output, _ = made.output("sst", ROWS)
+        value, measured = penalty("sst", ROWS, output, measure=True)
         assert value.dtype == torch.float32
         assert torch.equal(measured["penalty"], value.detach())
         without = measured["unperturbed_penalty"]
@@ -260,8 +260,14 @@ def test_noise_is_added_in_fp32(make_spec: Any, sources: Any) -> None:
     embeddings = made.module.encoder.shared.embeddings
     batch, _ = made.examples["sst"]["train"].batch(ROWS)
     small = torch.full((len(batch.tokens), 32), 1e-5)
-    with autocast(CPU, "bf16"):
-        moved = embeddings(batch, small) - embeddings(batch)  # type: ignore[misc]
+    compute_in(made.module, "bf16")
+    rounded: list[torch.dtype] = []
+    embeddings.dropout.register_forward_pre_hook(lambda _, given: rounded.append(given[0].dtype))
+    embeddings(batch, small)
+    assert rounded == [torch.bfloat16]
+    # What is added is not rounded before: the sum is that of fp32, rounded once.
+    compute_in(made.module, "fp32")
+    moved = embeddings(batch, small) - embeddings(batch)
     torch.testing.assert_close(moved, small, atol=1e-6, rtol=0)
 
 
@@ -273,9 +279,9 @@ def test_what_is_measured_changes_no_draw_and_no_gradient(
     found = []
     for measure in (False, True):
         made, penalty = penalty_of(spec, sources)
-        with autocast(CPU, precision):
-            output, _ = made.output("sst", ROWS)
-            value, measured = penalty("sst", ROWS, output, measure=measure)
+        compute_in(made.module, precision)
+        output, _ = made.output("sst", ROWS)
+        value, measured = penalty("sst", ROWS, output, measure=measure)
         assert set(measured) == ({"penalty", "unperturbed_penalty"} if measure else set())
         assert not any(each.requires_grad for each in measured.values())
         value.backward()
@@ -424,5 +430,5 @@ def test_surgery_refuses_a_task_that_comes_twice(make_spec: Any, sources: Any) -
     spec = make_spec(("sst", "sts"), surgery="pcgrad")
     made = Finetuned(spec, sources(*spec.tasks), CPU)
     run = make_gradients(made, spec, torch.Generator())
-    with pytest.raises(ValueError, match="'sst' is twice"):
+    with pytest.raises(ValueError, match="'sst' is there twice"):
         run([("sst", ROWS), ("sst", ROWS)])

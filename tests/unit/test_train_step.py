@@ -34,6 +34,68 @@ def test_without_surgery_the_gradient_is_that_of_the_weighted_sum(
     assert_same(found, {n: p.grad for n, p in made.module.named_parameters()}, rtol=1e-5, atol=1e-6)
 
 
+MIXTURES: dict[str, dict[str, Any]] = {
+    "cls": {},
+    "mean": {"pooling": "mean"},
+    "siamese": {"pairing": "siamese", "features": ["u", "v", "|u-v|"]},
+    "a convolution": {"convolution": {}},
+}
+
+
+@pytest.mark.parametrize("shared_layers", ["all", 1, 0])
+@pytest.mark.parametrize("para", MIXTURES)
+def test_one_pass_for_all_tasks_is_one_pass_a_task(
+    shared_layers: Any, para: str, make_spec: Any, sources: Any
+) -> None:
+    tasks = {**WEIGHTS, "para": {**WEIGHTS["para"], **MIXTURES[para]}}
+    spec = make_spec(tasks, still=True, shared_layers=shared_layers)
+    found = []
+    for all_fit in (True, False):
+        made = learner(spec, sources)
+        sizes = [made.activations(*batch).sum() for batch in STEP]
+        room = sum(sizes) if all_fit else max(sizes)
+        run = make_gradients(made, spec, torch.Generator(), room=room)
+        assert run.passes.fits_together(STEP) == all_fit
+        trained, _ = run(STEP)
+        assert run.passes.parts == 1
+        told = [(t.task, t.rows.tolist(), t.weight, t.prediction.shape) for t in trained]
+        losses = torch.stack([each.loss for each in trained])
+        gradients = {n: p.grad for n, p in made.module.named_parameters()}
+        found.append((told, losses, made.tokens_seen, gradients))
+    (told, losses, seen, together), (*expected, apart) = found
+    assert [told, seen] == [expected[0], expected[2]]
+    torch.testing.assert_close(losses, expected[1], rtol=1e-6, atol=1e-6)
+    assert_same(together, apart, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"shared_layers": "none"},
+        {"shared_layers": 1, "shared_end": "top"},
+        {"smart": {"weight": 1}},
+    ],
+    ids=["nothing is shared", "the first layers are not", "SMART perturbs each task"],
+)
+def test_passes_are_a_tasks_own_where(
+    settings: dict[str, Any], make_spec: Any, sources: Any
+) -> None:
+    spec = make_spec(WEIGHTS, **settings)
+    run = make_gradients(learner(spec, sources), spec, torch.Generator())
+    assert not run.passes.fits_together(STEP)
+    assert len(run(STEP)[0]) == len(STEP)
+
+
+def test_a_step_of_one_task_twice_goes_through_together(make_spec: Any, sources: Any) -> None:
+    spec = make_spec(WEIGHTS, still=True)
+    made = learner(spec, sources)
+    step = [STEP[0], STEP[1], ("sst", torch.tensor([7]))]
+    found = gradients(made, spec, step)
+    made.module.zero_grad(set_to_none=True)
+    torch.stack([task_loss(made, spec, task, rows) for task, rows in step]).sum().backward()
+    assert_same(found, {n: p.grad for n, p in made.module.named_parameters()}, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("shared_layers", ["all", 1, 0])
 def test_surgery_leaves_heads_and_own_layers_as_they_are(
     shared_layers: Any, make_spec: Any, sources: Any

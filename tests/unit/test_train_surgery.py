@@ -21,13 +21,17 @@ from minbert.train.surgery.gradients import (
     inner_products,
     layer_groups,
 )
-from minbert.train.surgery.pcgrad import pcgrad
+from minbert.train.surgery.pcgrad import PCGrad
 
 OPPOSED = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
 
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def pcgrad(gramian: Tensor, draw: torch.Generator) -> Tensor:
+    return PCGrad(len(gramian))(gramian, draw)
 
 
 def jacobian(tasks: int, seed: int, width: int = 4) -> Tensor:

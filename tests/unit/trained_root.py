@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,16 +13,16 @@ from model_batches import initial_backbone
 from minbert.base.files import write_json, write_text
 from minbert.commands.steps import load_job, run_job
 from minbert.data.corpus.pretraining import pretraining_text
+from minbert.data.tokenizer import load_tokenizer
 from minbert.data.vocabulary import train_vocabulary
-from minbert.data.wordpiece import load_wordpiece
 from minbert.evaluate.score import SCHEMA
 from minbert.evaluate.text import csv_text
 from minbert.model.weights import save_weights
 from minbert.plan.describe import write
 from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
-from minbert.publish.names import COLUMNS
 from minbert.spec.resolve import StageRef
+from minbert.store.plans import VARIANT_COLUMNS
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -85,8 +86,8 @@ def make_root(base: Path) -> Plan:
     write_text(base / "two.yaml", TWO)
     plan = plan_of(base)
     write(plan)
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in plan.publication["variants"]]
-    write_text(plan.root / "variants.tsv", csv_text(COLUMNS, rows, "\t"))
+    rows = [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in plan.publication["variants"]]
+    write_text(plan.root / "variants.tsv", csv_text(VARIANT_COLUMNS, rows, "\t"))
     for ref in plan.stages:
         if ref.variant not in UNTRAINED:
             _make(plan, "train", plan.train(ref).key)
@@ -94,8 +95,8 @@ def make_root(base: Path) -> Plan:
     return plan
 
 
-def plan_of(base: Path) -> Plan:
-    """Return the plan of the grids in `base`."""
+def plan_of(base: Path, **more: Any) -> Plan:
+    """Return the plan of the grids in `base`, with `more` in its configuration."""
     sizes = {"steps": 4, "layers": 2, "hidden": 16, "heads": 2, "intermediate": 24}
     return Plan.load(
         {
@@ -108,6 +109,7 @@ def plan_of(base: Path) -> Plan:
             "device": "cpu",
             "precision": "fp32",
             "threads": 1,
+            **more,
         },
         base,
     )
@@ -137,7 +139,7 @@ def _write_backbone(plan: Plan, folder: Path) -> None:
     items = pretraining_text(0, 400)
     texts = (item if isinstance(item, str) else " ".join(item) for item in items)
     train_vocabulary(texts, VOCABULARY, folder / "tokenizer.json")
-    size = load_wordpiece(folder / "tokenizer.json").get_vocab_size()
+    size = load_tokenizer(folder / "tokenizer.json").get_vocab_size()
     architecture = plan.config.pretraining.architecture(size)
     state = initial_backbone(architecture, seed=1)
     large = {name: 6 * t if t.ndim == 2 else t for name, t in state.items()}

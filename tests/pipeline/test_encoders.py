@@ -1,0 +1,140 @@
+"""A RoBERTa in place of BERT, from raw examples to tables and figures."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import encoders
+import pytest
+from safetensors.torch import load_file, save_file
+
+from .project import CHECKOUT, Project, copy_workflow
+
+pytestmark = pytest.mark.pipeline
+
+CONFIG = """\
+grids: [mine]
+data: builtin
+backbone: encoder
+corpus:
+  sizes:
+    sst: {train: 48, dev: 24, test: 24}
+    sts: {train: 48, dev: 24, test: 24}
+device: cpu
+precision: fp32
+threads: 1
+tracking: {enabled: false}
+"""
+GRID = """\
+paper: mine
+title: Another encoder
+overall: normalised
+overall_tasks: [sst, sts]
+variants:
+  shared:
+    shared_layers: 1
+    smart: {weight: 1}
+    tasks:
+      sst: {loss: cross_entropy, pooling: cls}
+      sts: {loss: mse, pairing: cross, pooling: mean}
+  lora: {extends: shared, smart: null, shared_layers: all, trainable: lora, lora: {rank: 2}}
+  frozen: {extends: shared, smart: null, shared_layers: all, trainable: heads}
+figures:
+  shapes: {kind: architectures, title: Shapes, variants: [shared]}
+  similarity: {kind: sts-scatter, title: Similarity}
+"""
+
+
+def make_project(folder: Path, kind: encoders.Kind) -> Project:
+    """Make a folder whose backbone is an encoder with random weights and without a pooler."""
+    copy_workflow(folder)
+    (folder / "workflow" / "figures.yaml").unlink()
+    (folder / "workflow" / "grids" / "mine.yaml").write_text(GRID, encoding="utf-8")
+    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    encoders.make(kind, folder / "encoder")
+    weights = folder / "encoder" / "model.safetensors"
+    save_file({n: t for n, t in load_file(weights).items() if "pooler" not in n}, weights)
+    return Project(folder)
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("encoders") / "checkout"
+    project = make_project(folder, encoders.CONFIGS["roberta"])
+    project.snakemake("all")
+    return project
+
+
+def test_every_row_is_scored_and_counted(mine: Project) -> None:
+    lines = {line["variant"]: line for line in mine.table("mine")}
+    assert lines.keys() == {"shared", "lora", "frozen"}
+    for line in lines.values():
+        assert line["status"] == "scored" and line["sst_mean"] and line["sts_mean"]
+        assert int(line["parameters"]) > 10_000
+    for figure in ("shapes", "similarity"):
+        assert (mine.root / "figures" / "mine" / f"{figure}.pdf").is_file()
+
+
+def test_a_new_pooler_is_told_once(mine: Project) -> None:
+    texts = {path: path.read_text("utf-8") for path in (mine.root / "logs").rglob("*.log")}
+    (log,) = (path for path, text in texts.items() if "has no pooler" in text)
+    assert "backbone" in str(log) and texts[log].count("has no pooler") == 1
+
+
+def test_its_sentences_are_predicted(mine: Project) -> None:
+    said = mine.minbert("predict", "shared", "--task", "sst", "A film of great charm.")
+    assert '"label"' in said
+
+
+def test_nothing_is_left_to_do_and_another_encoders_edit_retrains_nothing(mine: Project) -> None:
+    assert mine.jobs() == set()
+    mine.edit("src/minbert/spec/encoders/electra.py", "embedding_size", "embeddings_size")
+    assert mine.jobs() == set()
+    mine.edit("src/minbert/spec/encoders/roberta.py", "first = pad + 1", "first = 1 + pad")
+    jobs = mine.jobs()
+    assert {"backbone", "tokens", "train shared 0", "train lora 0", "train frozen 0"} <= jobs
+    mine.edit("src/minbert/spec/encoders/roberta.py", "first = 1 + pad", "first = pad + 1")
+    assert mine.jobs() == set()
+
+
+OWN: encoders.Kind = ("RobertaPreLayerNorm", encoders.ROBERTA, encoders.write_byte_pairs)
+PARITY = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import encoders
+from minbert.model.convert import convert_hugging_face
+from transformers import RobertaPreLayerNormModel
+theirs, ours = Path("encoder"), Path("ours")
+arch = convert_hugging_face(theirs, ours)
+reference = RobertaPreLayerNormModel.from_pretrained(theirs, attn_implementation="eager").eval()
+print("difference", encoders.difference(encoders.Made(reference, theirs, ours)).max().item())
+encoder, _ = encoders.our_encoder(ours)
+print("parameters", sum(p.numel() for p in encoder.parameters()), arch.parameters().total)
+"""
+
+
+def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
+    """docs/adding.md's section, followed to a row."""
+    text = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Your own encoder\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    settings, computation, lines = blocks
+    architecture, encoder = lines.splitlines(keepends=True)
+    project = make_project(tmp_path / "checkout", OWN)
+    said = project.minbert("plan", ends=2)
+    assert "model_type is 'roberta-prelayernorm'; known: bert, " in said
+    package = project.folder / "src" / "minbert"
+    (package / "spec" / "encoders" / "prenorm.py").write_text(settings, encoding="utf-8")
+    (package / "model" / "prenorm.py").write_text(computation, encoding="utf-8")
+    parts = "src/minbert/spec/parts.py"
+    project.edit(parts, '    "architecture": {\n', '    "architecture": {\n' + architecture)
+    project.edit(parts, '    "encoder": {\n', '    "encoder": {\n' + encoder)
+    printed = project.run(sys.executable, "-c", PARITY, str(CHECKOUT / "tests"))
+    found = dict(line.split(maxsplit=1) for line in printed.splitlines() if line[0] in "dp")
+    assert float(found["difference"]) <= 1e-5
+    assert len(set(found["parameters"].split())) == 1
+    project.snakemake("all")
+    assert {line["status"] for line in project.table("mine")} == {"scored"}

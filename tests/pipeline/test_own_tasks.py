@@ -1,0 +1,153 @@
+"""Data of one's own without code: what docs/adding.md tells a newcomer, followed to the end."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+from mlflow.tracking import MlflowClient
+
+from . import own_data
+from .project import CHECKOUT, Project, copy_workflow
+
+pytestmark = pytest.mark.pipeline
+
+CONFIG = """\
+grids: [mine]
+data: builtin
+backbone: builtin
+corpus: {sizes: {sts: {train: 64, dev: 40, test: 40}}}
+device: cpu
+precision: fp32
+threads: 1
+scale: {learning_rate: 60}
+"""
+
+
+def own_task() -> list[str]:
+    """Return the YAML of the page's section on a task of one's own: of config.yaml, of a grid."""
+    text = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Your own task\n")[2].partition("\n## ")[0]
+    return re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[:2]
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A newcomer's folder, with all that the page says, after one run."""
+    folder = tmp_path_factory.mktemp("own") / "checkout"
+    copy_workflow(folder)
+    (folder / "workflow" / "figures.yaml").unlink()
+    project = Project(folder)
+    own_data.write(folder)
+    tasks, grid = own_task()
+    lines = [*tasks.splitlines(), *grid.splitlines()]
+    assert len([line for line in lines if line.strip()]) < 15, "of YAML"
+    (folder / "config.yaml").write_text(CONFIG + tasks, encoding="utf-8")
+    (folder / "workflow/grids/mine.yaml").write_text(grid, encoding="utf-8")
+    planned = project.minbert("plan")
+    assert "Assumed for news, mrpc until their tables are made: 10,000 train" in planned
+    project.snakemake("all")
+    return project
+
+
+def test_the_table_has_the_papers_tasks_and_no_others(mine: Project) -> None:
+    (line,) = mine.table("mine")
+    assert line["status"] == "scored" and line["variant"] == "shared"
+    for task in ("sts", "news", "mrpc"):
+        assert line[f"{task}_mean"] and line[f"{task}_floor"]
+    assert "sst_mean" not in line and "para_mean" not in line
+    assert float(line["news_mean"]) > float(line["news_floor"]) + 0.2, "it learnt the topics"
+    mean = [float(line["news_mean"]), float(line["mrpc_mean"]), (1 + float(line["sts_mean"])) / 2]
+    assert float(line["overall_normalised_mean"]) == pytest.approx(sum(mean) / 3)
+    text = (mine.root / "tables" / "mine.md").read_text(encoding="utf-8")
+    head = [cell.strip() for cell in text.splitlines()[2].split("|")]
+    assert head[3:6] == ["STS ours", "mrpc ours", "News topics ours"]
+    assert "not run" not in text and not any(cell.endswith("paper") for cell in head)
+    assert "mrpc F1" in text
+    assert "Data: builtin; own files: mrpc and News topics." in text
+    assert "Other floors: for F1 always predicting class 1" in text
+
+
+def test_its_figures_are_drawn(mine: Project) -> None:
+    for name in ("topics", "pairs", "similarity", "ranking"):
+        assert (mine.root / "figures" / "mine" / f"{name}.png").stat().st_size > 5000
+
+
+def test_scores_are_by_the_tasks_own_metrics(mine: Project) -> None:
+    rows = pq.read_table(mine.root / "tables" / "scores.parquet").to_pylist()
+    metrics = {(row["task"], row["metric"]) for row in rows}
+    assert {("news", "accuracy"), ("mrpc", "f1"), ("mrpc", "accuracy")} <= metrics
+    assert ("overall", "normalised") in metrics
+
+
+def test_splits_are_made_and_twins_stay_together(mine: Project) -> None:
+    (path,) = [
+        path
+        for path in (mine.root / "store" / "data").glob("*/report.json")
+        if json.loads(path.read_text())["task"] == "mrpc"
+    ]
+    report = json.loads(path.read_text())
+    assert set(report["rows"]) == {"train", "dev", "test"} and sum(report["rows"].values()) == 480
+    assert 20 < report["rows"]["dev"] < 90 and set(report["overlaps"].values()) == {0}
+
+
+def test_mlflow_has_its_runs(mine: Project) -> None:
+    client = MlflowClient(f"sqlite:///{mine.root / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("mine")
+    runs = client.search_runs([experiment.experiment_id])
+    assert "own files: mrpc, news" in experiment.tags["mlflow.note.content"]
+    (run,) = [run for run in runs if run.data.params.get("stage") == "main"]
+    assert run.data.params["tasks"] == "sts+mrpc+news"
+    for name in ("news", "mrpc", "sts", "overall"):
+        assert f"best/{name}" in run.data.metrics
+    assert "dev/mrpc/f1" in run.data.metrics and "dev/overall/normalised" in run.data.metrics
+    assert "news" in run.data.tags["learned"]
+
+
+def test_it_predicts_as_it_was_scored(mine: Project) -> None:
+    said = mine.minbert("predict", "shared", "--task", "news", "--in", "news/dev.tsv")
+    rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    lines = (mine.folder / "news" / "dev.tsv").read_text("utf-8").splitlines()[1:]
+    truth = [line.partition("\t")[0] for line in lines]
+    right = [row["label"] == topic for row, topic in zip(rows, truth, strict=True)]
+    (line,) = mine.table("mine")
+    assert sum(right) / len(right) == pytest.approx(float(line["news_mean"]))
+    assert len(rows[0]["probabilities"]) == 4
+    pair = mine.minbert("predict", "shared", "--task", "mrpc", "One text.", "Another text.")
+    assert json.loads(pair.splitlines()[-1])["label"] in ("different", "same")
+    said = mine.minbert("predict", "shared", "--task", "mrpc", "--in", "mrpc.tsv")
+    pairs = {row["id"]: row for row in map(json.loads, said.splitlines()) if "id" in row}
+    known = json.loads(mine.run(sys.executable, "-c", FROM_PYTHON, lines[0].partition("\t")[2]))
+    assert known["labels"] == [rows[0]["label"]] and len(known["dev"]) > 20
+    for row in known["dev"]:
+        assert pairs[row["id"]]["prediction"] == row["prediction"]
+        assert pairs[row["id"]]["sentence2"] == row["sentence2"]
+
+
+FROM_PYTHON = """
+import json, sys, minbert
+run = minbert.open("results").run("shared")
+dev = run.predictions.query("task == 'mrpc' and split == 'dev'")
+labels = run.model("news")(sys.argv[1:])["label"].tolist()
+dev = dev[["id", "prediction", "sentence2"]].to_dict("records")
+print(json.dumps({"labels": labels, "dev": dev}))
+"""
+
+
+def test_nothing_is_left_to_do_and_a_title_retrains_nothing(mine: Project) -> None:
+    assert mine.jobs() == set()
+    mine.edit("config.yaml", "title: News topics", "title: Topics")
+    jobs = mine.jobs()
+    assert not any(job.startswith(("train", "data", "tokens")) for job in jobs), jobs
+    assert {"table", "figure", "report"} <= jobs
+    mine.edit("config.yaml", "title: Topics", "title: News topics")
+
+
+def test_another_metric_is_another_result(mine: Project) -> None:
+    mine.edit("config.yaml", "metric: f1", "metric: matthews")
+    assert "train shared 0" in mine.jobs()
+    mine.edit("config.yaml", "metric: matthews", "metric: f1")
+    assert mine.jobs() == set()

@@ -1,0 +1,224 @@
+"""How two variants differ, and one before and after an edit."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import trained_root
+from own_tasks import using
+
+from minbert.base.errors import UserError
+from minbert.commands.cli import main
+from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
+from minbert.evaluate.scoring import score_task
+from minbert.explore.compare import compare
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
+
+
+@pytest.fixture(autouse=True)
+def _tasks() -> Iterator[None]:
+    with using():
+        yield
+
+
+@pytest.fixture
+def root(trained_plan: Plan, tmp_path: Path) -> Path:
+    """A copy of the results, to change."""
+    return Path(shutil.copytree(trained_plan.root, tmp_path / "base" / "results"))
+
+
+def folder(root: Path, plan: Plan, variant: str, seed: int = 0) -> Path:
+    key = plan.train(StageRef("one", variant, "main")).key
+    return root / "store" / "train" / key / f"seed{seed}"
+
+
+def rewrite(path: Path, task: str, change: dict[int, float]) -> None:
+    """Set what is predicted of some dev examples of a task, by their place in the file."""
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    dev = [row for row in rows if (row["task"], row["split"]) == (task, "dev")]
+    for place, value in change.items():
+        dev[place]["prediction"] = value
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+
+
+def dev(path: Path, task: str) -> pd.DataFrame:
+    frame = pq.read_table(path).to_pandas()
+    return frame.query("task == @task and split == 'dev'").sort_values("id")
+
+
+def two_seeds(root: Path, plan: Plan, variant: str) -> None:
+    """Leave a run with seed 1, which is wrong on the first pairs; seed 0 is right on them."""
+    first = folder(root, plan, variant)
+    second = shutil.copytree(first, folder(root, plan, variant, 1))
+    pairs = pq.read_table(first / "predictions.parquet").to_pandas()
+    label = pairs.query("task == 'para' and split == 'dev'")["label"].tolist()[:3]
+    rewrite(first / "predictions.parquet", "para", dict(enumerate(label)))
+    rewrite(second / "predictions.parquet", "para", {n: 1 - of for n, of in enumerate(label)})
+
+
+def test_a_variant_does_not_differ_from_itself(root: Path, trained_plan: Plan) -> None:
+    name = f"one/{next(iter(trained_plan.grids[0].rows))}"
+    found = compare(root, name, name).scores
+    assert len(found) and not found[["difference", "low", "high"]].to_numpy().any()
+
+
+def test_settings_that_differ_are_listed(root: Path) -> None:
+    found = compare(root, "one/three", "later")
+    assert found.spec.to_numpy().tolist() == [["main", "setting", "epochs", 1, 2]]
+    assert "epochs: 1 -> 2" in str(found) and "no task has dev scores of both" in str(found)
+    assert "one/later (main " in str(found) and "not trained yet" in str(found)
+    found = compare(root, "one/three", "frozen")
+    settings = found.spec.set_index("name")
+    assert settings.loc["trainable", ["A", "B"]].tolist() == ["all", "heads"]
+    assert "tasks.sts: gone" in str(found)
+    assert set(settings["what"]) == {"setting"}  # What else differs follows from these.
+
+
+def test_stages_are_matched_by_name_or_by_place(root: Path) -> None:
+    found = compare(root, "one/three", "staged")
+    assert found.spec.to_numpy().tolist() == [["None / again", "setting", "stage", None, "again"]]
+    assert "the same training" in str(compare(root, "one/three", "one/three"))
+
+
+@pytest.mark.parametrize("seeds", [(1, 1), (2, 2), (1, 2)])
+def test_differences_have_intervals(root: Path, trained_plan: Plan, seeds: tuple[int, int]) -> None:
+    rewrite(folder(root, trained_plan, "three") / "predictions.parquet", "para", {4: 1, 5: 0})
+    for variant, count in zip(("three", "frozen"), seeds, strict=True):
+        if count > 1:
+            two_seeds(root, trained_plan, variant)
+    found = compare(root, "one/three", "frozen")
+    sides = []
+    for variant, count in zip(("three", "frozen"), seeds, strict=True):
+        paths = [folder(root, trained_plan, variant, n) for n in range(count)]
+        sides.append([dev(path / "predictions.parquet", "para") for path in paths])
+    columns = np.stack([of["prediction"].to_numpy() for side in sides for of in side], axis=1)
+    label = sides[0][0]["label"].to_numpy()
+    draws = resampled_scores("para", columns, label)
+    values = np.array([score_task("para", column, label) for column in columns.T])
+    cut = seeds[0]
+    samples = [Sample(values[:cut], draws[:, :cut]), Sample(values[cut:], draws[:, cut:])]
+    (row,) = found.scores.query("task == 'para'").itertuples()
+    assert (row.A, row.seeds_B) == (pytest.approx(values[:cut].mean()), seeds[1])
+    assert row.difference == pytest.approx(values[cut:].mean() - values[:cut].mean())
+    unpaired = difference(samples[1], samples[0], 1 / len(label)).interval()
+    assert row.paired == (seeds[0] == seeds[1])
+    if seeds == (2, 2):
+        gains = values[cut:] - values[:cut]
+        assert (
+            gains.std() < 1e-12
+        )  # Both lose the same with seed 1, so that pairing leaves no spread.
+        assert row.high - row.low < 0.9 * (unpaired[1] - unpaired[0])
+    else:
+        assert (row.low, row.high) == pytest.approx(unpaired)
+    assert f"{seeds[0]}, {seeds[1]}" in str(found)
+
+
+def test_the_overall_score_is_by_the_papers_rule(root: Path) -> None:
+    scores = compare(root, "one/three", "staged").scores.set_index("task")
+    tasks = scores.loc[["sst", "para", "sts"]]
+    for side in ("A", "B"):
+        mean = (tasks[side]["sst"] + tasks[side]["para"] + (tasks[side]["sts"] + 1) / 2) / 3
+        assert scores.loc["overall", side] == pytest.approx(mean)
+    assert scores.loc["overall", "metric"] == "normalised"
+    assert scores.loc["overall", "low"] <= scores.loc["overall", "difference"]
+    assert "overall" not in set(compare(root, "one/three", "frozen").scores["task"])
+
+
+def test_examples_that_changed_are_listed(root: Path, trained_plan: Plan) -> None:
+    paths = [folder(root, trained_plan, v) / "predictions.parquet" for v in ("three", "frozen")]
+    label = pq.read_table(paths[0]).filter(pc.field("task") == "sst")
+    label = label.filter(pc.field("split") == "dev").to_pandas()["label"].tolist()
+    right = dict(enumerate(label))
+    rewrite(paths[0], "sst", right | {0: (label[0] + 1) % 5})
+    rewrite(paths[1], "sst", right | {n: (label[n] + 2) % 5 for n in (1, 2)})
+    found = compare(root, "one/three", "frozen")
+    changed = found.examples.query("task == 'sst'")
+    ids = [f"sst-dev-{n:05d}" for n in range(3)]
+    assert dict(zip(changed["id"], changed["change"], strict=True)) == {
+        ids[0]: "wrong to right",
+        ids[1]: "right to wrong",
+        ids[2]: "right to wrong",
+    }
+    assert f"sst: 2 right to wrong, 1 wrong to right, of {len(label)} dev examples" in str(found)
+    text = changed.set_index("id").loc[ids[0], "sentence1"]
+    assert f"wrong to right, {(label[0] + 1) % 5:g} -> {label[0]:g}, label {label[0]:g}: " in (
+        said := str(found)
+    )
+    assert text[:40] in said
+
+
+def test_scores_on_other_examples_are_not_subtracted_as_pairs(
+    root: Path, trained_plan: Plan
+) -> None:
+    path = folder(root, trained_plan, "frozen") / "predictions.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.filter(pc.field("id") != "sst-dev-00003"), path)
+    found = compare(root, "one/three", "frozen")
+    (row,) = found.scores.query("task == 'sst'").itertuples()
+    left = dev(path, "sst")
+    assert np.isnan(row.low)
+    score = (left["prediction"] == left["label"]).mean()
+    assert (row.B, row.seeds_B) == (pytest.approx(score), 1)
+    assert "sst" not in found.counts and "para" in found.counts
+    assert "other dev examples" in str(found)
+
+
+@pytest.fixture
+def edited(root: Path, trained_plan: Plan) -> Plan:
+    """The plan after an edit of `frozen`, which was trained again; nothing is published yet."""
+    base = root.parent
+    shutil.copytree(trained_plan.root.parent / "workflow", base / "workflow")
+    edit = ("frozen: {extends: common, ", "frozen: {extends: common, optimiser: {lr: 2e-2}, ")
+    (base / "one.yaml").write_text(trained_root.ONE.replace(*edit), encoding="utf-8")
+    (base / "two.yaml").write_text(trained_root.TWO, encoding="utf-8")
+    plan = trained_root.plan_of(base)
+    write(plan)
+    trained_root._make(plan, "train", plan.train(StageRef("one", "frozen", "main")).key)
+    return plan
+
+
+def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
+    old, new = (
+        plan.train(StageRef("one", "frozen", "main")).key for plan in (trained_plan, edited)
+    )
+    found = compare(edited.root, "frozen")
+    assert old in found.about[0] and new in found.about[1]
+    assert found.spec[["name", "A", "B"]].to_numpy().tolist() == [["optimiser.lr", 1e-3, 2e-2]]
+    assert set(found.scores["task"]) == {"sst", "para"}
+    named = compare(edited.root, f"one/frozen@{new[:8]}")
+    assert str(named) == str(found)
+    turned = compare(edited.root, f"frozen@{new}", "frozen")
+    assert turned.spec["A"].tolist() == [2e-2]
+
+
+def test_an_edit_of_code_is_named(edited: Plan) -> None:
+    key = edited.train(StageRef("one", "frozen", "main")).key
+    path = edited.root / "store" / "spec" / f"train-{key}.json"
+    text = path.read_text(encoding="utf-8")
+    digest = edited.train(StageRef("one", "frozen", "main")).code["minbert.model.pooling.cls"]
+    path.write_text(text.replace(digest, "f" * 64), encoding="utf-8")
+    assert "code of minbert.model.pooling.cls changed" in str(compare(edited.root, "frozen"))
+
+
+def test_without_an_earlier_result_there_is_a_way_out(root: Path) -> None:
+    with pytest.raises(UserError, match=r"'frozen' has no earlier result .*name a second variant"):
+        compare(root, "frozen")
+
+
+def test_the_command_prints_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["compare", "one/three", "staged", "--results", str(root)])
+    assert capsys.readouterr().out == f"{compare(root, 'one/three', 'staged')}\n"
+    with pytest.raises(SystemExit):
+        main(["compare", "thre", "staged", "--results", str(root)])
+    assert "Did you mean 'three'?" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+"""Figures of tasks of one's own: each kind of one task, and those of a paper's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import figure_files
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from figure_files import make_inputs
+from own_tasks import NEWS, RANK, SAME, own, using
+
+from minbert.evaluate.reading import SCHEMA, read_scores
+from minbert.figures import calibration, confusion, ranking, sts_scatter
+from minbert.figures.inputs import Inputs
+from minbert.figures.scored import overall_note, title_of, unlearned
+from minbert.figures.style import style
+from minbert.report.predictions import MOST_MARKS, marks
+
+VARIANTS = {"a": "one", "b": "two"}
+TASKS = ("news", "same", "rank")
+ABOUT: dict[str, Any] = {"title": "T", "stamp": "s", "variants": VARIANTS}
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
+    for task in TASKS:
+        monkeypatch.setitem(figure_files.SIZES, task, 90)
+    facts = {"rules": {"mine": "normalised"}, "overall_tasks": {"mine": TASKS}}
+    with using(NEWS, SAME, RANK), style():
+        yield make_inputs(tmp_path, VARIANTS, tasks=TASKS, paper="mine", facts=facts)
+
+
+def texts(figure: Any) -> str:
+    return " ".join(text.get_text() for text in figure.findobj(lambda a: hasattr(a, "get_text")))
+
+
+def test_a_confusion_matrix_names_the_classes(inputs: Inputs) -> None:
+    figure, notes = confusion.Spec(task="news", **ABOUT).plot(inputs)
+    assert "Classes: 0 world, 1 sports, 2 business." in notes[0]
+    assert len(figure.axes[0].get_xticks()) == 3 and "macro-F1" in texts(figure)
+
+
+def test_many_classes_are_drawn_without_numbers(tmp_path: Path) -> None:
+    many = own("many", kind="classification", classes=30)
+    with using(many), style(), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(figure_files.SIZES, "many", 300)
+        given = make_inputs(tmp_path, VARIANTS, tasks=("many",), paper="mine")
+        figure, notes = confusion.Spec(task="many", **ABOUT).plot(given)
+        assert "Classes:" not in notes[0] and not figure.axes[0].texts
+        assert len(marks("many")) > MOST_MARKS, "the report has no table of them"
+
+
+def test_a_reliability_diagram_is_of_class_1(inputs: Inputs) -> None:
+    figure, notes = calibration.Spec(task="same", **ABOUT).plot(inputs)
+    assert "score of '1'" in texts(figure)
+    assert any("F1 = 0." in note for note in notes), notes
+
+
+def test_a_scatter_has_the_range_and_the_metric_of_its_task(inputs: Inputs) -> None:
+    figure, notes = sts_scatter.Spec(task="rank", **ABOUT).plot(inputs)
+    said = texts(figure)
+    assert "label (0 to 10)" in said and "rho 0." in said
+    assert any(note.startswith("Floor: rho = 0.") for note in notes)
+    assert figure.axes[0].get_xlim() == pytest.approx((-0.3, 10.3))
+
+
+def test_a_ranking_has_a_panel_for_each_task(inputs: Inputs) -> None:
+    figure, notes = ranking.Spec(**ABOUT).plot(inputs)
+    heads = [axes.get_xlabel().replace("\n", " ") for axes in figure.axes]
+    for title in ("News accuracy", "same F1", "rank Spearman rho"):
+        assert any(head.startswith(title) for head in heads), heads
+    assert notes[0].startswith("Overall: normalised mean of News, same and rank, on dev.")
+
+
+def test_words_for_scores(inputs: Inputs) -> None:
+    assert title_of("same") == "same F1" and title_of("normalised") == "Overall score"
+    assert overall_note("plain", ["news"]) == "plain News"
+
+
+def test_an_overall_score_is_unlearned_if_all_of_its_tasks_are(
+    inputs: Inputs, tmp_path: Path
+) -> None:
+    given = {"paper": "mine", "variant": "a", "seed": 0, "split": "dev", "key": "k", "value": 0.5}
+    lines = [
+        given | {"task": "news", "metric": "accuracy", "p_floor": 0.5},
+        given | {"task": "same", "metric": "f1", "p_floor": 0.001},
+        given | {"task": "overall", "metric": "normalised"},
+    ]
+    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), tmp_path / "s.parquet")
+    scores = read_scores(tmp_path / "s.parquet", "mine")
+    assert {of.measure for of in unlearned(scores, ("news",))} == {"news", "normalised"}
+    assert {of.measure for of in unlearned(scores, ("news", "same"))} == {"news"}

@@ -1,0 +1,213 @@
+"""A paper of tasks of one's own: its overall score, claims, figures, keys and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from own_tasks import using
+from planning import TWO_STAGES, planning_folder
+
+from minbert.base.errors import UserError
+from minbert.base.files import write_text
+from minbert.commands.learned import learned
+from minbert.commands.plan import plan_text
+from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, Costs, Rows
+from minbert.plan.describe import record_of
+from minbert.plan.experiment import PUBLISHED
+from minbert.plan.plan import Plan
+from minbert.spec.config import load_config
+from minbert.spec.task import TASKS, overall_tasks, use_tasks_of
+from minbert.store.node import canonical
+
+OWN = {
+    "news": {
+        "kind": "classification",
+        "classes": ["a", "b", "c"],
+        "files": "news.tsv",
+        "dev": 0.2,
+        "sentence1": "text",
+        "label": "topic",
+    },
+    "same": {
+        "kind": "binary",
+        "metric": "f1",
+        "files": "same.tsv",
+        "dev": 0.2,
+        "sentence1": "a",
+        "sentence2": "b",
+        "label": "same",
+    },
+    "points": {
+        "kind": "regression",
+        "range": [0, 100],
+        "files": "points.tsv",
+        "dev": 0.2,
+        "sentence1": "text",
+        "label": "points",
+    },
+}
+GRID = """paper: mine
+title: T
+overall: normalised
+{head}
+templates: {{t: {{epochs: 1}}}}
+variants:
+  all:
+    extends: t
+    tasks:
+      news: {{loss: cross_entropy}}
+      same: {{loss: binary_cross_entropy, pairing: cross}}
+      points: {{loss: {loss}}}
+  part: {{extends: t, tasks: {{news: {{loss: cross_entropy}}, sst: {{loss: cross_entropy}}}}}}
+figures:
+  f: {{kind: {kind}, title: F, options: {{{options}}}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in OWN:
+        write_text(tmp_path / f"{name}.tsv", "text\ttopic\n")
+    monkeypatch.chdir(tmp_path)
+    with using():
+        yield
+
+
+def plan(
+    folder: Path,
+    head: str = "",
+    kind: str = "ranking",
+    options: str = "",
+    loss: str = "mse",
+    **config: Any,
+) -> Plan:
+    grid = GRID.format(head=head, kind=kind, options=options, loss=loss)
+    planning_folder(folder, grid)
+    wanted = {"grids": ["g"], "data": "builtin", "backbone": "builtin", "tasks": OWN}
+    return Plan.of(load_config({**wanted, "results": str(folder / "results"), **config}), folder)
+
+
+def test_the_overall_score_of_an_own_paper_is_of_all_its_tasks(tmp_path: Path) -> None:
+    (grid,) = plan(tmp_path).grids
+    assert grid.tasks == grid.overall_tasks == ("sst", "news", "points", "same")
+    assert overall_tasks(["sst", "sts"]) == ("sst", "para", "sts"), "of built-in tasks as ever"
+    (grid,) = plan(tmp_path, "overall_tasks: [same, news]").grids
+    assert grid.overall_tasks == ("same", "news")
+    with pytest.raises(UserError, match=r"g\.yaml: overall_tasks: no variant has the task 'sts'"):
+        plan(tmp_path, "overall_tasks: [sts]")
+
+
+def test_overall_claims_need_its_tasks(tmp_path: Path) -> None:
+    claim = "claims: [{text: x, section: s, variant: all, against: %s, task: %s}]"
+    made = plan(tmp_path, "overall_tasks: [news]\n" + claim % ("part", "overall"))
+    assert made.claims is not None
+    assert made.claims.spec["overall_tasks"] == {"mine": ("news",)}
+    assert [task["name"] for task in made.claims.spec["own_tasks"]] == ["news", "points", "same"]
+    with pytest.raises(UserError, match="'overall' needs the task 'sst', which variant 'all' does"):
+        plan(tmp_path, claim % ("part", "overall"))
+    with pytest.raises(UserError, match=r"unknown task 'newz'\. Did you mean 'news'"):
+        plan(tmp_path, claim % ("part", "newz"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "task"),
+    [
+        ("confusion-matrix", "task: news", "news"),
+        ("confusion-matrix", "", None),
+        ("calibration", "", "same"),
+        ("sts-scatter", "", "points"),
+        ("sts-scatter", "task: points", "points"),
+    ],
+)
+def test_a_figure_of_one_task_shows_the_one_of_its_kind(
+    kind: str, options: str, task: str | None, tmp_path: Path
+) -> None:
+    """A confusion matrix is of SST where the paper has it, unless it is told otherwise."""
+    figure = plan(tmp_path, kind=kind, options=options).figures["figures/mine/f"]
+    assert figure.spec["draw"].get("task") == task
+    assert {name.split("/")[2] for name in figure.needs} == {task or "sst"}
+
+
+def test_a_figure_of_another_kind_of_task_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"figure 'f': kind 'calibration' shows one task of kind "):
+        plan(tmp_path, kind="calibration", options="task: news")
+    with pytest.raises(UserError, match=r"found task 'nwes', .*of sst, news\. Did you mean 'news'"):
+        plan(tmp_path, kind="confusion-matrix", options="task: nwes")
+
+
+def test_labels_of_another_range_need_another_loss(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="labels from 0 to 100: loss 'cosine_mse' is for"):
+        plan(tmp_path, loss="cosine_mse")
+    smart = {"weight": 1, "regression": "symmetric_kl"}
+    with pytest.raises(UserError, match=r"'points' has labels from 0 to 100: 'smart.regression"):
+        plan(tmp_path, override={"smart": smart})
+
+
+def test_a_task_changes_no_key_of_others(tmp_path: Path) -> None:
+    planning_folder(tmp_path, TWO_STAGES)
+    wanted = {"grids": ["g"], "data": "builtin", "backbone": "builtin"}
+    keys = [
+        set(Plan.of(load_config({**wanted, **more}), tmp_path).nodes)
+        for more in ({}, {"tasks": OWN}, {"tasks": {"news": OWN["news"]}})
+    ]
+    assert keys[0] == keys[1] == keys[2]
+
+
+def test_titles_and_names_of_classes_are_in_the_keys_of_what_shows_them(tmp_path: Path) -> None:
+    before = plan(tmp_path)
+    news = {**OWN["news"], "title": "Topics of news"}
+    after = plan(tmp_path, tasks={**OWN, "news": news})
+    changed = {kind for kind, _ in set(before.nodes) ^ set(after.nodes)}
+    assert changed == {"table", "figure", "index", "report"}
+
+
+def test_another_metric_is_another_training(tmp_path: Path) -> None:
+    before = plan(tmp_path)
+    after = plan(tmp_path, tasks={**OWN, "same": {**OWN["same"], "metric": "accuracy"}})
+    of = [{ref.variant: key for key, ref in each.owners.items()} for each in (before, after)]
+    assert of[0]["part"] == of[1]["part"] and of[0]["all"] != of[1]["all"]
+
+
+def test_jobs_are_told_their_tasks(tmp_path: Path) -> None:
+    record = record_of(plan(tmp_path))
+    before = {name: TASKS[name] for name in OWN}
+    TASKS.use(())
+    assert "news" not in TASKS
+    use_tasks_of(record)
+    assert {name: TASKS[name] for name in OWN} == before
+    assert list(TASKS)[-3:] == ["news", "points", "same"], "by name, whatever the configuration's"
+
+
+def test_sizes_are_assumed_until_they_are_known(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    costs = Costs(made)
+    assert costs.rows("news") == ASSUMED and costs.tokens("news") == ASSUMED_TOKENS
+    assert costs.assumed == ["news", "same", "points"]
+    assert "Assumed for news, same, points until their tables are made" in plan_text(made)
+    folder = made.sources.data("news").folder(made.root)
+    report = '{"rows": {"train": 70, "dev": 20}, "mean_words": {"train": 10.0, "dev": 9}}'
+    write_text(folder / "report.json", report)
+    assert costs.rows("news") == Rows(70, 20, 0) and costs.tokens("news") == 15.0
+    assert costs.assumed == ["same", "points"]
+
+
+def test_a_published_figure_may_be_of_a_task_of_ones_own(tmp_path: Path) -> None:
+    planning_folder(tmp_path)
+    head = (tmp_path / PUBLISHED).read_text("utf-8").splitlines()[0]
+    made = plan(tmp_path)
+    write_text(tmp_path / PUBLISHED, f"{head}\nmine,1,A,all,dev,,,,.9,same,,\n")
+    made = Plan.of(made.config, tmp_path)
+    (row,) = [r for r in made.outputs["mine"].table.spec["rows"] if r["table"]]
+    assert (row["other_task"], row["published"]["other"]) == ("same", 0.9)
+    assert row["tasks"] == ["news", "points", "same"]
+    assert list(learned(made)) == [], "its floor is known once a run has scores"
+
+
+def test_specs_of_built_in_tasks_name_none_of_ones_own(tmp_path: Path) -> None:
+    planning_folder(tmp_path, TWO_STAGES)
+    config = load_config({"grids": ["g"], "data": "builtin", "backbone": "builtin"})
+    for made in Plan.of(config, tmp_path).nodes.values():
+        assert "own_tasks" not in canonical(made.spec)

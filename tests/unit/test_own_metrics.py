@@ -1,0 +1,181 @@
+"""The metrics that a task of one's own may have: against scikit-learn, scipy and simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import figure_files
+import numpy as np
+import pytest
+from own_tasks import ALL, SAME, using
+from scipy.stats import spearmanr
+from sklearn.metrics import f1_score, matthews_corrcoef
+
+from minbert.evaluate.bootstrap import Systems, difference, resampled_scores
+from minbert.evaluate.floors import against_floor
+from minbert.evaluate.metrics import task_metrics
+from minbert.evaluate.sampling import overall_error, standard_error
+from minbert.evaluate.scoring import f1, macro_f1, matthews, overall, score_task, selection_score
+
+
+@pytest.fixture(autouse=True)
+def _tasks() -> Iterator[None]:
+    with using(*ALL):
+        yield
+
+
+def drawn(task: str, n: int, skill: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return predictions and labels of a task, right with probability `skill`."""
+    draw = np.random.default_rng(seed)
+    if task == "rank":
+        labels = draw.integers(0, 11, n).astype(float)
+        return np.round(skill * labels + (1 - skill) * draw.normal(5, 4, n), 1), labels
+    classes = {"same": 2, "cola": 2, "macro": 4, "mood": 3}[task]
+    labels = draw.choice(classes, n, p=np.arange(1, classes + 1) / sum(range(classes + 1)))
+    other = draw.integers(0, classes, n)
+    return np.where(draw.random(n) < skill, labels, other).astype(float), labels.astype(float)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_of_classes_are_those_of_scikit_learn(classes: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    label = draw.integers(0, classes, 40)
+    predicted = np.where(draw.random(40) < 0.5, label, draw.integers(0, classes, 40))
+    assert macro_f1(predicted, label) == pytest.approx(f1_score(label, predicted, average="macro"))
+    assert matthews(predicted, label) == pytest.approx(matthews_corrcoef(label, predicted))
+    if classes == 2:
+        assert f1(predicted, label) == pytest.approx(f1_score(label, predicted))
+
+
+def test_scores_of_one_class_alone() -> None:
+    ones, mixed = np.ones(6), np.array([0, 1, 1, 0, 1, 1])
+    assert matthews(ones, mixed) == matthews(mixed, ones) == 0.0 == matthews_corrcoef(mixed, ones)
+    assert f1(np.zeros(6), mixed) == 0.0
+    assert f1(ones, mixed) == pytest.approx(0.8)
+    assert macro_f1(np.full(3, 2), np.full(3, 2)) == 1.0
+    with pytest.raises(ValueError, match="1 of 2 examples have no label"):
+        matthews([1, 2], [1, None])
+
+
+@pytest.mark.parametrize("task", ["same", "macro", "cola", "mood", "rank"])
+def test_every_resample_is_scored_as_a_whole_set_is(task: str) -> None:
+    """By drawing the same examples again."""
+    from minbert.evaluate.bootstrap import SEED, _stream
+
+    predicted, labels = drawn(task, 50, 0.6)
+    others, _ = drawn(task, 50, 0.2, seed=1)
+    found = resampled_scores(task, np.column_stack([predicted, others]), labels, 12)
+    rows = np.random.default_rng([SEED, _stream(task)]).integers(0, 50, size=(12, 50))
+    for resample, scores in zip(rows, found, strict=True):
+        wanted = [
+            score_task(task, side[resample], labels[resample]) for side in (predicted, others)
+        ]
+        assert scores == pytest.approx(wanted, abs=1e-9)
+
+
+def test_draws_of_a_task_do_not_depend_on_the_others() -> None:
+    predicted, labels = drawn("same", 40, 0.5)
+    among = resampled_scores("same", predicted[:, None], labels, 5)
+    with using(SAME):
+        assert (resampled_scores("same", predicted[:, None], labels, 5) == among).all()
+
+
+@pytest.mark.parametrize("task", ["same", "macro", "mood", "rank"])
+def test_the_standard_error_is_the_spread_over_other_examples(task: str) -> None:
+    whole = [score_task(task, *drawn(task, 300, 0.5, seed)) for seed in range(400)]
+    errors = [standard_error(task, *drawn(task, 300, 0.5, seed)) for seed in range(5)]
+    assert np.mean(np.array(errors, float)) == pytest.approx(np.std(whole), rel=0.15)
+
+
+def test_correlations_of_constant_predictions_have_no_error() -> None:
+    labels = np.arange(6.0) % 2
+    assert standard_error("rank", np.ones(6), labels) is None
+    assert standard_error("cola", np.ones(6), labels) is None
+    assert standard_error("same", np.ones(6), labels) is not None
+
+
+Floor = Callable[[np.ndarray], float]
+
+
+@pytest.mark.parametrize(
+    ("task", "floor"),
+    [
+        ("same", lambda labels: f1_score(labels, np.ones(len(labels)))),
+        ("macro", lambda labels: 1 / 4),
+        ("cola", lambda labels: 0.0),
+        ("mood", lambda labels: 0.0),
+        ("rank", lambda labels: 0.0),
+    ],
+)
+def test_the_floor_is_the_best_guess_without_looking(task: str, floor: Floor) -> None:
+    predicted, labels = drawn(task, 200, 0.7)
+    found = against_floor(task, predicted, labels)
+    assert found.floor == pytest.approx(floor(labels)) and not found.constant
+    assert found.above and found.score == score_task(task, predicted, labels) > found.floor
+    flat = against_floor(task, np.full(200, labels.max()), labels)
+    assert flat.constant and not flat.above and flat.score <= flat.floor
+
+
+@pytest.mark.parametrize("task", ["same", "cola", "macro", "rank"])
+def test_predictions_without_skill_are_rarely_above_the_floor(task: str) -> None:
+    tests = [against_floor(task, *drawn(task, 150, 0.0, seed)) for seed in range(60)]
+    assert sum(test.above for test in tests) <= 8  # 3 expected; more with probability 0.01
+
+
+def test_rho_has_scipys_p() -> None:
+    predicted, labels = drawn("rank", 60, 0.5)
+    test = spearmanr(predicted, labels, alternative="greater")
+    found = against_floor("rank", predicted, labels)
+    assert (found.score, found.p) == (pytest.approx(test.statistic), pytest.approx(test.pvalue))
+
+
+def test_correlations_count_between_0_and_1_if_normalised() -> None:
+    scores = {"same": 0.6, "cola": 0.2, "rank": -0.4}
+    assert selection_score(scores, "normalised") == pytest.approx((0.6 + 0.6 + 0.3) / 3)
+    assert selection_score(scores, "plain") == pytest.approx(0.4 / 3)
+    assert overall(scores, "plain", ("same", "cola")) == pytest.approx(0.4)
+    assert overall(scores, "plain", ("same", "macro")) is None
+    errors = {"same": 0.03, "cola": 0.08}
+    halved = overall_error(errors, "normalised", ("same", "cola"))
+    assert halved == pytest.approx(np.hypot(0.03, 0.04) / 2)
+
+
+def test_a_task_reports_its_own_metric_first_and_each_once() -> None:
+    assert list(task_metrics("same", [0, 1, 1], [0, 1, 0])) == ["f1", "accuracy"]
+    assert list(task_metrics("macro", [0, 1, 1], [0, 1, 0])) == ["macro_f1", "accuracy"]
+    assert list(task_metrics("rank", [0, 1, 3], [0, 1, 0])) == ["spearman", "pearson", "rmse"]
+
+
+def test_no_guess_has_a_higher_macro_f1_than_its_floor() -> None:
+    """Guessing as often as each class occurs comes to 1 / classes; other shares to less."""
+    draw = np.random.default_rng(0)
+    labels = draw.choice(3, 200_000, p=[0.6, 0.3, 0.1])
+    guesses = {
+        shares: macro_f1(draw.choice(3, len(labels), p=shares), labels)
+        for shares in ((0.6, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3), (0.8, 0.1, 0.1), (1.0, 0.0, 0.0))
+    }
+    assert max(guesses, key=lambda shares: guesses[shares]) == (0.6, 0.3, 0.1)
+    assert guesses[0.6, 0.3, 0.1] == pytest.approx(1 / 3, abs=0.005)
+
+
+def test_claims_compare_own_tasks_and_their_overall_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = ("cola", "macro", "same")
+    for task in tasks:
+        monkeypatch.setitem(figure_files.SIZES, task, 150)
+    better = {"a": 0.9, "b": 0.4}
+    scores = figure_files.write_scores(tmp_path / "scores.parquet", "mine", better, (0,), tasks)
+    files = {
+        f"{name}.0": figure_files.write_predictions(tmp_path / name, tasks, quality, 0)
+        for name, quality in better.items()
+    }
+    systems = Systems("mine", scores, files, better, tasks)
+    one, other = (systems.sample(name, "normalised") for name in better)
+    own = {task: float(systems.sample("a", task).values[0]) for task in tasks}
+    assert one.values[0] == pytest.approx(overall(own, "normalised", tasks))
+    assert systems.examples("normalised") == 450
+    assert difference(one, other).interval()[0] > 0
+    assert systems.learned("a", "plain") and systems.majority("cola").values[0] == 0.0

@@ -1,0 +1,126 @@
+"""A part of the grids: which variants, figures and claims `only` leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from planning import planning_folder
+
+from minbert.base.errors import UserError
+from minbert.commands.gc import report
+from minbert.plan.plan import Plan
+from minbert.spec.config import load_config
+from minbert.spec.yaml import from_words
+
+GRID = """paper: hybrid-bert
+title: T
+overall: plain
+parameter_ratios: [[one, two]]
+templates: {t: {tasks: {sst: {loss: cross_entropy}}}}
+variants:
+  one: {extends: t, optimiser: {lr: 1e-4}}
+  two: {extends: t, start: one, optimiser: {lr: 2e-4}}
+  other: {extends: t, optimiser: {lr: 3e-4}}
+  pairs: {tasks: {sts: {loss: mse, pairing: cross}}}
+  best: {best_of: [one, other]}
+  tuned: {extends: t, tune: {optimiser.lr: [5e-4, 6e-4]}}
+figures:
+  every: {kind: loss-curves, title: A}
+  some: {kind: loss-curves, title: B, variants: [one, other]}
+  apart: {kind: loss-curves, title: C, variants: [pairs]}
+  classes: {kind: confusion-matrix, title: D}
+  swept: {kind: sweep, title: E, options: {x: X, lines: {line: {one: 1, two: 2}}}}
+claims:
+  - {text: C, section: "1", variant: two, against: one, direction: higher, task: sst}
+"""
+
+
+def plan(folder: Path, *only: str) -> Plan:
+    return Plan.of(load_config(folder / "config.yaml", {"only": only}), folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return planning_folder(tmp_path, GRID, config=True)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "variants"),
+    [
+        (["hybrid-bert/two"], ["two"]),
+        (["two", "pairs"], ["two", "pairs"]),
+        (["hybrid-bert/o*"], ["one", "other"]),
+        (["t[wx]o"], ["two"]),
+        (["best"], ["one", "other", "best"]),
+        (["tuned"], ["tuned", "tuned.lr-5e-4", "tuned.lr-6e-4"]),
+    ],
+)
+def test_patterns_choose_variants(folder: Path, patterns: list[str], variants: list[str]) -> None:
+    (grid,) = plan(folder, *patterns).grids
+    assert list(grid.variants) == variants
+
+
+def test_a_setting_that_a_tuned_row_tries_can_be_asked_for_alone(folder: Path) -> None:
+    """Then it is a row; with the tuned row, it is none."""
+    part = plan(folder, "tuned.lr-5*")
+    (row,) = part.grids[0].rows.values()
+    assert (row.name, row.label) == ("tuned.lr-5e-4", "tuned.lr-5e-4")
+    assert [row["variant"] for row in part.outputs["hybrid-bert"].table.spec["rows"]] == [row.name]
+    assert list(plan(folder, "tuned*").grids[0].rows) == ["tuned"]
+
+
+def test_a_paper_is_all_of_its_grid(folder: Path) -> None:
+    assert plan(folder, "hybrid-bert").grids == plan(folder).grids
+
+
+def test_a_part_asks_for_its_own_jobs_under_the_keys_of_the_whole(folder: Path) -> None:
+    whole, part = plan(folder), plan(folder, "two")
+    keys = {ref.variant: whole.train(ref).key for ref in whole.stages}
+    assert {node.key for node, _ in part.runs()} == {keys["two"], keys["one"]}, "two starts from it"
+    assert [row[1] for row in part.publication["variants"]] == ["two"]
+    assert set(part.nodes) < set(whole.nodes) | {(node.kind, node.key) for node in part.shown}
+    assert part.names == part.root / "only" and whole.names == whole.root
+
+
+def test_figures_and_claims_that_need_others_go(folder: Path) -> None:
+    whole = plan(folder)
+    assert whole.claims and list(whole.outputs["hybrid-bert"].figures) == [
+        *("every", "some", "apart", "classes", "swept")
+    ]
+    assert "swept" in plan(folder, "one", "two").outputs["hybrid-bert"].figures
+    part = plan(folder, "one")
+    assert part.claims is None
+    assert list(part.outputs["hybrid-bert"].figures) == ["every", "some", "classes"]
+    assert [v["variant"] for v in part.figures["figures/hybrid-bert/some"].spec["draw"]["variants"]]
+    assert not part.grids[0].parameter_ratios
+    assert list(plan(folder, "pairs").outputs["hybrid-bert"].figures) == ["every", "apart"]
+    assert plan(folder, "one", "two").claims
+
+
+def test_the_index_of_a_part_has_its_rows_alone(tmp_path: Path) -> None:
+    repository = Path(__file__).parents[2]
+    config = {"grids": ["hybrid-bert"], "data": "builtin", "backbone": "builtin"}
+    config |= {"results": str(tmp_path), "only": ["1-bert", "3-bert"]}
+    rows = Plan.load(config, repository).index.spec["published"]
+    assert {row["variant"] for row in rows} == {"1-bert", "3-bert"}
+
+
+def test_a_pattern_that_matches_nothing_is_refused(folder: Path) -> None:
+    with pytest.raises(UserError) as error:
+        plan(folder, "hybrid-bert/twoo")
+    assert str(error.value) == (
+        "config: only: 'hybrid-bert/twoo' matches no paper, variant or PAPER/VARIANT of the grids "
+        "hybrid-bert. Did you mean 'hybrid-bert/two'?"
+    )
+
+
+def test_gc_looks_at_whole_grids(folder: Path) -> None:
+    with pytest.raises(UserError, match="'only' names a part, and gc looks at whole grids"):
+        list(report(plan(folder, "two"), remove=False))
+
+
+def test_a_word_that_begins_with_an_asterisk_is_text() -> None:
+    assert from_words(["only=*-bert"]) == {"only": "*-bert"}
+    with pytest.raises(UserError, match=r"undefined alias.*put a value that begins with \* into"):
+        from_words(["only=[*-bert, a]"])

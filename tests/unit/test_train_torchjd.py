@@ -1,0 +1,180 @@
+"""Surgery by torchjd's aggregators: the same as torchjd's own, resumable, told when missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torchjd._mixins
+from stepping import STEP, WEIGHTS, assert_same, conflicting, gradients, is_shared
+from torch import Tensor
+from torchjd import aggregation as theirs
+
+from minbert.base.errors import UserError
+from minbert.plan.plan import Plan
+from minbert.spec.parts import PARTS, load_part
+from minbert.train.surgery import Method
+
+AGGREGATORS: dict[str, Any] = {
+    "aligned_mtl": lambda n: theirs.AlignedMTL(),
+    "cagrad": lambda n: theirs.CAGrad(c=0.4),
+    "dualproj": lambda n: theirs.DualProj(),
+    "fairgrad": lambda n: theirs.FairGrad(alpha=2.0),
+    "gradvac": lambda n: theirs.GradVac(),
+    "imtl_g": lambda n: theirs.IMTLG(),
+    "krum": lambda n: theirs.Krum(n_byzantine=0),
+    "mean": lambda n: theirs.Mean(),
+    "mgda": lambda n: theirs.MGDA(),
+    "nash_mtl": theirs.NashMTL,
+    "pcd": lambda n: theirs.PCD(),
+    "random": lambda n: theirs.Random(),
+    "sum": lambda n: theirs.Sum(),
+    "upgrad": lambda n: theirs.UPGrad(),
+}
+REMEMBER = {"gradvac", "nash_mtl", "pcd"}
+DRAW = {"gradvac", "random"}
+
+
+def made(name: str, tasks: int = 3) -> Method:
+    method: Method = load_part("surgery", name)(tasks)
+    return method
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def jacobians(tasks: int = 3, steps: int = 4, seed: int = 0) -> list[Tensor]:
+    """Return random gradients [tasks, 4] of some steps, of unlike norms, double."""
+    draw = generator(seed)
+    scales = torch.logspace(-1, 1, tasks, dtype=torch.float64)[:, None]
+    return [
+        scales * torch.randn(tasks, 4, generator=draw, dtype=torch.float64) for _ in range(steps)
+    ]
+
+
+def test_every_method_but_ours_is_compared() -> None:
+    assert {*AGGREGATORS, "pcgrad"} == set(PARTS["surgery"])
+
+
+def test_all_of_torchjds_that_work_on_a_gramian_are_there() -> None:
+    """Others need the gradients' entries; `Constant` is `sum` with the tasks' weights."""
+    known = {type(make(3)).__name__ for make in AGGREGATORS.values()}
+    bases = {"Aggregator", "WeightedAggregator", "GramianWeightedAggregator"}
+    all_of_them = {name for name in theirs.__all__ if not name.endswith("Weighting")} - bases
+    need_entries = {"ConFIG", "ExcessMTL", "GradDrop", "TrimmedMean"}
+    assert all_of_them - known == {"PCGrad", "Constant", *need_entries}
+
+
+@pytest.mark.filterwarnings("ignore:You are solving a parameterized problem")
+@pytest.mark.parametrize(
+    ("name", "tasks"), [(n, t) for n in AGGREGATORS for t in (2, 3, 5) if (n, t) != ("krum", 2)]
+)
+def test_steps_are_torchjds(name: str, tasks: int) -> None:
+    method, other = made(name, tasks), AGGREGATORS[name](tasks)
+    torch.manual_seed(5)
+    draw = generator(5)
+    for rows in jacobians(tasks):
+        expected = other(rows)
+        update = method(rows @ rows.T, draw) @ rows
+        torch.testing.assert_close(update, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_sum_with_the_tasks_weights_is_torchjds_constant() -> None:
+    (rows,) = jacobians(steps=1)
+    weights = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64)
+    weighted = weights[:, None] * rows
+    update = made("sum")(weighted @ weighted.T, generator()) @ weighted
+    torch.testing.assert_close(update, theirs.Constant(weights)(rows), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:You are solving a parameterized problem")
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_in_a_step_heads_are_untouched_and_the_rest_is_torchjds(
+    name: str, make_spec: Any, sources: Any
+) -> None:
+    plain = make_spec(WEIGHTS, still=True, shared_layers=1)
+    learner, jacobian = conflicting(plain, sources)
+    without = gradients(learner, plain, STEP)
+    found = gradients(learner, plain.model_copy(update={"surgery": name}), STEP, seed=5)
+    own = {n for n in without if not is_shared(n)}
+    assert any(n.startswith("heads.") for n in own)
+    assert_same({n: found[n] for n in own}, {n: without[n] for n in own}, rtol=0, atol=1e-7)
+    flat = torch.cat(
+        [
+            (torch.zeros_like(p) if found[n] is None else found[n]).ravel()
+            for n, p in learner.module.named_parameters()
+            if is_shared(n)
+        ]
+    )
+    torch.manual_seed(5)
+    expected = AGGREGATORS[name](len(STEP))(jacobian.double())
+    assert (flat - expected).abs().max() <= 1e-6 * expected.abs().max()
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_a_state_goes_on_to_the_bit(name: str) -> None:
+    *first, third, last = (rows @ rows.T for rows in jacobians())
+    method, draw = made(name), generator(3)
+    for gramian in first:
+        method(gramian, draw)
+    state = {key: torch.as_tensor(value).clone() for key, value in method.state().items()}
+    assert bool(state) == (name in REMEMBER)
+    at = draw.get_state()
+    expected = [method(gramian, draw) for gramian in (third, last)]
+    resumed, again = made(name), generator(0)
+    resumed.load(state)
+    again.set_state(at)
+    assert [w.tolist() for w in expected] == [resumed(g, again).tolist() for g in (third, last)]
+    fresh, again = made(name), generator(0)
+    again.set_state(at)
+    forgotten = [fresh(gramian, again).tolist() for gramian in (third, last)]
+    assert (forgotten != [w.tolist() for w in expected]) == (name in REMEMBER)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_draws_come_from_the_generator_alone(name: str) -> None:
+    (rows,) = jacobians(steps=1)
+    before, draw = torch.get_rng_state(), generator(1)
+    at = draw.get_state()
+    made(name)(rows @ rows.T, draw)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(draw.get_state(), at) == (name not in DRAW)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_a_gradient_that_is_not_finite_gives_no_weight(name: str) -> None:
+    gramian = torch.eye(3)
+    gramian[1, 2] = torch.inf
+    assert made(name)(gramian, generator()).isnan().all(), "the loop says which batch it was"
+
+
+def test_without_torchjd_no_job_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PCGrad is ours, so grids without those methods do not need it."""
+    repository = Path(__file__).parents[2]
+    config = {"data": "builtin", "backbone": "builtin", "results": str(tmp_path)}
+    monkeypatch.setattr("minbert.plan.experiment.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"'surgery: cagrad' needs torchjd, .*\.\[methods\]"):
+        Plan.load({**config, "grids": "tuned-sum"}, repository)
+    assert Plan.load({**config, "grids": "tuned-sum", "only": "pcgrad"}, repository).nodes
+
+
+def test_without_torchjd_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchjd.aggregation", None)
+    with pytest.raises(UserError, match=r"surgery by MGDA needs torchjd .*\.\[methods\]"):
+        made("mgda")
+
+
+def test_without_a_solver_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torchjd._mixins, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"CAGradWeighting requires .*cvxpy.*\.\[methods\]"):
+        made("cagrad")
+    assert made("mgda").tasks == 3, "which needs none"
+
+
+def test_krum_needs_three_tasks(make_spec: Any) -> None:
+    with pytest.raises(ValueError, match="surgery 'krum' needs three or more trained tasks"):
+        make_spec(("sst", "sts"), surgery="krum")
