@@ -1,6 +1,8 @@
 # make demo   the whole grid on the built-in corpus and backbone, in a fresh environment
 # make test   the tests, in the same environment
 # make bench  speed against the alternatives; QUICK=1: the cases with goals, under 5 minutes
+# make study  the study's tables, figures and report from its bundles, without training (study/)
+# make study-train ROW=hybrid-bert/3-bert SEED=1  train a row of it anew and compare
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make audit  100 random small changes of the code, none of which may leave a result stale
 #             (docs/rebuilding.md); MUTANTS=30, SEED=1
@@ -15,21 +17,35 @@ PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL := $(PIP) -c requirements.lock
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks study
 
-.PHONY: demo test bench chaos audit test-cluster check pictures lock clean
+.PHONY: demo test bench study study-runs study-train chaos audit test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
 
-test: $(VENV)/.installed-test
-	$(BIN)/pytest -n $(CORES) --dist loadfile # one process per file: its tests share fixtures
+test: $(VENV)/.installed-test .venv-crate/.installed
+	$(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder # a process a file, long files first
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
+
+STUDY := --cores $(CORES) --configfile workflow/overlays/minilm.yaml study/minilm.yaml
+
+study: study-runs
+	$(BIN)/snakemake all $(STUDY)
+	for table in study/tables/*; do cmp $$table results/study/tables/$${table##*/} || exit; done
+	@echo "The tables are those of study/tables. Open results/study/report.html"
+
+study-runs: $(VENV)/.installed
+	for bundle in study/seed-*.zip; do $(BIN)/minbert unbundle $$bundle --results results/study || exit; done
+
+study-train: study-runs
+	$(BIN)/snakemake all $(STUDY) --config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)]
+	$(BIN)/python study/again.py results/again results/study $(ROW)
 
 chaos: $(VENV)/.installed-test
 	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos
@@ -55,8 +71,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # No compilation ahead of time: jobs import a tenth of what is installed.
 $(VENV)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --no-compile $$(grep '^torch==' requirements.lock)
-	$(INSTALL) --no-compile -e .
+	$(PIP) $$(grep '^torch==' requirements.lock)
+	$(INSTALL) -e .
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
@@ -67,8 +83,15 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) -e '.[bench]'
 	touch $@
 
+# The validator of crates wants an older `rich` than the linters, so it has an environment of its own.
+.venv-crate/.installed: tests/crate_validator.py
+	$(PYTHON) -m venv .venv-crate
+	.venv-crate/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		roc-validator==0.13.0 rocrate==0.13.0
+	touch $@
+
 pictures: demo
-	PYTHONPATH=tests $(BIN)/python -m pages.pictures
+	PYTHONPATH=tests $(BIN)/python -m pages.pictures demo
 
 $(VENV)/.installed-slurm: $(VENV)/.installed-test
 	$(INSTALL) -e '.[slurm]'
