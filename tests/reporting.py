@@ -15,7 +15,8 @@ from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate import score
 from minbert.evaluate.claims import COLUMNS
 from minbert.evaluate.index import build_index
-from minbert.evaluate.table import read_table, write_table
+from minbert.evaluate.table import write_table
+from minbert.evaluate.table_rows import read_table
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.report.make import COMMAND, make

@@ -11,7 +11,8 @@ from run_files import predictions
 
 from minbert.evaluate.floors import FloorTest
 from minbert.evaluate.score import Measured, RunScores, TaskScore, best_of, score_runs
-from minbert.evaluate.table import read_table, write_table
+from minbert.evaluate.table import write_table
+from minbert.evaluate.table_rows import read_table
 from minbert.spec.task import TASKS
 
 THREE = ("sst", "para", "sts")

@@ -13,7 +13,8 @@ import pytest
 from minbert.base.errors import UserError
 from minbert.evaluate.index import build_index
 from minbert.evaluate.reading import SCHEMA
-from minbert.evaluate.table import read_table, write_table
+from minbert.evaluate.table import write_table
+from minbert.evaluate.table_rows import read_table
 
 FIGURES = {"sst": 0.5, "para": None, "sts": None, "other": None, "overall": None}
 

@@ -11,7 +11,8 @@ import pytest
 from minbert.base.errors import UserError
 from minbert.evaluate import text as typeset
 from minbert.evaluate.reading import SCHEMA
-from minbert.evaluate.table import read_table, write_table
+from minbert.evaluate.table import write_table
+from minbert.evaluate.table_rows import read_table
 
 
 def scores(path: Path, *values: tuple[str, int, str, str, str, float]) -> Path:

@@ -14,7 +14,8 @@ from following import log, results, start, stored_run
 from minbert.base.files import write_json
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import interval
-from minbert.evaluate.table import read_table, write_table
+from minbert.evaluate.table import write_table
+from minbert.evaluate.table_rows import read_table
 from minbert.spec.protocol import Measured
 from minbert.store.plans import description_path, plan_path, read_plan, write_plan
 from minbert.track.follower import Follower

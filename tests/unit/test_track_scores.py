@@ -12,7 +12,8 @@ import pytest
 from following import results, start, stored_run
 
 from minbert.evaluate.score import score_runs
-from minbert.evaluate.table import read_table, write_table
+from minbert.evaluate.table import write_table
+from minbert.evaluate.table_rows import read_table
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
 from minbert.spec.protocol import Measured

@@ -83,7 +83,7 @@ def _warnings(names: Path, scores: Path, papers: Mapping[str, Mapping[str, Any]]
     """Yield what a reader must know first; the report has all of it, case by case."""
     from minbert.evaluate.index import NOT_CONFIGURED, in_words
     from minbert.evaluate.reading import read_scores
-    from minbert.evaluate.table import SCORED
+    from minbert.evaluate.table_rows import SCORED
     from minbert.evaluate.text import read_csv
     from minbert.spec.task import TASKS
 

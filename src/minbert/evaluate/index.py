@@ -8,7 +8,7 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.evaluate.table import SCORED
+from minbert.evaluate.table_rows import SCORED
 from minbert.evaluate.text import csv_text, markdown_table, read_csv
 from minbert.store.job import Job
 

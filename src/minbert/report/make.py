@@ -18,7 +18,7 @@ from minbert.base.progress import clock
 from minbert.evaluate.index import in_words
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import Interval
-from minbert.evaluate.table import FAILED, SCORED
+from minbert.evaluate.table_rows import FAILED, SCORED
 from minbert.evaluate.text import read_csv
 from minbert.report import chart
 from minbert.report.compare import comparison, divisive

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minbert.evaluate import claims, table
+from minbert.evaluate import claims
+from minbert.evaluate.table import Section, sections
+from minbert.evaluate.table_notes import remarks
+from minbert.evaluate.table_rows import Row, read_table
 from minbert.evaluate.text import read_csv
 from minbert.evaluate.verdicts import FAILS, HOLDS
 from minbert.report.material import Material
@@ -23,9 +26,9 @@ class Paper(NamedTuple):
     name: str
     title: str
     caption: str
-    sections: Sequence[table.Section]
+    sections: Sequence[Section]
     remarks: Sequence[str]
-    sources: Sequence[table.Row]
+    sources: Sequence[Row]
 
 
 class Claims(NamedTuple):
@@ -43,11 +46,11 @@ def paper_tables(material: Material, paper: str) -> Paper:
     job = material.job
     scores = job.need(f"scores/{paper}")
     tuning = job.need(f"tuning/{paper}") if f"tuning/{paper}" in job.described["needs"] else None
-    made = table.read_table(material.spec(f"table/{paper}"), scores, job.failed(paper), tuning)
-    remarks = [*table.remarks(made, made.rows), *made.footnotes]
-    sections = table.sections(made) if made.rows else []
-    sources = [row for row in made.rows if row.keys]
-    return Paper(paper, made.title, made.caption, sections, remarks, sources)
+    table = read_table(material.spec(f"table/{paper}"), scores, job.failed(paper), tuning)
+    said = [*remarks(table, table.rows), *table.footnotes]
+    found = sections(table) if table.rows else []
+    sources = [row for row in table.rows if row.keys]
+    return Paper(paper, table.title, table.caption, found, said, sources)
 
 
 def claims_of(material: Material) -> Claims | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minbert.data.labels import in_words
 from minbert.evaluate.selected import FAVOURED
-from minbert.evaluate.table import SCORED
+from minbert.evaluate.table_rows import SCORED
 from minbert.report.floors import Verdicts
 from minbert.report.leaks import leaks_between_tasks
 from minbert.report.material import Material
