@@ -11,7 +11,15 @@ from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import LEVEL
-from minbert.evaluate.text import ABSENT, csv_text, latex_float, markdown, markdown_table, p_value
+from minbert.evaluate.text import (
+    ABSENT,
+    csv_text,
+    latex_float,
+    markdown,
+    markdown_table,
+    p_value,
+    read_csv,
+)
 from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, NOT_RUN, OPEN
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
@@ -24,6 +32,8 @@ COLUMNS = (
     *("detectable", "p", "p_holm", "examples", "seeds", "seeds_against", "seeds_needed"),
     *("verdict", "reason", "method"),
 )
+TEXTS = (*COLUMNS[:8], *COLUMNS[-3:])
+"""Columns that are not numbers."""
 HEADS = (
     *("Claim", "Section", "Compared", "Task", "Claimed", "Paper", "Ours", "Interval"),
     *("Detectable", "p", "n", "Seeds", "Verdict"),
@@ -70,6 +80,19 @@ def build_claims(
     write_text(out_dir / "claims.csv", csv_text(COLUMNS, lines))
     write_text(out_dir / "claims.md", _to_markdown(spec, lines))
     write_text(out_dir / "claims.tex", _to_latex(spec, lines))
+
+
+def read_claims(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a `claims.csv`, without empty values, as `cells` takes them."""
+    return [
+        {"published_difference": None, "margin": "", "seeds_against": None}
+        | {name: text if name in TEXTS else _number(text) for name, text in line.items() if text}
+        for line in read_csv(path)
+    ]
+
+
+def _number(text: str) -> float:
+    return int(text) if text.isdecimal() else float(text)
 
 
 def _line(claim: Line, systems: Systems) -> dict[str, Any]:

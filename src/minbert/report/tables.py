@@ -1,21 +1,15 @@
 """Tables and claims of the report, with the same cells as in markdown and LaTeX."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from minbert.evaluate import claims
 from minbert.evaluate.table import Section, sections
 from minbert.evaluate.table_notes import remarks
 from minbert.evaluate.table_rows import Row, read_table
-from minbert.evaluate.text import read_csv
 from minbert.evaluate.verdicts import FAILS, HOLDS
 from minbert.report.material import Material
 
-TEXTS = (
-    *("paper", "section", "claim", "variant", "against", "strongest", "task", "direction"),
-    *("verdict", "reason", "method"),
-)
-"""The columns of the claims' csv that are not numbers."""
 MARKS = {FAILS: "fails", HOLDS: "holds"}
 """The CSS class of each verdict; others have none."""
 
@@ -58,7 +52,7 @@ def claims_of(material: Material) -> Claims | None:
     if "claims" not in material.job.described["needs"]:
         return None
     spec = material.spec("claims")
-    lines = [_typed(line) for line in read_csv(material.job.need("claims"))]
+    lines = claims.read_claims(material.job.need("claims"))
     papers = []
     for paper, title in sorted(spec["titles"].items(), key=lambda n: material.papers.index(n[0])):
         of_paper = [line for line in lines if line["paper"] == paper]
@@ -75,13 +69,3 @@ def claims_of(material: Material) -> Claims | None:
 def _verdict_early(cells: Sequence[str]) -> Sequence[str]:
     """Return the cells with the last one, the verdict, second, so that narrow screens show it."""
     return [cells[0], cells[-1], *cells[1:-1]]
-
-
-def _typed(line: Mapping[str, str]) -> dict[str, Any]:
-    """Return a line of the csv as `claims.cells` takes it, without empty values."""
-    found = {name: text if name in TEXTS else _number(text) for name, text in line.items() if text}
-    return {"published_difference": None, "margin": "", "seeds_against": None, **found}
-
-
-def _number(text: str) -> float:
-    return int(text) if text.isdecimal() else float(text)
