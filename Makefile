@@ -3,6 +3,7 @@
 # make bench  speed against the alternatives; QUICK=1: the cases with goals, under 5 minutes
 # make study  the study's tables, figures and report from its bundles, without training (study/)
 # make study-train ROW=hybrid-bert/3-bert SEED=1  train a row of it anew and compare
+# make study-page  its tables, docs/study.md and pictures, after another bundle has come
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make audit  100 random small changes of the code, none of which may leave a result stale
 #             (docs/rebuilding.md); MUTANTS=30, SEED=1
@@ -21,7 +22,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 INSTALL := $(PIP) -c requirements.lock
 SOURCES := src tests benchmarks study
 
-.PHONY: demo test bench study study-runs study-train chaos audit test-cluster check pictures lock clean
+.PHONY: demo test bench study study-runs study-train study-page chaos audit test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -42,6 +43,11 @@ study: study-runs
 
 study-runs: $(VENV)/.installed
 	for bundle in study/seed-*.zip; do $(BIN)/minbert unbundle $$bundle --results results/study || exit; done
+
+study-page: study-runs $(VENV)/.installed-test
+	$(BIN)/snakemake all $(STUDY)
+	cp results/study/tables/*.csv results/study/tables/*.md study/tables
+	cd tests && $(abspath $(BIN))/python -m pages.study && $(abspath $(BIN))/python -m pages.pictures study
 
 study-train: study-runs
 	$(BIN)/snakemake all $(STUDY) --config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)]

@@ -1,7 +1,7 @@
-"""docs/study.md: its tables, from study/tables and the bundles.
+"""docs/study.md: its tables, from study/tables, the bundles and study/reasons.yaml.
 
-`cd tests && python -m pages.study` fills them; a test holds them to it. A table stands between the
-lines `<!-- NAME -->` and `<!-- end -->`, where NAME is one of `TABLES`.
+`cd tests && python -m pages.study` fills them; a test holds the page to them. A table stands
+between the lines `<!-- NAME ARGUMENTS -->` and `<!-- end -->`, where NAME is one of `TABLES`.
 """
 
 from __future__ import annotations
@@ -9,82 +9,207 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import yaml
 
 from minbert.base.files import write_text
+from minbert.commands.learned import CLEARLY, FLOORS
+from minbert.evaluate import claims
+from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, OPEN
+from minbert.plan.cost import SIZES
 
 ROOT = Path(__file__).parents[2]
 STUDY, PAGE = ROOT / "study", ROOT / "docs" / "study.md"
 TASKS = {"sst": "SST", "para": "paraphrases", "sts": "STS"}
 MINUS = "\N{MINUS SIGN}"
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
+VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
+EQUAL_TRAININGS = {
+    ("hybrid-bert", "single-task"): "3-bert",
+    ("hybrid-bert", "sequential-cosine-wd1e-3"): "sequential-cosine",
+}
+"""Rows that differ from another one only in their random draws, or in what cannot matter."""
+
+Line = tuple[str, ...]
 
 
 def filled(page: str) -> str:
     """Return `page` with every table made anew."""
 
-    def table(found: re.Match[str]) -> str:
-        rows = [" | ".join(row) for row in TABLES[found[1]]()]
+    def block(found: re.Match[str]) -> str:
+        name, *arguments = found[1].split()
+        rows = [" | ".join(row) for row in TABLES[name](*arguments)]
         rows.insert(1, " | ".join(["---"] * (rows[0].count(" | ") + 1)))
         return "\n".join([f"<!-- {found[1]} -->", *(f"| {row} |" for row in rows), "<!-- end -->"])
 
-    return re.sub(r"<!-- (\w+) -->\n.*?<!-- end -->", table, page, flags=re.DOTALL)
+    return re.sub(r"<!-- ([a-z][^>]*?) -->\n.*?<!-- end -->", block, page, flags=re.DOTALL)
 
 
-def rows_reached() -> Iterator[tuple[str, ...]]:
-    """Yield for each paper and task: rows, those above the floor, and whether the order holds."""
-    yield "paper", "task", "rows", "above the floor", "published", "ours", "rank correlation"
-    for paper in PAPERS:
-        rows = pd.read_csv(STUDY / "tables" / f"{paper}.csv")
-        rows = rows[(rows["split"] == "dev") & (rows["status"] == "scored")]
-        for task, title in TASKS.items():
-            both = rows.dropna(subset=[f"{task}_published", f"{task}_mean"])
-            if both.empty:
-                continue
-            published, ours = both[f"{task}_published"], both[f"{task}_mean"]
-            above = (both[f"{task}_above"] * 2 > both[f"{task}_n"]).sum()
-            order = f"{published.corr(ours, 'spearman'):.2f}" if len(both) > 3 else "—"
-            spans = (f"{scores.min():.3f} to {scores.max():.3f}" for scores in (published, ours))
-            yield paper, title, str(len(both)), str(above), *spans, order
+@cache
+def table(paper: str) -> pd.DataFrame:
+    """Return a paper's rows with scores on dev."""
+    rows = pd.read_csv(STUDY / "tables" / f"{paper}.csv")
+    return rows[(rows["split"] == "dev") & (rows["status"] == "scored")]
 
 
-def claims() -> Iterator[tuple[str, ...]]:
-    """Yield every claim with the difference that the paper found, and ours."""
-    yield "claim", "compared", "task", "paper", "ours, interval", "detectable", "p", "verdict"
-    found = pd.read_csv(STUDY / "tables" / "claims.csv")
-    for one in found.itertuples():
-        others = str(one.against).split()
-        against = one.against if pd.isna(one.strongest) else one.strongest
-        compared = f"{one.variant} {MINUS} {against}"
-        compared += f", of {len(others)} others" if len(others) > 1 else ""
-        paper = "—" if pd.isna(one.published_difference) else _signed(one.published_difference)
-        ours, detectable, p = "—", "—", "—"
-        if not pd.isna(one.difference):
-            ours = f"{_signed(one.difference)} ({_signed(one.low)} to {_signed(one.high)})"
-            detectable, p = f"{one.detectable:.3f}", f"{one.p_holm:.2g}"
-        task = TASKS.get(str(one.task), str(one.task))
-        yield str(one.claim), compared, task, paper, ours, detectable, p, str(one.verdict)
+@cache
+def claimed() -> list[dict[str, Any]]:
+    """Return every claim with its verdict, the paper's difference and ours."""
+    return claims.read_claims(STUDY / "tables" / "claims.csv")
 
 
-def verdicts() -> Iterator[tuple[str, ...]]:
-    """Yield how many of each paper's claims have which verdict."""
-    found = pd.read_csv(STUDY / "tables" / "claims.csv")
-    counts = pd.crosstab(found["paper"], found["verdict"])
-    yield "paper", *map(str, counts.columns)
-    for paper in PAPERS:
-        yield paper, *(str(number) for number in counts.loc[paper])
+def about(name: str) -> list[dict[str, Any]]:
+    """Return the claims about PAPER/VARIANT/AGAINST."""
+    of = ("paper", "variant", "against")
+    found = [one for one in claimed() if "/".join(one[part] for part in of) == name]
+    assert found, f"there is no claim about {name}"
+    return found
 
 
-def cost() -> Iterator[tuple[str, ...]]:
-    """Yield for each bundle: runs, hours of one core, tokens a second, machine and precision."""
-    yield "bundle", "trainings", "hours on a core", "tokens a second", "precision", "platform"
+@cache
+def reasons() -> Mapping[str, Any]:
+    """Return the reasons that we give for what the tables show."""
+    return dict(yaml.safe_load((STUDY / "reasons.yaml").read_text("utf-8")))
+
+
+@cache
+def runs() -> Mapping[str, list[dict[str, Any]]]:
+    """Return the run records of each bundle."""
+    found = {}
     for path in sorted(STUDY.glob("seed-*.zip")):
         with zipfile.ZipFile(path) as archive:
-            runs = [name for name in archive.namelist() if name.endswith("/run.json")]
-            records = [json.loads(archive.read(name)) for name in runs]
+            names = [name for name in archive.namelist() if name.endswith("/run.json")]
+            found[path.name] = [json.loads(archive.read(name)) | {"of": name} for name in names]
+    return found
+
+
+def settings() -> Iterator[Line]:
+    """Yield how the trainings of each paper ran: a line for what they train, and the schedule."""
+    yield "paper", "trained", "schedule", "trainings", "steps", "batches", "learning rates"
+    of = {run["of"].split("/")[1]: run for records in runs().values() for run in records}
+    for paper in PAPERS:
+        keys = sorted({key for keys in table(paper)["keys"] for key in str(keys).split()})
+        found: dict[Line, list[str]] = {}
+        for key in keys:
+            spec = of[key]["spec"]
+            kind = spec["trainable"], spec["optimiser"]["schedule"]["name"]
+            found.setdefault(kind, []).append(key)
+        for kind, alike in found.items():
+            steps = {of[key]["outcome"]["steps"] for key in alike}
+            specs = [of[key]["spec"] for key in alike]
+            tasks = [task for spec in specs for task in spec["tasks"].values() if task["trained"]]
+            rates = {spec["optimiser"]["lr"] for spec in specs}
+            numbers = steps, {task["batch_size"] for task in tasks}, rates
+            spans = (", ".join(f"{one:,g}" for one in sorted(numbers)) for numbers in numbers)
+            yield paper, *kind, str(len(alike)), *spans
+
+
+def rows_reached() -> Iterator[Line]:
+    """Yield for each paper and task: rows, and how many of them are above the floor."""
+    yield "paper", "task", "rows", "above the floor", "published", "ours"
+    for paper in PAPERS:
+        for task, title in TASKS.items():
+            both = table(paper).dropna(subset=[f"{task}_published", f"{task}_mean"])
+            published, ours = both[f"{task}_published"], both[f"{task}_mean"]
+            above = (both[f"{task}_above"] * 2 > both[f"{task}_n"]).sum()
+            spans = (f"{scores.min():.3f} to {scores.max():.3f}" for scores in (published, ours))
+            yield paper, title, str(len(both)), str(above), *spans
+
+
+def at_the_floor() -> Iterator[Line]:
+    """Yield where the paper's score is clearly above its floor and ours is not, and why."""
+    yield "paper", "rows (task: seeds at the floor)", "reason", ""
+    found: dict[str, list[str]] = {why["row"]: [] for why in reasons()["floors"]}
+    for paper in PAPERS:
+        for row in table(paper).to_dict("records"):
+            name = f"{paper}/{row['variant']}"
+            failed = [task for task in TASKS if _failed(row, task)]
+            if not failed:
+                continue
+            why = next((row for row in found if fnmatchcase(name, row)), None)
+            assert why, f"study/reasons.yaml gives no reason why {name} is at its floor"
+            counts = (f"{TASKS[t]}: {_failed(row, t)} of {row[f'{t}_n']:.0f}" for t in failed)
+            found[why].append(f"{row['variant']} ({', '.join(counts)})")
+    for why in reasons()["floors"]:
+        assert found[why["row"]], f"study/reasons.yaml: {why['row']} is not at its floor"
+        yield why["row"].split("/")[0], ", ".join(found[why["row"]]), *_because(why)
+
+
+def _failed(row: Mapping[str, Any], task: str) -> int:
+    """Return how many seeds are at the floor of `task`, if the paper's score is clearly above."""
+    floor, n = FLOORS[task], SIZES[task].dev
+    error = (floor * (1 - floor) / n) ** 0.5 or n**-0.5
+    clear = row[f"{task}_published"] > floor + CLEARLY * error
+    return int(row[f"{task}_n"] - row[f"{task}_above"]) if clear else 0
+
+
+def scatter() -> Iterator[Line]:
+    """Yield the differences between trainings that are equal but for their random draws."""
+    yield "rows", *TASKS.values(), "overall"
+    for (paper, variant), other in EQUAL_TRAININGS.items():
+        rows = table(paper).set_index("variant")
+        columns = [f"{name}_mean" for name in (*TASKS, "overall_normalised")]
+        gains = rows.loc[variant, columns] - rows.loc[other, columns]
+        yield f"{paper}: {variant} {MINUS} {other}", *map(_signed, gains)
+
+
+def gains() -> Iterator[Line]:
+    """Yield what each row gains over models that train one task each, in per cent."""
+    yield "paper", "gain over single tasks, in per cent"
+    for paper in PAPERS:
+        rows = table(paper)
+        rows = rows[rows["table"].notna()].dropna(subset=["delta_m_mean"])
+        rows = rows.drop_duplicates("keys").sort_values("delta_m_mean", ascending=False)
+        pairs = zip(rows["variant"], rows["delta_m_mean"], strict=True)
+        if not rows.empty:
+            yield paper, ", ".join(f"{name} {_signed(gain, 1)}" for name, gain in pairs)
+
+
+def differences(*names: str) -> Iterator[Line]:
+    """Yield the claims about each of `names`, PAPER/VARIANT/AGAINST."""
+    yield "compared", "task", "claimed", "paper", "ours", "interval", "verdict"
+    for name in names:
+        for one in about(name):
+            _, _, compared, *cells = claims.cells(one)
+            yield f"{one['paper']}: {compared}", *cells[:5], cells[-1]
+
+
+def verdicts() -> Iterator[Line]:
+    """Yield how many of each paper's claims have which verdict, and how many differences agree."""
+    yield "paper", *VERDICTS, "in all", "same sign as published"
+    for paper in (*PAPERS, "all"):
+        of = [one for one in claimed() if paper in (one["paper"], "all")]
+        counts = (sum(one["verdict"] == verdict for one in of) for verdict in VERDICTS)
+        both = [(one["published_difference"], one.get("difference")) for one in of]
+        signs = [a * b > 0 for a, b in both if a and b is not None]
+        yield paper, *map(str, counts), str(len(of)), f"{sum(signs)} of {len(signs)}"
+
+
+def all_claims() -> Iterator[Line]:
+    """Yield every claim with the difference that the paper found, and ours."""
+    yield claims.HEADS
+    yield from map(claims.cells, claimed())
+
+
+def why_different() -> Iterator[Line]:
+    """Yield the differences from the papers that we have a reason for."""
+    yield "difference", "task", "paper", "ours", "likely reason", ""
+    for why in reasons()["differences"]:
+        (one,) = (one for one in about(why["claim"]) if one["task"] == why["task"])
+        _, _, compared, task, _, paper, ours, *_ = claims.cells(one)
+        yield f"{one['paper']}: {compared}", task, paper, ours, *_because(why)
+
+
+def cost() -> Iterator[Line]:
+    """Yield for each bundle: runs, hours of one core, tokens a second, machine and precision."""
+    yield "bundle", "trainings", "hours", "tokens a second (quartiles)", "precision", "platform"
+    for name, records in runs().items():
         hours = sum(record["outcome"]["seconds"] for record in records) / 3600
         rates = pd.Series([record["outcome"]["tokens_per_second"] for record in records])
         low, middle, high = (f"{rates.quantile(q):,.0f}" for q in (0.25, 0.5, 0.75))
@@ -93,14 +218,29 @@ def cost() -> Iterator[tuple[str, ...]]:
             ", ".join(sorted({one[of] for one in where})) for of in ("precision", "platform")
         )
         rate = f"{middle} ({low} to {high})"
-        yield path.name, str(len(runs)), f"{hours:.1f}", rate, precision, platform
+        yield name, str(len(records)), f"{hours:.1f}", rate, precision, platform
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", MINUS)
+def _because(why: Mapping[str, Any]) -> Line:
+    return why["reason"], "shown" if why["shown"] else "guessed"
 
 
-TABLES = {"rows": rows_reached, "claims": claims, "verdicts": verdicts, "cost": cost}
+def _signed(value: float, digits: int = 3) -> str:
+    return f"{value:+.{digits}f}".replace("-", MINUS)
+
+
+TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
+    "settings": settings,
+    "rows": rows_reached,
+    "floors": at_the_floor,
+    "scatter": scatter,
+    "gains": gains,
+    "differences": differences,
+    "verdicts": verdicts,
+    "claims": all_claims,
+    "reasons": why_different,
+    "cost": cost,
+}
 
 if __name__ == "__main__":
     write_text(PAGE, filled(PAGE.read_text("utf-8")))

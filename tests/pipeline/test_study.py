@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
-from pages.study import PAGE, STUDY, filled
+from pages.study import PAGE, STUDY, about, filled, verdicts
 
 from .project import CHECKOUT, Project, copy_workflow
 
@@ -48,6 +49,21 @@ def test_a_table_is_the_same_to_the_byte(study: Project) -> None:
 def test_its_page_has_the_numbers_of_its_tables() -> None:
     page = PAGE.read_text("utf-8")
     assert filled(page) == page, "run cd tests && python -m pages.study"
+
+
+def test_no_score_on_its_page_is_written_by_hand() -> None:
+    written = re.sub(r"<!-- .*?<!-- end -->", "", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    assert not re.findall(r"\d?\.\d{3}\b", written)
+
+
+def test_the_numbers_in_readme_are_those_of_the_page() -> None:
+    readme = (CHECKOUT / "README.md").read_text("utf-8")
+    (signs,) = re.findall(r"keep their sign: (\d+ of \d+)", readme)
+    assert [*verdicts()][-1][-1] == signs
+    (ours, paper) = re.findall(r"\(\+(\.\d{3}) overall, published \+(\.\d{3})\)", readme)[0]
+    (overall, *_) = about("minibert-unleashed/rss-mp/rss")
+    found = [overall[of] for of in ("difference", "published_difference")]
+    assert [float(ours), float(paper)] == [round(of, 3) for of in found]
 
 
 def test_bundles_have_neither_texts_nor_weights_and_are_small() -> None:
