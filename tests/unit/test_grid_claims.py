@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grid_texts import THREE, grid, problem
+from grid_texts import HEAD, THREE, grid, problem
 
 from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
@@ -126,6 +126,15 @@ def test_every_paper_makes_claims_with_the_published_difference(base: Path) -> N
     # R4 and R9 are the runners-up; of the changes called negligible, the largest.
     assert next(v for (name, others, _), v in published.items() if len(others) == 10) == 0.02
     assert next(v for (_, others, task), v in published.items() if len(others) == 3) == 0.041
+
+
+def test_another_overall_rule_than_the_papers_has_no_published_difference(base: Path) -> None:
+    text = f"{HEAD}{claim(task='[normalised, plain]')}"
+    (base / "workflow" / "grids" / "g.yaml").write_text(text, encoding="utf-8")
+    with (base / PUBLISHED).open("a", encoding="utf-8") as file:
+        file.write("demo,1,One,one,dev,,,,0.9,,0.7,\ndemo,1,Two,two,dev,,,,0.5,,0.6,\n")
+    found = {line["task"]: line["published"] for line in lines(plan(base, "g"))}
+    assert found == {"normalised": 0.1, "plain": None}
 
 
 def test_claims_need_what_they_compare_and_no_more(base: Path) -> None:

@@ -12,7 +12,7 @@ from minbert.plan.parameters import parameters
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim, Published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant
-from minbert.spec.task import own_tasks, task_facts
+from minbert.spec.task import TASKS, own_tasks, task_facts
 from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
@@ -286,8 +286,10 @@ def _published(exp: Experiment, grid: Grid, variant: str, task: str) -> float | 
             figure = row.figures["overall"]
         elif task in OVERALL_TASKS:
             figure = row.figures[task]
+        elif task in TASKS and row.other_task in ("", task):
+            figure = row.figures["other"]
         else:
-            figure = row.figures["other"] if row.other_task in ("", task) else None
+            figure = None
         if figure is not None:
             return figure
     return None
