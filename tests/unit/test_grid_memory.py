@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from planning import planning_folder
 
+from minbert.devices.cards import FAKE
 from minbert.plan.cost import Rows
 from minbert.plan.demand import LEAST, ON_GPU, PLAIN, PROCESS, WRAPPED, Demand, Memory, memory
 from minbert.plan.parameters import count
@@ -80,7 +81,7 @@ def base(tmp_path: Path) -> Path:
     return planning_folder(tmp_path, GRID)
 
 
-def demand(base: Path, gpu: bool, **config: Any) -> tuple[Demand, dict[str, str]]:
+def demand(base: Path, gpu: bool | None, **config: Any) -> tuple[Demand, dict[str, str]]:
     """Return the demands of a plan, and a key of each kind of node."""
     values = {"grids": ["g"], "data": "builtin", "backbone": "builtin"}
     plan = Plan.load({**values, "results": str(base / "results"), **config}, base)
@@ -120,3 +121,16 @@ def test_what_computes_on_a_gpu_asks_for_one(base: Path) -> None:
     assert asked.mem_mb("train", keys["train"], 1) == WRAPPED + on_device + ON_GPU
     without, _ = demand(base, gpu=False)
     assert without.gpus("train", keys["train"]) == 0
+
+
+def test_a_cluster_without_gpus_has_the_time_of_cpus_though_its_login_node_has_one(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seconds(gpu: bool | None) -> float:
+        asked, keys = demand(base, gpu)
+        return asked.costs.of(asked.plan.node("train", keys["train"])).seconds
+
+    monkeypatch.setenv(FAKE, "0x80GB")
+    on_cpu = seconds(None)
+    monkeypatch.setenv(FAKE, "1x80GB")
+    assert seconds(False) == on_cpu != seconds(None)

@@ -44,7 +44,7 @@ class Demand:
     @cached_property
     def costs(self) -> Costs:
         """What its trainings cost."""
-        return Costs(self.plan, self.gpu or None)
+        return Costs(self.plan, self.gpu)
 
     def mem_mb(self, kind: str, key: str, attempt: int) -> int:
         """Return the MB of main memory that a job asks for; twice as many at each attempt."""
