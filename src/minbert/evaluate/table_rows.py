@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from minbert.base.errors import UserError
 from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.marks import Standing, standing
-from minbert.evaluate.reading import Score, read_scores
-from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.reading import Score, over_seeds, read_scores
+from minbert.evaluate.statistics import Interval
 from minbert.evaluate.tuning import Tuned, read_tuning
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
@@ -155,7 +155,7 @@ def _row(spec: Mapping[str, Any], row: TableRow, values: Values, on_dev: Values)
         row,
         SCORED if shown else unlabelled,
         other_task,
-        {name: _interval(list(of)) for name, of in shown.items()},
+        {name: over_seeds(of) for name, of in shown.items()},
         n=len({seed for name in shown for seed in values[name]}),
         keys=tuple(sorted(set().union(*keys.values()))),
         remark=_choice(row.choice, keys) if row.choice and keys else "",
@@ -163,11 +163,6 @@ def _row(spec: Mapping[str, Any], row: TableRow, values: Values, on_dev: Values)
         standing={name: of for name, seeds in shown.items() if (of := standing(list(seeds)))},
         on_dev=tuple(on_dev),
     )
-
-
-def _interval(seeds: Sequence[Score]) -> Interval:
-    """Return the mean over seeds with its interval; of one seed, that over examples."""
-    return interval([score.value for score in seeds], seeds[0].error)
 
 
 def _choice(choice: Mapping[str, str], keys: Mapping[str, set[str]]) -> str:

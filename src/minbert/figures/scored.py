@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from minbert.evaluate import reading
 from minbert.evaluate.reading import Of, Score, Scores, mostly_learned, score_title
-from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
@@ -51,8 +51,7 @@ def over_seeds(scores: Scores) -> dict[Of, Interval]:
 
 def mean_over(by_seed: Mapping[int, Score]) -> Interval:
     """Return the mean of the seeds' scores with its interval, as `over_seeds` does."""
-    found = list(by_seed.values())
-    return interval([score.value for score in found], found[0].error)
+    return reading.over_seeds(by_seed.values())
 
 
 def floors(scores: Scores, split: str = "dev") -> dict[str, float]:

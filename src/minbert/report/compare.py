@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import METRIC_TITLES, Of, Score, mostly_learned
-from minbert.evaluate.statistics import interval
+from minbert.evaluate.reading import METRIC_TITLES, Of, Score, mostly_learned, over_seeds
 from minbert.figures.inputs import Values, present
 from minbert.report.material import Material
 from minbert.report.predictions import Said, Stage, Texts, marks
@@ -88,7 +87,7 @@ def _run(
 ) -> dict[str, Any]:
     scores = list(by_seed.values())
     digits = 1 if TASKS[of.measure].kind == "regression" else None  # None: a whole number
-    whole = interval([score.value for score in scores], scores[0].error)
+    whole = over_seeds(scores)
     return {
         "score": round(whole.mean, 4),
         "said": whole.in_words(),

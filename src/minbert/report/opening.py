@@ -5,8 +5,8 @@ from statistics import median
 from typing import NamedTuple
 
 from minbert.evaluate.index import in_words
-from minbert.evaluate.reading import Of
-from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.reading import Of, over_seeds
+from minbert.evaluate.statistics import Interval
 from minbert.evaluate.winner import winners
 from minbert.report.chart import TITLES, floor_of
 from minbert.report.floors import Verdicts
@@ -78,6 +78,5 @@ def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
         label = ours = None
         if best:
             label = material.labels[paper, best.variant]
-            error = material.scores[paper][Of(best.variant, "dev", rule)]
-            ours = interval(list(best.dev.values()), next(iter(error.values())).error)
+            ours = over_seeds(material.scores[paper][Of(best.variant, "dev", rule)].values())
         yield Best(paper, rule, label, ours, floor_of(material, paper, "overall"), published)
