@@ -16,12 +16,12 @@ from minbert.base.files import write_json, write_text
 from minbert.commands.plan import plan_text, why_text
 from minbert.plan.cost import Costs
 from minbert.plan.describe import write
-from minbert.plan.experiment import PUBLISHED
+from minbert.plan.experiment import PUBLISHED, Experiment
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import inputs, pending
 from minbert.plan.plan import Plan
 from minbert.spec.published import read_published
-from minbert.spec.resolve import StageRef
+from minbert.spec.resolve import Stage, StageRef
 from minbert.store.node import Need, Node, canonical
 from minbert.store.plans import describe_job, description_path, plan_path
 
@@ -103,6 +103,19 @@ def test_what_is_trained_is_in_the_key(base: Path) -> None:
     assert first != key(plan(base, corpus={"seed": 5}), "1-bert")
     assert first != key(plan(base, pretraining={"steps": 7}), "1-bert")
     assert first == key(plan(base, scale={"learning_rate": 1.0}), "1-bert")
+
+
+def test_each_stage_is_made_a_training_once(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[StageRef] = []
+    training = Experiment._training
+
+    def counted(self: Experiment, stage: Stage) -> Node:
+        made.append(stage.ref)
+        return training(self, stage)
+
+    monkeypatch.setattr(Experiment, "_training", counted)
+    nodes = plan(base).nodes
+    assert any(kind == "train" for kind, _ in nodes) and len(made) == len({*made})
 
 
 def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,15 +30,10 @@ JOINED = ("tables/scores.parquet", "variants.tsv")
 class Plan(Experiment):
     """An experiment with the nodes of all that is made of it.
 
-    `outputs` are those of each paper, `all_figures` the figures over all papers by name. `options`
-    are those of the command line that chose the configuration, for commands that messages suggest.
+    `options` are those of the command line that chose the configuration, for commands that messages
+    suggest.
     """
 
-    outputs: Mapping[str, Outputs]
-    index: Node
-    all_figures: Mapping[str, Node]
-    claims: Node | None
-    report: Node
     options: str = ""
 
     @classmethod
@@ -49,17 +44,35 @@ class Plan(Experiment):
     @classmethod
     def of(cls, config: Config, base: Path, options: str = "") -> Plan:
         """Return the plan of a configuration."""
-        read = Experiment.read(config, base)
-        check_vanished(read)
-        outputs = {grid.paper: paper_outputs(read, grid) for grid in read.grids}
-        index = index_node(read, outputs)
-        drawn = all_figures(read, {paper: made.scores for paper, made in outputs.items()})
-        claims = claims_node(read, outputs)
-        figures = figure_names(outputs, drawn)
-        report = report_node(read, outputs, index, claims, figures)
-        whole = {field.name: getattr(read, field.name) for field in fields(read)}
-        return cls(**whole, outputs=outputs, index=index, all_figures=drawn, claims=claims,
-                   report=report, options=options)  # fmt: skip
+        plan = replace(cls.read(config, base), options=options)
+        check_vanished(plan)
+        plan.report  # noqa: B018 - needs all other nodes, so that what they refuse is refused now
+        return plan
+
+    @cached_property
+    def outputs(self) -> dict[str, Outputs]:
+        """What is made of each paper."""
+        return {grid.paper: paper_outputs(self, grid) for grid in self.grids}
+
+    @cached_property
+    def index(self) -> Node:
+        """The node of the index of published rows."""
+        return index_node(self, self.outputs)
+
+    @cached_property
+    def all_figures(self) -> dict[str, Node]:
+        """The nodes of the figures over all papers, by name."""
+        return all_figures(self, {paper: made.scores for paper, made in self.outputs.items()})
+
+    @cached_property
+    def claims(self) -> Node | None:
+        """The node of all papers' claims; None if the grids make none."""
+        return claims_node(self, self.outputs)
+
+    @cached_property
+    def report(self) -> Node:
+        """The node of the report."""
+        return report_node(self, self.outputs, self.index, self.claims, self.figures)
 
     @cached_property
     def nodes(self) -> dict[tuple[str, str], Node]:
@@ -110,7 +123,12 @@ class Plan(Experiment):
     @property
     def figures(self) -> dict[str, Node]:
         """The node of each figure by the name that it is published under, without its ending."""
-        return figure_names(self.outputs, self.all_figures)
+        folders = {paper: made.figures for paper, made in self.outputs.items()}
+        return {
+            f"figures/{folder}/{name}": node
+            for folder, figures in (folders | {ALL: self.all_figures}).items()
+            for name, node in figures.items()
+        }
 
     @cached_property
     def products(self) -> dict[str, Path]:
@@ -234,16 +252,6 @@ class Plan(Experiment):
         own = all(stamps.get(grid.paper) == self.stamp for grid in self.grids)
         whole = own and all(map(_filled, names))
         return folder / f"{self.stamp}-{max(numbers, default=-1) + (not numbers or not whole)}.done"
-
-
-def figure_names(outputs: Mapping[str, Outputs], over_all: Mapping[str, Node]) -> dict[str, Node]:
-    """Return the nodes of all figures by the names that they are published under."""
-    folders = {paper: made.figures for paper, made in outputs.items()} | {ALL: over_all}
-    return {
-        f"figures/{folder}/{name}": node
-        for folder, figures in folders.items()
-        for name, node in figures.items()
-    }
 
 
 def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
