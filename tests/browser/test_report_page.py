@@ -199,6 +199,16 @@ def test_claims_fit_at_1400_pixels(page: Browser) -> None:
     assert sizes and all(inside <= box for inside, box in sizes)
 
 
+def test_numbers_of_claims_stay_on_one_line(page: Browser) -> None:
+    heads = page.evaluate(f"[...{CLAIMS}.tHead.rows].at(-1).innerText").split()
+    shown = page.evaluate(
+        f"[...{CLAIMS}.tBodies[0].rows[0].cells].map(c => getComputedStyle(c).whiteSpace)"
+    )
+    lines = dict(zip((head for head in heads if head.isalpha()), shown, strict=True))
+    whole = ("Paper", "Ours", "Interval", "Detectable", "p", "n", "Seeds")
+    assert [head for head, space in lines.items() if space == "nowrap"] == [*whole]
+
+
 @pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
 def test_a_figure_uses_the_width_and_enlarges(size: tuple[int, int], page: Browser) -> None:
     page.resize(*size)

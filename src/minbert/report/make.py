@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -39,8 +38,6 @@ YAML: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": Tr
 COMMAND = "command.txt"
 """The file in the logs with the command of the workflow that is running, or ran last."""
 
-_NUMBER = re.compile(r"[<>]?\s*[+−-]?[\d.,]+(\s*([^\w\s-]|to\b|of\b|M$).*)?|—")  # noqa: RUF001
-
 
 def make(job: Job) -> None:
     """Write the report of all that is published.
@@ -64,7 +61,6 @@ def make(job: Job) -> None:
         "hash": _hash,
         "score": lambda value: "—" if value is None else f"{value:.3f}",
     }
-    environment.tests["number"] = lambda text: bool(_NUMBER.fullmatch(text))
     page = environment.get_template("page.html.j2").render(_page(Material(job)))
     write_text(job.out / "report.html", page)
 
