@@ -10,7 +10,7 @@ from minbert.spec.config import BACKBONE, REVISION, Config, config_files, load_c
 
 
 def load(**values: Any) -> Config:
-    return load_config({"grids": ["hybrid-bert"], **values}, where="config.yaml")
+    return load_config({"grids": ["hybrid-bert"], **values})
 
 
 def problem(**values: Any) -> str:
@@ -141,7 +141,7 @@ def test_what_is_no_seed_is_refused(bad: Any) -> None:
 def test_problems(values: dict[str, Any], message: str) -> None:
     text = problem(**values)
     assert message in text
-    assert all(line.startswith("config.yaml: ") for line in text.splitlines())
+    assert all(line.startswith("config: ") for line in text.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_folders_that_cannot_hold_results(
     monkeypatch.chdir(tmp_path)
     Path("loop").symlink_to("loop")
     Path("a-file").write_text("")
-    assert "config.yaml: 'results': " in problem(results=results)
+    assert "config: 'results': " in problem(results=results)
     assert reason in problem(results=results)
 
 

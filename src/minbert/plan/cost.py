@@ -53,7 +53,7 @@ def operations(
     are looked up, heads are small. `tokens` are the mean of an example. Trained tasks are scored on
     dev after each epoch; all tasks are scored on dev and test at the end.
     """
-    drawn = _drawn(spec, rows)
+    drawn = epoch(spec, rows).examples
     if spec.trainable == "heads":
         return HEAD * spec.epochs * sum(drawn.values())
     parts = arch.parameters()
@@ -82,13 +82,8 @@ def batches(spec: StageSpec, rows: Mapping[str, Rows]) -> float:
     """
     if spec.trainable == "heads":
         return 0.0
-    drawn = _drawn(spec, rows)
+    drawn = epoch(spec, rows).examples
     return spec.epochs * sum(n / spec.tasks[task].batch_size for task, n in drawn.items())
-
-
-def _drawn(spec: StageSpec, rows: Mapping[str, Rows]) -> dict[str, int]:
-    """Return how many examples of each trained task an epoch draws."""
-    return epoch(spec, rows).examples
 
 
 def epoch(spec: StageSpec, rows: Mapping[str, Rows]) -> Epoch:

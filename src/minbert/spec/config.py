@@ -245,7 +245,6 @@ def config_files(given: Sequence[Path], default: Path) -> list[Path]:
 def load_config(
     source: Mapping[str, Any] | Path | str | Sequence[Path],
     overrides: Mapping[str, Any] | Sequence[str] = (),
-    where: str = "config",
 ) -> Config:
     """Return the configuration of files, later ones over earlier, or of a parsed mapping.
 
@@ -254,7 +253,7 @@ def load_config(
     """
     values: Mapping[str, Any] = {}
     if isinstance(source, Mapping):
-        values = source
+        values, where = source, "config"
     else:
         files = [source] if isinstance(source, Path | str) else source
         for path in files:
