@@ -229,11 +229,19 @@ def test_a_file_that_is_wrong_is_named(
     assert said in str(caught.value) and str(path) in str(caught.value)
 
 
-def test_sentiments_that_are_none_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sentiment", ["1.5", "-0.5", "high"])
+def test_sentiments_that_are_none_are_named(sentiment: str, tmp_path: Path) -> None:
     write_text(tmp_path / "dictionary.txt", "good|1\n")
-    write_text(tmp_path / "sentiment_labels.txt", "phrase ids|sentiment values\n1|1.5\n")
-    with pytest.raises(UserError, match=r"sentiment_labels.txt, line 2: found '1\|1.5', expected"):
+    write_text(tmp_path / "sentiment_labels.txt", f"phrase ids|sentiment values\n1|{sentiment}\n")
+    said = rf"sentiment_labels.txt, line 2: found '1\|{sentiment}', expected"
+    with pytest.raises(UserError, match=said):
         read_originals("sst", label_files(tmp_path)["sst"])
+
+
+def test_a_label_may_have_an_exponent(tmp_path: Path) -> None:
+    write_text(tmp_path / "sts-test.csv", GOOD.replace("3.2", "32e-1"))
+    (row,) = read_originals("sts", label_files(tmp_path)["sts"]).originals
+    assert row.label == 3.2
 
 
 def test_a_few_malformed_rows_are_left_out(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minbert.base.errors import UserError, nearest, no_file
 from minbert.base.files import content_of
-from minbert.data.examples import Example, decode, fault, split_lines
+from minbert.data.examples import Example, decode, fault, number_in, split_lines
 from minbert.spec.task import TASKS
 
 MAX_MALFORMED = 0.01
@@ -23,7 +23,6 @@ SST_CUTS = (0.2, 0.4, 0.6, 0.8)
 _DICTIONARY, _SENTIMENTS = "dictionary.txt", "sentiment_labels.txt"
 _TREE = re.compile(r"\(([0-4]) .*\)")
 _LEAF = re.compile(r"\([0-4] ([^() ]+)\)")
-_NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
 
 
 class Original(NamedTuple):
@@ -122,16 +121,12 @@ def _fault(row: Original, task: str) -> str | None:
     return fault(Example("row", "test", *row), TASKS[task])
 
 
-def _number(text: str) -> float | None:
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
 def _pair(fields: Sequence[str], at: Sequence[int]) -> Original | str:
     """Return the row whose two sentences and label are at these places."""
     if len(fields) <= max(at):
         return f"{len(fields)} columns, expected at least {max(at) + 1}"
     one, two, label = (fields[place].strip() for place in at)
-    if (number := _number(label)) is None:
+    if (number := number_in(label)) is None:
         return f"label '{label[:80]}' is not a number"
     return Original(one, two, number)
 
@@ -184,8 +179,8 @@ def _phrases(path: Path) -> Rows:
     classes: dict[str, float] = {}
     for line, text in enumerate(_lines(beside)[1:], start=2):
         phrase, _, sentiment = text.partition("|")
-        number = _number(sentiment)
-        if number is None or number > 1:
+        number = number_in(sentiment)
+        if number is None or not 0 <= number <= 1:
             raise UserError(
                 f"{beside}, line {line}: found '{text[:80]}', expected the number of a phrase, "
                 "'|' and its sentiment from 0 to 1"
