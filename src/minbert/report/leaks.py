@@ -1,6 +1,6 @@
 """Texts of a task that another task of the same paper trains on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import permutations
 from pathlib import Path
 
@@ -40,9 +40,8 @@ def sentences(examples: Path) -> Sentences:
 
 def leaks(one: str, other: str, found: Mapping[str, Sentences]) -> Iterator[str]:
     """Yield how many sentences of each split of the task `one` train of `other` has, if any."""
-    titles: Sequence[str] = [TASKS[task].title if task in TASKS else task for task in (one, other)]
     for split in ("dev", "test"):
         if count := len(found[one][split] & found[other]["train"]):
             of = len(found[one][split])
-            where = f"{split} sentences of {titles[0]} occur in train of {titles[1]}"
-            yield f"{count:,} of {of:,} {where}"
+            where = f"{split} sentences of {TASKS[one].title}"
+            yield f"{count:,} of {of:,} {where} occur in train of {TASKS[other].title}"

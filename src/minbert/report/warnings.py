@@ -57,7 +57,7 @@ def find_warnings(
         yield f"{FAVOURED[spec['select_on']]}. {text}", ()
     overlaps, rejected, others = [], [], []
     for task, report in material.records("data"):
-        title = TASKS[task].title if task in TASKS else task
+        title = TASKS[task].title
         counts = report.get("overlaps", {}).items()
         overlaps += [f"{title}: {count} texts of {where}" for where, count in counts if count]
         counts = report.get("rejected", {}).items()
@@ -78,7 +78,7 @@ def find_warnings(
         text = "The texts of these tasks are not here, as in results from a bundle; their examples "
         text += "are shown by id. If you have the data, delete store/data, store/report and "
         text += "report.html: the next `snakemake all` makes them again, with texts."
-        yield text, [TASKS[task].title if task in TASKS else task for task in gone]
+        yield text, [TASKS[task].title for task in gone]
     if joined := [in_words(report) for _, report in material.records("labels")]:
         text = "Labels of test rows were joined by text from the files that publish them. Scores on"
         yield f"{text} test are over the rows that got a label.", joined
