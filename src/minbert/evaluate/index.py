@@ -10,12 +10,12 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.table_rows import SCORED
 from minbert.evaluate.text import csv_text, markdown_table, read_csv
+from minbert.spec.published import FIGURES
 from minbert.store.job import Job
 
 NAMES = ("paper", "table", "row", "variant")
 """What tells published rows apart."""
 
-FIGURES = ("sst", "para", "sts", "other", "overall")
 COLUMNS = (
     *(*NAMES, "split", "status", "seeds"),
     *(f"{figure}_{side}" for figure in FIGURES for side in ("published", "ours")),
