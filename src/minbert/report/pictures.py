@@ -41,9 +41,7 @@ def shrunk(path: Path, widest: int, colours: int) -> tuple[bytes, tuple[int, int
     """Return the picture as a PNG of at most `widest` pixels across and `colours`, and its size."""
     with Image.open(path) as image:
         drawn = image.convert("RGB")
-    if drawn.width > widest:
-        height = round(drawn.height * widest / drawn.width)
-        drawn = drawn.resize((widest, height), Image.Resampling.LANCZOS)
+    drawn.thumbnail((widest, drawn.height), Image.Resampling.LANCZOS)
     small = drawn.quantize(colours, dither=Image.Dither.NONE)
     packed = io.BytesIO()
     small.save(packed, "PNG")
