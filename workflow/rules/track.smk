@@ -1,6 +1,6 @@
-# Start and end of a workflow. Lock: nothing deletes results while it runs. Devices: where training runs. MLflow: one follower stores what jobs
-# measure while they run. Terminal: lines on progress, and a summary at the end. After an error,
-# whatever finished is published.
+# Start and end of a workflow. Lock: nothing deletes results while it runs. Devices: the terminal
+# says where training runs. MLflow: one follower stores what jobs measure while they run. Terminal:
+# lines on progress, and a summary at the end. After an error, whatever finished is published.
 #
 # in:  tracking/ATTEMPT/{run.json,history.jsonl,end.json}, written by training jobs
 # out: mlflow.db, mlartifacts/

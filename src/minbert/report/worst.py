@@ -14,7 +14,7 @@ WORST = 15
 
 
 class Example(NamedTuple):
-    """One row; `texts` are the sentences, filled in once they are read (`predictions.read_texts`).
+    """One row; the page adds the sentences of its `id` (`predictions.read_texts`).
 
     `said` is what most runs predict, or their mean; `right` is how many of the `runs` are right.
     """
