@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -12,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from minbert.base.environment import environment, versions
+from minbert.base.environment import commit, environment, versions
 from minbert.base.version import VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -79,3 +80,34 @@ def test_builds_of_one_version_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"torch": "2.13.0+cpu", "numpy": "2.4.6"}
     monkeypatch.setattr("minbert.base.environment.version", lambda name: found[name])
     assert versions(found) == {"torch": "2.13.0", "numpy": "2.4.6"}
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git without the user's own settings; return what it prints."""
+    who = ["-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "commit.gpgsign=false"]
+    command = ["git", *who, *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_commit_is_that_of_minbert_wherever_it_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the folder, which may be another project's repository."""
+    git(tmp_path, "init")
+    git(tmp_path, "commit", "--allow-empty", "--message", "other")
+    code = tmp_path / "venv" / "minbert" / "environment.py"
+    code.parent.mkdir(parents=True)
+    code.touch()
+    monkeypatch.setattr("minbert.base.environment.__file__", str(code))
+    assert commit() == "unknown", "a wheel inside another repository is of no commit"
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--message", "ours")
+    ours = git(tmp_path, "rev-parse", "--short=10", "HEAD")
+    (tmp_path / "elsewhere").mkdir()
+    git(tmp_path / "elsewhere", "init")
+    git(tmp_path / "elsewhere", "commit", "--allow-empty", "--message", "theirs")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert commit() == ours
+    code.write_text("edited")
+    assert commit() == f"{ours}+"

@@ -17,10 +17,17 @@ DEPENDENCIES = ("torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy
 STATUS = Path("/proc/self/status")
 
 
-def commit(folder: Path | None = None) -> str:
-    """Return the short git commit of `folder`, with `+` if files differ from it, or `unknown`."""
+def commit() -> str:
+    """Return the short git commit of this copy of minbert, with `+` if files differ from it.
+
+    It is `unknown` without git, or if the repository around the copy does not track it: a wheel in
+    an environment inside another project is of none of that project's commits.
+    """
+    here = Path(__file__)
+    if not lines_of("git", "ls-files", here.name, timeout=10, folder=here.parent):
+        return "unknown"
     command = ["git", "describe", "--always", "--exclude=*", "--abbrev=10", "--dirty=+"]
-    return next(iter(lines_of(*command, timeout=10, folder=folder)), "unknown")
+    return next(iter(lines_of(*command, timeout=10, folder=here.parent)), "unknown")
 
 
 def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
