@@ -239,6 +239,22 @@ def test_there_must_be_something_to_bundle(plan: Plan, tmp_path: Path) -> None:
     assert not (tmp_path / "out.zip").exists()
 
 
+def test_rules_of_ones_own_come_along_or_are_refused(plan: Plan, tmp_path: Path) -> None:
+    """What `bundle` writes, `unbundle` takes in."""
+    rules = tmp_path / "base" / "workflow" / "rules"
+    rules.mkdir(parents=True)
+    for path in (tmp_path / "base" / "Snakefile", rules / "My_rules-2.smk"):
+        path.touch()
+    bundle(plan.root, tmp_path / "out.zip", base=tmp_path / "base")
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        assert "workflow/rules/My_rules-2.smk" in archive.namelist()
+    assert unbundle(tmp_path / "out.zip", tmp_path / "results").new == len(runs_of(plan))
+    (rules / "my rules.smk").touch()
+    with pytest.raises(UserError, match=r"my rules\.smk: cannot be in a bundle.*is no file that a"):
+        bundle(plan.root, tmp_path / "refused.zip", base=tmp_path / "base")
+    assert not (tmp_path / "refused.zip").exists()
+
+
 def test_croissants_are_valid_and_read_the_rows(plan: Plan, made: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(made) as archive:
         archive.extractall(tmp_path)

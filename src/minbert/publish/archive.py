@@ -39,7 +39,7 @@ _MOST = 200_000
 _DAMAGE = (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error)
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _ABOUT = re.compile(
-    r"README\.md|ro-crate-metadata\.json|Snakefile|workflow/rules/[a-z]+\.smk|config\.json"
+    r"README\.md|ro-crate-metadata\.json|Snakefile|workflow/rules/[A-Za-z0-9_-]+\.smk|config\.json"
     r"|command\.txt|variants\.tsv|croissant/[a-z][a-z0-9_-]{0,63}-[0-9a-f]{16}\.json"
 )
 _STORED = re.compile(
@@ -79,7 +79,12 @@ class Writer:
         self.files: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, content: Path | str) -> None:
-        """Add a file, or a text."""
+        """Add a file, or a text; `UserError` if `unpack` would refuse its name."""
+        if wrong := _wrong_name(name):
+            raise UserError(
+                f"{content if isinstance(content, Path) else name}: cannot be in a bundle: {name} "
+                f"{wrong}. Name it with letters, digits, - and _ alone, or move it away"
+            )
         if isinstance(content, Path):
             self.files[name] = {"bytes": content.stat().st_size, "sha256": sha256(content)}
             with content.open("rb") as source:
