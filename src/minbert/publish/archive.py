@@ -55,12 +55,11 @@ class _Entry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What `bundle.json` says. `lean`: only predictions of dev have `scores`, if each is one."""
+    """What `bundle.json` says."""
 
     format: Literal["minbert bundle"] = "minbert bundle"
     version: int = VERSION
     package: str
-    lean: bool = False
     tasks: list[dict[str, Any]] = []
     files: dict[str, _Entry]
 

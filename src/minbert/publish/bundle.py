@@ -90,7 +90,7 @@ def bundle(
             if not runs:
                 of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
                 raise UserError(f"{root} has no finished run{of} of its newest plan to bundle")
-            writer.end(package=VERSION, lean=lean, tasks=content.tasks)
+            writer.end(package=VERSION, tasks=content.tasks)
     return Bundled(len(runs), out.stat().st_size)
 
 

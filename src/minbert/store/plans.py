@@ -20,9 +20,9 @@ from minbert.store.kinds import KINDS
 from minbert.store.node import digest, key_of
 
 PUBLISHED = "published.json"
+"""Beside the plain names: of which plan each paper is, and what shows `all` of them."""
 ONLY = "only"
 """Where, below the results root, a part of the grids has its plain names."""
-"""Beside the plain names: of which plan each paper is, and what shows `all` of them."""
 AGAIN = "`snakemake all --cores 2` writes it again"
 VARIANT_COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
 """The columns of `variants.tsv`, and what the rows of a record's `variants` are."""

@@ -84,10 +84,6 @@ def read_record(path: Path) -> dict[str, Any]:
         ) from None
 
 
-ADOPTED = "adopted.json"
-"""Beside a carried result: a list of how it came there, the oldest first."""
-
-
 def adoptions(folder: Path) -> list[dict[str, Any]]:
     """Return how a result came to its folder; `UserError` if what says so is damaged."""
     path = folder / ADOPTED
