@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,7 @@ from minbert.data.parquet import read_file
 from minbert.explore.run import Run, stage_settings
 from minbert.predict.lookup import SCORES, Found, find, plan_of, variant_rows
 from minbert.spec.task import use_tasks_of
-from minbert.store.job import Job, node_folder
+from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import ONLY, VARIANT_COLUMNS, describe_job, records
 from minbert.store.record import sound
@@ -205,31 +204,21 @@ def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
     return {"state": states.get(end.get("status", ""), "interrupted"), "error": end.get("error")}
 
 
-@dataclass(frozen=True)
-class _Elsewhere(Job):
-    """A job that leaves its files in `folder`, so that nothing is written into the results."""
-
-    folder: Path = Path()
-
-    @property
-    def out(self) -> Path:
-        return self.folder
-
-
 def _scores_so_far(root: Path) -> Any:
     """Return the score table (pyarrow) of the newest plan's runs that finished."""
     import pyarrow as pa
 
     from minbert.evaluate.score import make
+    from minbert.publish.publish import PartialJob
 
     name, record = next((name, record) for name, record in records(root) if "papers" in record)
     use_tasks_of(record)
     tables = []
     with TemporaryDirectory() as folder:
-        for paper, of in record["papers"].items():
+        for of in record["papers"].values():
             described = describe_job(root, "scores", of["scores"], name)
-            job = _Elsewhere(root, described, None, 1, folder=Path(folder) / paper)
-            job.out.mkdir()
+            job = PartialJob(root, described, None, 1, folder=Path(folder))
+            job.out.mkdir(parents=True)
             make(job)
             tables.append(read_file(job.out / "scores.parquet"))
     return pa.concat_tables(tables)

@@ -61,7 +61,7 @@ def publish_partial(root: Path, plan: str) -> str:
         names = PlainNames(root, plan, record)
         for name, kind, key in _shown(record):
             described = describe_job(root, kind, key, plan)
-            job = _PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))
+            job = PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))
             if kind == "figure" and finished(kind, job.spec, node_folder(root, kind, key)):
                 continue
             job.out.mkdir(parents=True)
@@ -83,8 +83,11 @@ def publish_partial(root: Path, plan: str) -> str:
 
 
 @dataclass(frozen=True)
-class _PartialJob(Job):
-    """A job after failures: `folder` is a root of its own for what it and the others make."""
+class PartialJob(Job):
+    """A job that writes nothing into the results: `folder` is a root of its own for what it makes.
+
+    It finds there what other such jobs made before it, and the rest in the results.
+    """
 
     folder: Path = Path()
 
