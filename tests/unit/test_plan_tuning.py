@@ -18,6 +18,8 @@ from minbert.evaluate.choose import Tried, choose
 from minbert.evaluate.reading import read_scores
 from minbert.evaluate.tuning import read_tuning
 from minbert.evaluate.winner import ranked
+from minbert.explore.results import Results
+from minbert.plan.describe import write
 from minbert.plan.parameters import parameters
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
@@ -133,6 +135,13 @@ def test_candidates_have_no_scores_of_their_own_and_the_chosen_one_is_ranked(pla
     path = plan.outputs["demo"].scores.folder(plan.root) / "scores.parquet"
     assert set(pq.read_table(path)["variant"].to_pylist()) == {"a", "b", "untuned"}
     assert list(ranked(read_scores(path, "demo"), "plain")) == ["untuned", "b", "a"]
+
+
+def test_scores_before_the_first_publication_are_of_what_was_chosen(plan: Plan) -> None:
+    write(plan)
+    scores = Results(plan.root).scores.query("split == 'dev' and metric == 'accuracy'")
+    assert dict(scores.groupby("variant")["value"].mean()) == {"a": 0.25, "b": 0.75, "untuned": 1.0}
+    assert not (plan.root / "store" / "tuning").exists()
 
 
 def test_claims_compare_what_was_chosen(plan: Plan) -> None:

@@ -208,7 +208,7 @@ def _scores_so_far(root: Path) -> Any:
     """Return the score table (pyarrow) of the newest plan's runs that finished."""
     import pyarrow as pa
 
-    from minbert.evaluate.score import make
+    from minbert.evaluate import choose, score
     from minbert.publish.publish import PartialJob
 
     name, record = next((name, record) for name, record in records(root) if "papers" in record)
@@ -216,9 +216,11 @@ def _scores_so_far(root: Path) -> Any:
     tables = []
     with TemporaryDirectory() as folder:
         for of in record["papers"].values():
-            described = describe_job(root, "scores", of["scores"], name)
-            job = PartialJob(root, described, None, 1, folder=Path(folder))
-            job.out.mkdir(parents=True)
-            make(job)
+            for kind, make in (("tuning", choose.make), ("scores", score.make)):
+                if key := of[kind]:
+                    described = describe_job(root, kind, key, name)
+                    job = PartialJob(root, described, None, 1, folder=Path(folder))
+                    job.out.mkdir(parents=True)
+                    make(job)
             tables.append(read_file(job.out / "scores.parquet"))
     return pa.concat_tables(tables)
