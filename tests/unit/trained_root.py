@@ -22,7 +22,7 @@ from minbert.plan.describe import write
 from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
-from minbert.store.plans import VARIANT_COLUMNS
+from minbert.store.plans import VARIANT_COLUMNS, stage_rows
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -86,7 +86,7 @@ def make_root(base: Path) -> Plan:
     write_text(base / "two.yaml", TWO)
     plan = plan_of(base)
     write(plan)
-    rows = [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in plan.publication["variants"]]
+    rows = stage_rows(plan.publication["variants"])
     write_text(plan.root / "variants.tsv", csv_text(VARIANT_COLUMNS, rows, "\t"))
     for ref in plan.stages:
         if ref.variant not in UNTRAINED:

@@ -17,7 +17,6 @@ from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import (
     ONLY,
-    VARIANT_COLUMNS,
     check_root,
     describe_job,
     held_of,
@@ -25,6 +24,7 @@ from minbert.store.plans import (
     read_description,
     read_plan,
     records,
+    stage_rows,
 )
 
 VARIANTS = "variants.tsv"
@@ -156,7 +156,7 @@ def earlier(found: Found) -> Iterator[Found]:
     """Yield the variant as other plans had it, the newest first, as far as any of it is trained."""
     seen = [found.stages]
     for _, record in records(found.root):
-        rows = (dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in record.get("variants", ()))
+        rows = stage_rows(record.get("variants", ()))
         names = (found.paper, found.name)
         stages = {r["stage"]: r["key"] for r in rows if (r["paper"], r["variant"]) == names}
         if stages and stages not in seen:
@@ -179,7 +179,7 @@ def variant_rows(root: Path) -> list[dict[str, str]]:
     if not paths:
         for _, record in records(root):
             if rows := record.get("variants"):
-                return [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in rows]
+                return stage_rows(rows)
     found: list[dict[str, str]] = []
     for path in paths or [root / VARIANTS]:
         known = {(row["paper"], row["variant"]) for row in found}

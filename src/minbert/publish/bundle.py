@@ -33,6 +33,7 @@ from minbert.store.plans import (
     read_description,
     read_plan,
     records,
+    stage_rows,
 )
 from minbert.store.record import read_record
 
@@ -200,8 +201,7 @@ def _about(root: Path, content: _Content, base: Path) -> dict[str, Path | str]:
     report = read_description(root, "report", content.records[0]["report"])
     files["config.json"] = json_text(report["spec"]["config"])
     every = dict.fromkeys(tuple(row) for record in content.records for row in record["variants"])
-    rows = [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in every]
-    files["variants.tsv"] = csv_text(VARIANT_COLUMNS, rows, "\t")
+    files["variants.tsv"] = csv_text(VARIANT_COLUMNS, stage_rows(every), "\t")
     command = root / "logs" / "command.txt"
     if command.is_file():
         files["command.txt"] = command

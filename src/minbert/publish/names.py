@@ -23,7 +23,7 @@ from minbert.base.locks import FOREVER, only_one
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text, read_csv
 from minbert.store.job import node_folder
-from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held
+from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, stage_rows
 from minbert.track.runs import ALL
 
 SCORES = "tables/scores.parquet"
@@ -110,7 +110,7 @@ class PlainNames:
         papers = self.record["papers"].values()
         folders = [node_folder(self.root, "scores", paper["scores"]) for paper in papers]
         scores = [read_file(source(folder / "scores.parquet")) for folder in folders]
-        rows = [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in self.record["variants"]]
+        rows = stage_rows(self.record["variants"])
         with whole(self.folder / SCORES) as temporary:
             tables = scores if self._scores is None else [*scores, self._scores]
             pq.write_table(pa.concat_tables(tables), temporary)

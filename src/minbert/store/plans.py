@@ -6,7 +6,7 @@ belongs to, with what that plan publishes. Its name is a hash of its content, so
 other settings, side by side on one results folder, do not meet.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -138,6 +138,11 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
     if plan_name(record) != plan:
         raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
     return record
+
+
+def stage_rows(variants: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    """Return the rows of a record's `variants`, each of one stage, by `VARIANT_COLUMNS`."""
+    return [dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in variants]
 
 
 def check_root(root: Path) -> None:

@@ -11,7 +11,7 @@ from minbert.data.parquet import read_file
 from minbert.spec.protocol import Measured
 from minbert.store.job import Job
 from minbert.store.node import finished, seed_folders
-from minbert.store.plans import VARIANT_COLUMNS, describe_job, read_plan
+from minbert.store.plans import describe_job, read_plan, stage_rows
 from minbert.store.record import adoptions, read_record
 from minbert.track.journal import END, Journal, attempts
 from minbert.track.store import Tag, say
@@ -33,8 +33,7 @@ def tell_of_arrived(root: Path, plan: str) -> None:
 
 
 def _arrived(root: Path, plan: str) -> Iterator[Job]:
-    listed = read_plan(root, plan).get("variants", [])
-    rows = (dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in listed)
+    rows = stage_rows(read_plan(root, plan).get("variants", ()))
     found = []
     for key in dict.fromkeys(row["key"] for row in rows):
         described = describe_job(root, "train", key, plan)

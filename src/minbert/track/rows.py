@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
-from minbert.store.plans import VARIANT_COLUMNS
+from minbert.store.plans import stage_rows
 from minbert.store.record import sound
 from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
 from minbert.track.store import MODE, ROW, Store, Tag
@@ -48,7 +48,7 @@ def read_rows(root: Path, listed: Mapping[str, Any], paper: str, table: Path) ->
     facts = listed["papers"][paper]
     own: dict[str, list[tuple[str, str]]] = {}
     labels = dict(facts["labels"])
-    for stage in (dict(zip(VARIANT_COLUMNS, row, strict=True)) for row in listed["variants"]):
+    for stage in stage_rows(listed["variants"]):
         if stage["paper"] == paper:
             own.setdefault(stage["variant"], []).append((stage["stage"], stage["key"]))
             labels.setdefault(stage["variant"], stage["label"])
