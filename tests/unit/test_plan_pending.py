@@ -19,12 +19,12 @@ from minbert.plan.cost import Cost, Costs
 from minbert.plan.describe import write
 from minbert.plan.difference import LIMIT, Difference
 from minbert.plan.pending import pending
-from minbert.plan.plan import JOINED, Plan
+from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
 from minbert.store.plans import PUBLISHED as PAGE
-from minbert.store.plans import description_path
+from minbert.store.plans import SCORES, VARIANTS, description_path
 
 GRID = (
     TWO_STAGES
@@ -70,7 +70,7 @@ def finish(made: Plan, device: str = "cpu", seconds: float = 30.0, torch: str = 
                 put(folder / "run.json", json.dumps(record))
             if node.kind == "data":
                 put(folder / "report.json", json.dumps(rows))
-    for name in (*made.products, *JOINED):
+    for name in (*made.products, SCORES, VARIANTS):
         put(made.root / name, "whole")
     stamps = dict.fromkeys((grid.paper for grid in made.grids), made.stamp)
     page = {"plans": {}, "stamps": stamps, "options": {}, "names": []}

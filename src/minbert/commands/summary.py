@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minbert.spec.task import use_tasks_of
-from minbert.store.plans import read_plan
+from minbert.store.plans import SCORES, read_plan
 
 if TYPE_CHECKING:
     from minbert.evaluate.winner import Winner
@@ -64,7 +64,7 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Lines:
     """Return the best variant of each of `papers`, then the warnings."""
     from minbert.evaluate.winner import winners  # loads pyarrow, which `places` can do without
 
-    scores = names / "tables" / "scores.parquet"
+    scores = names / SCORES
     if not scores.exists():
         return []
     best = winners(scores, {paper: of["rule"] for paper, of in papers.items()})

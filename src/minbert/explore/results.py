@@ -14,11 +14,11 @@ import pandas as pd
 from minbert.base.errors import UserError, nearest
 from minbert.data.parquet import read_file
 from minbert.explore.run import Run, stage_settings
-from minbert.predict.lookup import SCORES, Found, find, plan_of, variant_rows
+from minbert.predict.lookup import Found, find, plan_of, variant_rows
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
-from minbert.store.plans import ONLY, VARIANT_COLUMNS, describe_job, records
+from minbert.store.plans import ONLY, SCORES, VARIANT_COLUMNS, describe_job, records
 from minbert.store.record import sound
 from minbert.track.journal import END, Attempt, newest_attempts
 

@@ -19,11 +19,9 @@ from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_OUTSIDE, code_modules
 from minbert.store.node import Node, digest
-from minbert.store.plans import ONLY, description_path, held, plan_path
+from minbert.store.plans import ONLY, SCORES, VARIANTS, description_path, held, plan_path
 
 PUBLISHER = "minbert.publish.publish"
-JOINED = ("tables/scores.parquet", "variants.tsv")
-"""What is published of all papers together, besides products."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +242,7 @@ class Plan(Experiment):
         folder = self.root / "store" / "published"
         ends = [path.stem.partition("-")[2] for path in folder.glob(f"{self.stamp}-*.done")]
         numbers = [int(end) for end in ends if end.isdecimal()]
-        names = [self.names / name for name in (*self.products, *JOINED)]
+        names = [self.names / name for name in (*self.products, SCORES, VARIANTS)]
         names += [description_path(self.root, kind, key) for kind, key in self.nodes]
         said = held(self.names)
         names += [plan_path(self.root, plan) for plan in said.get("plans", {}).values()]

@@ -17,6 +17,8 @@ from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import (
     ONLY,
+    SCORES,
+    VARIANTS,
     check_root,
     describe_job,
     held_of,
@@ -26,9 +28,6 @@ from minbert.store.plans import (
     records,
     stage_rows,
 )
-
-VARIANTS = "variants.tsv"
-SCORES = Path("tables", "scores.parquet")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from minbert.store.node import finished, seed_folders
 from minbert.store.plans import (
     ONLY,
     VARIANT_COLUMNS,
+    VARIANTS,
     description_path,
     held,
     read_description,
@@ -201,7 +202,7 @@ def _about(root: Path, content: _Content, base: Path) -> dict[str, Path | str]:
     report = read_description(root, "report", content.records[0]["report"])
     files["config.json"] = json_text(report["spec"]["config"])
     every = dict.fromkeys(tuple(row) for record in content.records for row in record["variants"])
-    files["variants.tsv"] = csv_text(VARIANT_COLUMNS, stage_rows(every), "\t")
+    files[VARIANTS] = csv_text(VARIANT_COLUMNS, stage_rows(every), "\t")
     command = root / "logs" / "command.txt"
     if command.is_file():
         files["command.txt"] = command

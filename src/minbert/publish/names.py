@@ -22,12 +22,9 @@ from minbert.base.files import whole, write_json, write_text
 from minbert.base.locks import FOREVER, only_one
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text, read_csv
+from minbert.spec.grid import ALL
 from minbert.store.job import node_folder
-from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, stage_rows
-from minbert.track.runs import ALL
-
-SCORES = "tables/scores.parquet"
-VARIANTS = "variants.tsv"
+from minbert.store.plans import PUBLISHED, SCORES, VARIANT_COLUMNS, VARIANTS, held, stage_rows
 
 
 def publishing(root: Path) -> AbstractContextManager[bool]:

@@ -20,12 +20,13 @@ from minbert.base.errors import UserError
 from minbert.evaluate.index import in_words
 from minbert.evaluate.text import read_csv
 from minbert.publish.names import PlainNames, publishing
+from minbert.spec.grid import ALL
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
 from minbert.store.plans import describe_job, read_plan
 from minbert.track.journal import END, newest_attempts
-from minbert.track.runs import ALL, record_grids
+from minbert.track.runs import record_grids
 
 
 def publish(root: Path, plan: str, mark: Path) -> None:

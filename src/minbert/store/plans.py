@@ -23,9 +23,13 @@ PUBLISHED = "published.json"
 """Beside the plain names: of which plan each paper is, and what shows `all` of them."""
 ONLY = "only"
 """Where, below the results root, a part of the grids has its plain names."""
-AGAIN = "`snakemake all --cores 2` writes it again"
+SCORES = "tables/scores.parquet"
+"""The plain name of the scores of all papers together."""
+VARIANTS = "variants.tsv"
+"""The plain name of the list of every variant's stages."""
 VARIANT_COLUMNS = ("paper", "variant", "stage", "tasks", "key", "start", "label", "row")
-"""The columns of `variants.tsv`, and what the rows of a record's `variants` are."""
+"""The columns of `VARIANTS`, and what the rows of a record's `variants` are."""
+AGAIN = "`snakemake all --cores 2` writes it again"
 
 
 class _Need(BaseModel):

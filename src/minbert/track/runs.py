@@ -17,10 +17,12 @@ from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import read_scores
 from minbert.evaluate.winner import Winner, winners
+from minbert.spec.grid import ALL
 from minbert.spec.protocol import OVERALL_TASKS, Measured
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
+from minbert.store.plans import SCORES
 from minbert.store.record import sound
 from minbert.track import scores
 from minbert.track.flavour import mlmodel, model_files
@@ -29,7 +31,6 @@ from minbert.track.papers import SEED_SCORE, tasks_of
 from minbert.track.rows import ROWS, costs, read_rows
 from minbert.track.store import GRID, Tag
 
-ALL = "all"
 _CONTENT = "minbert.content"
 _COLUMNS = ("paper", "variant", "seed", "split", "task", "metric", "value")
 _TERMS = {
@@ -122,7 +123,7 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
     run says so. A paper published again with the same content gets no second run.
     """
     rules = {paper: facts["rule"] for paper, facts in listed["papers"].items()}
-    published = root / "tables" / "scores.parquet"
+    published = root / SCORES
     winner = winners(published, rules)
     earlier = newest_attempts(root)
     for paper, facts in listed["papers"].items():
@@ -213,7 +214,7 @@ def card_facts(root: Path, facts: Mapping[str, Any], paper: str, variant: str, s
     Before results are published there are no scores.
     """
     wanted = [("paper", "=", paper), ("variant", "=", variant), ("seed", "=", seed)]
-    published = root / "tables" / "scores.parquet"
+    published = root / SCORES
     rows = read_file(published, _COLUMNS, wanted).to_pylist() if published.exists() else []
     scores = "".join(
         f"| {row['task']} | {row['metric']} | {row['split']} | {row['value']:.4f} |\n"
