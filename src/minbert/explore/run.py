@@ -12,7 +12,7 @@ from minbert.data.parquet import read_file
 from minbert.predict import lookup
 from minbert.predict.inputs import item
 from minbert.predict.lookup import Found, choose_task
-from minbert.predict.predict import CHUNK, row
+from minbert.predict.predict import predicted
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
 from minbert.store.plans import read_description
@@ -130,14 +130,8 @@ class Model:
             )
         given = list(zip(*columns, strict=True)) if task.pair else [(one,) for one in columns[0]]
         items = [item(task, f"example {n}", None, each) for n, each in enumerate(given)]
-        return pd.DataFrame(self._rows(items))
-
-    def _rows(self, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        for start in range(0, len(items), CHUNK):
-            chunk = items[start : start + CHUNK]
-            made = self._predictor([i.sentence1 for i in chunk], [i.sentence2 for i in chunk])
-            for each in zip(chunk, *made, strict=True):
-                yield row(self._source, *each)
+        chunks = predicted(self._predictor, self._source, items)
+        return pd.DataFrame([row for rows in chunks for row in rows])
 
 
 def stage_settings(found: Found) -> Iterator[tuple[str, dict[str, Any]]]:

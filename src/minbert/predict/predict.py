@@ -110,21 +110,27 @@ def _chunks(predictor: Predictor, run: Run, items: list[Item], quiet: bool) -> I
         mininterval=0.1 if sys.stderr.isatty() else 30.0,  # in a log, each refresh is a line
     )
     with bar:
-        for start in range(0, len(items), CHUNK):
-            chunk = items[start : start + CHUNK]
-            made = predictor([i.sentence1 for i in chunk], [i.sentence2 for i in chunk])
-            rows = (row(run, *each) for each in zip(chunk, *made, strict=True))
-            yield "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in rows)
-            bar.update(len(chunk))
+        for rows in predicted(predictor, run, items):
+            yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            bar.update(len(rows))
 
 
-def row(
-    run: Run | Source, item: Item, prediction: np.floating[Any], scores: np.ndarray
-) -> dict[str, Any]:
-    """Return what is told of one example, as in docs/predicting.md.
+def predicted(
+    predictor: Predictor, run: Run | Source, items: Sequence[Item]
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield what is told of each example, `CHUNK` at a time (docs/predicting.md).
 
     Raises `UserError` if the model predicts no finite number.
     """
+    for start in range(0, len(items), CHUNK):
+        chunk = items[start : start + CHUNK]
+        made = predictor([i.sentence1 for i in chunk], [i.sentence2 for i in chunk])
+        yield [_row(run, *each) for each in zip(chunk, *made, strict=True)]
+
+
+def _row(
+    run: Run | Source, item: Item, prediction: np.floating[Any], scores: np.ndarray
+) -> dict[str, Any]:
     if not np.isfinite(prediction) or not np.isfinite(scores).all():
         raise UserError(
             f"{item.where}: variant '{run.variant}' predicts no finite number; its training "
