@@ -3,11 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from minbert.commands.plan import aligned
-from minbert.data.parquet import read_file
-from minbert.evaluate.floors import FloorTest, against_floor
 from minbert.evaluate.reading import Of, Score, Scores, read_scores
 from minbert.evaluate.text import p_value
 from minbert.plan.cost import SIZES
@@ -32,7 +28,7 @@ class Row(NamedTuple):
     task: str
     published: float
     seed: int | None
-    ours: FloorTest | None
+    ours: Score | None
 
 
 def learned_text(plan: Plan) -> str:
@@ -40,7 +36,7 @@ def learned_text(plan: Plan) -> str:
     rows = list(learned(plan))
     lines = [HEADER, *map(_cells, rows)]
     run = [row.ours for row in rows if row.ours]
-    above, constant = sum(one.above for one in run), sum(one.constant for one in run)
+    above, constant = sum(bool(one.learned) for one in run), sum(bool(one.constant) for one in run)
     missing = f"; {len(rows) - len(run)} have not run" if len(rows) > len(run) else ""
     return "\n".join(
         [
@@ -68,7 +64,7 @@ def learned(plan: Plan) -> Iterator[Row]:
                 if not found:
                     yield Row(*of, None, None)
                 for seed, score in found.items():
-                    yield Row(*of, seed, _ours(plan, score.key, seed, task))
+                    yield Row(*of, seed, score)
 
 
 def _clear(row: Published, scores: Scores) -> Iterator[tuple[str, float]]:
@@ -98,19 +94,12 @@ def _above_ours(
             yield task, published
 
 
-def _ours(plan: Plan, key: str, seed: int, task: str) -> FloorTest:
-    path = plan.nodes["train", key].folder(plan.root, seed) / "predictions.parquet"
-    wanted = [("task", "=", task), ("split", "=", "dev")]
-    table = read_file(path, ("task", "split", "prediction", "label"), wanted)
-    columns = (table[name].to_numpy().astype(np.float64) for name in ("prediction", "label"))
-    return against_floor(task, *columns)
-
-
 def _cells(row: Row) -> tuple[str, ...]:
     of = (row.paper, row.variant, row.task)
     if row.ours is None:
         return (*of, "-", f"{row.published:.3f}", "-", "-", "-", "has not run")
     one = row.ours
-    said = "constant" if one.constant else "" if one.above else "not above its floor"
-    scores = (f"{value:.3f}" for value in (row.published, one.score, one.floor))
-    return (*of, str(row.seed), *scores, p_value(one.p), said)
+    said = "constant" if one.constant else "not above its floor" if one.learned is False else ""
+    floor = "-" if one.floor is None else f"{one.floor:.3f}"
+    p = "-" if one.p_floor is None else p_value(one.p_floor)
+    return (*of, str(row.seed), f"{row.published:.3f}", f"{one.value:.3f}", floor, p, said)
