@@ -10,8 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from following import (
@@ -27,12 +25,14 @@ from following import (
     written_points,
 )
 from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import BAD_REQUEST
+from mlflow.tracking import MlflowClient
 
 from minbert.spec.protocol import Measured
+from minbert.track import papers
 from minbert.track.follower import Follower
 from minbert.track.journal import Attempt
-from minbert.track.papers import _set_tag
-from minbert.track.store import open_store
+from minbert.track.store import Tag, open_store
 
 
 @pytest.fixture(autouse=True)
@@ -245,14 +245,27 @@ def test_an_experiment_that_another_user_makes_first_is_taken(
     assert late.experiment("raced") == first and not answers
 
 
-def test_a_tag_that_another_user_sets_at_the_same_time_is_set_again() -> None:
-    calls: list[tuple[str, ...]] = []
+def test_tags_that_another_user_sets_first_do_not_stop_the_next_sweep(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    set_tag, late = MlflowClient.set_experiment_tag, list[str]()
 
-    def set_tag(*given: str) -> None:
-        calls.append(given)
-        if len(calls) == 1:
-            raise MlflowException("UNIQUE constraint failed")
+    def set_too_late(client: MlflowClient, identity: str, name: str, value: str) -> None:
+        if not late:
+            late.append(name)
+            papers.describe(open_store(root), "tagged", None)
+            raise MlflowException("UNIQUE constraint failed", BAD_REQUEST)
+        set_tag(client, identity, name, value)
 
-    client: Any = SimpleNamespace(set_experiment_tag=set_tag)
-    _set_tag(client, "7", "mlflow.note.content", "text")
-    assert calls == [("7", "mlflow.note.content", "text")] * 2
+    monkeypatch.setattr(MlflowClient, "set_experiment_tag", set_too_late)
+    journal = start(root, "tagged", experiment="tagged")
+    journal.end("FINISHED")
+    late_one = Follower(root)
+    late_one.sweep()
+    assert late_one.failing and late_one.pending()
+    late_one.sweep()
+    assert not late_one.failing and not late_one.pending()
+    assert "answers again; nothing is lost" in capfd.readouterr().err
+    experiment = open_store(root).client.get_experiment_by_name("tagged")
+    assert experiment is not None and {*late, Tag.NOTE} <= experiment.tags.keys()
+    assert stored_run(root, journal.folder).info.status == "FINISHED"

@@ -51,7 +51,7 @@ def describe(store: Store, paper: str, facts: Mapping[str, Any] | None) -> None:
     views = {VIEW: _rows_view(facts) if rows else _runs_view(facts), CURVES: _curves_view(facts)}
     for name, view in views.items():
         if tags.get(view_tag(name)) != (told := json.dumps(view)):
-            _set_tag(client, identity, view_tag(name), told)
+            client.set_experiment_tag(identity, view_tag(name), told)
     old = tags.get(Tag.NOTE)
     if old is not None and _digest(old) not in tags.get(_OURS, ""):
         return
@@ -59,8 +59,8 @@ def describe(store: Store, paper: str, facts: Mapping[str, Any] | None) -> None:
     if old != text:
         # Both count as ours: this process may be killed before the text is changed, or after.
         ours = [_digest(one) for one in (old, text) if one is not None]
-        _set_tag(client, identity, _OURS, " ".join(ours))
-        _set_tag(client, identity, Tag.NOTE, text)
+        client.set_experiment_tag(identity, _OURS, " ".join(ours))
+        client.set_experiment_tag(identity, Tag.NOTE, text)
 
 
 def _view(metrics: Sequence[str], others: Sequence[str], only: str) -> dict[str, Any]:
@@ -142,16 +142,6 @@ def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: str 
 - In MLflow: {links}; {where}
 
 {_LEGEND}"""
-
-
-def _set_tag(client: MlflowClient, identity: str, name: str, value: str) -> None:
-    """Set an experiment's tag, twice if need be: if two users set a new one at once, one fails."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        client.set_experiment_tag(identity, name, value)
-    except MlflowException:
-        client.set_experiment_tag(identity, name, value)
 
 
 def _newest(client: MlflowClient, identity: str, kind: str) -> str | None:
