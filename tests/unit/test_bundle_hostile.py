@@ -355,9 +355,12 @@ def hidden_task(bundle: Forgery) -> None:
 
 
 HOSTILE: dict[str, tuple[Change, str]] = {
-    "a path upwards": (named("train/../../../evil.json"), r"evil\.json: is a path that may lead"),
-    "an absolute path": (named("/etc/cron.d/evil"), "is a path that may lead out of the results"),
-    "a path of Windows": (named("C:\\evil.json"), "is a path that may lead out of the results"),
+    "a path upwards": (
+        named("train/../../../evil.json"),
+        r"evil\.json: is no file that a bundle has",
+    ),
+    "an absolute path": (named("/etc/cron.d/evil"), "evil: is no file that a bundle has"),
+    "a path of Windows": (named("C:\\evil.json"), r"evil\.json: is no file that a bundle has"),
     "a name with an escape": (named("a\x1b[2Jb"), r"a\\x1b\[2Jb: is no file that a bundle has"),
     "a folder": (named("train/"), "train/: is no file that a bundle has"),
     "a link": (link, r"adopted\.json: is a link or another special file"),
@@ -461,12 +464,23 @@ def test_a_file_that_unpacks_to_more_than_it_says_is_refused(
     listed = {"bytes": 10, "sha256": hashlib.sha256(b"x" * 10).hexdigest()}
     forged.about["files"]["README.md"], forged.listed = listed, False
     forged.written(tmp_path / "evil.zip")
-    raw = bytearray((tmp_path / "evil.zip").read_bytes())
-    at = raw.rindex(b"README.md") - 46  # its record in the central directory
-    assert raw[at : at + 4] == b"PK\x01\x02"
-    struct.pack_into("<I", raw, at + 24, 10)
-    (tmp_path / "evil.zip").write_bytes(raw)
+    patch(tmp_path / "evil.zip", "<I", 24, 10)
     refuse(tmp_path / "evil.zip", tmp_path / "results", "is damaged, cut off or no zip file.*CRC")
+
+
+def test_an_encrypted_file_is_refused(good: Path, plan: Plan, tmp_path: Path) -> None:
+    Forgery(good, plan).written(tmp_path / "evil.zip")
+    patch(tmp_path / "evil.zip", "<H", 8, 1)
+    refuse(tmp_path / "evil.zip", tmp_path / "results", r"README\.md: is encrypted")
+
+
+def patch(path: Path, form: str, offset: int, value: int) -> None:
+    """Change a field of what the zip's central directory says of the page for people."""
+    raw = bytearray(path.read_bytes())
+    at = raw.rindex(b"README.md") - 46
+    assert raw[at : at + 4] == b"PK\x01\x02"
+    struct.pack_into(form, raw, at + offset, value)
+    path.write_bytes(raw)
 
 
 def test_flipped_bits_are_refused_or_change_nothing(good: Path, tmp_path: Path) -> None:
