@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from figure_files import make_inputs
 from own_tasks import NEWS, RANK, SAME, own, using
 
 from minbert.evaluate.reading import SCHEMA, read_scores
-from minbert.figures import calibration, confusion, ranking, sts_scatter
+from minbert.figures import calibration, confusion, ladder, ranking, sts_scatter
 from minbert.figures.inputs import Inputs
 from minbert.figures.scored import overall_note, title_of, unlearned
 from minbert.figures.style import style
@@ -74,6 +75,22 @@ def test_a_ranking_has_a_panel_for_each_task(inputs: Inputs) -> None:
     for title in ("News accuracy", "same F1", "rank Spearman rho"):
         assert any(head.startswith(title) for head in heads), heads
     assert notes[0].startswith("Overall: normalised mean of News, same and rank, on dev.")
+
+
+def test_a_ladder_has_the_overall_gain_over_the_papers_own_tasks(inputs: Inputs) -> None:
+    path = inputs.scores["mine"]
+    overall = [
+        {"paper": "mine", "variant": name, "seed": 0, "split": "dev", "task": "overall"}
+        | {"metric": "normalised", "value": 0.5, "key": name}
+        for name in VARIANTS
+    ]
+    rows = pq.read_table(path).to_pylist()
+    pq.write_table(pa.Table.from_pylist([*rows, *overall], schema=SCHEMA), path)
+    given = replace(inputs, facts={**inputs.facts, "published": []})
+    figure, notes = ladder.Spec(**ABOUT).plot(given)
+    drawn = {axes.get_xlabel(): len(axes.containers) for axes in figure.axes if axes.get_xlabel()}
+    assert drawn["Gain in\noverall score"] == drawn["Gain in\nsame F1"] == 1
+    assert "normalised mean of News, same and rank" in notes[0]
 
 
 def test_words_for_scores(inputs: Inputs) -> None:

@@ -98,7 +98,7 @@ def _systems(inputs: Inputs, variants: Iterable[str]) -> Systems:
         for seed, score in by_seed.items()
         if of.measure in inputs.predictions.get(of.variant, {})
     }
-    return Systems(paper, path, files, variants)
+    return Systems(paper, path, files, variants, inputs.overall_tasks(paper))
 
 
 def _published(found: Iterable[Mapping[str, Any]], rule: str) -> dict[Of, float]:
