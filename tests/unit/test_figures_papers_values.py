@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import HISTORY, make_inputs
+from figure_files import HISTORY, SIZES, make_inputs
 from figure_texts import STAMP
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -330,6 +330,18 @@ def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["+ B", "+ C (a)"]
     assert "Each row against the one above, the first against A; (a) against A." in notes
     assert any("interval over examples and seeds" in note for note in notes)
+
+
+def test_runs_that_are_right_on_the_same_examples_have_an_interval(tmp_path: Path) -> None:
+    """As two that predict one class only: they differ on no resample."""
+    facts = {"rules": {"hybrid-bert": "plain"}, "published": []}
+    inputs = make_inputs(tmp_path, "ab", tasks=("sst",), facts=facts)
+    one, other = (inputs.predictions[name]["sst"][0] for name in "ab")
+    other.write_bytes(one.read_bytes())
+    figure, _ = spec(ladder, "a b").plot(inputs)
+    (ours,) = figure.axes[0].containers
+    bar = ours.lines[2][0].get_segments()[0][:, 0]
+    np.testing.assert_allclose(bar, np.array([-1.96, 1.96]) / SIZES["sst"], rtol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ def gain(systems: Systems, name: str, other: str, measure: str) -> Interval | No
     counts = [len(systems.seeds(variant, measure)) for variant in (name, other)]
     if not all(counts):
         return None
-    found = difference(systems.sample(name, measure), systems.sample(other, measure))
+    one, below = (systems.sample(variant, measure) for variant in (name, other))
+    found = difference(one, below, 1 / systems.examples(measure))
     return Interval(found.value, *found.interval(), min(counts))
 
 
