@@ -17,7 +17,7 @@ from minbert.figures import style
 from minbert.figures.inputs import Inputs
 from minbert.spec.parts import part_module
 
-STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  seeds 5"
+STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  5 seeds"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.figures.inputs import Inputs, Variants, absent_notes
-from minbert.figures.make import inputs_of
+from minbert.figures.make import drawing_of, inputs_of
 from minbert.plan import figures
 from minbert.plan.experiment import PUBLISHED
 from minbert.plan.options import figure_options
@@ -129,6 +129,13 @@ def test_files_of_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch)
     assert found.rows["sst"] == made.sources.rows("sst").folder(made.root) / "rows.parquet"
     assert set(found.rows) == {"sst", "sts"}
     assert "best" in labelled(figure(made)), "scores know the best of others"
+
+
+def test_the_stamp_counts_the_seeds(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read(monkeypatch, papers=("scores",))
+    made = plan(base)
+    drawing = drawing_of(Job(made.root, figure(made).describe(), None, 1))
+    assert drawing["stamp"].endswith("backbone builtin  data builtin  2 seeds")
 
 
 def test_tasks_narrow_variants_and_files(

@@ -24,11 +24,12 @@ def make(job: Job) -> None:
 def drawing_of(job: Job) -> dict[str, Any]:
     """Return how a figure's job draws it: the spec of its kind."""
     spec = job.spec
-    made_from = "  ".join(f"{name} {spec[name]}" for name in ("backbone", "data", "seeds"))
+    made_from = f"backbone {spec['backbone']}  data {spec['data']}"
+    seeds = f"{spec['seeds']} seed{'s' * (spec['seeds'] != 1)}"
     title = spec["draw"]["title"]
     if "variants" in spec["draw"]:  # the figures over all papers name none
         title = f"{spec['paper']}: {title}"
-    return {**spec["draw"], "title": title, "stamp": f"commit {commit()}  {made_from}"}
+    return {**spec["draw"], "title": title, "stamp": f"commit {commit()}  {made_from}  {seeds}"}
 
 
 def inputs_of(job: Job) -> Inputs:
