@@ -46,7 +46,7 @@ class Spec(VariantsSpec):
             }
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
             rows.marks(axes, ours, style.look(0), label="ours", crossed=crossed)
-            rows.marks(axes, said, style.look(4), filled=False, label="published", lower=0.22)
+            rows.marks(axes, said, style.look(2), filled=False, label="published", lower=0.22)
             axes.set_xlabel(f"Gain in\n{scored.title_of(measure).replace('Overall', 'overall')}")
         rows.rows_legend(panels)
         first = next(iter(self.variants.values()))

@@ -74,13 +74,14 @@ class Look(NamedTuple):
 
 
 # The colours of Okabe and Ito (2008), which colour-blind readers can distinguish, ordered so that
-# neighbours also differ in lightness. Line and marker keep series apart when printed in grey.
+# the first four and all neighbours also differ in lightness. Line and marker keep the others apart
+# when printed in grey.
 LOOKS = (
     Look("#0072B2", "-", "o"),
     Look("#E69F00", (0, (5, 1.5)), "s"),
     Look("#000000", (0, (1, 1)), "^"),
-    Look("#56B4E9", (0, (5, 1.5, 1, 1.5)), "D"),
-    Look("#D55E00", (0, (3, 1)), "v"),
+    Look("#D55E00", (0, (5, 1.5, 1, 1.5)), "D"),
+    Look("#56B4E9", (0, (3, 1)), "v"),
     Look("#009E73", (0, (5, 1.5, 1, 1.5, 1, 1.5)), "P"),
     Look("#CC79A7", (0, (8, 2)), "X"),
 )
