@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from minbert.base.errors import UserError
 from minbert.evaluate.reading import SCHEMA, read_scores
 from minbert.evaluate.statistics import interval
 from minbert.figures import (
@@ -327,8 +328,8 @@ def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
     assert low < gains[0] < high, "over examples and seeds"
     points = np.asarray(printed.lines[0].get_data(), dtype=float)
     np.testing.assert_allclose(points, [[-0.1], [1.22]])
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["+ B", "+ C (a)"]
-    assert "Each row against the one above, the first against A; (a) against A." in notes
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["+ B", "+ C on A"]
+    assert "Each row against the one above, the first against A." in notes
     assert any("interval over examples and seeds" in note for note in notes)
 
 
@@ -348,14 +349,44 @@ def test_runs_that_are_right_on_the_same_examples_have_an_interval(tmp_path: Pat
     ("label", "other", "said"),
     [
         ("RSS + MP + GS", "RSS + MP", "+ GS"),
-        ("RSS + MTP + GS", "RSS + MP + GS", "MTP for MP"),
+        ("RSS + MTP + GS", "RSS + MP + GS", "max pooling (MTP) for MP"),
         ("RSS", "RSS + MP", "without MP"),
         ("SR", "Baseline", "SR for Baseline"),
         ("SR", "SR", "SR"),
     ],
 )
 def test_a_step_is_named_by_what_it_adds(label: str, other: str, said: str) -> None:
-    assert ladder.step(label, other) == said
+    assert ladder.step(label, other, {"MTP": "max pooling", "SGD": "descent"}) == said
+
+
+def test_rows_are_spelled_out_and_those_too_long_have_a_letter(tmp_path: Path) -> None:
+    variants = {"a": "Base", "b": "Base + MP", "c": "Base + MP + GS", "d": "Base + MP + CNN"}
+    facts = {"rules": {"hybrid-bert": "plain"}, "published": []}
+    inputs = make_inputs(tmp_path, "abcd", tasks=("sst",), facts=facts)
+    about = {"title": "T", "variants": variants, "stamp": STAMP, "over": {"d": "b"}}
+    names = {"MP": "mean pooling", "GS": "surgery", "CNN": "a convolution over tokens"}
+    figure, notes = ladder.Spec(**about, names=names).plot(inputs)
+    labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
+    long = "+ a convolution over tokens (CNN) (a)"
+    assert labels == ["+ mean pooling (MP)", "+ surgery (GS)", long]
+    assert any(note.endswith("against Base; (a) against Base + MP.") for note in notes)
+    with pytest.raises(UserError, match=r"'names': no variant's label has 'GSS'.*mean 'GS'"):
+        ladder.Spec(**about, names={"GSS": "surgery"}).plot(inputs)
+
+
+def test_a_gain_over_a_row_at_its_floor_is_hollow(tmp_path: Path) -> None:
+    facts = {"rules": {"hybrid-bert": "plain"}, "published": []}
+    inputs = make_inputs(tmp_path, "abc", tasks=("sst",), facts=facts)
+    path = inputs.scores["hybrid-bert"]
+    table = pq.read_table(path).to_pylist()
+    below = [row | {"p_floor": 0.5} if row["variant"] == "a" else row for row in table]
+    pq.write_table(pa.Table.from_pylist(below, schema=SCHEMA), path)
+    figure, notes = spec(ladder, "a b c").plot(inputs)
+    drawn = {made.get_label(): made.lines[0] for made in figure.axes[0].containers}
+    hollow = drawn["ours: a compared row is at its floor"]
+    assert list(hollow.get_ydata()) == [0] and list(drawn["ours"].get_ydata()) == [1]
+    assert hollow.get_markerfacecolor() == "white" != drawn["ours"].get_markerfacecolor()
+    assert any(note.startswith("At its floor: not above the floor") for note in notes)
 
 
 def test_points_of_one_size_stand_side_by_side() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from minbert.base.errors import UserError, nearest
 from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
@@ -13,20 +14,23 @@ from minbert.figures import rows, scored, style
 from minbert.figures.inputs import Drawn, Inputs, Variants, VariantsSpec, mean_of
 
 _PLUS = " + "
+_AT_FLOOR = "ours: a compared row is at its floor"
 
 
 class Spec(VariantsSpec):
     """Rows in the order of `variants`, each compared with the row above or, if named, `over`.
 
     Gains and their intervals are those of the claims (`minbert.evaluate.bootstrap`): both runs are
-    scored on the same resampled dev examples.
+    scored on the same resampled dev examples. `names` spells out what the labels abbreviate.
     """
 
     variants: Variants = Field(min_length=2)
     over: dict[str, str] = Field(default_factory=dict)
+    names: dict[str, str] = Field(default_factory=dict)
 
     def plot(self, inputs: Inputs) -> Drawn:
         self.check_variants((*self.over, *self.over.values()), "key 'over'")
+        self._check_names()
         below = {name: self.over.get(name, before) for before, name in pairwise(self.variants)}
         paper = scored.paper_scores(inputs, self.variants)
         if not paper.measures:
@@ -37,44 +41,60 @@ class Spec(VariantsSpec):
         systems = _systems(inputs, self.variants)
         flat = scored.unlearned(paper.scores, paper.overall_tasks)
         for axes, measure in zip(panels, paper.measures, strict=True):
-            ours = [gain(systems, name, other, measure) for name, other in below.items()]
-            said = [_printed(published, name, other, measure) for name, other in below.items()]
-            crossed = {
-                row
-                for row, pair in enumerate(below.items())
-                if any(Of(name, "dev", measure) in flat for name in pair)
-            }
+            pairs = list(below.items())
+            low = [any(Of(name, "dev", measure) in flat for name in pair) for pair in pairs]
+            ours = [gain(systems, *pair, measure) for pair in pairs]
+            said = [_printed(published, *pair, measure) for pair in pairs]
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
-            rows.marks(axes, ours, style.look(0), label="ours", crossed=crossed)
+            for at_floor, label in ((False, "ours"), (True, _AT_FLOOR)):
+                shown = [one if at is at_floor else None for one, at in zip(ours, low, strict=True)]
+                rows.marks(axes, shown, style.look(0), filled=not at_floor, label=label)
             rows.marks(axes, said, style.look(2), filled=False, label="published", lower=0.22)
             axes.set_xlabel(f"Gain in\n{scored.title_of(measure).replace('Overall', 'overall')}")
         rows.rows_legend(panels)
         first = next(iter(self.variants.values()))
-        of_all = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}, on dev."
+        of_all = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}."
         over = "; ".join([f"Each row against the one above, the first against {first}", *keys])
         seeds = mean_of(len(paper.shown[name]) for name in self.variants if paper.shown[name])
         bars = f"Gains: {seeds}; bars: 95 % interval over examples"
         bars += " and seeds (bootstrap)." if seeds != "1 seed" else ", not over seeds (bootstrap)."
-        crosses = [f"{scored.CROSSED} Here: of either row compared."] if flat else []
-        return figure, [of_all, f"{over}.", *crosses, bars, *paper.absent]
+        scales = "; scales differ" if len(panels) > 1 else ""
+        notes = [f"Scores on dev{scales}. {of_all}", f"{over}."]
+        notes += [f"At its floor: {scored.NOT_ABOVE}."] if flat else []
+        return figure, [*notes, bars, *paper.absent]
+
+    def _check_names(self) -> None:
+        """Raise `UserError` if `names` has what no label has."""
+        known = {part for label in self.variants.values() for part in label.split(_PLUS)}
+        for name in self.names:
+            if name not in known:
+                raise UserError(
+                    f"figure '{self.title}', key 'names': no variant's label has '{name}' between "
+                    f"its pluses.{nearest(name, known)}"
+                )
 
     def _labels(self, below: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Return the rows' labels, and the key to the letters of rows not over the row above."""
+        """Return the rows' labels, and the key to the letters of those too long for what they are
+        against, if that is not the row above."""
         labels: list[str] = []
         letters: dict[str, str] = {}
         for (before, name), other in zip(pairwise(self.variants), below.values(), strict=True):
-            mark = ""
-            if other != before:
+            change = step(self.variants[name], self.variants[other], self.names)
+            mark = "" if other == before else f" on {self.variants[other]}"
+            if len(change + mark) > rows.LABEL:
                 mark = f" ({letters.setdefault(other, chr(ord('a') + len(letters) % 26))})"
-            change = step(self.variants[name], self.variants[other])
             labels.append(f"{style.shorten(change, rows.LABEL - len(mark))}{mark}")
         return labels, [f"({mark}) against {self.variants[of]}" for of, mark in letters.items()]
 
 
-def step(label: str, other: str) -> str:
-    """Return what `label` adds to `other`: "+ GS", or "MTP for MP" if it replaces something."""
+def step(label: str, other: str, names: Mapping[str, str]) -> str:
+    """Return what `label` adds to `other`: "+ GS", or "MTP for MP" if it replaces something.
+
+    What is added is spelled out if it is among `names`: "+ gradient surgery (GS)".
+    """
     here, there = label.split(_PLUS), other.split(_PLUS)
-    added = _PLUS.join(part for part in here if part not in there)
+    spelled = {part: f"{names[part]} ({part})" if part in names else part for part in here}
+    added = _PLUS.join(spelled[part] for part in here if part not in there)
     gone = _PLUS.join(part for part in there if part not in here)
     if gone:
         return f"{added} for {gone}" if added else f"without {gone}"

@@ -11,12 +11,11 @@ from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
 
-FLOOR = "Floor: the best guess without reading the text: always the most frequent class, or r = 0."
+_GUESS = "always the most frequent class, or r = 0"
+FLOOR = f"Floor: the best guess without reading the text: {_GUESS}."
 CROSS = "not above its floor"
-CROSSED = (
-    "\u00d7: not above the floor at the 5 % level, which includes predicting one class only (of "
-    "several seeds, half or more; overall: on all of its tasks)."
-)
+NOT_ABOVE = f"not above the floor ({_GUESS}) at the 5 % level"
+CROSSED = f"\u00d7: {NOT_ABOVE}."
 
 
 def title_of(measure: str) -> str:
