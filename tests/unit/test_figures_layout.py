@@ -78,7 +78,7 @@ def test_over_all_papers(kind: str, seeds: int, tmp_path: Path) -> None:
     assert ("1 seed" in texts) == (seeds == 1)
     over = {1: "over examples, not over seeds", 3: "over seeds (Student t)"}[seeds]
     if kind == "published-reproduced":
-        over = {1: "is not known", 3: "95 % interval for a single run"}[seeds]
+        over = {1: "so no intervals", 3: "95 % interval for a single run"}[seeds]
     assert over in texts and "minibert-unleashed" in texts and "n = " in texts
     facts = {"rules": {"p": "plain"}, "published": []}
     nowhere = Inputs(scores={"p": tmp_path / "no"}, facts=facts)

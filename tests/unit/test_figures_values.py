@@ -14,7 +14,7 @@ from figure_texts import STAMP
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from scipy.stats import binomtest, spearmanr, t
+from scipy.stats import binomtest, t
 
 from minbert.base.errors import UserError
 from minbert.data.examples import Example, write_examples
@@ -35,6 +35,7 @@ from minbert.figures import (
 from minbert.figures.calibration import binned, calibration_error, wilson
 from minbert.figures.inputs import Inputs
 from minbert.figures.predicted import read_predicted
+from minbert.figures.style import look
 from minbert.spec.task import TASKS
 
 
@@ -250,16 +251,19 @@ def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
         ("v", 0, "dev", "cfimdb", "accuracy", 0.8),
         ("v", 0, "dev", "overall", "plain", 0.7),
         ("v", 0, "dev", "overall", "normalised", 0.1),
+        ("w", 0, "dev", "sst", "accuracy", 0.5),
     ]
     figures = {"sst": 0.52, "para": 0.9, "sts": None, "other": 0.97, "overall": 0.75}
     row = {"paper": "p", "variant": "v", "split": "dev", "other_task": "", "figures": figures}
-    facts = {"rules": {"p": "plain"}, "published": [row, {**row, "variant": "gone"}]}
+    more = [{**row, "variant": "gone"}, {**row, "variant": "w", "split": "test"}]
+    facts = {"rules": {"p": "plain"}, "published": [row, *more]}
     inputs = Inputs(scores={"p": scores(tmp_path / "s", "p", rows)}, facts=facts)
     figure, notes = spec(published).plot(inputs)
     np.testing.assert_allclose(points(figure), [(0.52, 0.55), (0.97, 0.8), (0.75, 0.7)])
-    assert {"SST accuracy\nn = 1", "Overall score\nn = 1"} <= set(texts(figure))
+    heads = {"SST accuracy\nn = 1", "Other tasks: CFIMDB\nn = 1", "Overall score\nn = 1"}
+    assert heads <= set(texts(figure))
     assert notes[0].startswith("3 numbers of the papers' tables.")
-    assert notes[-1] == "Rows without our score: p 1."
+    assert notes[-1] == "Not shown: 1 row without our score; 1 row on test, without labels."
 
 
 def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
@@ -270,16 +274,25 @@ def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
     assert published.single_run([0.5]) == (0.5, None, None, 1), "one run says nothing of others"
 
 
-def test_ranks_are_compared_where_there_are_enough(tmp_path: Path) -> None:
-    ours = (0.5, 0.4, 0.6, 0.7, 0.3)
-    points = [
-        scatter.Point("p", "sst", Interval(n / 10, None, None, 1), Interval(y, None, None, 1))
-        for n, y in enumerate(ours)
-    ]
-    assert scatter.rank_correlation(points) == pytest.approx(spearmanr(range(5), ours).statistic)
-    shown = texts(scatter.scatter(points, ["p"], "x", "y"))
-    assert "SST accuracy\nn = 5, rank correlation \u22120.10" in shown
-    assert "SST accuracy\nn = 4" in texts(scatter.scatter(points[:4], ["p"], "x", "y"))
+def test_points_keep_their_papers_markers() -> None:
+    def point(paper: str, **more: bool) -> scatter.Point:
+        return scatter.Point(paper, "sst", *[Interval(0.5, None, None, 1)] * 2, **more)
+
+    points = [point("p"), point("q", test=True), point("q", crossed=True)]
+    figure = scatter.scatter(points, ["p", "q"], "x", "y")
+    drawn = [line for line in figure.axes[0].lines if line.get_marker()]
+    p, q = look(0), look(1)
+    assert [line.get_marker() for line in drawn] == [p.marker, q.marker, q.marker, "x"]
+    assert [line.get_markerfacecolor() for line in drawn[:3]] == ["none", q.color, "none"]
+    assert {"not above its floor", "scored on test"} <= set(texts(figure))
+
+
+def test_axes_of_scatter_plots_have_ticks_enough() -> None:
+    ends = [Interval(value, None, None, 1) for value in (-0.05, 0.87)]
+    points = [scatter.Point("p", "sts", one, one) for one in ends]
+    figure = scatter.scatter(points, ["p"], "x", "y")
+    low, high = figure.axes[0].get_xlim()
+    assert sum(low < tick < high for tick in figure.axes[0].get_xticks()) == 5
 
 
 def test_dev_against_test(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
-from minbert.figures.scatter import Point, scatter
+from minbert.figures.scatter import OVERALL_RULES, Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 
 
@@ -24,7 +24,7 @@ class Spec(FigureSpec):
                     points.append(Point(paper, names[of.measure], dev, test, crossed=crossed))
         if not points:
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
-        notes = ["Each variant that was scored on test. Overall: by each paper's own rule."]
+        notes = [f"Each variant that was scored on test. {OVERALL_RULES}"]
         notes += [scored.CROSSED] if any(point.crossed for point in points) else []
         notes += scored.seeds_note(point.y for point in points)
         return scatter(points, list(rules), "dev", "test"), notes

@@ -8,7 +8,7 @@ from minbert.evaluate.reading import Scores
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, mean_of
-from minbert.figures.scatter import MEASURES, Point, scatter
+from minbert.figures.scatter import OVERALL_RULES, Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
@@ -22,16 +22,18 @@ class Spec(FigureSpec):
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():
             scores = scored.read_scores(inputs.scores[paper], paper)
+            on_dev = {of.variant for of in scores if of.split == "dev"}
             for row in (row for row in inputs.facts["published"] if row["paper"] == paper):
                 made = list(_points(row, rule, scores, inputs.overall_tasks(paper)))
                 points += made
-                without[paper] += not made
-        absent = [f"{paper} {count}" for paper, count in without.items() if count]
-        notes = [f"Rows without our score: {', '.join(absent)}."] if absent else []
+                unlabelled = row["split"] == "test" and row["variant"] in on_dev
+                why = "on test, without labels" if unlabelled else "without our score"
+                without[why] += not made
+        absent = [f"{n} row{'s' * (n != 1)} {why}" for why, n in without.items() if n]
+        notes = [f"Not shown: {'; '.join(absent)}."] if absent else []
         if not points:
             return style.nothing(), notes
-        about = f"{len(points)} numbers of the papers' tables. Overall: by each paper's own rule. "
-        about += "Rank correlation: Spearman's."
+        about = f"{len(points)} numbers of the papers' tables. {OVERALL_RULES}"
         crossed = [scored.CROSSED] if any(point.crossed for point in points) else []
         ours = _ours_note([point.y for point in points])
         return scatter(points, list(rules), "published", "ours"), [about, *crossed, ours, *notes]
@@ -52,7 +54,7 @@ def single_run(values: Sequence[float]) -> Interval:
 def _ours_note(ours: Sequence[Interval]) -> str:
     seeds = mean_of(one.n for one in ours)
     if all(one.n == 1 for one in ours):
-        return f"Ours: {seeds}, so the spread of single runs is not known."
+        return f"Ours: {seeds}, so no intervals."
     return f"Ours: {seeds}; bars: 95 % interval for a single run, as in the papers (Student t)."
 
 
@@ -65,9 +67,10 @@ def _points(
     others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
     other = row["other_task"] or (others[0] if len(others) == 1 else None)
     names = {**{task: task for task in OVERALL_TASKS}, "other": other, "overall": rule}
-    for measure in MEASURES:
-        value, of = row["figures"][measure], ours.get(names[measure] or "")
+    for measure, task in names.items():
+        value, of = row["figures"][measure], ours.get(task or "")
         if value is not None and of is not None:
             x = Interval(value, None, None, 1)
             y = single_run([score.value for score in scores[of].values()])
-            yield Point(row["paper"], measure, x, y, row["split"] == "test", of in flat)
+            shown = "overall" if measure == "overall" else of.measure
+            yield Point(row["paper"], shown, x, y, row["split"] == "test", of in flat)

@@ -7,19 +7,24 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from minbert.evaluate.scoring import spearman
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.scored import CROSS, bars, title_of
 from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS
 
-MEASURES = (*OVERALL_TASKS, "other", "overall")  # the panels
+OVERALL_RULES = "Overall: a plain or normalised mean, by each paper's own rule."
+_PANELS = (*OVERALL_TASKS, "other", "overall")
 _ACROSS = 3  # panels in a row
-_RANKED = 5  # with fewer points a rank correlation says nothing
+_CROSS = style.Look("0.2", "none", "x")
 
 
 class Point(NamedTuple):
-    """One score twice; `test` points are hollow, those that are not above their floor crosses."""
+    """One score twice: of a task, or `overall`.
+
+    Markers are hollow, so that those that lie on others hide none; `test` points are filled. Those
+    that are not above their floor have a cross on the marker.
+    """
 
     paper: str
     measure: str
@@ -31,55 +36,58 @@ class Point(NamedTuple):
 
 def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> Figure:
     """Return a figure of `points` with axes titled `x` and `y`; `papers` set the markers."""
-    measures = [m for m in MEASURES if any(p.measure == m for p in points)]
-    cells = len(measures) + 1  # the last is the legend's
+    shown = [panel for panel in _PANELS if any(_panel_of(p) == panel for p in points)]
+    cells = len(shown) + 1  # the last is the legend's
     rows = -(-cells // _ACROSS)
     figure = style.new_figure(style.wide(), 0.35 + 2.5 * rows)
     grid = figure.add_gridspec(rows, _ACROSS)
     looks = {paper: style.look(number) for number, paper in enumerate(papers)}
-    for number, measure in enumerate(measures):
+    for number, panel in enumerate(shown):
         axes = figure.add_subplot(grid[divmod(number, _ACROSS)])
-        of = [point for point in points if point.measure == measure]
-        _panel(axes, of, looks)
+        of = [point for point in points if _panel_of(point) == panel]
+        _draw(axes, of, looks)
         axes.set(xlabel=x, ylabel=y)
-        ranked = ""
-        if len(of) >= _RANKED:
-            ranked = f", rank correlation {rank_correlation(of):.2f}".replace("-", "\u2212")
-        axes.set_title(f"{title_of(measure)}\nn = {len(of)}{ranked}", fontsize=7.5)
+        measures = {point.measure for point in of}
+        tasks = ", ".join(TASKS[name].title for name in TASKS if name in measures)
+        title = title_of(panel) + (f": {tasks}" if panel == "other" else "")
+        axes.set_title(f"{style.shorten(title, 38)}\nn = {len(of)}", fontsize=7.5)
     legend = figure.add_subplot(grid[divmod(cells - 1, _ACROSS)])
     legend.set_axis_off()
-    shown = {point.paper for point in points}
+    there = {point.paper for point in points}
     entries = [
-        style.entry(style.shorten(paper, 30), look, linestyle="none")
+        style.entry(style.shorten(paper, 30), look, linestyle="none", mfc="none")
         for paper, look in looks.items()
-        if paper in shown
+        if paper in there
     ]
     grey = style.Look("0.4", "none", "o")
     if len({point.test for point in points}) > 1:
-        entries.append(style.entry("scored on dev", grey))
-        entries.append(style.entry("scored on test", grey, markerfacecolor="white"))
+        entries.append(style.entry("scored on dev", grey, mfc="none"))
+        entries.append(style.entry("scored on test", grey))
     if any(point.crossed for point in points):
-        entries.append(style.entry(CROSS, style.cross(grey)))
+        entries.append(style.entry(CROSS, _CROSS))
     entries.append(style.entry("equal scores", style.Look("0.6", "-", ""), linewidth=0.8))
     legend.legend(handles=entries, loc="center", handlelength=1.6)
     return figure
 
 
-def rank_correlation(points: Sequence[Point]) -> float:
-    """Return Spearman's rank correlation of the two means."""
-    return spearman([p.x.mean for p in points], [p.y.mean for p in points])
+def _panel_of(point: Point) -> str:
+    return point.measure if point.measure in _PANELS else "other"
 
 
-def _panel(axes: Axes, points: Sequence[Point], looks: dict[str, style.Look]) -> None:
+def _draw(axes: Axes, points: Sequence[Point], looks: dict[str, style.Look]) -> None:
     reached = [value for p in points for i in (p.x, p.y) for value in i[:3] if value is not None]
     room = 0.06 * (max(reached) - min(reached)) or 0.05
     ends = (min(reached) - room, max(reached) + room)
     axes.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="-", marker="", zorder=1)
     axes.set(xlim=ends, ylim=ends, box_aspect=1)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
+        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     for point in points:
-        look = style.cross(looks[point.paper]) if point.crossed else looks[point.paper]
-        about: dict[str, Any] = {"markersize": 4, "elinewidth": 0.7, "xerr": bars([point.x])}
-        about |= {"yerr": bars([point.y])} | ({"markerfacecolor": "white"} if point.test else {})
-        style.points(axes, [point.x.mean], [point.y.mean], look, **about)
+        look = looks[point.paper]
+        at = ([point.x.mean], [point.y.mean])
+        about: dict[str, Any] = {"markersize": 4, "markeredgewidth": 0.8, "elinewidth": 0.7}
+        about |= {"xerr": bars([point.x]), "yerr": bars([point.y])}
+        about |= {} if point.test else {"markerfacecolor": "none"}
+        style.points(axes, *at, look, **about)
+        if point.crossed:
+            axes.plot(*at, **_CROSS._asdict(), markersize=7, markeredgewidth=0.6, zorder=4)
