@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from figure_files import HISTORY, SIZES, make_inputs
+from figure_files import HISTORY, PREDICTIONS, SIZES, make_inputs
 from figure_texts import STAMP
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from minbert.base.errors import UserError
+from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import SCHEMA, read_scores
-from minbert.evaluate.statistics import interval
 from minbert.figures import (
     dev_curves,
     epoch_tables,
@@ -54,9 +54,9 @@ def scores(path: Path, rows: list[tuple[str, int, str, float]], floor: float = 0
     Scores up to the floor are not above it; standard errors are .05.
     """
     lines = [
-        {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task, "key": "k"}
+        {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task}
         | {"metric": "pearson" if task == "sts" else "accuracy", "value": value, "floor": floor}
-        | {"p_floor": 0.5 if value <= floor else 0.01, "error": 0.05}
+        | {"p_floor": 0.5 if value <= floor else 0.01, "error": 0.05, "key": variant}
         for variant, seed, task, value in rows
     ]
     pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
@@ -171,66 +171,99 @@ def test_a_printed_table_stands_beside_ours(tmp_path: Path) -> None:
     assert "Scores: SST accuracy." in notes and "Our runs recorded no scores on train." in notes
 
 
-def test_transfer_and_forgetting_against_the_models_alone(tmp_path: Path) -> None:
-    task = {"sst": {"trained": False}, "sts": {"trained": True}}
-    stages = {"a": [{"spec": {"tasks": task}, "start": "alone/sst"}]}
-    rows = [("alone", seed, "sts", 0.7) for seed in (0, 1)]
-    rows += [("alone", seed, "sst", 0.5) for seed in (0, 1)]
-    rows += [
-        ("a", 0, "sts", 0.8),
-        ("a", 1, "sts", 0.84),
-        ("a", 0, "sst", 0.4),
-        ("a", 1, "sst", 0.4),
+def moved(folder: Path, rows: list[tuple[str, int, str, int]], **starts: str) -> Inputs:
+    """Return what a figure of transfer reads of (variant, seed, task, right dev examples of 100).
+
+    `starts` are `FIRST TASK, SECOND TASK` by variant; all start from `alone`. An even number of
+    right examples gives an STS r of 2 right / 100 - 1.
+    """
+    predictions: dict[str, dict[str, dict[int, Path]]] = {}
+    lines: dict[Path, list[dict[str, Any]]] = {}
+    values = []
+    for variant, seed, task, right in rows:
+        labels = [(n % 2) * (5.0 if task == "sts" else 1.0) for n in range(100)]
+        said = [one if n < right else max(labels) - one for n, one in enumerate(labels)]
+        path = folder / f"{variant}-{seed}"
+        lines.setdefault(path, []).extend(
+            {"id": f"{n:02}", "task": task, "split": "dev", "prediction": p, "label": label}
+            for n, (p, label) in enumerate(zip(said, labels, strict=True))
+        )
+        predictions.setdefault(variant, {}).setdefault(task, {})[seed] = path
+        share = right / 100
+        values.append((variant, seed, task, 2 * share - 1 if task == "sts" else share))
+    for path, made in lines.items():
+        pq.write_table(pa.Table.from_pylist(made, schema=pa.schema(PREDICTIONS)), path)
+    stages: dict[str, Any] = {"alone": [{"start": None}]}
+    for name, tasks in starts.items():
+        first, second = tasks.split()
+        of_tasks = {first: {"trained": False}, second: {"trained": True}}
+        stages[name] = [{"spec": {"tasks": of_tasks}, "start": f"alone/{first}"}]
+    printed = [("alone", 0.8), *[(name, 0.7) for name in starts]]
+    published = [{"variant": n, "split": "dev", "figures": {"para": of}} for n, of in printed]
+    path = scores(folder / "scores", values)
+    facts = {"stages": stages, "published": published}
+    return Inputs(predictions=predictions, scores={"p": path}, facts=facts)
+
+
+def test_transfer_and_forgetting_have_the_intervals_of_the_claims(tmp_path: Path) -> None:
+    rows = [
+        ("alone", n, task, right) for n in (0, 1) for task, right in (("sst", 50), ("para", 70))
     ]
-    facts = {"stages": stages}
-    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
-    figure, notes = spec(transfer, "a").plot(inputs)
+    rows += [("a", 0, "para", 80), ("a", 1, "para", 84), ("a", 0, "sst", 40), ("a", 1, "sst", 40)]
+    inputs = moved(tmp_path, rows, a="sst para")
+    figure, notes = spec(transfer, "alone a").plot(inputs)
     left, right = (texts(axes) for axes in figure.axes)
-    half = interval([0.1, 0.14]).high - 0.12  # type: ignore[operator]
-    assert f"0.820\n+0.120 \u00b1{half:.3f}" in left
-    assert "0.400\n\u22120.100 \u00b10.000" in right
-    assert any(note.startswith("Mean of 2 seeds") for note in notes)
-    single = scores(tmp_path / "one", [row for row in rows if row[1] == 0])
-    figure, notes = spec(transfer, "a").plot(Inputs(scores={"p": single}, facts=facts))
-    half = 1.96 * np.hypot(0.05, 0.05)
-    assert f"0.800\n+0.100 \u00b1{half:.3f}" in texts(figure)
+    files = {
+        f"{name}.{seed}": path
+        for name, by_task in inputs.predictions.items()
+        for seed, path in by_task["para"].items()
+    }
+    systems = Systems("p", inputs.scores["p"], files, ["a", "alone"])
+    change = difference(systems.sample("a", "para"), systems.sample("alone", "para"), 1 / 100)
+    half = change.interval()[1] - change.value
+    sign = "\u25b2" if half < 0.12 else ""
+    assert f"0.820\n{sign}+0.120 \u00b1{half:.3f}\npaper \u22120.100" in left
+    assert any(text.startswith("0.400\n\u25bc\u22120.100 \u00b1") for text in right)
+    assert any(note.startswith("Mean of 2 seeds; \u00b1: half") for note in notes)
+    (tmp_path / "one").mkdir()
+    single = moved(tmp_path / "one", [row for row in rows if row[1] == 0], a="sst para")
+    figure, notes = spec(transfer, "alone a").plot(single)
+    (said,) = (text for text in texts(figure) if text.startswith("0.800\n\u25b2+0.100 \u00b1"))
+    paired = float(said.split("\u00b1")[1].split()[0])
+    assert paired == pytest.approx(1.96 * np.sqrt(0.1 * 0.9 / 100), rel=0.1)
     assert any(note.startswith("1 seed; \u00b1: half") for note in notes)
 
 
-def test_only_certain_differences_have_a_colour_by_metric(tmp_path: Path) -> None:
-    moves = {"a": ("sst", "sts"), "b": ("para", "sst"), "c": ("para", "sts"), "d": ("sts", "sst")}
-    stages = {
-        name: [
-            {
-                "spec": {"tasks": {one: {"trained": False}, two: {"trained": True}}},
-                "start": f"alone/{one}",
-            }
-        ]
-        for name, (one, two) in moves.items()
-    }
-    rows = [("alone", 0, "sst", 0.5), ("alone", 0, "para", 0.9), ("alone", 0, "sts", 0.5)]
-    rows += [
-        ("a", 0, "sts", 0.9),
-        ("a", 0, "sst", 0.3),
-        ("b", 0, "sst", 0.6),
-        ("b", 0, "para", 0.5),
-    ]
-    rows += [
-        ("c", 0, "sts", 0.7),
-        ("c", 0, "para", 0.1),
-        ("d", 0, "sst", 0.5),
-        ("d", 0, "sts", 0.5),
-    ]
-    facts = {"stages": stages}
-    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
-    figure, notes = spec(transfer, "a b c d").plot(inputs)
-    transferred = np.ma.filled(figure.axes[0].images[0].get_array(), np.nan)
-    forgotten = np.ma.filled(figure.axes[1].images[0].get_array(), np.nan)
-    # Rows: SST, para, STS; columns: SST, STS. 0.1 is less than what other examples may bring.
-    np.testing.assert_allclose(transferred, [[0, 1], [0, 0.5], [0, 0]])
-    np.testing.assert_allclose(forgotten, [[np.nan, -0.25], [-0.5, -1], [0, np.nan]])
-    assert "\u00d70.100\n\u22120.800 \u00b10.139" in texts(figure)
-    assert any("Strongest: Pearson r 0.400, accuracy 0.800." in note for note in notes)
+def test_only_certain_differences_have_a_colour_and_a_sign(tmp_path: Path) -> None:
+    rows = [("alone", 0, "sst", 50), ("alone", 0, "para", 90), ("alone", 0, "sts", 96)]
+    rows += [("a", 0, "sts", 76), ("a", 0, "sst", 44), ("b", 0, "sst", 52), ("b", 0, "para", 70)]
+    rows += [("c", 0, "sts", 96), ("c", 0, "para", 16), ("d", 0, "sst", 60), ("d", 0, "sts", 76)]
+    inputs = moved(tmp_path, rows, a="sst sts", b="para sst", c="para sts", d="sts sst")
+    figure, notes = spec(transfer, "alone a b c d").plot(inputs)
+    images = [axes.images[0] for axes in figure.axes]
+    transferred, forgotten = (np.ma.filled(image.get_array(), np.nan) for image in images)
+    # Rows: SST, para, STS; columns: SST, STS. 0.02 is less than what other examples may bring.
+    np.testing.assert_allclose(transferred, [[0, -0.4], [0, 0], [0.1, 0]])
+    np.testing.assert_allclose(forgotten, [[np.nan, -0.06], [-0.2, -0.74], [-0.4, np.nan]])
+    scales = [(image.norm.vmin, image.norm.vmax) for image in images]
+    np.testing.assert_allclose(scales, [(-0.74, 0.74)] * 2)
+    said = texts(figure)
+    for start in ("0.600\n\u25b2+0.100", "0.520\n\u25bc\u22120.400", "0.520\n+0.020"):
+        assert any(text.startswith(start) for text in said), start
+    assert any(text.startswith("\u00d70.160\n\u25bc\u22120.740") for text in said)
+    assert any(note.startswith("\u00d7: not above") for note in notes)
+
+
+def test_what_transfer_cannot_compare_is_said(tmp_path: Path) -> None:
+    rows = [("alone", 0, "sst", 50), ("alone", 0, "para", 70), ("a", 0, "para", 80)]
+    inputs = moved(tmp_path, rows, a="sst para")
+    _, notes = spec(transfer, "a").plot(inputs)
+    assert "Not among the figure's variants: alone." in notes
+    figure, _ = spec(transfer, "alone").plot(inputs)
+    assert "no variant starts from the model of another" in texts(figure)
+    inputs.facts["stages"]["a"][0]["spec"]["tasks"]["sst"]["trained"] = True
+    with pytest.raises(UserError, match="'a' trains sst and para and also scores nothing, start"):
+        spec(transfer, "alone a").plot(inputs)
 
 
 @pytest.mark.parametrize("colors", ["Blues", "PuOr"])

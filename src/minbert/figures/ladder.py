@@ -1,16 +1,13 @@
 """The ladder of an ablation: what each row gains over the one that it adds something to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 from pydantic import Field
 
 from minbert.base.errors import UserError, nearest
-from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import Of
-from minbert.evaluate.statistics import Interval
-from minbert.figures import rows, scored, style
+from minbert.figures import gains, rows, scored, style
 from minbert.figures.inputs import Drawn, Inputs, Variants, VariantsSpec, mean_of
 
 _PLUS = " + "
@@ -20,8 +17,7 @@ _AT_FLOOR = "ours: a compared row is at its floor"
 class Spec(VariantsSpec):
     """Rows in the order of `variants`, each compared with the row above or, if named, `over`.
 
-    Gains and their intervals are those of the claims (`minbert.evaluate.bootstrap`): both runs are
-    scored on the same resampled dev examples. `names` spells out what the labels abbreviate.
+    `names` spells out what the labels abbreviate.
     """
 
     variants: Variants = Field(min_length=2)
@@ -37,14 +33,14 @@ class Spec(VariantsSpec):
             return style.nothing(), paper.absent
         labels, keys = self._labels(below)
         figure, panels = rows.rows_of_panels(labels, len(paper.measures))
-        published = _published(inputs.facts["published"], paper.rule)
-        systems = _systems(inputs, self.variants)
+        published = gains.published(inputs.facts["published"], paper.rule)
+        systems = gains.systems(inputs, self.variants)
         flat = scored.unlearned(paper.scores, paper.overall_tasks)
         for axes, measure in zip(panels, paper.measures, strict=True):
             pairs = list(below.items())
             low = [any(Of(name, "dev", measure) in flat for name in pair) for pair in pairs]
-            ours = [gain(systems, *pair, measure) for pair in pairs]
-            said = [_printed(published, *pair, measure) for pair in pairs]
+            ours = [gains.gain(systems, *pair, measure) for pair in pairs]
+            said = [gains.printed(published, *pair, measure) for pair in pairs]
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
             for at_floor, label in ((False, "ours"), (True, _AT_FLOOR)):
                 shown = [one if at is at_floor else None for one, at in zip(ours, low, strict=True)]
@@ -99,39 +95,3 @@ def step(label: str, other: str, names: Mapping[str, str]) -> str:
     if gone:
         return f"{added} for {gone}" if added else f"without {gone}"
     return f"+ {added}" if added else label
-
-
-def gain(systems: Systems, name: str, other: str, measure: str) -> Interval | None:
-    """Return the gain with its interval over examples and seeds; None without both scores."""
-    counts = [len(systems.seeds(variant, measure)) for variant in (name, other)]
-    if not all(counts):
-        return None
-    one, below = (systems.sample(variant, measure) for variant in (name, other))
-    found = difference(one, below, 1 / systems.examples(measure))
-    return Interval(found.value, *found.interval(), min(counts))
-
-
-def _systems(inputs: Inputs, variants: Iterable[str]) -> Systems:
-    ((paper, path),) = inputs.scores.items()
-    files = {
-        f"{score.key}.{seed}": inputs.predictions[of.variant][of.measure][seed]
-        for of, by_seed in scored.read_scores(path, paper).items()
-        for seed, score in by_seed.items()
-        if of.measure in inputs.predictions.get(of.variant, {})
-    }
-    return Systems(paper, path, files, variants, inputs.overall_tasks(paper))
-
-
-def _published(found: Iterable[Mapping[str, Any]], rule: str) -> dict[Of, float]:
-    """Return the published dev scores."""
-    return {
-        Of(row["variant"], "dev", rule if task == "overall" else task): value
-        for row in found
-        for task, value in row["figures"].items()
-        if row["split"] == "dev" and value is not None
-    }
-
-
-def _printed(scores: Mapping[Of, float], name: str, other: str, measure: str) -> Interval | None:
-    one, below = (scores.get(Of(variant, "dev", measure)) for variant in (name, other))
-    return None if one is None or below is None else Interval(one - below, None, None, 1)

@@ -7,23 +7,23 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from minbert.base.errors import UserError
-from minbert.evaluate.reading import METRIC_TITLES, Of, Scores
-from minbert.evaluate.statistics import interval
-from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
+from minbert.evaluate.bootstrap import Systems
+from minbert.evaluate.reading import Of, Scores
+from minbert.evaluate.statistics import Interval
+from minbert.figures import gains, style
+from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
 from minbert.figures.scored import CROSSED, mean_over, paper_scores, unlearned
 from minbert.spec.task import TASKS
 
 
 class Cell(NamedTuple):
-    """A mean difference from the score of the model trained on that task alone, and the text.
+    """A difference from the score of the model trained on that task alone, and the text.
 
-    `metric` is what it is a difference of; `certain`: its 95 % interval is on one side of 0.
+    `certain`: its 95 % interval is on one side of 0.
     """
 
     difference: float
     words: str
-    metric: str
     certain: bool = False
 
 
@@ -33,52 +33,55 @@ Cells = dict[tuple[str, str], Cell | None]  # by first and second task
 class Spec(VariantsSpec):
     """The variants that start from a model of one task and train another, on dev.
 
-    A cell has the score, and its difference from the model that was trained on that task alone,
-    with its 95 % interval. Only differences whose interval is on one side of 0 have a colour, on a
-    scale of each metric's own.
+    The models that they start from are among the variants, too. A cell has the score, its
+    difference from the model that was trained on that task alone, with the interval of the claims,
+    and the paper's difference. Only differences whose interval is on one side of 0 have a colour;
+    equally dark ones are equally large.
     """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        found = {name: transfer(name, inputs.facts["stages"][name]) for name in self.variants}
+        stages = inputs.facts["stages"]
+        found = {n: transfer(n, stages[n]) for n in self.variants if stages[n][-1]["start"]}
         paper = paper_scores(inputs, self.variants)
-        count = len(set().union(*paper.shown.values()))
-        if not count:
+        if not found:
+            return style.nothing("no variant starts from the model of another"), paper.absent
+        if not any(paper.shown.values()):
             return style.nothing(), paper.absent
-        gains: Cells = {}
-        losses: Cells = {}
+        systems = gains.systems(inputs, self.variants)
+        published = gains.published(inputs.facts["published"])
+        after: Cells = {}
+        left: Cells = {}
         same: Cells = {}
         for name, (first, second, alone) in found.items():
-            gains[first, second] = _cell(paper.scores, name, alone, second)
-            losses[first, second] = _cell(paper.scores, name, alone, first)
+            for task, cells in ((second, after), (first, left)):
+                said = gains.printed(published, name, alone, task)
+                cells[first, second] = _cell(systems, paper.scores, (name, alone), task, said)
             if scored := paper.scores.get(Of(alone, "dev", second)):
                 mark = _mark(paper.scores, [alone], second)
-                words = f"{mark}{mean_over(scored).mean:.3f}\nalone"
-                same[second, second] = Cell(0.0, words, TASKS[second].metric)
-        every = [cell for cell in (*gains.values(), *losses.values()) if cell]
-        furthest: dict[str, float] = {}
-        for cell in every:
-            furthest[cell.metric] = max(furthest.get(cell.metric, 0.0), abs(cell.difference))
-        rows = [task for task in TASKS if any(task == first for first, _ in gains)]
-        columns = [task for task in TASKS if any(task == second for _, second in gains)]
-        figure = style.new_figure(style.wide(), 1.0 + 0.46 * len(rows))
-        left, right = (figure.add_subplot(1, 2, place) for place in (1, 2))
-        _matrix(left, gains | same, rows, columns, furthest)
-        left.set(title="Transfer: score on the second task", ylabel="first task")
-        _matrix(right, losses, rows, columns, furthest)
-        right.set_title("Forgetting: score on the first task afterwards")
-        half = "\u00b1: half of the 95 % interval"
-        over = f"Mean of {count} seeds; {half} over seeds (Student t)."
-        one = f"1 seed; {half} over examples, not over seeds, as if runs were independent."
-        strongest = [f"{METRIC_TITLES[name]} {most:.3f}" for name, most in furthest.items()]
+                same[second, second] = Cell(0.0, f"{mark}{mean_over(scored).mean:.3f}\nalone")
+        every = [cell for cell in (*after.values(), *left.values()) if cell]
+        furthest = max((abs(cell.difference) for cell in every if cell.certain), default=1.0)
+        rows = [task for task in TASKS if any(task == first for first, _ in after)]
+        columns = [task for task in TASKS if any(task == second for _, second in after)]
+        figure = style.new_figure(style.wide(), 1.0 + 0.52 * len(rows))
+        panels = [figure.add_subplot(1, 2, place) for place in (1, 2)]
+        _matrix(panels[0], after | same, rows, columns, furthest)
+        panels[0].set(title="Transfer: score on the second task", ylabel="first task")
+        _matrix(panels[1], left, rows, columns, furthest)
+        panels[1].set_title("Forgetting: score on the first task afterwards")
         crossed = any("\u00d7" in cell.words for cell in every)
+        seeds = mean_of(len(of) for of in paper.shown.values() if of)
+        over = "over examples and seeds" if seeds != "1 seed" else "over examples, not over seeds"
+        missing = sorted({alone for *_, alone in found.values()} - self.variants.keys())
         return figure, [
-            "Each cell: dev score (accuracy; Pearson r for STS) and, below it, the difference from "
-            "the model trained on that task alone. First task = second task: that model. Hatched: "
-            "no such run.",
-            "Colour: orange is lower, violet higher, none if the interval includes 0. Strongest: "
-            f"{', '.join(strongest)}.",
+            "Each cell: dev score (accuracy; Pearson r for STS); its difference from the model "
+            "trained on that task alone (first task = second task); the paper's difference. "
+            "Hatched: no such run.",
+            "\u25b2 higher, \u25bc lower, the darker the more; neither: the interval includes 0.",
             *([CROSSED] if crossed else []),
-            over if count > 1 else one,
+            f"{seeds[0].upper()}{seeds[1:]}; \u00b1: half of the 95 % interval {over} (the claims' "
+            "bootstrap, not widened for their number).",
+            *([f"Not among the figure's variants: {listed(missing)}."] if missing else []),
             *paper.absent,
         ]
 
@@ -86,36 +89,40 @@ class Spec(VariantsSpec):
 def transfer(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, str, str]:
     """Return a variant's first task, its second, and the variant whose model it starts from.
 
-    Unless its last resolved stage has one trained task, one that is only scored, and a start,
-    raises `UserError`.
+    Unless its last resolved stage, which has a start, has one trained task and one that is only
+    scored, raises `UserError`.
     """
     last = stages[-1]
     tasks = last["spec"]["tasks"]
     trained = [name for name, task in tasks.items() if task["trained"]]
     scored = [name for name, task in tasks.items() if not task["trained"]]
-    if len(trained) != 1 or len(scored) != 1 or not last["start"]:
+    if len(trained) != 1 or len(scored) != 1:
         raise UserError(
             f"figure 'transfer': variant '{variant}' trains {' and '.join(trained)} and also "
             f"scores {' and '.join(scored) or 'nothing'}, starting from {last['start']}; expected "
-            "one task to train, one only to score (`also_score`), and a stage to start from"
+            "one task to train and one only to score (`also_score`)"
         )
     return scored[0], trained[0], str(last["start"]).partition("/")[0]
 
 
-def _cell(scores: Scores, variant: str, alone: str, task: str) -> Cell | None:
-    after, before = (scores.get(Of(name, "dev", task), {}) for name in (variant, alone))
-    both = sorted(set(after) & set(before))
-    if not both:
+def _cell(
+    systems: Systems, scores: Scores, pair: tuple[str, str], task: str, said: Interval | None
+) -> Cell | None:
+    """Return the cell of the first variant of `pair` against the second, and the paper's gain."""
+    change = gains.gain(systems, *pair, task)
+    if change is None or change.low is None or change.high is None:
         return None
-    errors = [after[both[0]].error, before[both[0]].error]
-    error = None if None in errors else float(np.linalg.norm(np.array(errors, dtype=float)))
-    change = interval([after[seed].value - before[seed].value for seed in both], error)
-    half = "" if change.high is None else f" \u00b1{change.high - change.mean:.3f}"
-    signed = f"{change.mean:+.3f}".replace("-", "\u2212")
-    certain = change.low is not None and change.high is not None and change.low * change.high > 0
-    mean = np.mean([after[seed].value for seed in both])
-    words = f"{_mark(scores, [variant, alone], task)}{mean:.3f}\n{signed}{half}"
-    return Cell(change.mean, words, TASKS[task].metric, certain)
+    certain = change.low * change.high > 0
+    sign = ("\u25b2" if change.mean > 0 else "\u25bc") if certain else ""
+    mean = systems.sample(pair[0], task).values.mean()
+    words = f"{_mark(scores, pair, task)}{mean:.3f}\n"
+    words += f"{sign}{_signed(change.mean)} \u00b1{change.high - change.mean:.3f}"
+    words += f"\npaper {_signed(said.mean)}" if said else ""
+    return Cell(change.mean, words, certain)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "\u2212")
 
 
 def _mark(scores: Scores, variants: Sequence[str], task: str) -> str:
@@ -125,22 +132,19 @@ def _mark(scores: Scores, variants: Sequence[str], task: str) -> str:
 
 
 def _matrix(
-    axes: Axes,
-    cells: Cells,
-    firsts: list[str],
-    seconds: list[str],
-    furthest: Mapping[str, float],
+    axes: Axes, cells: Cells, firsts: list[str], seconds: list[str], furthest: float
 ) -> None:
+    """Draw the cells; `furthest` is the difference that is darkest."""
     found = [[cells.get((first, second)) for second in seconds] for first in firsts]
-    values = np.array([[_shade(cell, furthest) for cell in row] for row in found])
+    values = np.array([[_shade(cell) for cell in row] for row in found])
     words = [[cell.words if cell else "" for cell in row] for row in found]
     rows, columns = ([TASKS[task].title for task in tasks] for tasks in (firsts, seconds))
-    style.heat_map(axes, values, words, rows, columns, (-1, 1), "PuOr", size=6.5)
+    style.heat_map(axes, values, words, rows, columns, (-furthest, furthest), "PuOr", size=6.5)
     axes.set_xlabel("second task")
 
 
-def _shade(cell: Cell | None, furthest: Mapping[str, float]) -> float:
-    """Return what sets a cell's colour: a certain difference as a share of its metric's largest."""
+def _shade(cell: Cell | None) -> float:
+    """Return what sets a cell's colour: its difference if that is certain."""
     if cell is None:
         return float("nan")
-    return cell.difference / furthest[cell.metric] if cell.certain else 0.0
+    return cell.difference if cell.certain else 0.0

@@ -61,7 +61,9 @@ FIGURE_KINDS: dict[str, FigureKind] = {
     "sweep": FigureKind("sweep", papers=("scores",), facts=("rules",)),
     "stability": FigureKind("stability", runs=("histories",), papers=("scores",), facts=("rules",)),
     "epoch-tables": FigureKind("epoch_tables", runs=("stage_histories",), papers=("scores",)),
-    "transfer": FigureKind("transfer", papers=("scores",), facts=("stages",)),
+    "transfer": FigureKind(
+        "transfer", runs=("predictions",), papers=("scores",), facts=("published", "stages")
+    ),
     "fusion-attention": FigureKind(
         "fusion_attention", runs=("stage_histories",), facts=("stages",)
     ),
