@@ -47,9 +47,10 @@ def end(tally: Tally, number: int) -> None:
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """Four stages of 100 s each, and a clock that stands still."""
-    cost = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=100.0, measured=True))
-    monkeypatch.setattr(watch, "Costs", lambda plan: cost)
+    """Four stages of 100 s each (20 s on a cluster of CPUs), and a clock that stands still."""
+    a, b = (SimpleNamespace(seconds=seconds, measured=True) for seconds in (100.0, 20.0))
+    costs = {None: SimpleNamespace(of=lambda node: a), False: SimpleNamespace(of=lambda node: b)}
+    monkeypatch.setattr(watch, "Costs", lambda plan, gpu: costs[gpu])
     monkeypatch.setattr(watch, "gpu_use", lambda: "")
     monkeypatch.setattr("time.monotonic", lambda: 1000.0)
     nodes = {("train", f"k{n}"): f"variant-{n}" for n in range(4)}
@@ -128,12 +129,13 @@ def test_each_rule_has_its_own_pace_and_room() -> None:
 
 
 def test_of_a_queue_nothing_is_said_until_some_have_ended(watched: Watch) -> None:
-    watched.queued = True
+    watched.gpu = False
     assert watched.seconds_left() is None and "time left not known yet" in watched.line()
     for number in range(3):
         begin(watched.tally, number, JOBS[number])
+        watched.tally.running[number] = JOBS[number], 1000.0 - (20 + START)
         end(watched.tally, number)
-    assert watched.seconds_left() is not None
+    assert watched.seconds_left() == 20 + START  # not the 100 s of this machine
 
 
 def test_a_failed_stage_is_not_waited_for(watched: Watch) -> None:

@@ -56,7 +56,7 @@ def watch():
     others = limits.nodes or limits.cores or 1
     slots = limits.nodes or others // threads_each()
     shown = [job for job in jobs if job.rule != "all"]
-    made = Watch(PLAN, shown, slots, others, queued=on_cluster())
+    made = Watch(PLAN, shown, slots, others, gpu=demand().gpu)
     made.start(logger)
     return made
 

@@ -76,14 +76,15 @@ class Tally(logging.Handler):
 class Watch:
     """The lines of one workflow; `slots` trainings run side by side, or `others` other jobs.
 
-    If jobs are `queued` on a cluster, the time left is not known until some have ended.
+    `gpu`: whether trainings get a GPU each on a cluster; None: all runs on this machine. On a
+    cluster jobs queue, so that the time left is not known until some have ended.
     """
 
     def __init__(
-        self, plan: Plan, jobs: Sequence[Work], slots: int, others: int, *, queued: bool = False
+        self, plan: Plan, jobs: Sequence[Work], slots: int, others: int, gpu: bool | None = None
     ) -> None:
         self.plan = plan
-        self.queued = queued
+        self.gpu = gpu
         self.side_by_side = max(1, slots), max(1, others)
         self.tally = Tally(jobs)
         self.started = time.monotonic()
@@ -151,7 +152,9 @@ class Watch:
         ended = {*tally.done, *tally.failed.values()}
         waiting = [work for work in tally.jobs if work not in ended]
         steady = len(trainings(tally.done)) >= min(_STEADY_JOBS, len(trainings(tally.jobs)))
-        if not all(work in costs for work in trainings(waiting)) or (self.queued and not steady):
+        if self.gpu is not None and not steady:
+            return None
+        if not all(work in costs for work in trainings(waiting)):
             return None
         running = {work: now - since for work, since in list(tally.running.values())}
         return seconds_left(waiting, dict(tally.took), running, costs, self.side_by_side)
@@ -171,7 +174,7 @@ class Watch:
         done, at = self._costed
         now = time.monotonic()
         if done < 0 or (len(self.tally.done) != done and now - at > _COST_SECONDS):
-            costs = Costs(self.plan)
+            costs = Costs(self.plan, self.gpu)
             stages = trainings(self.tally.jobs)
             found = {w: costs.of(self.plan.nodes["train", w.key]) for w in stages}
             self._costs = {work: cost.seconds for work, cost in found.items()}
