@@ -21,7 +21,7 @@ from minbert.devices.slurm import cancel_orphans, has_gpus
 from minbert.plan.chains import chains
 from minbert.plan.demand import Demand, job_threads
 from minbert.plan.describe import describe, record_of, write
-from minbert.plan.pending import asked, inputs, pending
+from minbert.plan.pending import asked, check_installed, inputs, pending
 from minbert.plan.plan import Plan
 from minbert.commands.plan import read_plan
 from minbert.commands.remaining import Work
@@ -48,6 +48,7 @@ with retold(WorkflowError):
     PLAN = read_plan(FILES, GIVEN.config_args, BASE) if MAIN else Plan.load(config, BASE)
     NAME = plan_name(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
+    check_installed(JOBS)
 
 config.update(PLAN.config.model_dump(mode="json"))
 

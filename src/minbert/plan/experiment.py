@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -124,11 +123,6 @@ class Experiment:
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources
-        if "minbert.train.surgery.torchjd" in spec.parts().values() and not find_spec("torchjd"):
-            raise UserError(
-                f"{stage.ref}: 'surgery: {spec.surgery}' needs torchjd, which is not installed: "
-                "pip install -c requirements.lock -e '.[methods]', or choose 'surgery: pcgrad'"
-            )
         if sources.architecture is not None:
             for name, how in spec.tasks.items():
                 check_pairing(f"{stage.ref}: task '{name}'", how.pairing, sources.architecture)

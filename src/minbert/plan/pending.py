@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
+from importlib.util import find_spec
 
+from minbert.base.errors import UserError
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node, lasting
@@ -87,6 +89,19 @@ def pending(plan: Plan) -> Pending:
                 waiting.append((needed, why))
                 found.needed.add(needed)
     return found
+
+
+def check_installed(jobs: Pending) -> None:
+    """Raise `UserError` if a training that would run needs torchjd, and that is not installed."""
+    if find_spec("torchjd"):
+        return
+    for ref in {jobs.plan.owners[node.key]: None for node, _ in jobs if node.kind == "train"}:
+        spec = jobs.plan.every[ref].spec
+        if "minbert.train.surgery.torchjd" in spec.parts().values():
+            raise UserError(
+                f"{ref}: 'surgery: {spec.surgery}' needs torchjd, which is not installed: "
+                "pip install -c requirements.lock -e '.[methods]', or choose 'surgery: pcgrad'"
+            )
 
 
 def asked(jobs: Pending) -> list[str]:
