@@ -158,7 +158,7 @@ def readme(runs: Iterable[Run], *, lean: bool) -> str:
     made_on = ", ".join(f"{count} on {device}" for device, count in sorted(where.items()))
     by = {run.record.get("environment", {}).get("commit", "unknown") for run in runs}
     scores = (
-        " Probabilities are kept only of dev predictions, and only of two classes." if lean else ""
+        " Probabilities are kept only of dev predictions, and only of binary tasks." if lean else ""
     )
     return f"""# Runs of minbert
 

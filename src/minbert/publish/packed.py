@@ -70,7 +70,7 @@ def unpack(table: pa.Table, rows: Mapping[str, pa.Table], schema: pa.Schema) -> 
 def without_unread_scores(table: pa.Table) -> pa.Table:
     """Return `predictions` with the `scores` that tables, figures and claims read: one, and of dev.
 
-    Gone are those of test, and the probabilities of more than two classes.
+    Gone are those of test, and the probabilities of classifications.
     """
     one = pc.equal(pc.list_value_length(table["scores"]), 1)
     read = pc.and_(pc.not_equal(table["split"], "test"), one)
