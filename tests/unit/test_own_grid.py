@@ -186,7 +186,9 @@ def test_sizes_are_assumed_until_they_are_known(tmp_path: Path) -> None:
     costs = Costs(made)
     assert costs.rows("news") == ASSUMED and costs.tokens("news") == ASSUMED_TOKENS
     assert costs.assumed == ["news", "same", "points"]
-    assert "Assumed for news, same, points until their tables are made" in plan_text(made)
+    told = plan_text(made)
+    assert "Assumed for news, same, points until their tables are made" in told
+    assert ", 1 seed: " in told
     folder = made.sources.data("news").folder(made.root)
     report = '{"rows": {"train": 70, "dev": 20}, "mean_words": {"train": 10.0, "dev": 9}}'
     write_text(folder / "report.json", report)

@@ -162,12 +162,12 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
         for name, row in table.items()
     ]
     variants, stages, distinct, trainings, to_run, _, _, estimated = table["all"]
-    shared = _saved(plan)
+    shared, seeds = _saved(plan), len(plan.config.seeds)
     lines = [
         aligned([TOTALS, *cells]),
         "",
         f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
-        f"{len(plan.config.seeds)} seeds: {trainings} training jobs, {to_run} to run",
+        f"{seeds} seed{'s' * (seeds != 1)}: {trainings} training jobs, {to_run} to run",
         f"GPU-hours: for the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
         "Steps and examples: in brackets, as in the grid, with the full data sets.",
         "Measured: for the jobs to run, one at a time, from finished runs of the same shape.",
