@@ -1,0 +1,62 @@
+"""The study's scripts: Quora's files split anew, and a row compared with its second training."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from minbert.base.errors import UserError
+from minbert.plan.plan import Plan
+from minbert.spec.resolve import StageRef
+from study.again import compared
+from study.quora import split, write
+
+HEAD = "\tid\tsentence1\tsentence2\tis_duplicate"
+ROWS = {  # int(sha256sum of the id, 16) % 10: 6, 0, 7, 9 and 8
+    "quora-train.csv": ["1\tk\tWhat? \u2028 Why?\tHow?\t1.0", "2\td\tA malformed row\t"],
+    "quora-dev.csv": ["3\tf\tWho?\tWhom?\t0.0"],
+    "quora-test-student.csv": ["4\ta\tWhere?\tWhen?\t0.0", "5\tc\tWhich?\tWhat?\t1.0"],
+}
+
+
+def test_quoras_rows_are_split_by_their_ids_in_their_order() -> None:
+    rows = sorted((row for rows in ROWS.values() for row in rows), reverse=True)
+    found = split("\n".join([HEAD, *rows]) + "\n")
+    want = {name: [HEAD, *sorted(rows, reverse=True)] for name, rows in ROWS.items()}
+    test = "quora-test-student.csv"
+    want[test] = [row.rpartition("\t")[0] for row in want[test]]
+    assert found == {name: "\n".join(rows) + "\n" for name, rows in want.items()}
+
+
+def test_only_the_courses_file_is_split_and_it_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "quora-dev.csv"
+    source.write_text(HEAD + "\n", "utf-8")
+    with pytest.raises(UserError, match=r"is not the course's quora-dev\.csv: expected git:de7c"):
+        write(source, tmp_path / "made")
+    pin = "git:829f6fad15ca0dca6a33570cc149334d29b51e32"
+    monkeypatch.setattr("study.quora.course_files", lambda task: {"dev": (source.name, pin)})
+    with pytest.raises(UserError, match="would be overwritten; give another folder"):
+        write(source, tmp_path)
+    write(source, tmp_path / "made")
+    assert (tmp_path / "made" / "quora-dev.csv").read_bytes() == source.read_bytes()
+
+
+def test_a_row_is_compared_prediction_by_prediction(trained_plan: Plan, tmp_path: Path) -> None:
+    study, root = trained_plan.root, shutil.copytree(trained_plan.root, tmp_path / "again")
+    found = compared(str(root), str(study), "one/three")
+    assert (found["equal predictions"] == 1).all() and (found["anew"] == found["study"]).all()
+    key = trained_plan.train(StageRef("one", "three", "main")).key
+    (path,) = (root / "store" / "train" / key).glob("seed*/predictions.parquet")
+    rows = pd.read_parquet(path)
+    pq.write_table(pa.Table.from_pandas(rows.assign(prediction=rows["prediction"] + 1)), path)
+    assert (compared(str(root), str(study), "one/three")["equal predictions"] == 0).all()
+    path.parent.rename(path.parent.with_name("seed7"))
+    with pytest.raises(UserError, match=r"has no run of one/three with a seed that .*again has"):
+        compared(str(root), str(study), "one/three")
