@@ -154,6 +154,29 @@ def test_a_null_override_takes_a_key_back_to_its_default(tmp_path: Path) -> None
     assert found.variants["a"].stages[0].spec.surgery is None
 
 
+def test_the_default_of_the_key_that_chooses_epochs_is_the_papers_own_rule(tmp_path: Path) -> None:
+    text = TEXT.replace("normalised", "plain") + "  a: {extends: two, select: normalised}"
+    (tmp_path / "p.yaml").write_text(text)
+    config = load_config({"grids": ["p.yaml"], "override": {"select": None}})
+    (found,) = resolve(config, tmp_path)
+    assert found.variants["a"].stages[0].spec.select == "plain"
+
+
+def test_defaults_for_every_task_reach_those_that_they_name_too(tmp_path: Path) -> None:
+    named = {"*": {"batch_size": 99, "weight": 3}, "sst": {"weight": 2}}
+    found = grid(tmp_path, "  a: {extends: two}", defaults={"tasks": named})
+    tasks = found.variants["a"].stages[0].spec.tasks
+    assert {n: (t.batch_size, t.weight) for n, t in tasks.items()} == {
+        "sst": (99, 2),
+        "cfimdb": (99, 3),
+    }
+
+
+def test_null_among_the_defaults_is_the_default(tmp_path: Path) -> None:
+    found = grid(tmp_path, "  a: {extends: two}", defaults={"epochs": None, "optimiser": None})
+    assert found.variants["a"].stages[0].spec.epochs == 10
+
+
 @pytest.mark.parametrize(
     ("override", "parts"),
     [
@@ -165,6 +188,7 @@ def test_a_null_override_takes_a_key_back_to_its_default(tmp_path: Path) -> None
             ["variant 'a'", "override of the config: 'optimiser.lr' is 'fast'; expected a number"],
         ),
         ({"tasks": 3}, ["config: 'override.tasks' is 3; expected a mapping"]),
+        ({"tasks": {"sst": None}}, ["config: 'override.tasks.sst' is null, which takes no task"]),
         ({"surgery": "pcgrad", "shared_layers": "none"}, ["override of the config: surgery"]),
     ],
 )

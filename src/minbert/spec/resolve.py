@@ -112,6 +112,13 @@ def resolve(config: Config, base: Path) -> list[Grid]:
     TASKS.use(Task.of(name, entry) for name, entry in config.tasks.items())
     problems = [*unknown_keys(config.defaults, "defaults.")]
     problems += unknown_keys(config.override, "override.")
+    tasks = config.override.get("tasks")
+    problems += (
+        f"'override.tasks.{name}' is null, which takes no task out of a stage; expected a mapping "
+        "('key: value' lines)"
+        for name, keys in (tasks.items() if isinstance(tasks, Mapping) else ())
+        if keys is None
+    )
     for name in config.may_vanish:
         problems += (f"may_vanish: {problem}" for problem in unknown_keys(nested(name, None)))
     if problems:
@@ -195,13 +202,19 @@ def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
     """Return a variant with typed stages; what they start from is not found yet."""
     raw, head = grid.variants[name], grid.head
     stages = []
+
+    def spec_of(values: Mapping[str, Any], where: str) -> StageSpec:
+        return validated(StageSpec, {"select": head.overall, **values}, where)
+
     for stage, values in raw.stages:
         ref = StageRef(head.paper, name, stage)
         where = _where(raw, ref)
-        plain = validated(StageSpec, {"select": head.overall, **values}, where)
-        known = {"select": head.overall, **_merged(config.defaults, values, values)}
-        spec = validated(StageSpec, known, where) if config.defaults else plain
-        stages.append(Stage(ref, _adjusted(spec, config, where), plain))
+        plain = spec_of(values, where)
+        # Merged into nothing first: their `*` is for the tasks that they name too.
+        known = _merged(merge({}, config.defaults), values, values)
+        spec = spec_of(known, where) if config.defaults else plain
+        after = f"{where}, after scale and override of the config"
+        stages.append(Stage(ref, spec_of(_adjusted(spec, config), after), plain))
     looks = raw.looks.model_dump()
     looks |= {"label": looks["label"] or name, "row": looks["row"] or name}
     looks |= {"tried": raw.tried, "tuned_for": raw.tuned_for}
@@ -219,8 +232,8 @@ def _merged(
     return values
 
 
-def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
-    """Return `spec` scaled, then overridden, then validated again."""
+def _adjusted(spec: StageSpec, config: Config) -> dict[str, Any]:
+    """Return the values of `spec` scaled, then overridden."""
     values: dict[str, Any] = spec.model_dump()
     scale = config.scale
     factors = scale.heads if spec.trainable == "heads" else scale
@@ -239,8 +252,7 @@ def _adjusted(spec: StageSpec, config: Config, where: str) -> StageSpec:
             for task in values["tasks"].values():
                 size = task["batch_size"]
                 task["batch_size"] = max(min(size, scale.batch_size.least), int(size * share + 0.5))
-    changed = _merged(values, config.override, values)
-    return validated(StageSpec, changed, f"{where}, after scale and override of the config")
+    return _merged(values, config.override, values)
 
 
 def _linked(variant: Variant, variants: Mapping[str, Variant], raw: RawVariant) -> Variant:
