@@ -155,6 +155,14 @@ def test_two_files_of_a_paper_make_one_grid(tmp_path: Path) -> None:
     assert str(found.variants["b"].stages[0].start) == "a/main"
 
 
+def test_each_file_of_a_paper_may_have_parameter_ratios(tmp_path: Path) -> None:
+    one = f"variants: {{a: {{{TASKS}}}, b: {{{TASKS}}}}}\nparameter_ratios: [[a, b]]"
+    assert grid(tmp_path, one, "parameter_ratios: [[b, a]]").parameter_ratios == (
+        ("a", "b"),
+        ("b", "a"),
+    )
+
+
 def test_the_spelling_of_numbers_and_the_order_of_keys_do_not_matter(tmp_path: Path) -> None:
     found = grid(
         tmp_path,

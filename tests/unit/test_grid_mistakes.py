@@ -87,6 +87,15 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
             ["'expand': unknown key 'optimiser.l'", "mean 'lr'"],
         ),
         (
+            "variants: {'a{sst}': {extends: t, train: sst, expand: {tasks.sst: [5, 6]}}}",
+            ["variant 'a{sst}': 'expand': 'tasks.sst' is 5; expected a mapping"],
+        ),
+        (
+            "variants: {'a{sst}': {extends: t, stages: [{name: s, train: sst}], "
+            "expand: {stages.s.tasks.sst: [5]}}}",
+            ["variant 'a5': 'expand.stages.s.tasks.sst': 'tasks.sst' is 5; expected a mapping"],
+        ),
+        (
             "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [1e-4, 0.0001]}}}",
             ["the name 'a1e-4' is taken by", "variant 'a1e-4'"],
         ),
@@ -251,7 +260,19 @@ def test_the_same_name_in_two_files_of_a_paper(tmp_path: Path) -> None:
     assert "g0.yaml: variant 'a'" in message
     figure = "figures: {f: {kind: loss-curves, title: T, variants: [a]}}"
     message = problem(tmp_path, f"{text}\n{figure}", figure)
-    assert "g1.yaml: figure 'f' is in" in message
+    assert f"g1.yaml: figure 'f' is in {tmp_path / 'g0.yaml'} too" in message
+    message = problem(tmp_path, text, figure, figure)
+    assert f"g2.yaml: figure 'f' is in {tmp_path / 'g1.yaml'} too" in message
+
+
+def test_a_mistake_in_a_further_file_of_a_paper_names_that_file(tmp_path: Path) -> None:
+    text = f"variants: {{a: {{{TASKS}}}}}"
+    figure = "figures: {f: {kind: loss-curves, title: T, variants: [b]}}"
+    for mistake, said in (
+        (figure, "figure 'f': unknown variant 'b'"),
+        ("parameter_ratios: [[a, b]]", "parameter_ratios: no variant 'b'"),
+    ):
+        assert f"{tmp_path / 'g1.yaml'}: {said}" in problem(tmp_path, text, mistake)
 
 
 def test_files_of_a_paper_agree_on_its_rule(tmp_path: Path) -> None:

@@ -123,6 +123,7 @@ variants:
         ("{tasks.ssst.weight: [1, 2]}", "unknown key 'tasks.ssst'. Did you mean 'sst'?"),
         ("{tasks.cfimdb.weight: [1, 2]}", "the variant has no task 'cfimdb'. It has sst, para"),
         ("{tasks: [{}, {sst: {}}]}", "'tune.tasks': decides what settings are compared by"),
+        ("{tasks.sst: [5, 6]}", "'tune.tasks.sst': 'tasks.sst' is 5; expected a mapping"),
         ("{select_on: [dev, half]}", "'tune.select_on': decides what settings are compared by"),
         ("{stages.on.epochs: [1, 2]}", "'tune.stages.on.epochs': there is no stage 'on'"),
         (

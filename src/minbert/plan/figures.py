@@ -26,10 +26,10 @@ def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Fig
 
     None if `only` leaves it nothing to show.
     """
-    where = f"{grid.path}: figure '{name}'"
+    where = f"{grid.drawn_in[name]}: figure '{name}'"
     check_options(spec.kind, spec.options, where)
     reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
-    variants = _variants(grid, name, spec, reads)
+    variants = _variants(grid, spec, reads, where)
     if exp.config.only and not variants:
         return None
     needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
@@ -115,7 +115,7 @@ def _of_task(grid: Grid, reads: FigureKind, spec: Figure, where: str) -> FigureK
     return replace(reads, tasks=(asked,))
 
 
-def _variants(grid: Grid, name: str, spec: Figure, reads: FigureKind) -> list[Variant]:
+def _variants(grid: Grid, spec: Figure, reads: FigureKind, where: str) -> list[Variant]:
     """Return the variants that a figure shows, and refuse those that have nothing for it."""
     able = [v for v in grid.variants.values() if not reads.runs or _read(v, reads)]
     if not spec.variants:
@@ -123,8 +123,8 @@ def _variants(grid: Grid, name: str, spec: Figure, reads: FigureKind) -> list[Va
     for named in spec.variants:
         if grid.variants[named] not in able:
             raise UserError(
-                f"{grid.path}: figure '{name}': variant '{named}' is not scored on "
-                f"{' or '.join(reads.tasks)}, which is what kind '{spec.kind}' shows; leave it out"
+                f"{where}: variant '{named}' is not scored on {' or '.join(reads.tasks)}, which is "
+                f"what kind '{spec.kind}' shows; leave it out"
             )
     return [grid.variants[named] for named in spec.variants]
 

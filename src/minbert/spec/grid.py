@@ -135,12 +135,17 @@ class RawVariant:
 
 @dataclass
 class RawGrid:
-    """One paper's grid files; each claim comes with its file and number."""
+    """One paper's grid files; each claim comes with its file and number.
+
+    `drawn_in` is the file of each figure, `ratios` are the files' pairs of `parameter_ratios`.
+    """
 
     head: GridFile
     path: Path
     variants: dict[str, RawVariant] = field(default_factory=dict)
     figures: dict[str, Figure] = field(default_factory=dict)
+    drawn_in: dict[str, Path] = field(default_factory=dict)
+    ratios: list[tuple[Path, tuple[str, str]]] = field(default_factory=list)
     claims: list[tuple[str, Claim]] = field(default_factory=list)
 
 
@@ -175,8 +180,10 @@ def _load_paper(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
         for name, figure in file.figures.items():
             check_name(name, f"{path}: figure '{name}'")
             if name in grid.figures:
-                raise UserError(f"{path}: figure '{name}' is in {grid.path} too; rename one")
-            grid.figures[name] = figure
+                other = grid.drawn_in[name]
+                raise UserError(f"{path}: figure '{name}' is in {other} too; rename one")
+            grid.figures[name], grid.drawn_in[name] = figure, path
+        grid.ratios += [(path, pair) for pair in file.parameter_ratios]
         grid.claims += [(f"{path}: claim {n}", claim) for n, claim in enumerate(file.claims, 1)]
     done: dict[str, dict[str, Any]] = {}
     for name, body in bodies.items():
@@ -195,7 +202,7 @@ def _load_paper(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
             "one under 'variants', or take the file out of `grids`"
         )
     for name, figure in grid.figures.items():
-        _check_figure(figure, grid.variants, f"{grid.path}: figure '{name}'")
+        _check_figure(figure, grid.variants, f"{grid.drawn_in[name]}: figure '{name}'")
     return grid
 
 
@@ -288,11 +295,12 @@ def _expansions(
                 f"{where}: 'expand.{path}' is {choices!r}; expected a list of values, or a "
                 "mapping of words for the name to values"
             )
-        if path not in CHOICE and not path.startswith("stages."):
-            for problem in unknown_keys(nested(path, {})):
-                raise UserError(f"{where}: 'expand': {problem}")
         mapped = choices.items() if isinstance(choices, Mapping) else None
         options.append(list(mapped or ((spelt(choice), choice) for choice in choices)))
+        if path not in CHOICE and not path.startswith("stages."):
+            for _, choice in options[-1]:
+                for problem in unknown_keys(nested(path, choice)):
+                    raise UserError(f"{where}: 'expand': {problem}")
     if (count := math.prod(map(len, options))) > MAX_EXPANDED:
         raise UserError(f"{where}: 'expand' makes {count:,} variants; at most {MAX_EXPANDED}")
     for combination in itertools.product(*options):

@@ -1,6 +1,5 @@
 """From grid files and a configuration to typed stages, each with the stages it starts from."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,6 +76,7 @@ class Variant:
 class Grid:
     """A paper's variants, figures and claims; `path` is its (first) grid file.
 
+    `drawn_in` is the file of each figure.
     `single` is the variant that trains each task alone, empty if there is none. `tasks` are all
     that its variants are scored on, in the order of `TASKS`, `overall_tasks` those of the overall
     score.
@@ -88,6 +88,7 @@ class Grid:
     description: str
     variants: dict[str, Variant]
     figures: dict[str, Figure]
+    drawn_in: Mapping[str, Path]
     parameter_ratios: tuple[tuple[str, str], ...]
     claims: tuple[Claim, ...]
     single: str
@@ -147,11 +148,12 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
     for name, variant in rows.items():
         _check_choice(variant, variants, f"{raw.variants[name].path}: variant '{name}'")
     head = raw.head
-    for name in itertools.chain(*head.parameter_ratios):
-        if name not in variants:
-            raise UserError(
-                f"{raw.path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
-            )
+    for path, pair in raw.ratios:
+        for name in pair:
+            if name not in variants:
+                raise UserError(
+                    f"{path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
+                )
     has = {task for variant in variants.values() for task in variant.scored}
     tasks = tuple(task for task in TASKS if task in has)
     for name in head.overall_tasks:
@@ -185,7 +187,8 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
         description=head.description,
         variants=variants,
         figures=raw.figures,
-        parameter_ratios=head.parameter_ratios,
+        drawn_in=raw.drawn_in,
+        parameter_ratios=tuple(pair for _, pair in raw.ratios),
         claims=tuple(claim for _, claim in raw.claims),
         single=head.single,
         path=raw.path,

@@ -43,7 +43,7 @@ def with_setting(values: dict[str, Any], path: str, value: Any, where: str) -> d
     known = [stage["name"] for stage in stages]
     if name not in known:
         raise UserError(f"{where}.{path}': there is no stage '{name}'.{nearest(name, known)}")
-    for problem in unknown_keys(nested(key, {})):
+    for problem in unknown_keys(nested(key, value)):
         raise UserError(f"{where}.{path}': {problem}")
     changed = [merge(s, nested(key, value)) if s["name"] == name else s for s in stages]
     return {**values, "stages": changed}

@@ -65,8 +65,8 @@ def _problems(path: str, choices: Any, values: Mapping[str, Any]) -> Iterator[st
     first, _, rest = path.partition(".")
     if path in COMPARED_BY:
         yield "decides what settings are compared by; it cannot be tuned"
-    if first != "stages":
-        yield from unknown_keys(nested(path, {}))
+    for choice in choices if isinstance(choices, list) and first != "stages" else ():
+        yield from unknown_keys(nested(path, choice))
     task, has = rest.partition(".")[0], values.get("tasks") or {}
     if first == "tasks" and task not in ("", "*", *has):
         own = [name for name in has if name != "*"]
