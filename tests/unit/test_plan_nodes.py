@@ -148,6 +148,51 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -
         plan(base, may_vanish="pool")
 
 
+def share(base: Path, **layers: Any) -> None:
+    """Make the grid one of variants that share so many layers, with the same names."""
+    tasks = "tasks: {sst: {loss: cross_entropy}}"
+    variants = (f"  {name}: {{{tasks}, shared_layers: {n}}}\n" for name, n in layers.items())
+    head = "paper: hybrid-bert\ntitle: T\noverall: plain\nvariants:\n"
+    write_text(base / GRID, head + "".join(variants))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ({"shared_layers": 3}, "shared_layers is 3, but the backbone has 2 layers"),
+        ({"shared_layers": 0.1, "shared_end": "top"}, "shared_layers is 0.1, none of 2 layers"),
+    ],
+)
+def test_sharing_that_does_not_fit_the_backbone_names_the_stage(
+    base: Path, override: dict[str, Any], said: str
+) -> None:
+    share(base, a="all")
+    with pytest.raises(UserError, match=f"^a/main: {re.escape(said)}"):
+        plan(base, override=override)
+
+
+def test_a_grid_may_share_more_layers_than_the_backbone_has(base: Path) -> None:
+    """An override fits it; what was the same stays so, and what becomes the same is told."""
+    half = {"override": {"shared_layers": 0.5}}
+    share(base, a=8, b=8)
+    assert len(list(plan(base, **half).runs())) == 1
+    share(base, a="all", b=8)
+    with pytest.raises(UserError, match=r"another 'shared_layers' \(all and 8\)"):
+        plan(base, **half)
+    plan(base, **half, may_vanish="shared_layers")
+
+
+@pytest.mark.parametrize("backbone", ["google-bert/bert-large-uncased", "some/other"])
+def test_a_larger_backbone_may_share_more_layers_than_bert_base_has(
+    base: Path, backbone: str
+) -> None:
+    share(base, a=18)
+    made = plan(base, backbone=backbone, revision="0" * 40)
+    variant = made.variants["hybrid-bert", "a"]
+    assert parameters(made, variant, base_shapes=True) is None
+    assert " GB " in next(line for line in plan_text(made).splitlines() if line.startswith("a "))
+
+
 def test_a_plan_shows_steps_and_examples_beside_those_of_its_grid(base: Path) -> None:
     shown = plan_text(plan(base, scale={"epochs": 0.15, "steps": {"per_epoch": 40}}))
     (line,) = [line for line in shown.splitlines() if line.startswith("1-bert ")]

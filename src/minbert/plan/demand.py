@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from minbert.plan.cost import TOKENS, Costs, Rows
-from minbert.plan.parameters import Counts, counts
+from minbert.plan.parameters import Counts, count, counts
 from minbert.plan.pending import Pending
 from minbert.plan.plan import Plan
 from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture
@@ -111,10 +111,12 @@ class Memory(NamedTuple):
 
 
 def stage_memory(plan: Plan, node: Node, costs: Costs) -> Memory:
-    """Estimate what a training job holds on its device."""
+    """Estimate what a training job holds on its device, until its shapes are known by BERT-base."""
     stage = plan.every[plan.owners[node.key]]
     counted = counts(plan, stage) or counts(plan, stage, base_shapes=True)
-    assert counted is not None
+    if counted is None:  # More layers are shared than BERT-base has.
+        whole = {"shared_layers": "all", "shared_end": "bottom"}
+        counted = count(stage.spec.model_copy(update=whole), BERT_BASE)
     shapes = plan.sources.architecture or BERT_BASE
     rows = {task: costs.rows(task) for task in stage.spec.tasks}
     tokens = {task: costs.tokens(task) for task in stage.spec.tasks}

@@ -25,6 +25,7 @@ from minbert.spec.architecture import (
     check_pairing,
     read_architecture,
     shared_depth,
+    shared_parts,
 )
 from minbert.spec.config import Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
@@ -124,6 +125,10 @@ class Experiment:
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources
         if sources.architecture is not None:
+            try:
+                shared_parts(spec.shared_layers, spec.shared_end, sources.architecture.layers)
+            except UserError as error:
+                raise UserError(f"{stage.ref}: {error}") from None
             for name, how in spec.tasks.items():
                 check_pairing(f"{stage.ref}: task '{name}'", how.pairing, sources.architecture)
         needs = {
@@ -167,10 +172,11 @@ class Experiment:
             resolved["fuse"] = [f"adapter.{number}" for number in range(len(stage.fused))]
         if self.sources.architecture is not None:
             layers = self.sources.architecture.layers
-            depth = shared_depth(spec.shared_layers, layers)  # all, 12 and 1.0 are the same
-            resolved["shared_layers"] = {None: "none", layers: "all"}.get(depth, depth)
-            if depth == layers:
-                resolved["shared_end"] = "bottom"
+            with suppress(UserError):  # A grid may share more layers than this backbone has.
+                depth = shared_depth(spec.shared_layers, layers)  # all, 12 and 1.0 are the same
+                resolved["shared_layers"] = {None: "none", layers: "all"}.get(depth, depth)
+                if depth == layers:
+                    resolved["shared_end"] = "bottom"
         return resolved
 
 

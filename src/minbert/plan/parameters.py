@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypedDict
 
+from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
 from minbert.spec.architecture import (
     BERT_BASE,
@@ -98,13 +99,18 @@ def _head(name: str, task: TaskSpec, hidden: int) -> int | None:
 def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> Counts | None:
     """Return the parameters of a stage's model by part; None: shapes not known yet.
 
-    `base_shapes` counts at BERT-base, whatever the backbone.
+    `base_shapes` counts at BERT-base, whatever the backbone; None: it has too few layers to share.
     """
     shapes = BERT_BASE if base_shapes else experiment.sources.architecture
     if shapes is None:
         return None
     adapters = [experiment.every[ref].spec.adapter for ref in stage.fused]
-    return count(stage.spec, shapes, [adapter.width for adapter in adapters if adapter])
+    try:
+        return count(stage.spec, shapes, [adapter.width for adapter in adapters if adapter])
+    except UserError:
+        if base_shapes:
+            return None
+        raise
 
 
 def parameters(experiment: Experiment, variant: Variant, base_shapes: bool = False) -> int | None:
