@@ -68,8 +68,8 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     after = plan(base)
     needed = fill(after)
     found = leftovers(after)
-    gone = {each.path for each in found}
-    assert gone and not gone & needed
+    gone = {path for each in found for path in each.paths}
+    assert gone and not gone & needed and work.parent in gone
     assert {each.kind for each in found} == {"train", "scores", "table", "index", "report"}
     assert {p for p in old - needed if p not in gone and p.parent not in gone} == set()
     assert [each.size for each in found] == sorted((each.size for each in found), reverse=True)
@@ -87,8 +87,31 @@ def test_a_seed_that_is_asked_for_no_more_goes_alone(base: Path) -> None:
     fill(plan(base, seeds=[0, 1]), (0, 1))
     after = plan(base, seeds=[1])
     fill(after, (1,))
-    seeds = {each.path.name for each in leftovers(after) if each.kind == "train"}
+    seeds = {each.paths[0].name for each in leftovers(after) if each.kind == "train"}
     assert seeds == {"seed0"}
+
+
+def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gigabyte of weights and moments, though no folder of the store says so."""
+    made = plan(base)
+    fill(made)
+    key, other = made.train(next(iter(made.stages))).key, "0" * 16
+    (made.root / "store/train" / other / "seed0").mkdir(parents=True)
+    states = {f"{of}/{seed}": made.root / "work" / of / seed / "state-9.safetensors"
+              for of in (key, other, "1" * 16) for seed in ("seed0", "seed1")}  # fmt: skip
+    for path in states.values():
+        write_text(path, "x" * 500)
+    main(["gc", "--directory", str(base), "--delete"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[:-1]] == [
+        ["1.0", "KB", f"store/train/{other}"],
+        ["1.0", "KB", f"work/{'1' * 16}"],
+        ["500", "B", f"work/{key}/seed1"],
+    ]
+    left = [name for name, path in states.items() if path.exists()]
+    assert left == [f"{key}/seed0"]
 
 
 def test_nothing_is_deleted_beside_a_workflow(base: Path) -> None:
@@ -153,7 +176,7 @@ def test_what_is_not_the_stores_own_is_neither_listed_nor_deleted(
     for link in links:
         link.symlink_to(elsewhere)
     found = leftovers(made)
-    assert {each.path for each in found} == set(links)
+    assert {path for each in found for path in each.paths} == set(links)
     delete(made, found)
     assert all(path.exists() for path in [*own, elsewhere / "run.json"])
     assert not any(link.is_symlink() for link in links)

@@ -22,45 +22,54 @@ _KEY = re.compile("[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class Leftover:
-    """A folder of the store that nothing in the plan needs. `size` is in bytes."""
+    """What nothing in the plan needs of a node or a seed: its folder, its saved state, or both.
 
-    path: Path
+    `size` is in bytes.
+    """
+
+    paths: list[Path]
     kind: str
+    key: str
     what: str
     size: int
 
 
 def leftovers(plan: Plan) -> list[Leftover]:
-    """Return the folders of nodes, and of seeds, that no variant of `plan` needs, largest first."""
-    found = []
-    for folder in sorted((plan.root / "store").glob("*/*")):
-        kind = folder.parent.name
-        if kind not in KINDS or not _KEY.fullmatch(folder.name):
-            continue  # not ours, or said of nodes
-        unneeded = [folder]
-        if (kind, folder.name) in plan.nodes:
-            seeds = seed_folders(folder) if KINDS[kind].seeded else {}
-            unneeded = [path for seed, path in seeds.items() if seed not in plan.config.seeds]
-        for path in unneeded:
-            described = description_path(plan.root, kind, folder.name)
-            title = ""
-            with suppress(FileNotFoundError, UserError):
-                title = str(described_in(described).get("title", ""))
-            files = [] if path.is_symlink() else path.rglob("*")
-            size = sum(file.stat().st_size for file in files if file.is_file())
-            found.append(Leftover(path, kind, title, size))
-    return sorted(found, key=lambda each: -each.size)
+    """Return what no variant of `plan` needs, largest first."""
+    places = [(kind, plan.root / "store" / kind) for kind in KINDS]
+    places.append(("train", plan.root / "work"))
+    found: dict[tuple[str, Path], list[Path]] = {}
+    for kind, place in places:
+        for folder in sorted(place.glob("*")):
+            if not _KEY.fullmatch(folder.name):
+                continue  # not ours
+            unneeded = [folder]
+            if (kind, folder.name) in plan.nodes:
+                seeds = seed_folders(folder) if KINDS[kind].seeded else {}
+                unneeded = [path for seed, path in seeds.items() if seed not in plan.config.seeds]
+            for path in unneeded:
+                found.setdefault((kind, path.relative_to(place)), []).append(path)
+    made = [_leftover(plan, kind, own.parts[0], paths) for (kind, own), paths in found.items()]
+    return sorted(made, key=lambda each: -each.size)
+
+
+def _leftover(plan: Plan, kind: str, key: str, paths: list[Path]) -> Leftover:
+    title = ""
+    with suppress(FileNotFoundError, UserError):
+        title = str(described_in(description_path(plan.root, kind, key)).get("title", ""))
+    files = (file for path in paths if not path.is_symlink() for file in path.rglob("*"))
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    return Leftover(paths, kind, key, title, size)
 
 
 def delete(plan: Plan, found: list[Leftover]) -> None:
-    """Delete leftovers, with their descriptions and work folders; `UserError` if anything runs."""
+    """Delete leftovers, and descriptions of nodes without folders; `UserError` if anything runs."""
     with in_use(plan.root, alone=True):
         for each in found:
-            _remove(each.path)
-            own = each.path.relative_to(plan.root / "store" / each.kind)  # KEY or KEY/SEED
-            shutil.rmtree(plan.root / "work" / own, ignore_errors=True)
-            if len(own.parts) == 1:
-                _remove(description_path(plan.root, each.kind, own.name))
+            for path in each.paths:
+                _remove(path)
+            if (each.kind, each.key) not in plan.nodes:
+                _remove(description_path(plan.root, each.kind, each.key))
         folders = (plan.root, plan.root / ONLY)
         published = {name for each in folders for name in held(each).get("plans", {}).values()}
         for path in plan_path(plan.root, "").parent.glob("*.json"):
@@ -82,7 +91,7 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
         raise UserError("config: 'only' names a part, and gc looks at whole grids; leave it out")
     found = leftovers(plan)
     for each in found:
-        where = each.path.relative_to(plan.root)
+        where = each.paths[0].relative_to(plan.root)
         yield f"{shown_size(each.size):>9}  {where}  {each.what}".rstrip()
     total = shown_size(sum(each.size for each in found))
     if not found:
