@@ -28,7 +28,7 @@ from minbert.spec.protocol import LMRD_URL
 from minbert.spec.resolve import StageRef
 from minbert.spec.task import Task
 from minbert.store.job import Job
-from minbert.store.node import Node, canonical
+from minbert.store.node import Node, canonical, lasting
 from minbert.store.plans import description_path
 from minbert.train import backbone
 from minbert.train.features import cache_features
@@ -319,6 +319,18 @@ def test_results_of_a_bundle_are_planned_without_their_sources(
         found = again.labels("para")
         assert found is not None and found.key == nodes["labels"].key
         assert again.labels("sst") is None
+
+        for name in ("sst", "mine", "labels", "backbone"):  # made once more by other code
+            node = nodes[name]
+            same = Node(node.kind, node.spec, "minbert.data.rows", needs=node.needs)
+            leave(same, root, *lasting(node.kind, node.spec))
+            if name == "backbone":
+                write_json(same.folder(root) / "config.json", made.architecture.model_dump())
+        again = sources(root, **config)
+        found = [again.backbone, again.data("sst"), again.data("mine"), again.labels("para")]
+        assert {node.key for node in found if node} == {
+            nodes[name].key for name in ("sst", "mine", "labels", "backbone")
+        }
 
         other = Node("data", {**nodes["sst"].spec, "files": {}}, nodes["sst"].maker)
         leave(other, root, "report.json")

@@ -39,7 +39,7 @@ from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import task_facts
 from minbert.store.job import node_folder
-from minbert.store.node import Need, Node, finished
+from minbert.store.node import Need, Node, canonical, finished
 from minbert.store.plans import described_in
 
 PUBLISHED = Path("workflow/published.csv")
@@ -263,7 +263,8 @@ class Sources:
         """Return the description of a finished node whose source is not here; None without one.
 
         So results that came in a bundle are planned without the files that they were made from.
-        Raises `UserError` if there are several such nodes, as it cannot be told which is meant.
+        Raises `UserError` if there are several such nodes, made from different files, as it cannot
+        be told which is meant.
         """
         found: dict[str, dict[str, Any]] = {}
         for path in sorted((self.root / "store" / "spec").glob(f"{kind}-*.json")):
@@ -271,12 +272,14 @@ class Sources:
                 described = described_in(path)
                 spec, folder = described["spec"], node_folder(self.root, kind, described["key"])
                 if "files" in spec and spec.get("task") == task and finished(kind, spec, folder):
-                    found[described["key"]] = described
+                    # Nodes of other code or columns may be made from the same files.
+                    found[canonical([spec["files"], spec.get("forms")])] = described
         if len(found) > 1:
             what = f"{kind} of task '{task}'" if task else kind
+            keys = ", ".join(described["key"] for described in found.values())
             raise UserError(
                 f"the files of the {what} are not there, and {self.root}/store has results made "
-                f"from several: {', '.join(found)}. Give the files, or delete what is not meant"
+                f"from several: {keys}. Give the files, or delete what is not meant"
             )
         return next(iter(found.values()), None)
 
