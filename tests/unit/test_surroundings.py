@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,17 @@ def test_a_home_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     settle_in()
     assert "XDG_CACHE_HOME" not in os.environ
+
+
+def test_a_user_of_whom_no_home_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers run as numbers that no file of users lists."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    settle_in()
+    assert os.environ["XDG_CONFIG_HOME"].startswith(tempfile.gettempdir())
 
 
 PRINT = """

@@ -35,7 +35,8 @@ def settle_in() -> None:
     If home cannot be written, libraries keep their caches in a temporary folder. Text is printed as
     UTF-8 if the locale's encoding is ASCII; another encoding prints what it lacks as escapes.
     """
-    if not os.access(Path("~").expanduser(), os.W_OK | os.X_OK):
+    # `Path.expanduser` raises an error if nothing says where home is, as for a container's user.
+    if not os.access(os.path.expanduser("~"), os.W_OK | os.X_OK):
         folder = tempfile.mkdtemp(prefix="minbert-home-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
