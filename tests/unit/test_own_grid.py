@@ -194,6 +194,8 @@ def test_sizes_are_assumed_until_they_are_known(tmp_path: Path) -> None:
     write_text(folder / "report.json", report)
     assert costs.rows("news") == Rows(70, 20, 0) and costs.tokens("news") == 15.0
     assert costs.assumed == ["same", "points"]
+    write_text(folder / "report.json", '{"rows": {"train": 70, "dev": 20}}')
+    assert Costs(made).tokens("news") == ASSUMED_TOKENS, "an older report, or a damaged one"
 
 
 def test_a_published_figure_may_be_of_a_task_of_ones_own(tmp_path: Path) -> None:

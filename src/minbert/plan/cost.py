@@ -209,10 +209,10 @@ class Costs:
         """Return the mean tokens of an example of a task."""
         if task in TOKENS:
             return TOKENS[task]
-        if not (report := self._report(task)):
+        words = (self._report(task) or {}).get("mean_words", {}).get("train")
+        if words is None:
             return ASSUMED_TOKENS
-        special = 2 + TASKS[task].pair
-        return special + TOKENS_A_WORD * float(report["mean_words"]["train"])
+        return 2 + TASKS[task].pair + TOKENS_A_WORD * float(words)
 
     @property
     def assumed(self) -> list[str]:

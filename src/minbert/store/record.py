@@ -39,6 +39,7 @@ class _Run(BaseModel):
 
 class _Data(BaseModel):
     rows: dict[str, Annotated[int, Field(ge=0, lt=10**12)]]
+    mean_words: dict[str, float] = {}
     overlaps: dict[str, int] = {}
     rejected: dict[str, int] = {}
     warnings: list[str] = []
