@@ -59,6 +59,12 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(plan, JOBS, slots=2, others=2)
 
 
+def test_jobs_of_another_workflow_may_have_wildcards_of_the_same_names() -> None:
+    """The pipeline may be a module of it."""
+    assert Work.of("simulate", {"seed": "last", "key": "a"}) == Work("simulate", "a")
+    assert Work.of("train", {"seed": "7", "key": "a"}) == Work("train", "a", 7)
+
+
 def test_jobs_are_counted_from_snakemakes_events(watched: Watch) -> None:
     tally = watched.tally
     begin(tally, 1, JOBS[4])

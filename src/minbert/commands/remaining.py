@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from minbert.store.job import SEEDED
+
 _SECONDS = {"data": 2.0, "tokens": 2.0, "table": 2.0, "index": 2.0, "publish": 2.0}
 _SECONDS |= {"features": 5.0, "report": 6.0}
 _OTHERS = 3.0
@@ -23,9 +25,10 @@ class Work:
 
     @classmethod
     def of(cls, rule: str, wildcards: dict[str, str] | None) -> Work:
-        """Return the job of `rule` with these wildcards."""
+        """Return the job of `rule`, perhaps of another workflow, with these wildcards."""
         words = wildcards or {}
-        return cls(rule, words.get("key", ""), int(words["seed"]) if "seed" in words else None)
+        seed = words.get("seed") if rule in SEEDED else None
+        return cls(rule, words.get("key", ""), None if seed is None else int(seed))
 
 
 def trainings(works: Iterable[Work]) -> list[Work]:
