@@ -14,6 +14,7 @@ import pytest
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.commands.plan import plan_text, why_text
+from minbert.plan import cost, earlier
 from minbert.plan.cost import Costs
 from minbert.plan.describe import write
 from minbert.plan.experiment import PUBLISHED, Experiment
@@ -372,3 +373,30 @@ def test_published_figures_are_read_or_refused(base: Path) -> None:
     (base / PUBLISHED).write_text(text.replace("overall", "total", 1), encoding="utf-8")
     with pytest.raises(UserError, match=r"its columns are .*'total'"):
         read_published(base / PUBLISHED)
+
+
+def test_a_long_list_of_earlier_nodes_is_looked_through_once(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once for each job that would run; and a data set's report once, not for each stage."""
+    write(plan(base, scale={"learning_rate": 2}))
+    made = plan(base)
+    report = made.sources.data("sst").folder(made.root) / "report.json"
+    write_text(report, '{"rows": {"train": 70, "dev": 20}}')
+    asked: dict[str, int] = {}
+
+    def counted(module: Any, name: str, of: Path | None = None) -> None:
+        whole = getattr(module, name)
+
+        def count(argument: Any) -> Any:
+            asked[name] = asked.get(name, 0) + (of in (None, argument))
+            return whole(argument)
+
+        monkeypatch.setattr(module, name, count)
+
+    counted(earlier, "_role")
+    counted(cost, "sound", report)
+    plan_text(made)
+    described = len(list((made.root / "store" / "spec").glob("*.json")))
+    assert asked["_role"] <= described + len(made.nodes)
+    assert asked["sound"] == 1

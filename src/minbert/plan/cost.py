@@ -151,6 +151,7 @@ class Costs:
         self._gpu = gpu
         self._known: dict[str, Cost] = {}
         self._operations: dict[str, float] = {}
+        self._reports: dict[str, dict[str, Any]] = {}
 
     def of(self, node: Node) -> Cost:
         """Return the cost of one seed of a training node.
@@ -221,8 +222,16 @@ class Costs:
         return [t for t in self.experiment.config.tasks if t in used and not self._report(t)]
 
     def _report(self, task: str) -> dict[str, Any] | None:
-        folder = self.experiment.sources.data(task).folder(self.experiment.root)
-        return sound(folder / "report.json")
+        return self._report_of(self.experiment.sources.data(task).key)
+
+    def _report_of(self, data: str) -> dict[str, Any] | None:
+        """Return the report on a data set; it is read once, when it is there."""
+        if data not in self._reports:
+            path = self.experiment.root / "store" / "data" / data / "report.json"
+            if not (found := sound(path)):
+                return None
+            self._reports[data] = found
+        return self._reports[data]
 
     @cached_property
     def _rate(self) -> tuple[float, bool]:
@@ -295,5 +304,5 @@ class Costs:
         except (FileNotFoundError, UserError):
             return key
         data = needs["examples"]["key"] if "examples" in needs else key
-        report = sound(store / "data" / data / "report.json")
+        report = self._report_of(data)
         return report["rows"] if report else data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node, digest, finished, seed_folders
+from minbert.store.node import Node, canonical, digest, finished, seed_folders
 from minbert.store.plans import described_in
 from minbert.store.record import RECORDS, read_record
 
@@ -115,14 +116,20 @@ class Earlier:
         scores by their papers, a figure by paper and name, everything else by its title.
         """
         candidates = []
-        role = _role(node.describe() | about(self.plan, node))
-        for (kind, key), described in self.described.items():
-            if kind != node.kind or (kind, key) in self.plan.nodes:
-                continue
-            if _role(described) == role and (runs := self.finished(described)):
+        for described in self._others.get(_role(node.describe() | about(self.plan, node)), ()):
+            if runs := self.finished(described):
                 newest = max(path.stat().st_mtime for path in runs.values())
-                candidates.append((newest, key, described))
+                candidates.append((newest, described["key"], described))
         return max(candidates, key=lambda each: each[:2])[2] if candidates else None
+
+    @cached_property
+    def _others(self) -> dict[str, list[Described]]:
+        """The nodes that are not in the plan, by role."""
+        found: dict[str, list[Described]] = {}
+        for at, described in self.described.items():
+            if at not in self.plan.nodes:
+                found.setdefault(_role(described), []).append(described)
+        return found
 
     def meaning(self, described: Described) -> str:
         """Return a hash of what a node is, apart from the code that makes it.
@@ -186,16 +193,17 @@ class Earlier:
             yield name, equal, before, now
 
 
-def _role(described: Described) -> Any:
-    """Return what a node is to people, whatever it is made from."""
-    spec = described["spec"]
-    if described["kind"] == "features":
-        return _settings(described)
-    if described["kind"] == "scores":
-        return {run.get("paper") for run in spec.get("runs", ())}
-    if described["kind"] == "figure":
-        return spec.get("paper"), spec.get("name")
-    return described.get("owner") or described.get("title")
+def _role(described: Described) -> str:
+    """Return what a node is to people, whatever it is made from, with its kind."""
+    spec, kind = described["spec"], described["kind"]
+    role = described.get("owner") or described.get("title")
+    if kind == "features":
+        role = _settings(described)
+    elif kind == "scores":
+        role = sorted({str(run.get("paper")) for run in spec.get("runs", ())})
+    elif kind == "figure":
+        role = spec.get("paper"), spec.get("name")
+    return canonical([kind, role])
 
 
 def in_full(earlier: Earlier, old: Described, new: Node) -> Iterator[str]:
