@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json
+from minbert.base.files import read_json, write_json, write_text
 from minbert.commands.steps import load_job, run_step
 from minbert.store.job import Job
 from minbert.store.node import Need, Node, key_of
@@ -117,3 +117,32 @@ def test_a_step_sees_the_gpu_that_it_computes_on(
     run_step(tmp_path, kind, node.key, None, 1, memory=10**9)
     assert found == [(seen, given)]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+@pytest.mark.parametrize("kind", ["scores", "report", "rows"])
+def test_nothing_is_made_of_half_of_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Under its key it would count as whole. Pages can do without texts, which no bundle has."""
+    data = Node("data", {"source": "builtin"}, "minbert.data.course")
+    stage = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
+    needs = {
+        "first": Need(stage, "predictions.parquet", 0),
+        "second": Need(stage, "predictions.parquet", 1),
+        "texts": Need(data, "examples.parquet"),
+    }
+    node = Node(kind, {"runs": []}, "minbert.evaluate.scoring", needs=needs)
+    tell(tmp_path, node.describe())
+    made: list[Job] = []
+    monkeypatch.setattr("minbert.evaluate.scoring.make", made.append, raising=False)
+    for seed in (0, 1):
+        path = tmp_path / "store" / "train" / stage.key / f"seed{seed}" / "predictions.parquet"
+        with pytest.raises(UserError, match=f"{path}: there is no such file, and T needs it; run"):
+            run_step(tmp_path, kind, node.key, None, 1)
+        write_text(path, "")
+    if kind == "rows":
+        with pytest.raises(UserError, match=r"examples\.parquet: .*it, data "):
+            run_step(tmp_path, kind, node.key, None, 1)
+    else:
+        run_step(tmp_path, kind, node.key, None, 1)
+    assert len(made) == (kind != "rows")

@@ -26,7 +26,7 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
 from minbert.store.kinds import KINDS
-from minbert.store.node import finished, key_of, node_code
+from minbert.store.node import LET_GO, finished, key_of, node_code
 from minbert.store.plans import describe_job, description_path
 
 if TYPE_CHECKING:
@@ -48,7 +48,24 @@ def run_step(root: Path, *asked: Any, **more: Any) -> None:
     _on_stop(_stop)
     without_pandas()
     with in_use(root):
-        run_job(load_job(root, *asked, **more))
+        job = load_job(root, *asked, **more)
+        _check_needs(job)
+        run_job(job)
+
+
+def _check_needs(job: Job) -> None:
+    """Refuse a job before what it is made from is there: scores of half the runs are others.
+
+    What people look at does without what finished jobs may let go.
+    """
+    shown = KINDS[job.described["kind"]].shown
+    for name, need in job.described["needs"].items():
+        path = job.need(name)
+        if not path.exists() and not (shown and (need["kind"], need["file"]) in LET_GO):
+            raise UserError(
+                f"{path}: there is no such file, and {job.title} needs it; run the step that makes "
+                f"it, {need['kind']} {need['key']}"
+            )
 
 
 def load_job(
