@@ -101,6 +101,7 @@ def test_threads_that_wait_spin_only_where_nothing_else_runs(
         ["submit", "v", "--seed", "9" * 5000],
         ["submit", "v", "--seed", str(2**63)],
         ["train", "00ff", "--seed", "-1"],
+        ["train", "00ff", "--seed", str(2**32)],
         ["train", "00ff", "--seed", "0", "--threads", "0"],
         ["train", "00ff", "--seed", "0", "--threads", "100000"],
         ["train", "00ff", "--seed", "0", "--memory", "-5"],

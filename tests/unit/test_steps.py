@@ -56,6 +56,12 @@ def test_a_key_that_is_not_planned_is_refused(tmp_path: Path) -> None:
         run_step(tmp_path, "tokens", "00ff", None, 1)
 
 
+def test_a_misspelt_results_folder_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"reslts: there is no such results folder"):
+        run_step(tmp_path / "reslts", "tokens", "00ff", None, 1)
+    assert not list(tmp_path.iterdir())
+
+
 def test_training_without_a_seed_is_refused(tmp_path: Path, tokens: Node) -> None:
     with pytest.raises(UserError, match="a train job needs --seed"):
         load_job(tmp_path, "train", tokens.needs["own"].node.key, None, 1)

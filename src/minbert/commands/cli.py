@@ -14,7 +14,7 @@ from minbert import __version__
 from minbert.base.errors import UserError, printable, unwritable
 from minbert.base.process import settle_in
 from minbert.predict.inputs import FORMATS
-from minbert.spec.config import MAX_THREADS
+from minbert.spec.config import MAX_SEED, MAX_THREADS
 from minbert.store.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
         step.add_argument("--threads", type=_whole_number(1, MAX_THREADS), default=1)
         if kind.seeded:
-            step.add_argument("--seed", type=_whole_number(0), required=True)
+            step.add_argument("--seed", type=_whole_number(0, MAX_SEED), required=True)
         if kind.computes:
             step.add_argument(
                 "--memory", type=_whole_number(0), metavar="MB", help="GPU memory that it needs"

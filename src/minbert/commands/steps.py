@@ -47,6 +47,8 @@ def run_step(root: Path, *asked: Any, **more: Any) -> None:
     """
     _on_stop(_stop)
     without_pandas()
+    if not root.is_dir():  # which a lock would make
+        raise UserError(f"{root}: there is no such results folder")
     with in_use(root):
         job = load_job(root, *asked, **more)
         _check_needs(job)
