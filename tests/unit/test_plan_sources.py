@@ -23,7 +23,7 @@ from minbert.data.identity import git_blob
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.experiment import Experiment, Sources
 from minbert.plan.plan import Plan
-from minbert.spec.config import load_config
+from minbert.spec.config import REVISION, load_config
 from minbert.spec.protocol import LMRD_URL
 from minbert.spec.resolve import StageRef
 from minbert.spec.task import Task
@@ -204,6 +204,10 @@ def test_a_sharded_backbone_is_named_by_all_its_files(tmp_path: Path) -> None:
         ({"backbone": "bert-base-uncased", "revision": "HEAD"}, r"or give a folder\.$"),
         ({"backbone": "bert-base-uncased", "revision": "main"}, "40 hex digits.*found 'main'"),
         ({"backbone": "google-bert/bert-base-uncase"}, "Did you mean 'google-bert/bert-base-unc"),
+        (
+            {"backbone": "models/minilm", "revision": REVISION},  # of config.yaml, left as it is
+            r"no such folder, .* a `revision` of its own: found 86b5\w*, the commit of",
+        ),
     ],
 )
 def test_backbones_that_cannot_be_are_refused(

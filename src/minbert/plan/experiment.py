@@ -27,7 +27,7 @@ from minbert.spec.architecture import (
     shared_depth,
     shared_parts,
 )
-from minbert.spec.config import Config
+from minbert.spec.config import BACKBONE, REVISION, Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
 from minbert.spec.only import part_of
 from minbert.spec.parts import PARTS, part_module
@@ -405,6 +405,11 @@ class Sources:
             raise UserError(
                 f"backbone {name!r} is a hub name: pin it by `revision`, a commit of 40 hex "
                 f"digits (found {self.config.revision!r}), or give a folder.{near}"
+            )
+        if revision == REVISION and name.rpartition("/")[2] != BACKBONE.rpartition("/")[2]:
+            raise UserError(
+                f"backbone {name!r}: no such folder, and a hub name needs a `revision` of its "
+                f"own: found {revision}, the commit of {BACKBONE}"
             )
         spec = {"hub": name, "revision": revision}
         of_hub = KNOWN.get(name)
