@@ -194,6 +194,13 @@ def test_a_larger_backbone_may_share_more_layers_than_bert_base_has(
     assert " GB " in next(line for line in plan_text(made).splitlines() if line.startswith("a "))
 
 
+def test_a_ratio_of_parameters_that_are_not_known_is_not_shown(base: Path) -> None:
+    share(base, a="all", b=1)
+    change(base, "variants:", "parameter_ratios: [[best, a]]\nvariants:\n"
+           "  best: {best_of: [a, b]}")  # fmt: skip
+    assert plan(base).outputs["hybrid-bert"].table.spec["footnotes"] == []
+
+
 def test_a_plan_shows_steps_and_examples_beside_those_of_its_grid(base: Path) -> None:
     shown = plan_text(plan(base, scale={"epochs": 0.15, "steps": {"per_epoch": 40}}))
     (line,) = [line for line in shown.splitlines() if line.startswith("1-bert ")]

@@ -198,7 +198,8 @@ def _ratio_notes(exp: Experiment, grid: Grid) -> list[str]:
             counts = [parameters(exp, v, base_shapes) for v in (one, other)]
             if counts[0] and counts[1]:
                 shares.append(f"{counts[0] / counts[1]:.1%} at {where}")
-        notes.append(f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}.")
+        if shares:
+            notes.append(f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}.")
     return notes
 
 
