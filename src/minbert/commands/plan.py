@@ -136,8 +136,13 @@ def _best(plan: Plan, variant: Variant) -> str:
     node = plan.outputs[variant.paper].tuning
     if node is None or not node.done(plan.root):
         return said
-    found = read_tuning(node.folder(plan.root) / "tuning.csv")
-    return f"{said}; chosen: {found[variant.name].settings}"
+    path = node.folder(plan.root) / "tuning.csv"
+    try:
+        return f"{said}; chosen: {read_tuning(path)[variant.name].settings}"
+    except (KeyError, ValueError):
+        raise UserError(
+            f"{path} is damaged: delete {path.parent}, and the next `snakemake all` makes it again"
+        ) from None
 
 
 def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
