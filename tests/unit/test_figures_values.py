@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -243,6 +244,18 @@ def test_one_seed_has_an_interval_over_examples(tmp_path: Path) -> None:
     assert notes[-1] == "Points: 1 seed; bars: 95 % interval over examples, not over seeds."
 
 
+@pytest.mark.parametrize(("how", "count"), [("half", "\nn = 11"), ("both", "")])
+def test_ranking_counts_the_examples_that_scores_are_on(
+    tmp_path: Path, how: str, count: str
+) -> None:
+    path = scores(tmp_path / "s", "p", [("v", 0, "dev", "sst", "accuracy", 0.5)])
+    rows = [(name, "dev", name) for name in ascii_lowercase]
+    held = {"sst": rows_of(tmp_path / "e", "sst", [*rows, ("train", "train", "y")])}
+    facts = {"rules": {"p": "plain"}, "select_on": how}
+    figure, _ = spec(ranking, "v").plot(Inputs(scores={"p": path}, rows=held, facts=facts))
+    assert figure.axes[0].get_xlabel() == f"SST\naccuracy{count}"
+
+
 def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
     rows = [
         ("v", 0, "dev", "sst", "accuracy", 0.5),
@@ -333,3 +346,35 @@ def test_leakage_leaves_out_what_occurs_in_train(tmp_path: Path) -> None:
     wanted = "No dev example of SST occurs in train. So there is nothing to leave out."
     assert said.replace("\n", " ") == wanted
     assert notes == []
+
+
+def test_leakage_counts_the_half_that_judges_and_most_seeds(tmp_path: Path) -> None:
+    """`select_on: half` leaves predictions of half of dev, though the rows have all of it."""
+    right = classes((0, 0), (1, 1), (1, 1), (3, 3), (3, 3), (2, 2), (4, 4), (4, 4))
+    wrong = classes((0, 1), (1, 0), (1, 0), (3, 0), (3, 0), (2, 0), (4, 0), (4, 0))
+    of_seeds = {
+        seed: predictions(tmp_path / str(seed), "sst", rows)
+        for seed, rows in enumerate((right, right, wrong))
+    }
+    rows = [("t", "train", "a"), ("u", "train", "z")]
+    rows += [(name, "dev", name) for name in "abcdefghz"]
+    held = rows_of(tmp_path / "e", "sst", rows)
+    inputs = Inputs(predictions={"v": {"sst": of_seeds}}, rows={"sst": held})
+    figure, notes = spec(leakage, "v").plot(inputs)
+    assert "SST accuracy\n(1 of 8)" in texts(figure)
+    assert not any(note.startswith("\u00d7") for note in notes), "most seeds are above the floor"
+    two = {seed: of_seeds[seed] for seed in (1, 2)}
+    _, notes = spec(leakage, "v").plot(Inputs(predictions={"v": {"sst": two}}, rows={"sst": held}))
+    assert any(note.startswith("\u00d7") for note in notes), "half of the seeds are not most"
+
+
+def test_leakage_of_all_examples_leaves_no_score(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 0)))
+    rows = [("s", "train", "a"), ("t", "train", "b"), ("a", "dev", "a"), ("b", "dev", "b")]
+    inputs = Inputs(
+        predictions={"v": {"sst": {0: made}}},
+        rows={"sst": rows_of(tmp_path / "e", "sst", rows)},
+    )
+    figure, _ = spec(leakage, "v").plot(inputs)
+    assert [x for x, _ in points(figure)] == [0.5], "there is nothing that does not occur in train"
+    assert "SST accuracy\n(2 of 2)" in texts(figure)

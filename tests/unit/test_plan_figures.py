@@ -67,14 +67,16 @@ def read(monkeypatch: pytest.MonkeyPatch, **reads: Any) -> None:
     monkeypatch.setitem(FIGURE_KINDS, "probe", FigureKind("style", **reads))
 
 
-def plan(base: Path, figure: str = "{kind: probe, title: T}", over_all: str = "") -> Plan:
+def plan(
+    base: Path, figure: str = "{kind: probe, title: T}", over_all: str = "", **more: Any
+) -> Plan:
     """Return the plan of the grid with one figure."""
     write_text(base / "one.yaml", GRID + (f"figures:\n  f: {figure}\n" if figure else ""))
     write_text(base / "two.yaml", GRID.replace("paper: one", "paper: two"))
     if over_all:
         write_text(base / figures.FIGURES, f"figures:\n  over: {over_all}\n")
     values = {"grids": ["one.yaml", "two.yaml"], "data": "builtin", "backbone": "builtin"}
-    return Plan.load({**values, "seeds": [0, 7], "results": str(base / "results")}, base)
+    return Plan.load({**values, "seeds": [0, 7], "results": str(base / "results"), **more}, base)
 
 
 def inputs(made: Plan, node: Node) -> Inputs:
@@ -171,6 +173,14 @@ def test_facts(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first["name"], first["start"], second["name"]) == ("s1", None, "s2")
     assert first["spec"]["tasks"]["sts"]["loss"] == "mse"
     assert first["parameters"]["total"] == found["parameters"]["sts-only"]["here"]
+
+
+@pytest.mark.parametrize(("how", "told"), [("dev", {}), ("half", {"select_on": "half"})])
+def test_a_figure_that_reads_rows_knows_which_half_of_them_is_scored(
+    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch, how: str, told: dict[str, str]
+) -> None:
+    read(monkeypatch, papers=("rows",))
+    assert figure(plan(base, override={"select_on": how})).spec["facts"] == told
 
 
 def test_a_figure_depends_on_what_it_reads_alone(

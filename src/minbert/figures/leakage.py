@@ -8,7 +8,7 @@ from minbert.evaluate.scoring import score_task
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.predicted import Predicted, read_predicted, seeds_of, standing
+from minbert.figures.predicted import Predicted, mostly_above, read_predicted, seeds_of
 from minbert.figures.rows import marks, rows_legend, rows_of_panels
 from minbert.figures.scored import CROSSED, seeds_note, title_of
 from minbert.spec.task import TASKS
@@ -22,7 +22,7 @@ class Spec(VariantsSpec):
     """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        found: dict[str, dict[str, tuple[Interval, Interval]]] = {}
+        found: dict[str, dict[str, tuple[Interval, Interval | None]]] = {}
         heads: dict[str, str] = {}
         spared: list[str] = []
         flat: set[tuple[str, str]] = set()
@@ -37,8 +37,10 @@ class Spec(VariantsSpec):
                 one = read_predicted(inputs.predictions.get(name, {}).get(task, {}), task)
                 if one is not None:
                     found.setdefault(task, {})[name] = whole_and_clean(task, one, leaked)
-                    flat |= {(task, name)} if standing(task, one) else set()
-                    heads[task] = f"{title_of(task)}\n({len(leaked)} of {len(one.ids)})"
+                    flat |= set() if mostly_above(task, one) else {(task, name)}
+                    # Not all of dev if a half of it chose the epochs.
+                    seen = len(leaked.intersection(one.ids))
+                    heads[task] = f"{title_of(task)}\n({seen} of {len(one.ids)})"
         none = f"No dev example of {' or '.join(spared)} occurs in train." if spared else ""
         notes = [none] if none and found else []
         if counted:
@@ -69,9 +71,17 @@ def _leaked(rows: Path, split: str) -> set[str]:
     return set(found["id"].to_pylist())
 
 
-def whole_and_clean(task: str, one: Predicted, leaked: set[str]) -> tuple[Interval, Interval]:
-    """Return the score on all dev examples, and on those whose text does not occur in train."""
+def whole_and_clean(
+    task: str, one: Predicted, leaked: set[str]
+) -> tuple[Interval, Interval | None]:
+    """Return the score on all dev examples, and on those whose text does not occur in train.
+
+    The second is None if all of them do.
+    """
     clean = [n for n, name in enumerate(one.ids) if name not in leaked]
-    whole = [score_task(task, seed, one.label) for seed in one.prediction]
-    kept = [score_task(task, seed[clean], one.label[clean]) for seed in one.prediction]
-    return interval(whole), interval(kept)
+    whole = interval([score_task(task, seed, one.label) for seed in one.prediction])
+    if not clean:
+        return whole, None
+    return whole, interval(
+        [score_task(task, seed[clean], one.label[clean]) for seed in one.prediction]
+    )

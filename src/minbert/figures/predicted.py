@@ -121,6 +121,12 @@ def panel_each(
     return figure, list(found.values()), notes
 
 
+def mostly_above(task: str, one: Predicted) -> bool:
+    """Whether most seeds are above their floor (`reading.mostly_learned`)."""
+    above = [against_floor(task, prediction, one.label).above for prediction in one.prediction]
+    return sum(above) * 2 > len(above)
+
+
 def standing(task: str, one: Predicted) -> str:
     """Return what a head says of runs not above the floor: "\u00d7 predicts one class only"."""
     tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]

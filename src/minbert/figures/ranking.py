@@ -1,7 +1,7 @@
 """A paper's variants from best to worst: overall score and each task, with intervals and floors."""
 
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import Of
@@ -9,6 +9,7 @@ from minbert.evaluate.winner import ranked
 from minbert.figures import rows, scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, listed
 from minbert.spec.task import TASKS
+from minbert.train.selection import judging
 
 
 class Spec(FigureSpec):
@@ -56,9 +57,11 @@ class Spec(FigureSpec):
         return figure, [*notes, *left_out, *paper.absent]
 
     def _counted(self, inputs: Inputs, measure: str) -> str:
-        """Return the line on how many examples a task's scores are over."""
-        if measure not in inputs.rows:
+        """Return the line on how many examples a task's scores are over, if that is one number."""
+        how: Any = inputs.facts.get("select_on", "dev") if self.split == "dev" else "dev"
+        if measure not in inputs.rows or how == "both":
             return ""
         wanted = [("split", "=", self.split)]
-        labels = read_file(inputs.rows[measure], ["label"], wanted)["label"]
-        return f"\nn = {len(labels) - labels.null_count}"
+        rows = read_file(inputs.rows[measure], ["id", "label"], wanted)
+        ids = rows.filter(rows["label"].is_valid())["id"].to_pylist()
+        return f"\nn = {judging(ids, how).sum()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -432,6 +432,12 @@ class Sources:
         extra = self.config.model_dump(include={"device", "precision"})
         node = Node("backbone", spec, "minbert.train.pretrain", (), needs, extra)
         return node, wish.architecture(wish.vocabulary)
+
+
+def select_on(stages: Iterable[Stage]) -> str:
+    """Return what the stages' `select_on` say, `both` if they differ (`evaluate.selected`)."""
+    said = {stage.spec.select_on for stage in stages}
+    return said.pop() if len(said) == 1 else "both"
 
 
 def _is_url(source: str) -> bool:

@@ -1,17 +1,17 @@
 """The nodes of what people look at, but figures: scores, tables, index, claims, report."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from minbert.data.identity import sha256
-from minbert.plan.experiment import Experiment
+from minbert.plan.experiment import Experiment, select_on
 from minbert.plan.figures import paper_figure
 from minbert.plan.parameters import parameters
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim, Published
-from minbert.spec.resolve import Grid, Stage, StageRef, Variant
+from minbert.spec.resolve import Grid, StageRef, Variant
 from minbert.spec.task import TASKS, own_tasks, task_facts
 from minbert.store.node import Need, Node
 
@@ -150,14 +150,8 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "rows": rows,
         "footnotes": _ratio_notes(exp, grid),
         "single": grid.variants[grid.single].label if grid.single else "",
-        "select_on": _select_on(stage for v in grid.variants.values() for stage in v.stages),
+        "select_on": select_on(stage for v in grid.variants.values() for stage in v.stages),
     }
-
-
-def _select_on(stages: Iterable[Stage]) -> str:
-    """Return what the stages' `select_on` say, `both` if they differ (`evaluate.selected`)."""
-    said = {stage.spec.select_on for stage in stages}
-    return said.pop() if len(said) == 1 else "both"
 
 
 def _row(
@@ -239,7 +233,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         "seeds": len(exp.config.seeds),
         "backbone": exp.config.backbone,
         "data": exp.config.data,
-        "select_on": _select_on(exp.stages.values()),
+        "select_on": select_on(exp.stages.values()),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in exp.grids if grid.claims},
         **own_tasks(task for grid in exp.grids for task in grid.tasks),
     }
@@ -340,7 +334,7 @@ def report_node(
         "seeds": list(exp.config.seeds),
         "config": config,
         "stages": [_stage(exp, ref) for ref in exp.stages],
-        "select_on": _select_on(exp.stages.values()),
+        "select_on": select_on(exp.stages.values()),
         **own_tasks(tasks),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
