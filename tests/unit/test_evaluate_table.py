@@ -183,6 +183,7 @@ def test_order_of_rows_is_the_papers(tmp_path: Path, two_seeds: Path) -> None:
     spec = table(row("Z", "b"), row("A", "a"), row("M", "none"))
     lines, text, tex = build(tmp_path, spec, two_seeds)
     assert [line["row"] for line in lines] == ["Z", "A", "M"]
+    assert "(1 of 2 rows have fewer)" in text, "a row without scores has no mean"
     assert [line[0] for line in cells(text)[2:]] == ["Z", "A", "M"]
     assert tex.index("\nZ &") < tex.index("\nA &") < tex.index("\nM &")
 

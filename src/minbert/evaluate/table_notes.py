@@ -18,12 +18,13 @@ OWN_RULE = "†"
 
 def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
     """Return the sentences under `rows` of the table that say how to read it, as plain text."""
-    count, short = len(table.seeds), sum(row.n < len(table.seeds) for row in rows)
+    count, scored = len(table.seeds), [row.n for row in rows if row.n]
+    short = sum(n < count for n in scored)
     alone = "over the split's examples, which says nothing about how another run would score"
     if count == 1:
         ours = f"Ours: the score of one run ± half the width of its 95 % interval {alone}."
     else:
-        fewer = f" ({short} of {len(rows)} rows have fewer)" if short else ""
+        fewer = f" ({short} of {len(scored)} rows have fewer)" if short else ""
         ours = "Ours: mean ± half the width of the 95 % Student-t interval over n of "
         ours += f"{count} seeds{fewer}; with one seed, {alone}."
     metrics = ", ".join(map(score_title, table.tasks))
