@@ -121,6 +121,21 @@ def test_verdicts_from_predictions(paper: Paper) -> None:
     assert "holds for these runs" in paper.text("md")
 
 
+def test_a_side_of_one_seed_speaks_for_its_run_alone(paper: Paper) -> None:
+    """As where a training failed: what another one would have scored is not known."""
+    for seed in range(3):
+        paper.run("good", seed, sst=0.9)
+        paper.run("fair", seed, sst=0.5)
+    paper.run("bad", 0, sst=0.3)
+    paper.judge(against("good", "bad"), against("good"), against("good", "fair"))
+    cells = [line.split("|") for line in paper.text("md").splitlines() if line.startswith("|")]
+    said = [[cell.strip() for cell in line[-3:-1]] for line in cells[2:]]
+    assert said == [["3/1", "holds for these runs"], ["3", "holds"], ["3/3", "holds"]]
+    assert markdown("3 as claimed (one run of some variants)") in paper.text("md")
+    paper.judge(against("good", "fair"), against("good", "absent"))
+    assert "one run" not in paper.text("md").split("##")[0]
+
+
 def test_intervals_agree_with_verdicts(paper: Paper) -> None:
     for number in range(12):
         paper.run(f"v{number}", sst=0.5 + 0.012 * number)

@@ -286,8 +286,9 @@ def counted(lines: Sequence[Line], data: str) -> str:
         return f"{comparisons} on generated data, so the verdicts are not findings"
     counts = Counter(line["verdict"] for line in lines)
     said = [f"{counts[name]} {words}" for name, words in IN_WORDS.items() if counts[name]]
-    one = any(_one_run_each(line) for line in lines)
-    return f"{comparisons}: {', '.join(said)}" + " (one run of each variant)" * one
+    sides = set().union(*map(_seeds, lines))
+    alone = f" (one run of {'each variant' if sides == {1} else 'some variants'})" * (1 in sides)
+    return f"{comparisons}: {', '.join(said)}{alone}"
 
 
 def cells(line: Line) -> tuple[str, ...]:
@@ -308,7 +309,7 @@ def cells(line: Line) -> tuple[str, ...]:
     if "difference" not in line:
         reason = f": {line['reason']}" if said == OPEN else ""
         return (*own, *[ABSENT] * 6, said + reason)
-    if said in (HOLDS, FAILS) and _one_run_each(line):
+    if said in (HOLDS, FAILS) and 1 in _seeds(line):
         said += " for these runs"
     interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
     p = p_value(line["p_holm"])
@@ -318,8 +319,9 @@ def cells(line: Line) -> tuple[str, ...]:
     return (*own, *ours, said)
 
 
-def _one_run_each(line: Line) -> bool:
-    return line.get("seeds") == 1 and line.get("seeds_against") in (1, None)
+def _seeds(line: Line) -> set[int]:
+    """Return how many seeds the sides that were trained have; none if it was not judged."""
+    return {n for name in ("seeds", "seeds_against") if (n := line.get(name)) is not None}
 
 
 def _signed(value: float | None) -> str:
