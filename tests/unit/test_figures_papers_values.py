@@ -305,6 +305,9 @@ def test_attention_is_the_mean_of_seeds_with_the_last_layer_on_top(tmp_path: Pat
     shown = [text.get_text() for text in axes.texts]
     assert shown == ["1.00", "0.00", "0.50", "0.50", "0.30", "0.70"]
     assert "mean of 2 seeds" in notes[0] and "Uniform attention: 0.50" in notes[0]
+    files = {"a": {"s": of_seeds}, "b": {"s": {1: of_seeds[1]}}}
+    two = Inputs(stage_histories=files, facts={"stages": {name: [stage] for name in "ab"}})
+    assert "mean of 1 or 2 seeds" in spec(fusion_attention, "a b").plot(two)[1][0]
     bare = history(tmp_path / "bare", [(2, "dev", "sts", "pearson", 0.5)])
     inputs = Inputs(stage_histories={"a": {"s": {0: bare}}}, facts=inputs.facts)
     figure, notes = spec(fusion_attention, "a").plot(inputs)

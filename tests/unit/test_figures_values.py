@@ -183,6 +183,25 @@ def test_scatter_shows_mean_predictions_and_the_seeds_own_r(tmp_path: Path) -> N
     assert any(text.startswith(f"label of v\nr {(1 + r) / 2:.3f} [") for text in texts(figure))
 
 
+@pytest.mark.parametrize(
+    ("module", "task", "said"),
+    [
+        (confusion, "sst", "mean of 1 or 2 seeds. Classes"),
+        (sts_scatter, "sts", "points: mean of 1 or 2 seeds. Line"),
+        (calibration, "para", "Student t over seeds; where one alone has pairs, Wilson"),
+    ],
+)
+def test_notes_say_so_if_variants_have_different_numbers_of_seeds(
+    tmp_path: Path, module: Any, task: str, said: str
+) -> None:
+    rows: list[tuple[float, float, list[float]]]
+    rows = classes((0, 0), (1, 0), (2, 1)) if task == "sst" else [(0, 0, [0.1]), (1, 1, [0.7])]
+    both = {seed: predictions(tmp_path / str(seed), task, rows) for seed in (0, 1)}
+    inputs = Inputs(predictions={"v": {task: both}, "w": {task: {1: both[1]}}})
+    _, notes = spec(module, "v w").plot(inputs)
+    assert any(said in note for note in notes), notes
+
+
 def test_seeds_of_other_examples_are_refused(tmp_path: Path) -> None:
     first = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1)))
     other = predictions(tmp_path / "1", "sst", classes((0, 0), (1, 1)), names="ax")
@@ -306,6 +325,17 @@ def test_axes_of_scatter_plots_have_ticks_enough() -> None:
     figure = scatter.scatter(points, ["p"], "x", "y")
     low, high = figure.axes[0].get_xlim()
     assert sum(low < tick < high for tick in figure.axes[0].get_xticks()) == 5
+
+
+def test_long_bars_do_not_squeeze_the_points_together() -> None:
+    """As over two seeds, whose interval is 13 standard deviations wide."""
+    ends = [Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)]
+    points = [scatter.Point("p", "sst", Interval(one.mean, None, None, 1), one) for one in ends]
+    low, high = scatter.scatter(points, ["p"], "x", "y").axes[0].get_xlim()
+    assert low <= 0.3 and 0.8 < high <= 1.0, "the short bar in whole, the long one cut"
+    (alone,) = scatter.scatter(points[:1], ["p"], "x", "y").axes[:1]
+    low, high = alone.get_ylim()
+    assert low < 0.3 and 0.5 < high < 0.6
 
 
 def test_dev_against_test(tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ class Spec(VariantsSpec):
             return figure, absent
         single = all(len(one.seeds) == 1 for one in found)
         items = "pairs" if TASKS[self.task].pair else "examples"
-        bars = f"Wilson over a bin's {items} (1 seed)" if single else "Student t over seeds"
+        bars = f"Wilson over a bin's {items} (1 seed)"
+        if not single:
+            bars = f"Student t over seeds; where one alone has {items}, Wilson over these"
         return figure, [
             f"n = {len(found[0].ids)} dev {items} in {self.bins} bins; grey: share of {items} in "
             "each.",

@@ -2,7 +2,7 @@
 
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
-from minbert.figures.scatter import OVERALL_RULES, Point, scatter
+from minbert.figures.scatter import CUT, OVERALL_RULES, Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 
 
@@ -26,5 +26,5 @@ class Spec(FigureSpec):
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
         notes = [f"Each variant that was scored on test. {OVERALL_RULES}"]
         notes += [scored.CROSSED] if any(point.crossed for point in points) else []
-        notes += scored.seeds_note(point.y for point in points)
+        notes += [" ".join([*scored.seeds_note(point.y for point in points), CUT])]
         return scatter(points, list(rules), "dev", "test"), notes

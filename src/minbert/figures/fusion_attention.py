@@ -69,7 +69,7 @@ class Spec(VariantsSpec):
             title = f"target:\n{style.shorten(target.title, 22)}"
             axes.set_title(title, fontsize=7.5, loc="right")
             axes.set(xlabel="adapter", ylabel="layer" if axes is panels[0] else "")
-        over = mean_of([max(len(present(of)) for of in files.values())])
+        over = mean_of(len(present(target.files)) for target, _ in found)
         even = " or ".join(sorted({f"{1 / len(target.adapters):.2f}" for target, _ in found}))
         said = f"Mean over the tokens of the target's dev set, {over}. Rows add up to 1."
         return figure, [f"{said} Uniform attention: {even}.", *notes]

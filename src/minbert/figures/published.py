@@ -8,7 +8,7 @@ from minbert.evaluate.reading import Scores
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, mean_of
-from minbert.figures.scatter import OVERALL_RULES, Point, scatter
+from minbert.figures.scatter import CUT, OVERALL_RULES, Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
@@ -55,7 +55,8 @@ def _ours_note(ours: Sequence[Interval]) -> str:
     seeds = mean_of(one.n for one in ours)
     if all(one.n == 1 for one in ours):
         return f"Ours: {seeds}, so no intervals."
-    return f"Ours: {seeds}; bars: 95 % interval for a single run, as in the papers (Student t)."
+    said = "95 % interval for a single run, as in the papers (Student t)"
+    return f"Ours: {seeds}; bars: {said}. {CUT}"
 
 
 def _points(

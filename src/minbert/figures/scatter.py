@@ -15,7 +15,9 @@ from minbert.spec.task import TASKS
 
 OVERALL_RULES = "Overall: a plain or normalised mean, by each paper's own rule."
 _PANELS = (*OVERALL_TASKS, "other", "overall")
+CUT = "Longer bars are cut at the edges of a panel."
 _ACROSS = 3  # panels in a row
+_BEYOND = 0.25  # of the points' span: how far bars may widen the axes on each side
 _CROSS = style.Look("0.2", "none", "x")
 
 
@@ -74,10 +76,22 @@ def _panel_of(point: Point) -> str:
     return point.measure if point.measure in _PANELS else "other"
 
 
+def _ends(shown: Sequence[Interval]) -> tuple[float, float]:
+    """Return the ends of both axes: all points, and the bars as far as that leaves them readable.
+
+    Over two seeds an interval may be ten times as long as all points are apart.
+    """
+    means = [one.mean for one in shown]
+    span = (max(means) - min(means)) or 1.0
+    reached = [value for one in shown for value in one[:3] if value is not None]
+    low = max(min(reached), min(means) - _BEYOND * span)
+    high = min(max(reached), max(means) + _BEYOND * span)
+    room = 0.06 * (high - low) or 0.05
+    return low - room, high + room
+
+
 def _draw(axes: Axes, points: Sequence[Point], looks: dict[str, style.Look]) -> None:
-    reached = [value for p in points for i in (p.x, p.y) for value in i[:3] if value is not None]
-    room = 0.06 * (max(reached) - min(reached)) or 0.05
-    ends = (min(reached) - room, max(reached) + room)
+    ends = _ends([one for point in points for one in (point.x, point.y)])
     axes.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="-", marker="", zorder=1)
     axes.set(xlim=ends, ylim=ends, box_aspect=1)
     for axis in (axes.xaxis, axes.yaxis):

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.scoring import score_task
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
+from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, mean_of
 from minbert.figures.predicted import Predicted, floor_note, panel_each, set_head, standing
 from minbert.spec.task import TASKS
 
@@ -31,12 +31,11 @@ class Spec(VariantsSpec):
         figure, found, absent = panel_each(inputs, self.variants, self.task, (2.75, 2.75), draw)
         if not found:
             return figure, absent
-        seeds = max(len(one.seeds) for one in found)
-        mean = f"points: mean prediction of {seeds} seeds" if seeds > 1 else "1 seed"
+        seeds = mean_of(len(one.seeds) for one in found)
         items = "pairs" if TASKS[self.task].pair else "examples"
-        said = f"n = {len(found[0].ids)} dev {items}; {mean}. Line: prediction = label."
+        said = f"n = {len(found[0].ids)} dev {items}; points: {seeds}. Line: prediction = label."
         metric = METRIC_TITLES[TASKS[self.task].metric]
-        over = f" Above: {metric}, mean and 95 % interval over seeds." if seeds > 1 else ""
+        over = "" if seeds == "1 seed" else f" Above: {metric}, mean and 95 % interval over seeds."
         bars = f"{said} Bars: shares of all {items}.{over}"
         return figure, [bars, floor_note(self.task, found[0]), *absent]
 
