@@ -13,14 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
+from scipy.special import stdtrit
 
 from minbert.base.files import write_text
 from minbert.commands.learned import CLEARLY, FLOORS
 from minbert.evaluate import claims
+from minbert.evaluate.text import ABSENT
 from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, OPEN
 from minbert.plan.cost import SIZES
 
@@ -150,13 +154,44 @@ def _failed(row: Mapping[str, Any], task: str) -> int:
 
 
 def scatter() -> Iterator[Line]:
-    """Yield the differences between trainings that are equal but for their random draws."""
-    yield "rows", *TASKS.values(), "overall"
+    """Yield how much scores differ between trainings that are equal but for their random draws.
+
+    Of one seed, the differences of rows that are the same training. Of several, the standard
+    deviation over the seeds of both together, and the median over all rows of a paper.
+    """
+    columns = [*TASKS, "overall_normalised"]
+    several = any((table(paper)["seeds"] > 1).any() for paper in PAPERS)
+    yield "standard deviation over seeds" if several else "rows", *TASKS.values(), "overall"
     for (paper, variant), other in EQUAL_TRAININGS.items():
-        rows = table(paper).set_index("variant")
-        columns = [f"{name}_mean" for name in (*TASKS, "overall_normalised")]
-        gains = rows.loc[variant, columns] - rows.loc[other, columns]
-        yield f"{paper}: {variant} {MINUS} {other}", *map(_signed, gains)
+        rows = table(paper).set_index("variant").loc[[variant, other]]
+        if several:
+            cells = [f"{_deviation(rows, name):.3f}" for name in columns]
+            yield f"{paper}: {variant} and {other}, as one", *cells
+        else:
+            gains = (
+                rows[f"{name}_mean"].iloc[0] - rows[f"{name}_mean"].iloc[1] for name in columns
+            )
+            yield f"{paper}: {variant} {MINUS} {other}", *map(_signed, gains)
+    for paper in PAPERS if several else ():
+        rows = [row for _, row in table(paper).drop_duplicates("keys").groupby("variant")]
+        found = {name: [_deviation(row, name) for row in rows] for name in columns}
+        known = {name: [one for one in of if one is not None] for name, of in found.items()}
+        if count := max(map(len, known.values())):
+            cells = [f"{median(of):.3f}" if of else ABSENT for of in known.values()]
+            yield f"{paper}: median of {count} rows", *cells
+
+
+def _deviation(rows: pd.DataFrame, name: str) -> float | None:
+    """Return the standard deviation of a score over all seeds of the `rows`; None of one seed.
+
+    The tables have each row's mean, and its interval, mean +- t(n - 1) * s / sqrt(n).
+    """
+    mean, high, n = (rows[f"{name}_{part}"].to_numpy(float) for part in ("mean", "high", "n"))
+    if not n.sum() > 1:
+        return None
+    own = np.where(n > 1, (high - mean) * np.sqrt(n) / stdtrit(np.maximum(n - 1, 1), 0.975), 0.0)
+    squares = ((n - 1) * own**2 + n * (mean - np.average(mean, weights=n)) ** 2).sum()
+    return float(np.sqrt(squares / (n.sum() - 1)))
 
 
 def gains() -> Iterator[Line]:
