@@ -67,6 +67,16 @@ def test_values_are_printed_as_the_starter_code_does(planned: Planned) -> None:
     assert text == "id \t Predicted_Similiary \n" + course
 
 
+def test_the_half_of_dev_that_chose_the_epoch_is_in_the_file_too(planned: Planned) -> None:
+    splits = ("dev", "selection", "selection", "dev", "test")
+    rows = [(f"s{n}", "sst", split, float(n)) for n, split in enumerate(splits)]
+    planned.predictions("a2", rows)
+    made = submit(planned.root, "three", out=planned.root / "out")
+    assert made[planned.root / "out" / "sst-dev-output.csv"] == 4
+    lines = (planned.root / "out" / "sst-dev-output.csv").read_text().splitlines()
+    assert lines[1:] == [f"s{n} , {n} " for n in range(4)], "in the order of the data"
+
+
 def test_the_best_of_others_takes_each_task_from_its_run(planned: Planned) -> None:
     planned.scores([("best", 0, "sst", "a2"), ("best", 0, "para", "a1")])
     made = submit(planned.root, "best", out=planned.root / "out")
