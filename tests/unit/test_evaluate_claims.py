@@ -66,7 +66,11 @@ class Paper:
         ]
 
     def judge(
-        self, *claims: dict[str, Any], extra: str = "", data: str = "real"
+        self,
+        *claims: dict[str, Any],
+        extra: str = "",
+        data: str = "real",
+        select_on: str = "dev",
     ) -> list[dict[str, str]]:
         """Build the table and return its lines."""
         scores = self.folder / "scores.parquet"
@@ -74,7 +78,7 @@ class Paper:
         default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title" + extra}}
-        spec |= {"seeds": 1, "backbone": "tiny", "data": data, "select_on": "dev"}
+        spec |= {"seeds": 1, "backbone": "tiny", "data": data, "select_on": select_on}
         build_claims(spec, {"p": scores}, self.files, self.folder)
         with (self.folder / "claims.csv").open(encoding="utf-8", newline="") as handle:
             return list(csv.DictReader(handle))
@@ -289,6 +293,27 @@ def test_runs_of_other_examples_cannot_be_compared(paper: Paper) -> None:
     paper.run("two", sst=0.5)
     with pytest.raises(UserError, match=r"two.0.parquet: task 'sst': its dev examples are not"):
         paper.judge(against("one", "two"))
+
+
+def test_rows_scored_on_a_half_of_dev_are_compared_on_it(paper: Paper) -> None:
+    """As tuned rows with the papers' own, whose epochs all of dev chose (`select_on: half`)."""
+    paper.run("whole", sst=0.5)
+    paper.run("half", sst=0.9)
+    rows = pq.read_table(paper.files["half.0"]).to_pylist()
+    for row in rows:
+        if row["id"].endswith(("0", "2", "4", "6", "8")):
+            row["split"] = "selection"
+    pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), paper.files["half.0"])
+    (line,) = paper.judge(against("half", "whole"), select_on="both")
+    assert "Both kinds are compared on that other half." in paper.text("md")
+    assert (line["verdict"], line["examples"]) == ("holds", str(N // 2))
+    judged = {row["id"]: row for row in rows if row["split"] == "dev"}
+    other = {row["id"]: row for row in pq.read_table(paper.files["whole.0"]).to_pylist()}
+    one, two = (
+        np.mean([of[name]["prediction"] == of[name]["label"] for name in judged])
+        for of in (judged, other)
+    )
+    assert float(line["difference"]) == pytest.approx(one - two)
 
 
 def test_the_same_predictions_give_the_same_table(paper: Paper) -> None:

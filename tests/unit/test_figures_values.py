@@ -215,6 +215,16 @@ def test_seeds_of_other_examples_are_refused(tmp_path: Path) -> None:
     assert read_predicted({0: tmp_path / "none"}, "sst") is None
 
 
+def test_variants_scored_on_a_half_of_dev_stand_beside_those_of_all(tmp_path: Path) -> None:
+    whole = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1), (2, 3), (3, 3)))
+    half = predictions(tmp_path / "1", "sst", classes((1, 0), (3, 3)), names="bd")
+    inputs = Inputs(predictions={"v": {"sst": {0: whole}}, "w": {"sst": {0: half}}})
+    figure, notes = spec(confusion, "v w").plot(inputs)
+    assert notes[0].startswith("n = 2 dev examples")
+    heads = [axes.get_title().splitlines()[1] for axes in figure.axes]
+    assert heads == ["accuracy 1.000", "accuracy 0.500"]
+
+
 def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
     rows = [
         *(("low", seed, "dev", "overall", "plain", 0.4 + seed / 100) for seed in (0, 1)),

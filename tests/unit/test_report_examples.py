@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,8 +11,10 @@ import pytest
 from figure_files import SIZES
 from reporting import CONSTANT, HARM, NOT_RUN, PAPER, SEEDS, job_of, plan_results
 
+from minbert.figures.predicted import Predicted, read_predicted
 from minbert.plan.plan import Plan
 from minbert.publish.packed import without_unread_scores
+from minbert.report import predictions
 from minbert.report.compare import EXAMPLES, comparison, divisive
 from minbert.report.floors import judge
 from minbert.report.material import Material
@@ -125,6 +128,27 @@ def test_the_worst_examples_have_the_largest_mean_error(
     assert first.id == of_task[0].ids[errors.argmax()] and first.error == f"{errors.max():.2f}"
     assert first.runs == len(SEEDS) * len(of_task)
     assert first.right == sum(one.right[errors.argmax()] for one in of_task)
+
+
+def test_stages_scored_on_a_half_of_dev_stand_beside_those_of_all(
+    material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As tuned rows beside the papers' own (`select_on: half`)."""
+    halved = material.seeds("predictions", stage(material, "1-bert", "sst")[0])
+
+    def read(of_seeds: dict[int, Path], task: str) -> Predicted | None:
+        one = read_predicted(of_seeds, task)
+        if one is None or of_seeds != halved:
+            return one
+        values = (one.prediction[:, ::2], one.scores[:, ::2])
+        return Predicted(one.seeds, one.ids[::2], one.label[::2], *values)
+
+    monkeypatch.setattr(predictions, "read_predicted", read)
+    said = read_said(material)
+    of_sst = {tuple(one.ids) for (_, task), one in said.items() if task == "sst"}
+    assert [len(ids) for ids in of_sst] == [SIZES["sst"] / 2], "the half that all have"
+    assert max(divisive(said)["sst"]) < SIZES["sst"] / 2
+    assert {row.id for row in worst(material, PAPER, said) if row.task == "sst"} <= {*of_sst.pop()}
 
 
 def test_texts_are_whole_lines_without_what_hides_them(material: Material) -> None:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.special import stdtrit
 
 from minbert.base.errors import UserError
@@ -20,6 +22,7 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
 from minbert.evaluate.reading import mostly_learned, read_scores
 from minbert.evaluate.scoring import CORRELATIONS, score_task
+from minbert.evaluate.selected import shared_ids
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.verdicts import MOST_SEEDS
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -314,25 +317,29 @@ class Systems:
         majority = Sample(scores[-1:], draws[:, -1:])
         return _Resampled(files, scores[:-1], draws[:, :-1], majority, len(labels))
 
-    def _aligned(self, task: str, files: Iterable[str]) -> tuple[Floats, Floats]:
-        """Return the files' predictions [n, c] for a task's dev split, and its labels [n]."""
-        columns: list[Floats] = []
-        first = None
-        for file in files:
-            path = self._predictions[file]
-            wanted = [("task", "=", task), ("split", "=", "dev")]
-            table = read_file(path, ("id", "task", "split", "prediction", "label"), wanted)
-            table = table.sort_by("id")
-            examples = table.select(["id", "label"])
-            first = examples if first is None else first
-            if not examples.equals(first):
+    def _aligned(self, task: str, files: Sequence[str]) -> tuple[Floats, Floats]:
+        """Return the files' predictions [n, c] for a task's dev split, and its labels [n].
+
+        If a half of dev chose the epochs of some of them, these are of the other half.
+        """
+        wanted = [("task", "=", task), ("split", "=", "dev")]
+        columns = ("id", "task", "split", "prediction", "label")
+        tables = [
+            read_file(self._predictions[file], columns, wanted).sort_by("id") for file in files
+        ]
+        shared = shared_ids([table["id"].to_pylist() for table in tables])
+        if shared is not None:
+            ids = pa.array(sorted(shared), pa.string())
+            tables = [table.filter(pc.is_in(table["id"], ids)) for table in tables]
+        examples = tables[0].select(["id", "label"])
+        for file, table in zip(files, tables, strict=True):
+            if not table.select(["id", "label"]).equals(examples):
                 raise UserError(
-                    f"{path}: task '{task}': its dev examples are not those of the paper's other "
-                    "runs; train the run again"
+                    f"{self._predictions[file]}: task '{task}': its dev examples are not those of "
+                    "the paper's other runs; train the run again"
                 )
-            columns.append(table["prediction"].to_numpy().astype(float))
-        assert first is not None, f"no run has {task}"
-        return np.column_stack(columns), first["label"].to_numpy().astype(float)
+        predictions = [table["prediction"].to_numpy().astype(float) for table in tables]
+        return np.column_stack(predictions), examples["label"].to_numpy().astype(float)
 
 
 def combined(parts: Mapping[str, Sample], measure: str) -> Sample:

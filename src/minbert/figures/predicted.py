@@ -13,6 +13,7 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.reading import METRIC_TITLES
+from minbert.evaluate.selected import shared_ids
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, missing_notes, present
@@ -75,13 +76,15 @@ def of_variants(
 ) -> tuple[dict[str, Predicted], list[str]]:
     """Return what at most `MOST_PANELS` of the variants {name: label} predict on dev, and notes.
 
-    Variants that predict different examples raise `UserError`.
+    If a half of dev chose the epochs of some, all are shown on the other half. Variants of
+    different data raise `UserError`.
     """
     wanted = {name: inputs.predictions.get(name, {}).get(task, {}) for name in variants}
     shown = [name for name, of_seeds in wanted.items() if present(of_seeds)]
     read = {name: read_predicted(wanted[name], task) for name in shown[:MOST_PANELS]}
     found = {name: one for name, one in read.items() if one is not None}
-    if len({tuple(one.ids) for one in found.values()}) > 1:
+    shared = shared_ids([one.ids for one in found.values()]) if found else set()
+    if shared is None:
         raise UserError(
             f"variants {', '.join(found)} predict different dev examples of '{task}'; "
             "train them again, on the same data"
@@ -89,7 +92,14 @@ def of_variants(
     notes = missing_notes(variants, wanted, inputs.failed)
     if len(shown) > MOST_PANELS:
         notes.append(f"Not shown, for lack of space: {len(shown) - MOST_PANELS} more variants.")
-    return found, notes
+    return {name: _only(one, shared) for name, one in found.items()}, notes
+
+
+def _only(one: Predicted, ids: set[str]) -> Predicted:
+    """Return what is predicted of the examples `ids`."""
+    kept = [n for n, name in enumerate(one.ids) if name in ids]
+    found = (one.label[kept], one.prediction[:, kept], one.scores[:, kept])
+    return Predicted(one.seeds, [one.ids[n] for n in kept], *found)
 
 
 def seeds_of(inputs: Inputs, variants: Mapping[str, str]) -> tuple[dict[str, set[int]], list[str]]:

@@ -55,7 +55,8 @@ Stage = tuple[str, str]
 def read_said(material: Material) -> dict[Stage, Said]:
     """Read what is predicted on dev, for each task, by the stages whose scores are shown.
 
-    Stages without a finished run are left out.
+    Stages without a finished run are left out. Of each task there are the examples that all stages
+    predict: if a half of dev chose the epochs of some, these are of the other half.
     """
     stages: dict[Stage, None] = {}
     for paper in material.papers:
@@ -67,7 +68,18 @@ def read_said(material: Material) -> dict[Stage, Said]:
 
     with ThreadPoolExecutor(material.job.threads) as pool:
         found = zip(stages, pool.map(read, stages), strict=True)
-        return {stage: over_seeds(stage[1], one) for stage, one in found if one}
+        said = {stage: over_seeds(stage[1], one) for stage, one in found if one}
+    shared: dict[str, set[str]] = {}
+    for (_, task), each in said.items():
+        shared[task] = shared.get(task, set(each.ids)).intersection(each.ids)
+    return {stage: _only(each, shared[stage[1]]) for stage, each in said.items()}
+
+
+def _only(of: Said, ids: set[str]) -> Said:
+    """Return what is said of the examples `ids`; the table of labels and predictions stays."""
+    kept = [n for n, name in enumerate(of.ids) if name in ids]
+    found = (of.label[kept], of.said[kept], of.error[kept], of.right[kept])
+    return Said(of.seeds, [of.ids[n] for n in kept], *found, of.confusion)
 
 
 def over_seeds(task: str, one: Predicted) -> Said:
