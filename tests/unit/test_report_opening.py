@@ -67,6 +67,10 @@ def test_findings_say_how_many_scores_are_above_the_floor(
     assert f"{verdicts.above} of {verdicts.tested} dev scores" in said[1]
     assert "3 of the others are from runs that predict one class or number" in said[1]
     assert len(said) == 2, "on generated data nothing is held against the papers"
+    next(line for line in index if line["status"] == "scored")["seeds"] = "1"
+    assert f"with 1 or {len(SEEDS)} seeds each" in next(findings(material, index, verdicts, None))
+    none = [line for line in index if line["status"] != "scored"]
+    assert none and "each" not in next(findings(material, none, verdicts, None))
     assert "nothing here is about the papers" in banner(material)
 
 

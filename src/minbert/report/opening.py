@@ -7,6 +7,7 @@ from typing import NamedTuple
 from minbert.evaluate.index import in_words
 from minbert.evaluate.reading import Of, over_seeds
 from minbert.evaluate.statistics import Interval
+from minbert.evaluate.table_rows import SCORED
 from minbert.evaluate.winner import winners
 from minbert.report.chart import TITLES, floor_of
 from minbert.report.floors import Verdicts
@@ -41,9 +42,10 @@ def findings(
     material: Material, index: Sequence[Line], verdicts: Verdicts, claims: Claims | None
 ) -> Iterator[str]:
     """Yield what was found. On generated data no score is held against a paper's."""
-    seeds = len(material.job.spec["seeds"])
     if index:
-        yield f"{in_words(index)}, with {seeds} seed{'s' * (seeds != 1)} each."
+        seeds = sorted({int(line["seeds"]) for line in index if line["status"] == SCORED})
+        each = f", with {' or '.join(map(str, seeds))} seed{'s' * (seeds != [1])} each"
+        yield f"{in_words(index)}{each * bool(seeds)}."
     if verdicts.tested:
         yield (
             f"{verdicts.above} of {verdicts.tested} dev scores (one per run and task) are above "
