@@ -158,6 +158,27 @@ def test_examples_that_changed_are_listed(root: Path, trained_plan: Plan) -> Non
     assert text[:40] in said
 
 
+def test_an_example_on_which_the_seeds_are_at_odds_has_not_changed(
+    root: Path, trained_plan: Plan
+) -> None:
+    """One of two seeds is not most of them."""
+    two_seeds(root, trained_plan, "frozen")
+    path = folder(root, trained_plan, "three") / "predictions.parquet"
+    ids = dev(path, "para")["id"].tolist()[:3]
+    for value in (0.0, 1.0):
+        rewrite(path, "para", dict.fromkeys(range(3), value))
+        changed = compare(root, "one/three", "frozen").examples.query("task == 'para'")
+        assert not set(ids) & set(changed["id"])
+
+
+def test_without_texts_examples_are_named_by_their_ids(root: Path, trained_plan: Plan) -> None:
+    """As in results from a bundle."""
+    shutil.rmtree(root / "store" / "data")
+    found = compare(root, "one/three", "frozen")
+    first = next(found.examples.itertuples())
+    assert f"({first.id}: its text is not here)" in str(found)
+
+
 def test_scores_on_other_examples_are_not_subtracted_as_pairs(
     root: Path, trained_plan: Plan
 ) -> None:

@@ -34,7 +34,7 @@ from minbert.figures import (
     sts_scatter,
 )
 from minbert.figures.calibration import binned, calibration_error, wilson
-from minbert.figures.inputs import Inputs
+from minbert.figures.inputs import Inputs, mean_of
 from minbert.figures.predicted import read_predicted
 from minbert.figures.style import look
 from minbert.spec.task import TASKS
@@ -213,6 +213,12 @@ def test_seeds_of_other_examples_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no labelled dev examples of task 'para'"):
         read_predicted({0: first}, "para")
     assert read_predicted({0: tmp_path / "none"}, "sst") is None
+
+
+def test_numbers_of_seeds_in_words() -> None:
+    assert [mean_of(of) for of in ([1, 1], [3], [2, 1], [3, 1, 2, 1])] == [
+        *("1 seed", "mean of 3 seeds", "mean of 1 or 2 seeds", "mean of 1, 2 or 3 seeds")
+    ]
 
 
 def test_variants_scored_on_a_half_of_dev_stand_beside_those_of_all(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ class Comparison:
             for row in changed[changed["change"] == change].head(SHOWN).itertuples():
                 texts = [text for text in (row.sentence1, row.sentence2) if isinstance(text, str)]
                 said = " | ".join(shorten(one_line(t), LONGEST, placeholder=" ...") for t in texts)
+                said = said or f"({row.id}: its text is not here)"
                 yield f"  {change}, {row.A:.3g} -> {row.B:.3g}, label {row.label:.3g}: {said}"
 
 
@@ -264,9 +265,10 @@ def _overall_rule(found: Found) -> tuple[str, tuple[str, ...]]:
 
 
 def _changed(task: str, a: Predicted, b: Predicted, one: Found) -> pd.DataFrame:
-    """Return the examples that one side gets right and the other wrong."""
+    """Return the examples that most seeds of one side get right, and of the other wrong."""
     before, after = over_seeds(task, a), over_seeds(task, b)
     right = [2 * of.right > of.seeds for of in (before, after)]
+    wrong = [2 * of.right < of.seeds for of in (before, after)]
     frame = pd.DataFrame(
         {
             "task": task,
@@ -277,7 +279,7 @@ def _changed(task: str, a: Predicted, b: Predicted, one: Found) -> pd.DataFrame:
             "B": after.said,
             "moved": np.abs(after.error - before.error),
         }
-    )[right[0] != right[1]]
+    )[(right[0] & wrong[1]) | (wrong[0] & right[1])]
     run = one.runs([task])[task]
     frame = frame.sort_values("moved", ascending=False, kind="stable")
     return frame.merge(sentences(run), how="left", on="id")[EXAMPLES]

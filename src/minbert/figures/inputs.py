@@ -122,9 +122,10 @@ def missing_notes(
 
 
 def mean_of(counts: Iterable[int]) -> str:
-    """Return the words for values over so many seeds: "1 seed", or "mean of 2 or 5 seeds"."""
-    seeds = sorted(set(counts))
-    return "1 seed" if seeds == [1] else f"mean of {' or '.join(map(str, seeds))} seeds"
+    """Return the words for values over so many seeds: "1 seed", or "mean of 1, 2 or 5 seeds"."""
+    *others, most = sorted(set(counts))
+    fewer = f"{', '.join(map(str, others))} or " if others else ""
+    return "1 seed" if (others, most) == ([], 1) else f"mean of {fewer}{most} seeds"
 
 
 def listed(names: Sequence[str]) -> str:
