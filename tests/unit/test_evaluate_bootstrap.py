@@ -54,14 +54,14 @@ def test_intervals_cover_as_often_as_they_say(seeds: int, seed_spread: float) ->
     assert covered >= 0.90  # three standard errors of 160 trials below .95
 
 
-@pytest.mark.parametrize(("seeds", "ratio"), [(1, 0.0), (3, 0.0), (3, 2.0), (5, 2.0)])
+@pytest.mark.parametrize(("seeds", "ratio"), [(1, 0.0), (2, 2.0), (3, 0.0), (3, 2.0), (5, 2.0)])
 def test_small_p_values_are_as_rare_as_they_say(seeds: int, ratio: float) -> None:
     found = tails(2300, seeds, ratio)
     assert found.one <= 0.06
     assert found.first <= 2 * LEVEL / CLAIMS  # 2.4 standard errors above
     assert found.family <= 0.1
-    # One seed, or much spread between several: not much rarer either.
-    assert found.one >= (0.04 if seeds == 1 else 0.015 if ratio else 0)
+    # One seed, or much spread between three and more: not much rarer either.
+    assert found.one >= (0.04 if seeds == 1 else 0.015 if ratio and seeds > 2 else 0)
 
 
 def test_accuracy_has_the_binomial_standard_error() -> None:
