@@ -17,7 +17,7 @@ OVERALL_RULES = "Overall: a plain or normalised mean, by each paper's own rule."
 _PANELS = (*OVERALL_TASKS, "other", "overall")
 CUT = "Longer bars are cut at the edges of a panel."
 _ACROSS = 3  # panels in a row
-_BEYOND = 0.25  # of the points' span: how far bars may widen the axes on each side
+_BEYOND, _LEAST = 0.25, 0.1  # how far bars widen the axes on each side: of the points' span, least
 _CROSS = style.Look("0.2", "none", "x")
 
 
@@ -82,10 +82,10 @@ def _ends(shown: Sequence[Interval]) -> tuple[float, float]:
     Over two seeds an interval may be ten times as long as all points are apart.
     """
     means = [one.mean for one in shown]
-    span = (max(means) - min(means)) or 1.0
+    beyond = max(_LEAST, _BEYOND * (max(means) - min(means)))
     reached = [value for one in shown for value in one[:3] if value is not None]
-    low = max(min(reached), min(means) - _BEYOND * span)
-    high = min(max(reached), max(means) + _BEYOND * span)
+    low = max(min(reached), min(means) - beyond)
+    high = min(max(reached), max(means) + beyond)
     room = 0.06 * (high - low) or 0.05
     return low - room, high + room
 
