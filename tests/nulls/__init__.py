@@ -1,14 +1,14 @@
 """How often systems that are equally good are called different.
 
-`cd tests && python -m nulls --trials 12000` draws them, for several numbers of seeds and several
+`cd tests && python -m nulls` draws papers of such systems, for several numbers of seeds and several
 spreads between seeds, and counts how often the claims' p-values are as small as they say: the
-level of one test, that of the first of 23 tests by Holm, and the share of families of 23 claims
-with at least one false alarm. Some minutes.
+level of one test, that of the first of 23 tests by Holm, and the share of papers with 23 claims
+that have at least one false alarm. Some minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.claims import against, decision, holm
+from minbert.evaluate.spread import own_spread, steadied
 from minbert.evaluate.statistics import LEVEL
 
-CLAIMS = 23
-"""Claims of one paper; the four make 14 to 28."""
+ROWS, CLAIMS = 12, 23
+"""Rows and claims of one paper; the four have 7 to 13 and 14 to 28."""
 
 EXAMPLES = 1000
 RESAMPLES = 500
@@ -32,29 +33,29 @@ ALIKE = 0.6
 
 
 class Tails(NamedTuple):
-    """Shares of p-values at most .05 and .05 / 23, and of families with a false alarm."""
+    """Shares of p-values at most .05 and .05 / 23, and of papers with a false alarm."""
 
     one: float
     first: float
     family: float
-    trials: int
+    papers: int
 
 
 def systems(
-    trials: int, seeds: int, ratio: float, draw: np.random.Generator
+    papers: int, seeds: int, ratios: Sequence[float], draw: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return which examples are right, [EXAMPLES, trials, 2, seeds].
+    """Return which examples are right, [EXAMPLES, papers, rows, seeds].
 
     The systems are equally good on average. A seed's own accuracy on infinitely many examples has
-    `ratio` times the standard error of an accuracy on the examples drawn. One seed stands for
-    itself alone: the test is of two trained models, which are equally good then.
+    the row's ratio times the standard error of an accuracy on the examples drawn. One seed stands
+    for itself alone: the test is of two trained models, which are equally good then.
     """
     error = np.sqrt(ACCURACY * (1 - ACCURACY) / EXAMPLES)
-    deviation = ratio * error if seeds > 1 else 0.0
-    accuracy = ACCURACY + deviation * draw.standard_normal((trials, 2, seeds))
+    deviations = error * np.array(ratios)[:, None] if seeds > 1 else 0.0
+    accuracy = ACCURACY + deviations * draw.standard_normal((papers, len(ratios), seeds))
     # A normal difficulty, in part that of the example: right where it is below a quantile.
-    shared = draw.standard_normal((EXAMPLES, trials, 1, 1))
-    own = draw.standard_normal((EXAMPLES, trials, 2, seeds))
+    shared = draw.standard_normal((EXAMPLES, papers, 1, 1))
+    own = draw.standard_normal((EXAMPLES, papers, len(ratios), seeds))
     difficulty = np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own
     return (difficulty < quantile(accuracy)).astype(float)
 
@@ -66,28 +67,34 @@ def quantile(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(ndtri(np.clip(probability, 1e-6, 1 - 1e-6)))
 
 
-def p_values(trials: int, seeds: int, ratio: float, draw: np.random.Generator) -> Iterator[float]:
-    """Yield the two-sided p-value of 'the one scores higher' for each of the trials."""
-    right = systems(trials, seeds, ratio, draw)
-    columns = right.reshape(EXAMPLES, -1)
-    draws = resampled_scores("sst", columns, np.ones(EXAMPLES), RESAMPLES)
-    values = columns.mean(0).reshape(trials, 2, seeds)
-    draws = draws.reshape(RESAMPLES, trials, 2, seeds)
-    for trial in range(trials):
-        pair = (Sample(values[trial, side], draws[:, trial, side]) for side in (0, 1))
-        estimate = difference(*pair, 1 / EXAMPLES)
-        yield decision([against(estimate, "higher", 0.0)])[0]
+def p_values(
+    papers: int, seeds: int, ratios: Sequence[float], draw: np.random.Generator
+) -> Iterator[list[float]]:
+    """Yield for each paper the two-sided p-values of `CLAIMS` claims that a row scores higher."""
+    columns = systems(papers, seeds, ratios, draw).reshape(EXAMPLES, -1)
+    shape = papers, len(ratios), seeds
+    values = columns.mean(0).reshape(shape)
+    draws = resampled_scores("sst", columns, np.ones(EXAMPLES), RESAMPLES).reshape(-1, *shape)
+    pairs = [(one, other) for other in range(len(ratios)) for one in range(other)]
+    for paper in range(papers):
+        rows = [Sample(values[paper, row], draws[:, paper, row]) for row in range(len(ratios))]
+        own = {row: own_spread(of.values, of.draws) for row, of in enumerate(rows)}
+        used = steadied({row: spread for row, spread in own.items() if spread})
+        rows = [of._replace(spread=used.get(row)) for row, of in enumerate(rows)]
+        found = []
+        for pair in draw.permutation(len(pairs))[:CLAIMS]:
+            estimate = difference(*(rows[row] for row in pairs[pair]), 1 / EXAMPLES)
+            found.append(decision([against(estimate, "higher", 0.0)])[0])
+        yield found
 
 
-def tails(trials: int, seeds: int, ratio: float, seed: int = 0) -> Tails:
+def tails(papers: int, seeds: int, ratios: Sequence[float], seed: int = 0) -> Tails:
     """Return how often equally good systems are called different."""
-    draw = np.random.default_rng([seed, seeds, round(100 * ratio)])
-    at_once = CLAIMS * 10
-    found: list[float] = []
-    while len(found) < trials:
-        found += p_values(at_once, seeds, ratio, draw)
+    draw = np.random.default_rng([seed, seeds, *(round(100 * ratio) for ratio in ratios)])
+    at_once, found = 10, list[list[float]]()
+    while len(found) < papers:
+        found += p_values(at_once, seeds, ratios, draw)
     p = np.array(found)
-    families = p[: len(p) // CLAIMS * CLAIMS].reshape(-1, CLAIMS)
-    alarms = [min(holm(list(family), CLAIMS)) <= LEVEL for family in families]
+    alarms = [min(holm(family, CLAIMS)) <= LEVEL for family in found]
     first = float(np.mean(p <= LEVEL / CLAIMS))
-    return Tails(float(np.mean(p <= LEVEL)), first, float(np.mean(alarms)), len(p))
+    return Tails(float(np.mean(p <= LEVEL)), first, float(np.mean(alarms)), len(found))

@@ -2,20 +2,33 @@
 
 import argparse
 
-from nulls import CLAIMS, tails
+from nulls import CLAIMS, ROWS, tails
+
+SPREADS = {
+    "-": [0] * ROWS,
+    "0": [0] * ROWS,
+    "0.5": [0.5] * ROWS,
+    "1": [1] * ROWS,
+    "2": [2] * ROWS,
+    "0.5 and 3": [0.5, 3] * (ROWS // 2),
+    "1, one row 6": [*[1] * (ROWS - 1), 6],
+}
+"""The rows' spreads, by what the documentation calls them."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m nulls", description=__doc__)
-    parser.add_argument("--trials", type=int, default=12_000, help="pairs of systems (12000)")
+    parser.add_argument("--papers", type=int, default=1000, help="of 23 claims (1000)")
     parser.add_argument("--seed", type=int, default=0, help="of the draws (0)")
     chosen = parser.parse_args()
-    print(f"seeds  ratio  p <= .05  p <= {0.05 / CLAIMS:.5f}  family of {CLAIMS}  trials")
+    print(f"seeds  spread        p <= .05  p <= {0.05 / CLAIMS:.5f}  family of {CLAIMS}  papers")
     for seeds in (1, 2, 3, 5):
-        for ratio in (0, 0.5, 1, 2) if seeds > 1 else (0,):
-            t = tails(chosen.trials, seeds, ratio, chosen.seed)
+        for name in SPREADS if seeds > 1 else ["-"]:
+            if seeds > 1 and name == "-":
+                continue
+            t = tails(chosen.papers, seeds, SPREADS[name], chosen.seed)
             shares = f"{t.one:8.4f}  {t.first:12.5f}  {t.family:12.4f}"
-            print(f"{seeds:5}  {ratio:5}  {shares}  {t.trials}", flush=True)
+            print(f"{seeds:5}  {name:12}  {shares}  {t.papers}", flush=True)
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def test_the_difference_is_of_the_scores_in_the_tables(paper: Paper) -> None:
         assert float(line["difference"]) == pytest.approx(means[0] - means[1])
         assert line["examples"] == str(N if task in OVERALL_TASKS else 3 * N)
         assert (line["seeds"], line["seeds_against"]) == ("3", "3")
-        assert line["method"] == "bootstrap over seeds and examples, paired"
+        assert line["method"] == "bootstrap over examples, paired; variance over seeds"
     errors = {line["task"]: float(line["error"]) for line in found}
     for rule, share in {"plain": 1, "normalised": 0.5}.items():
         parts = (errors["sst"], errors["para"], share * errors["sts"])
@@ -344,3 +344,22 @@ def test_text_is_harmless_and_tables_are_whole(paper: Paper) -> None:
     assert latex.isascii()
     rows = [line for line in latex.splitlines() if line.endswith(r"\\")]
     assert {line.replace(r"\&", "").count("&") for line in rows} == {12}
+
+
+def test_the_spread_of_few_seeds_is_that_of_all_rows_which_learned(paper: Paper) -> None:
+    skills = {"good": (0.80, 0.86), "bad": (0.60, 0.66), "one": (0.70, 0.73), "other": (0.5, 0.53)}
+    for name, shares in skills.items():
+        for seed, share in enumerate(shares):
+            paper.run(name, seed, sst=share)
+    for seed in (0, 1):
+        paper.run("good-again", seed, key="good", sst=0.8)
+        paper.run("chance", seed, sst=0.2 + seed / 20)
+    claim = against("good", "bad")
+
+    def width(*others: dict[str, Any]) -> float:
+        line = paper.judge(claim, *others)[0]
+        return float(line["high_95"]) - float(line["low_95"])
+
+    alone = width()
+    assert width(against("good-again", "chance")) == alone
+    assert width(against("one", "other")) < 0.8 * alone

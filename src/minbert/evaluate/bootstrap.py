@@ -2,8 +2,7 @@
 
 Examples are drawn with replacement (Efron & Tibshirani 1993, chapter 6). All systems of a task are
 scored on the same draws, so that what makes an example hard or easy for all of them cancels in a
-difference: the paired bootstrap. If there are several seeds, they are redrawn too, for each system
-separately: the hierarchical bootstrap.
+difference: the paired bootstrap. If there are several seeds, their variance is added (`spread`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
 from minbert.evaluate.reading import mostly_learned, read_scores
 from minbert.evaluate.scoring import CORRELATIONS, score_task
 from minbert.evaluate.selected import shared_ids
+from minbert.evaluate.spread import Spread, own_spread, steadied
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.verdicts import MOST_SEEDS
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -40,19 +40,23 @@ CAUTION = 1.2
 too small, which makes the freedom too large; with this, 23 claims of equally good systems have a
 false alarm in 5.3 % of papers at most (`tests/nulls`)."""
 
-CAUTION_OF_TWO = 5.0
-"""The same factor for a system of two seeds, which by chance may be almost equal: with 1.2 there
-would be a false alarm in 22 % of papers."""
+CAUTION_OF_ONE = 5.0
+"""The same factor for one degree of freedom, that of two seeds, which by chance may be almost
+equal: with 1.2 there would be a false alarm in 22 % of papers."""
 
 _CELLS = 2_000_000
 """Examples drawn at a time, so that 40,000 of them need no more memory than 40."""
 
 
 class Sample(NamedTuple):
-    """One system's scores by seed, `values` [s], and on resampled examples, `draws` [b, s]."""
+    """One system's scores by seed, `values` [s], and on resampled examples, `draws` [b, s].
+
+    `spread` is how far they move with the seed, if more is known of it than these scores say.
+    """
 
     values: Floats
     draws: Floats
+    spread: Spread | None = None
 
 
 class Estimate(NamedTuple):
@@ -175,57 +179,37 @@ def _resampled_rho(task: str, predictions: Floats, labels: Floats, resamples: in
 def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     """Return the mean score of `one` less that of `other`, over their seeds.
 
-    The standard error is the deviation of the bootstrap's differences, and an interval is value
-    +- t * error (Efron & Tibshirani 1993, chapters 6 and 12). With one seed this is the plain
-    paired bootstrap over examples. With several, the variance over seeds is itself uncertain: the
-    degrees of freedom are Satterthwaite's (1946), from the whole variance of the seeds' scores,
-    raised by `CAUTION` (`CAUTION_OF_TWO`), and at least those of the fewer seeds. What is left of
-    that variance without the examples' part may by chance be nothing, and the freedom would be
-    infinite just where the spread is underrated.
+    The standard error is the deviation of the bootstrap's differences, with the variance of each
+    side's mean over other seeds added; an interval is value +- t * error (Efron & Tibshirani 1993,
+    chapters 6 and 12). With one seed this is the plain paired bootstrap over examples. With
+    several, the variance over seeds is itself uncertain: the degrees of freedom are Satterthwaite's
+    (1946), from the whole variance of the seeds' scores, raised by `CAUTION` (`CAUTION_OF_ONE`),
+    and at least those of the variance that has fewer. What is left of that variance without the
+    examples' part may by chance be nothing, and the freedom would be infinite just where the
+    spread is underrated.
 
     Two runs that are right on the same examples (such as two that predict one class only) differ
     on no resample. So the error is at least `least`, the weight of one example.
     """
-    draw = np.random.default_rng([SEED, len(TASKS.built_in)])
     value = float(one.values.mean() - other.values.mean())
-    spreads = [_seed_variance(sample) for sample in (one, other)]
-    draws = [_redrawn(s, v, draw) for s, v in zip((one, other), spreads, strict=True)]
-    error = max(least, float(np.std(draws[0] - draws[1], ddof=1)))
-    several = [s.values for s in (one, other) if len(s.values) > 1]
-    cautious = [(CAUTION_OF_TWO if len(v) == 2 else CAUTION) * v.var(ddof=1) for v in several]
+    of_examples = (one.draws.mean(axis=1) - other.draws.mean(axis=1)).var(ddof=1)
+    spreads: dict[Spread, float] = {}  # a spread of both sides is one estimate
+    for side in (one, other):
+        if spread := side.spread or own_spread(side.values, side.draws):
+            spreads[spread] = spreads.get(spread, 0.0) + 1 / len(side.values)
+    of_seeds = sum(max(0.0, spread.variance) * share for spread, share in spreads.items())
+    error = max(least, float(np.sqrt(of_examples + of_seeds)))
     unsure = sum(
-        float(of / len(v)) ** 2 / (len(v) - 1) for of, v in zip(cautious, several, strict=True)
+        (_caution(spread) * spread.whole * share) ** 2 / spread.freedom
+        for spread, share in spreads.items()
     )
-    least_freedom = min((len(v) for v in several), default=0) - 1
-    freedom = max(least_freedom, error**4 / unsure) if unsure else np.inf
-    of_seeds = sum(v / len(s.values) for s, v in zip((one, other), spreads, strict=True))
+    fewest = min((spread.freedom for spread in spreads), default=0)
+    freedom = max(fewest, error**4 / unsure) if unsure else np.inf
     return Estimate(value, error, float(freedom), of_seeds)
 
 
-def _seed_variance(sample: Sample) -> float:
-    """Return the variance of a system's score over seeds, for infinitely many examples.
-
-    The part that comes from erring on other examples is subtracted, as the examples' draws have it
-    already (Davison & Hinkley 1997, section 3.8). 0 for one seed, or a spread within that part.
-    """
-    seeds = len(sample.values)
-    if seeds == 1:
-        return 0.0
-    about_mean = sample.draws - sample.draws.mean(axis=1, keepdims=True)
-    of_examples = about_mean.var(axis=0, ddof=1).sum() / (seeds - 1)
-    return max(0.0, float(sample.values.var(ddof=1) - of_examples))
-
-
-def _redrawn(sample: Sample, variance: float, draw: np.random.Generator) -> Floats:
-    """Return the mean [b] on other examples and seeds; seeds deviate by `variance`."""
-    examples = np.asarray(sample.draws.mean(axis=1))
-    if not variance:
-        return examples
-    resamples, seeds = sample.draws.shape
-    deviations = sample.values - sample.values.mean()
-    scaled = deviations * np.sqrt(variance / deviations.var())
-    drawn = draw.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
-    return np.asarray(examples + drawn @ scaled / seeds)
+def _caution(spread: Spread) -> float:
+    return CAUTION_OF_ONE if spread.freedom == 1 else CAUTION
 
 
 class _Resampled(NamedTuple):
@@ -256,11 +240,12 @@ class Systems:
         self._overall = tuple(overall_tasks)
         self._predictions = predictions
         self._resampled = cache(self._resample)
-        compared = set(variants)
+        self._spreads = cache(self._steady)
+        self._variants = tuple(dict.fromkeys(variants))
         found = {
             (of.measure, of.variant): by_seed
             for of, by_seed in read_scores(scores, paper).items()
-            if of.split == "dev" and of.measure in TASKS and of.variant in compared
+            if of.split == "dev" and of.measure in TASKS and of.variant in self._variants
         }
         self._files = {
             of: {seed: f"{score.key}.{seed}" for seed, score in by_seed.items()}
@@ -283,7 +268,28 @@ class Systems:
         return any(self._learned.get((each, variant), False) for each in self._tasks(task))
 
     def sample(self, variant: str, task: str) -> Sample:
-        """Return a variant's scores on `task`, or by an overall rule, over its seeds."""
+        """Return a variant's scores on `task`, or by an overall rule, over its seeds.
+
+        Their spread is steadied by that of the other variants which have learned the task.
+        """
+        return self._scored(variant, task)._replace(spread=self._spreads(task).get(variant))
+
+    def _steady(self, task: str) -> dict[str, Spread]:
+        """Return the spread to be used of each variant that has learned `task`."""
+        rows: dict[tuple[str, ...], Spread] = {}
+        names: dict[str, tuple[str, ...]] = {}
+        for variant in self._variants:
+            if not (seeds := self.seeds(variant, task)) or not self.learned(variant, task):
+                continue
+            scored = self._scored(variant, task)
+            if spread := own_spread(scored.values, scored.draws):
+                files = (self._files[each, variant] for each in self._tasks(task))
+                names[variant] = tuple(of[seed] for of in files for seed in seeds)
+                rows[names[variant]] = spread
+        used = steadied(rows)
+        return {variant: used[files] for variant, files in names.items()}
+
+    def _scored(self, variant: str, task: str) -> Sample:
         seeds = self.seeds(variant, task)
         parts = {}
         for each in self._tasks(task):

@@ -148,8 +148,8 @@ def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any
     line = {"strongest": worst, "estimate": estimates[worst], "p": p, "examples": examples}
     line |= {"supports": supports, "compared": len(others)}
     line |= {"seeds": len(one.values), "seeds_against": seeds_against}
-    sampled = "seeds and examples" if several else "examples"
-    return line | {"method": f"bootstrap over {sampled}, paired"}
+    method = "bootstrap over examples, paired" + "; variance over seeds" * several
+    return line | {"method": method}
 
 
 def _adjusted(line: dict[str, Any], p: float, level: float) -> Line:
@@ -335,11 +335,11 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "contradicts the claim most. Scores: accuracy; Pearson r for STS; overall by the paper's "
         "own rule.",
         f"Interval: from the paired bootstrap over examples ({RESAMPLES:,} resamples; Efron & "
-        "Tibshirani 1993); with several seeds, hierarchical over seeds and examples, with "
-        "Student's t and Satterthwaite's degrees of freedom. It is widened for the paper's "
-        "number of claims, so that it agrees with the verdict; low_95 and high_95 in the csv are "
-        "not widened. Detectable: how far beyond its bound (0, or the margin) "
-        "the true difference must lie for this test to find it in 80 of 100 cases.",
+        "Tibshirani 1993); with several seeds, with their variance, which is the mean over the "
+        "compared rows, or the row's own if that is larger, and Student's t. It is widened for the "
+        "paper's number of claims, so that it agrees with the verdict; low_95 and high_95 in the "
+        "csv are not widened. Detectable: how far beyond its bound (0, or the margin) the true "
+        "difference must lie for this test to find it in 80 of 100 cases.",
         f"p: adjusted by Holm (1979) for all of the paper's claims. At most {LEVEL:g}: the claim "
         "holds, or, if the difference contradicts it, does not hold. Above: within noise; neither "
         "is shown. n: examples; for an overall score, the examples of all its tasks.",

@@ -12,8 +12,8 @@ BELOW, CONSTANT = "°", "‡"
 MEANING = (
     f"{BELOW} marks a score that is not above its floor at the 5 % level (the most frequent class "
     f"by McNemar's exact test, or r = 0), {CONSTANT} a score of predictions that are all the same; "
-    "1/3 after a mark: one of three seeds. If most seeds of a row are marked, it is not shown that "
-    "it learnt the task."
+    "1/3 after a mark: one of three seeds. If half or more of a row's seeds are marked, it is not "
+    "shown that it learnt the task."
 )
 
 
