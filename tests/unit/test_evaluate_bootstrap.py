@@ -57,12 +57,13 @@ def test_intervals_cover_as_often_as_they_say(seeds: int, seed_spread: float) ->
 
 @pytest.mark.parametrize(
     ("seeds", "spread", "alarms"),
-    [(1, "-", 0.1), (2, "2", 0.1), (3, "0", 0.1), (3, "2", 0.1), (2, "0.5 and 3", 0.12)],
+    [(1, "-", 0.1), (2, "2", 0.1), (3, "0", 0.1), (3, "2", 0.1), (2, "0.5 and 3", 0.15)],
 )
 def test_small_p_values_are_as_rare_as_they_say(seeds: int, spread: str, alarms: float) -> None:
+    """Of 100 papers, whose own claims go together: docs/statistics.md has 2,000."""
     found = tails(100, seeds, SPREADS[spread])
-    assert found.one <= 0.06
-    assert found.first <= 3.5 * LEVEL / CLAIMS  # claims of one paper go together
+    assert found.one <= 0.07
+    assert found.first <= 5 * LEVEL / CLAIMS
     assert found.family <= alarms
     # One seed, or much spread: not much rarer either.
     assert found.one >= (0.04 if seeds == 1 else 0.02 if spread != "0" else 0)
