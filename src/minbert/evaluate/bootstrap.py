@@ -36,13 +36,12 @@ POWER = 0.8
 """With which a difference counts as detectable."""
 
 CAUTION = 1.2
-"""Factor on the seeds' variance in the degrees of freedom. A variance of three seeds is often far
-too small, which makes the freedom too large; with this, 23 claims of equally good systems have a
-false alarm in 5.3 % of papers at most (`tests/nulls`)."""
+"""Factor on the seeds' variance in the degrees of freedom. A variance with few of them is often far
+too small, which makes the freedom too large; `tests/nulls` counts the false alarms."""
 
 CAUTION_OF_ONE = 5.0
-"""The same factor for one degree of freedom, that of two seeds, which by chance may be almost
-equal: with 1.2 there would be a false alarm in 22 % of papers."""
+"""The same factor for one degree of freedom: two seeds, which by chance may be almost equal, of a
+row that no other row makes steadier."""
 
 _CELLS = 2_000_000
 """Examples drawn at a time, so that 40,000 of them need no more memory than 40."""

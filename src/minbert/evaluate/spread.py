@@ -68,7 +68,7 @@ def steadied(rows: Mapping[Row, Spread]) -> dict[Row, Spread]:
 
 
 def _is_outlier(largest: Spread, *others: Spread) -> bool:
-    """Cochran's test, in the form for unequal numbers of seeds ('t Lam 2010)."""
+    """Whether `largest` is an outlier by Cochran's test, for any numbers of seeds ('t Lam 2010)."""
     rest = _mean(others)
     if rest.whole == 0:
         return largest.whole > 0
