@@ -1,9 +1,10 @@
-"""How often systems that are equally good are called different.
+"""How often systems that are equally good are called different, and how often intervals are right.
 
 `cd tests && python -m nulls` draws papers of such systems, for several numbers of seeds and several
 spreads between seeds, and counts how often the claims' p-values are as small as they say: the
 level of one test, that of the first of 23 tests by Holm, and the share of papers with 23 claims
-that have at least one false alarm. Some minutes.
+that have at least one false alarm. Of the tables' intervals it counts how often they contain the
+true mean. Some minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.claims import against, decision, holm
+from minbert.evaluate.means import over_seeds
+from minbert.evaluate.reading import Of, Score
 from minbert.evaluate.spread import own_spread, steadied
 from minbert.evaluate.statistics import LEVEL
 
@@ -98,3 +101,30 @@ def tails(papers: int, seeds: int, ratios: Sequence[float], seed: int = 0) -> Ta
     alarms = [min(holm(family, CLAIMS)) <= LEVEL for family in found]
     first = float(np.mean(p <= LEVEL / CLAIMS))
     return Tails(float(np.mean(p <= LEVEL)), first, float(np.mean(alarms)), len(found))
+
+
+class Covered(NamedTuple):
+    """Shares of rows whose interval contains the true mean: of all rows, and of the worst one."""
+
+    all: float
+    worst: float
+
+
+def coverage(papers: int, seeds: int, ratios: Sequence[float], seed: int = 0) -> Covered:
+    """Return how often the intervals over seeds contain the true mean.
+
+    The spread is that of `systems`, with the part that comes from the examples.
+    """
+    draw = np.random.default_rng([seed, seeds, *(round(100 * ratio) for ratio in ratios)])
+    deviations = np.sqrt(1 + np.square(ratios))[:, None]
+    contained = np.zeros(len(ratios))
+    rows = [Of(f"{row}", "dev", "sst") for row in range(len(ratios))]
+    for values in deviations * draw.standard_normal((papers, len(ratios), seeds)):
+        scores = {
+            of: {n: Score(value, "", None, p_floor=0.0) for n, value in enumerate(by_seed)}
+            for of, by_seed in zip(rows, values.tolist(), strict=True)
+        }
+        for row, found in enumerate(over_seeds(scores).values()):
+            assert found.low is not None and found.high is not None
+            contained[row] += found.low <= 0 <= found.high
+    return Covered(float(contained.mean()) / papers, float(contained.min()) / papers)

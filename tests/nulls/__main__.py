@@ -1,8 +1,8 @@
-"""Print the tails for each number of seeds and each spread."""
+"""Print the tails and the coverage for each number of seeds and each spread."""
 
 import argparse
 
-from nulls import CLAIMS, ROWS, tails
+from nulls import CLAIMS, ROWS, coverage, tails
 
 SPREADS = {
     "-": [0] * ROWS,
@@ -21,14 +21,19 @@ def main() -> None:
     parser.add_argument("--papers", type=int, default=1000, help="of 23 claims (1000)")
     parser.add_argument("--seed", type=int, default=0, help="of the draws (0)")
     chosen = parser.parse_args()
-    print(f"seeds  spread        p <= .05  p <= {0.05 / CLAIMS:.5f}  family of {CLAIMS}  papers")
+    p_values = f"p <= .05  p <= {0.05 / CLAIMS:.5f}  family of {CLAIMS}"
+    print(f"seeds  spread        {p_values}  papers  covered  worst row")
     for seeds in (1, 2, 3, 5):
         for name in SPREADS if seeds > 1 else ["-"]:
             if seeds > 1 and name == "-":
                 continue
             t = tails(chosen.papers, seeds, SPREADS[name], chosen.seed)
             shares = f"{t.one:8.4f}  {t.first:12.5f}  {t.family:12.4f}"
-            print(f"{seeds:5}  {name:12}  {shares}  {t.papers}", flush=True)
+            line = f"{seeds:5}  {name:12}  {shares}  {t.papers:6}"
+            if seeds > 1:
+                covered = coverage(chosen.papers, seeds, SPREADS[name], chosen.seed)
+                line += f"  {covered.all:7.3f}  {covered.worst:9.3f}"
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

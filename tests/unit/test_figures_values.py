@@ -22,7 +22,7 @@ from minbert.data.examples import Example, write_examples
 from minbert.data.rows import write_rows
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.scoring import macro_f1
-from minbert.evaluate.statistics import Interval
+from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import (
     calibration,
     confusion,
@@ -316,10 +316,11 @@ def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
 
 def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
     values = [0.5, 0.6, 0.55]
-    found = published.single_run(values)
+    found = published.single_run(interval(values))
     half = t.ppf(0.975, 2) * np.std(values, ddof=1) * np.sqrt(1 + 1 / 3)
     assert (found.low, found.high) == pytest.approx((0.55 - half, 0.55 + half))
-    assert published.single_run([0.5]) == (0.5, None, None, 1), "one run says nothing of others"
+    alone = published.single_run(interval([0.5], error=0.1))
+    assert alone == (0.5, None, None, 1), "one run says nothing of others"
 
 
 def test_points_keep_their_papers_markers() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.gain import DELTA_M
-from minbert.evaluate.statistics import LEVEL, Interval, interval
+from minbert.evaluate.statistics import LEVEL
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
@@ -77,11 +77,6 @@ class Score(NamedTuple):
 
 Scores = dict[Of, dict[int, Score]]
 """Scores by seed."""
-
-
-def over_seeds(scores: Collection[Score]) -> Interval:
-    """Return the mean over seeds with its 95 % interval; of one seed, that over examples."""
-    return interval([score.value for score in scores], next(iter(scores)).error)
 
 
 def mostly_learned(seeds: Collection[Score]) -> bool | None:

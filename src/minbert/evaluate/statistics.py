@@ -44,5 +44,13 @@ def interval(values: Sequence[float], error: float | None = None) -> Interval:
         if error is None:
             return Interval(mean, None, None, 1)
         return Interval(mean, mean - NORMAL * error, mean + NORMAL * error, 1)
-    half = float(stdtrit(n - 1, 0.975) * sample.std(ddof=1) / np.sqrt(n))
+    return t_interval(mean, float(sample.var(ddof=1)), n - 1, n)
+
+
+def t_interval(mean: float, variance: float, freedom: int, n: int) -> Interval:
+    """Return a mean of `n` values with its 95 % interval, mean +- t(freedom) * sqrt(variance / n).
+
+    The `variance` is that of one value, estimated with `freedom` degrees of freedom.
+    """
+    half = float(stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(variance / n))
     return Interval(mean, mean - half, mean + half, n)

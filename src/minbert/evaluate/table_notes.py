@@ -25,8 +25,8 @@ def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
         ours = f"Ours: the score of one run ± half the width of its 95 % interval {alone}."
     else:
         fewer = f" ({short} of {len(scored)} rows have fewer)" if short else ""
-        ours = "Ours: mean ± half the width of the 95 % Student-t interval over n of "
-        ours += f"{count} seeds{fewer}; with one seed, {alone}."
+        ours = "Ours: mean ± half the width of its 95 % interval (Student t) over n of "
+        ours += f"{count} seeds{fewer}, by the spread that the rows share; with one seed, {alone}."
     metrics = ", ".join(map(score_title, table.tasks))
     follows = ", which its published overall follows" if table.has_published else ""
     return [

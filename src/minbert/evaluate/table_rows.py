@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from minbert.base.errors import UserError
 from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.marks import Standing, standing
-from minbert.evaluate.reading import Score, over_seeds, read_scores
+from minbert.evaluate.means import over_seeds
+from minbert.evaluate.reading import Of, Score, read_scores
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.tuning import Tuned, read_tuning
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -119,13 +120,15 @@ def read_table(
     public.
     """
     found: dict[tuple[str, str], Values] = {}
-    for of, by_seed in read_scores(scores, spec["paper"]).items():
+    every = read_scores(scores, spec["paper"])
+    for of, by_seed in every.items():
         found.setdefault((of.variant, of.split), {})[of.measure] = by_seed
+    means = over_seeds(every)
     tuned = read_tuning(tuning) if tuning else {}
     rows = []
     for row in (TableRow(**each) for each in spec["rows"]):
         values = found.get((row.variant, row.split), {})
-        made = _row(spec, row, values, found.get((row.variant, "dev"), {}))
+        made = _row(spec, row, values, found.get((row.variant, "dev"), {}), means)
         made = made._replace(tuned=tuned.get(row.variant))
         trained = [row.variant, *(made.tuned.candidates if made.tuned else ())]
         why = next((failures[name] for name in trained if name in failures), None)
@@ -136,7 +139,13 @@ def read_table(
     return Table(**{**known, "rows": rows})
 
 
-def _row(spec: Mapping[str, Any], row: TableRow, values: Values, on_dev: Values) -> Row:
+def _row(
+    spec: Mapping[str, Any],
+    row: TableRow,
+    values: Values,
+    on_dev: Values,
+    means: Mapping[Of, Interval],
+) -> Row:
     others = [task for task in values if task in TASKS and task not in OVERALL_TASKS]
     figure = row.published.get("other") is not None
     if figure and row.other_task is None and len(others) > 1:
@@ -155,7 +164,7 @@ def _row(spec: Mapping[str, Any], row: TableRow, values: Values, on_dev: Values)
         row,
         SCORED if shown else unlabelled,
         other_task,
-        {name: over_seeds(of) for name, of in shown.items()},
+        {name: means[Of(row.variant, row.split, name)] for name in shown},
         n=len({seed for name in shown for seed in values[name]}),
         keys=tuple(sorted(set().union(*keys.values()))),
         remark=_choice(row.choice, keys) if row.choice and keys else "",

@@ -1,5 +1,6 @@
 """Scores on dev against scores on test, over all papers."""
 
+from minbert.evaluate.means import over_seeds
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
 from minbert.figures.scatter import CUT, OVERALL_RULES, Point, scatter
@@ -15,7 +16,7 @@ class Spec(FigureSpec):
         for paper, rule in rules.items():
             names = {**{task: task for task in OVERALL_TASKS}, rule: "overall"}
             scores = scored.read_scores(inputs.scores[paper], paper)
-            found = scored.over_seeds(scores)
+            found = over_seeds(scores)
             flat = scored.unlearned(scores, inputs.overall_tasks(paper))
             for of, test in found.items():
                 dev = found.get(of._replace(split="dev"))

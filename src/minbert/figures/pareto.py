@@ -6,6 +6,7 @@ from typing import Literal
 
 from matplotlib.ticker import MaxNLocator
 
+from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
@@ -14,7 +15,6 @@ from minbert.figures.scored import (
     CROSS,
     CROSSED,
     bars,
-    over_seeds,
     overall_note,
     paper_scores,
     seeds_note,

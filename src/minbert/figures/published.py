@@ -1,11 +1,12 @@
 """The papers' numbers against ours, over all papers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from minbert.evaluate.reading import Scores
-from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.means import over_seeds
+from minbert.evaluate.reading import Of
+from minbert.evaluate.statistics import Interval
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, mean_of
 from minbert.figures.scatter import CUT, OVERALL_RULES, Point, scatter
@@ -22,9 +23,11 @@ class Spec(FigureSpec):
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():
             scores = scored.read_scores(inputs.scores[paper], paper)
+            means = over_seeds(scores)
+            flat = scored.unlearned(scores, inputs.overall_tasks(paper))
             on_dev = {of.variant for of in scores if of.split == "dev"}
             for row in (row for row in inputs.facts["published"] if row["paper"] == paper):
-                made = list(_points(row, rule, scores, inputs.overall_tasks(paper)))
+                made = list(_points(row, rule, means, flat))
                 points += made
                 unlabelled = row["split"] == "test" and row["variant"] in on_dev
                 why = "on test, without labels" if unlabelled else "without our score"
@@ -39,13 +42,14 @@ class Spec(FigureSpec):
         return scatter(points, list(rules), "published", "ours"), [about, *crossed, ours, *notes]
 
 
-def single_run(values: Sequence[float]) -> Interval:
-    """Return the mean and the 95 % interval of one more run, as a published number is one run.
+def single_run(of_mean: Interval) -> Interval:
+    """Return a mean over n seeds with the 95 % interval of one more run, as a published number is.
 
-    mean +- t(n - 1) * s * sqrt(1 + 1 / n), which is sqrt(n + 1) times as wide as the mean's own.
+    mean +- t * s * sqrt(1 + 1 / n), which is sqrt(n + 1) times as wide as the mean's own. None if
+    there is one run, which says nothing of others.
     """
-    mean, low, high, n = interval(values)
-    if low is None or high is None:
+    mean, low, high, n = of_mean
+    if n == 1 or low is None or high is None:
         return Interval(mean, None, None, n)
     wider = (n + 1) ** 0.5
     return Interval(mean, mean - wider * (mean - low), mean + wider * (high - mean), n)
@@ -60,11 +64,10 @@ def _ours_note(ours: Sequence[Interval]) -> str:
 
 
 def _points(
-    row: Mapping[str, Any], rule: str, scores: Scores, overall_tasks: Sequence[str]
+    row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval], flat: Container[Of]
 ) -> Iterator[Point]:
     """Yield the numbers of a published row that we have, too."""
-    flat = scored.unlearned(scores, overall_tasks)
-    ours = {of.measure: of for of in scores if of[:2] == (row["variant"], row["split"])}
+    ours = {of.measure: of for of in means if of[:2] == (row["variant"], row["split"])}
     others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
     other = row["other_task"] or (others[0] if len(others) == 1 else None)
     names = {**{task: task for task in OVERALL_TASKS}, "other": other, "overall": rule}
@@ -72,6 +75,6 @@ def _points(
         value, of = row["figures"][measure], ours.get(task or "")
         if value is not None and of is not None:
             x = Interval(value, None, None, 1)
-            y = single_run([score.value for score in scores[of].values()])
+            y = single_run(means[of])
             shown = "overall" if measure == "overall" else of.measure
             yield Point(row["paper"], shown, x, y, row["split"] == "test", of in flat)

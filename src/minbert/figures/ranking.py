@@ -4,6 +4,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from minbert.data.parquet import read_file
+from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.winner import ranked
 from minbert.figures import rows, scored, style
@@ -23,7 +24,7 @@ class Spec(FigureSpec):
 
     def plot(self, inputs: Inputs) -> Drawn:
         paper = scored.paper_scores(inputs, self.variants, self.split)
-        found = scored.over_seeds(paper.scores)
+        found = over_seeds(paper.scores)
 
         def over_tasks(name: str) -> float:
             of_tasks = (found.get(Of(name, self.split, task)) for task in TASKS)

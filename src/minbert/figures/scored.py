@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minbert.evaluate import reading
-from minbert.evaluate.reading import Of, Score, Scores, mostly_learned, score_title
+from minbert.evaluate.reading import Of, Scores, mostly_learned, score_title
 from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -41,16 +41,6 @@ def overall_note(rule: str, tasks: Sequence[str]) -> str:
 def read_scores(path: Path, paper: str) -> Scores:
     """Return the scores of `paper`; none if there is no such file (its runs failed)."""
     return reading.read_scores(path, paper) if path.is_file() else {}
-
-
-def over_seeds(scores: Scores) -> dict[Of, Interval]:
-    """Return the mean of each score with its interval: over seeds, of one seed over examples."""
-    return {of: mean_over(by_seed) for of, by_seed in scores.items()}
-
-
-def mean_over(by_seed: Mapping[int, Score]) -> Interval:
-    """Return the mean of the seeds' scores with its interval, as `over_seeds` does."""
-    return reading.over_seeds(by_seed.values())
 
 
 def floors(scores: Scores, split: str = "dev") -> dict[str, float]:

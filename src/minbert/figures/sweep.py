@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
@@ -14,7 +15,6 @@ from minbert.figures.scored import (
     FLOOR,
     bars,
     floors,
-    over_seeds,
     overall_note,
     paper_scores,
     seeds_note,

@@ -1,6 +1,7 @@
 """From one task to another: what the first gives to the second, and what of it is forgotten."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from minbert.evaluate.reading import Of, Scores
 from minbert.evaluate.statistics import Interval
 from minbert.figures import gains, style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
-from minbert.figures.scored import CROSSED, mean_over, paper_scores, unlearned
+from minbert.figures.scored import CROSSED, paper_scores, unlearned
 from minbert.spec.task import TASKS
 
 
@@ -58,7 +59,9 @@ class Spec(VariantsSpec):
                 cells[first, second] = _cell(systems, paper.scores, (name, alone), task, said)
             if scored := paper.scores.get(Of(alone, "dev", second)):
                 mark = _mark(paper.scores, [alone], second)
-                same[second, second] = Cell(0.0, f"{mark}{mean_over(scored).mean:.3f}\nalone")
+                same[second, second] = Cell(
+                    0.0, f"{mark}{fmean(of.value for of in scored.values()):.3f}\nalone"
+                )
         every = [cell for cell in (*after.values(), *left.values()) if cell]
         furthest = max((abs(cell.difference) for cell in every if cell.certain), default=1.0)
         rows = [task for task in TASKS if any(task == first for first, _ in after)]

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import METRIC_TITLES, Of, Score, mostly_learned, over_seeds
+from minbert.evaluate.means import over_seeds
+from minbert.evaluate.reading import METRIC_TITLES, Of, Score, mostly_learned
+from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Values, present
 from minbert.report.material import Material
 from minbert.report.predictions import Said, Stage, Texts, marks
@@ -52,6 +54,7 @@ def comparison(
     papers: list[dict[str, Any]] = []
     for paper in material.papers:
         variants: dict[str, dict[str, int]] = {}
+        means = over_seeds(material.scores[paper])
         for of, by_seed in material.trained(paper):
             stage = (next(iter(by_seed.values())).key, of.measure)
             if stage not in found:
@@ -59,7 +62,7 @@ def comparison(
             if stage not in numbers:
                 numbers[stage] = len(runs)
                 chosen = places[of.measure]
-                runs.append(_run(material, of, by_seed, found[stage], chosen))
+                runs.append(_run(material, of, by_seed, means[of], found[stage], chosen))
             variants.setdefault(of.variant, {})[of.measure] = numbers[stage]
         labelled = [
             {"label": material.labels[paper, name], "runs": of} for name, of in variants.items()
@@ -83,14 +86,18 @@ def _task(task: str, one: Said, places: Sequence[int], texts: Texts) -> dict[str
 
 
 def _run(
-    material: Material, of: Of, by_seed: Mapping[int, Score], one: Said, places: Sequence[int]
+    material: Material,
+    of: Of,
+    by_seed: Mapping[int, Score],
+    mean: Interval,
+    one: Said,
+    places: Sequence[int],
 ) -> dict[str, Any]:
     scores = list(by_seed.values())
     digits = 1 if TASKS[of.measure].kind == "regression" else None  # None: a whole number
-    whole = over_seeds(scores)
     return {
-        "score": round(whole.mean, 4),
-        "said": whole.in_words(),
+        "score": round(mean.mean, 4),
+        "said": mean.in_words(),
         "floor": scores[0].floor,
         "learned": bool(mostly_learned(scores)),
         "curve": _curve(material, scores[0].key, of.measure),

@@ -1,0 +1,50 @@
+"""Means over seeds with their intervals, as tables and figures show them."""
+
+from collections.abc import Iterator
+from statistics import fmean
+
+import numpy as np
+
+from minbert.evaluate.gain import DELTA_M
+from minbert.evaluate.reading import Of, Scores, mostly_learned
+from minbert.evaluate.spread import Spread, steadied
+from minbert.evaluate.statistics import Interval, interval, t_interval
+from minbert.spec.task import TASKS
+
+
+def over_seeds(scores: Scores) -> dict[Of, Interval]:
+    """Return the mean over seeds of each of a paper's `scores`, which are all of the paper's.
+
+    Of one seed, the 95 % interval is that over examples. Of several, it is Student's t interval
+    with the variance that rows of the paper which have learnt the task share (`spread.steadied`),
+    as in the claims. A row that has not learnt it has its own.
+    """
+    values = {of: tuple(score.value for score in seeds.values()) for of, seeds in scores.items()}
+    own: dict[tuple[str, str], dict[tuple[float, ...], Spread]] = {}
+    for of in _comparable(scores):
+        variance = float(np.var(values[of], ddof=1))
+        # A stage under two names counts once.
+        own.setdefault(of[1:], {})[values[of]] = Spread(variance, variance, len(values[of]) - 1)
+    shared = {of: steadied(rows) for of, rows in own.items()}
+    found = {}
+    for of, seeds in scores.items():
+        if used := shared.get(of[1:], {}).get(values[of]):
+            found[of] = t_interval(fmean(values[of]), used.whole, used.freedom, len(seeds))
+        else:
+            found[of] = interval(values[of], next(iter(seeds.values())).error)
+    return found
+
+
+def _comparable(scores: Scores) -> Iterator[Of]:
+    """Yield the scores of several seeds from rows that have learnt the task.
+
+    For an overall score or a gain: at least one task. The gain of single tasks over themselves,
+    always 0, says nothing of others.
+    """
+    learned = {of for of, seeds in scores.items() if mostly_learned(seeds.values())}
+    rows = {of[:2] for of in learned}
+    for of, seeds in scores.items():
+        has_learned = of in learned or (of.measure not in TASKS and of[:2] in rows)
+        zero = of.measure == DELTA_M and not any(score.value for score in seeds.values())
+        if len(seeds) > 1 and has_learned and not zero:
+            yield of
