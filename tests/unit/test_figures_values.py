@@ -279,6 +279,26 @@ def test_one_seed_has_an_interval_over_examples(tmp_path: Path) -> None:
     assert notes[-1] == "Points: 1 seed; bars: 95 % interval over examples, not over seeds."
 
 
+def test_a_bar_that_is_far_longer_than_the_points_are_apart_is_cut(tmp_path: Path) -> None:
+    steady = {"a": (0.50, 0.52), "b": (0.60, 0.61), "c": (0.70, 0.72)}
+    rows = [
+        (n, s, "dev", "sst", "accuracy", v) for n, of in steady.items() for s, v in enumerate(of)
+    ]
+    unsteady = [("d", seed, "dev", "sst", "accuracy", v) for seed, v in enumerate((0.35, 0.85))]
+
+    def panel(rows: list[tuple[str, int, str, str, str, float]]) -> tuple[float, float, str]:
+        inputs = Inputs(scores={"p": scores(tmp_path / "s", "p", rows)}, facts={})
+        figure, notes = spec(ranking, " ".join(sorted({row[0] for row in rows}))).plot(inputs)
+        return *figure.axes[0].get_xlim(), notes[-1]
+
+    low, high, note = panel(rows)
+    assert note.endswith("over seeds (Student t).")
+    wide_low, wide_high, note = panel([*rows, *unsteady])
+    assert note.endswith("Longer bars are cut at the edges of a panel.")
+    assert max(low, wide_low) < 0.25 and min(high, wide_high) > 0.72, "all points and the floor"
+    assert wide_low > 0.0 and wide_high < 1.0, "the bar ends beyond 3"
+
+
 @pytest.mark.parametrize(("how", "count"), [("half", "\nn = 11"), ("both", "")])
 def test_ranking_counts_the_examples_that_scores_are_on(
     tmp_path: Path, how: str, count: str

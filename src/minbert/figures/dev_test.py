@@ -3,7 +3,7 @@
 from minbert.evaluate.means import over_seeds
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
-from minbert.figures.scatter import CUT, OVERALL_RULES, Point, scatter
+from minbert.figures.scatter import OVERALL_RULES, Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 
 
@@ -27,5 +27,5 @@ class Spec(FigureSpec):
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
         notes = [f"Each variant that was scored on test. {OVERALL_RULES}"]
         notes += [scored.CROSSED] if any(point.crossed for point in points) else []
-        notes += [" ".join([*scored.seeds_note(point.y for point in points), CUT])]
+        notes += [" ".join([*scored.seeds_note(point.y for point in points), scored.CUT])]
         return scatter(points, list(rules), "dev", "test"), notes

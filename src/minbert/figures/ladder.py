@@ -36,6 +36,7 @@ class Spec(VariantsSpec):
         published = gains.published(inputs.facts["published"], paper.rule)
         systems = gains.systems(inputs, self.variants)
         flat = scored.unlearned(paper.scores, paper.overall_tasks)
+        cut = False
         for axes, measure in zip(panels, paper.measures, strict=True):
             pairs = list(below.items())
             low = [any(Of(name, "dev", measure) in flat for name in pair) for pair in pairs]
@@ -46,6 +47,7 @@ class Spec(VariantsSpec):
                 shown = [one if at is at_floor else None for one, at in zip(ours, low, strict=True)]
                 rows.marks(axes, shown, style.look(0), filled=not at_floor, label=label)
             rows.marks(axes, said, style.look(2), filled=False, label="published", lower=0.22)
+            cut |= rows.limit(axes, [*ours, *said], 0.0)
             axes.set_xlabel(f"Gain in\n{scored.title_of(measure).replace('Overall', 'overall')}")
         rows.rows_legend(panels)
         first = next(iter(self.variants.values()))
@@ -57,7 +59,7 @@ class Spec(VariantsSpec):
         scales = "; scales differ" if len(panels) > 1 else ""
         notes = [f"Scores on dev{scales}. {of_all}", f"{over}."]
         notes += [f"At its floor: {scored.NOT_ABOVE}."] if flat else []
-        return figure, [*notes, bars, *paper.absent]
+        return figure, [*notes, f"{bars} {scored.CUT}" if cut else bars, *paper.absent]
 
     def _check_names(self) -> None:
         """Raise `UserError` if `names` has what no label has."""

@@ -9,7 +9,7 @@ from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, mean_of
-from minbert.figures.scatter import CUT, OVERALL_RULES, Point, scatter
+from minbert.figures.scatter import OVERALL_RULES, Point, scatter
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
@@ -60,7 +60,7 @@ def _ours_note(ours: Sequence[Interval]) -> str:
     if all(one.n == 1 for one in ours):
         return f"Ours: {seeds}, so no intervals."
     said = "95 % interval for a single run, as in the papers (Student t)"
-    return f"Ours: {seeds}; bars: {said}. {CUT}"
+    return f"Ours: {seeds}; bars: {said}. {scored.CUT}"
 
 
 def _points(

@@ -1,11 +1,13 @@
 """A paper's variants from best to worst: overall score and each task, with intervals and floors."""
 
+from itertools import chain
 from statistics import fmean
 from typing import Any, Literal
 
 from minbert.data.parquet import read_file
 from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
+from minbert.evaluate.statistics import Interval
 from minbert.evaluate.winner import ranked
 from minbert.figures import rows, scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, listed
@@ -39,20 +41,24 @@ class Spec(FigureSpec):
         labels = [self.variants[name] for name in names]
         figure, panels = rows.rows_of_panels(labels, len(paper.measures))
         flat = scored.unlearned(paper.scores, paper.overall_tasks)
-        shown = []
+        floors = scored.floors(paper.scores, self.split)
+        shown: dict[str, list[Interval]] = {}
         for axes, measure in zip(panels, paper.measures, strict=True):
             of_rows = [Of(name, self.split, measure) for name in names]
             crossed = {row for row, of in enumerate(of_rows) if of in flat}
             rows.marks(axes, [found.get(of) for of in of_rows], crossed=crossed)
-            shown += [found[of] for of in of_rows if of in found]
+            shown[measure] = [found[of] for of in of_rows if of in found]
             title = scored.two_lines(measure)
             axes.set_xlabel(f"{title}{self._counted(inputs, measure)}")
         by_measure = dict(zip(paper.measures, panels, strict=True))
-        rows.floor_lines(by_measure, scored.floors(paper.scores, self.split))
+        rows.floor_lines(by_measure, floors)
+        cut = [rows.limit(by_measure[of], panel, floors.get(of)) for of, panel in shown.items()]
         rows.rows_legend(panels)
         said = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}, on {self.split}."
         crosses = [scored.CROSSED] if flat else []
-        notes = [f"{said} {scored.FLOOR}", *crosses, *scored.seeds_note(shown)]
+        over = scored.seeds_note(chain.from_iterable(shown.values()))
+        over = [" ".join([*over, scored.CUT])] if any(cut) else over
+        notes = [f"{said} {scored.FLOOR}", *crosses, *over]
         best_of = [self.variants[n] for n in self.variants if n in whole and n not in best_first]
         left_out = [f"Not ranked: {listed(best_of)}, the best of others."] if best_of else []
         return figure, [*notes, *left_out, *paper.absent]

@@ -1,6 +1,6 @@
 """Figures with a row per variant: panels that share rows, means with intervals, floors."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.scored import CROSS, bars
+from minbert.figures.scored import CROSS, bars, ends
 
 _ROW, _LEGEND = 0.155, 0.2  # inches
 _SPAN = 0.2  # of a score: a shorter axis would make differences that are noise look large
@@ -64,6 +64,21 @@ def floor_lines(panels: Mapping[str, Axes], floors: Mapping[str, float]) -> None
         if measure in floors:
             axes.axvline(floors[measure], **style.FLOOR, label="floor", zorder=1)
     widen(list(panels.values()))
+
+
+def limit(axes: Axes, shown: Iterable[Interval | None], line: float | None) -> bool:
+    """Cut bars that would leave a panel's points unreadable, and return whether there are any.
+
+    A vertical `line` stays in the panel, too.
+    """
+    there = [one for one in shown if one is not None]
+    low, high = ends([*there, *([] if line is None else [Interval(line, None, None, 0)])])
+    reached = [value for one in there for value in one[1:3] if value is not None]
+    if all(low <= value <= high for value in reached):
+        return False
+    left, right = axes.get_xlim()
+    axes.set_xlim(max(left, low), min(right, high))
+    return True
 
 
 def widen(panels: Sequence[Axes]) -> None:

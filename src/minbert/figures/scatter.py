@@ -9,15 +9,13 @@ from matplotlib.ticker import MaxNLocator
 
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.scored import CROSS, bars, title_of
+from minbert.figures.scored import CROSS, bars, ends, title_of
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 OVERALL_RULES = "Overall: a plain or normalised mean, by each paper's own rule."
 _PANELS = (*OVERALL_TASKS, "other", "overall")
-CUT = "Longer bars are cut at the edges of a panel."
 _ACROSS = 3  # panels in a row
-_BEYOND, _LEAST = 0.25, 0.1  # how far bars widen the axes on each side: of the points' span, least
 _CROSS = style.Look("0.2", "none", "x")
 
 
@@ -76,24 +74,12 @@ def _panel_of(point: Point) -> str:
     return point.measure if point.measure in _PANELS else "other"
 
 
-def _ends(shown: Sequence[Interval]) -> tuple[float, float]:
-    """Return the ends of both axes: all points, and the bars as far as that leaves them readable.
-
-    Over two seeds an interval may be ten times as long as all points are apart.
-    """
-    means = [one.mean for one in shown]
-    beyond = max(_LEAST, _BEYOND * (max(means) - min(means)))
-    reached = [value for one in shown for value in one[:3] if value is not None]
-    low = max(min(reached), min(means) - beyond)
-    high = min(max(reached), max(means) + beyond)
-    room = 0.06 * (high - low) or 0.05
-    return low - room, high + room
-
-
 def _draw(axes: Axes, points: Sequence[Point], looks: dict[str, style.Look]) -> None:
-    ends = _ends([one for point in points for one in (point.x, point.y)])
-    axes.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="-", marker="", zorder=1)
-    axes.set(xlim=ends, ylim=ends, box_aspect=1)
+    low, high = ends([one for point in points for one in (point.x, point.y)])
+    axes.plot(
+        (low, high), (low, high), color="0.6", linewidth=0.8, linestyle="-", marker="", zorder=1
+    )
+    axes.set(xlim=(low, high), ylim=(low, high), box_aspect=1)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     for point in points:

@@ -134,6 +134,24 @@ def seeds_note(shown: Iterable[Interval], what: str = "Points") -> list[str]:
     return [f"{what}: {mean_of(one.n for one in found)}{bars}."]
 
 
+_BEYOND, _LEAST = 0.25, 0.1  # how far bars widen an axis on each side: of the points' span, least
+CUT = "Longer bars are cut at the edges of a panel."
+
+
+def ends(shown: Sequence[Interval]) -> tuple[float, float]:
+    """Return the ends of an axis: all points, and the bars as far as that leaves them readable.
+
+    Over two seeds an interval may be ten times as long as all points are apart.
+    """
+    means = [one.mean for one in shown]
+    beyond = max(_LEAST, _BEYOND * (max(means) - min(means)))
+    reached = [value for one in shown for value in one[:3] if value is not None]
+    low = max(min(reached), min(means) - beyond)
+    high = min(max(reached), max(means) + beyond)
+    room = 0.06 * (high - low) or 0.05
+    return low - room, high + room
+
+
 def bars(intervals: Iterable[Interval]) -> list[list[float]]:
     """Return how far each interval reaches below and above its mean; 0 without an interval."""
     found = list(intervals)
