@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from scipy.special import stdtrit
 
 from minbert.base.files import write_text
 from minbert.commands.learned import CLEARLY, FLOORS
@@ -182,14 +181,11 @@ def scatter() -> Iterator[Line]:
 
 
 def _deviation(rows: pd.DataFrame, name: str) -> float | None:
-    """Return the standard deviation of a score over all seeds of the `rows`; None of one seed.
-
-    The tables have each row's mean, and its interval, mean +- t(n - 1) * s / sqrt(n).
-    """
-    mean, high, n = (rows[f"{name}_{part}"].to_numpy(float) for part in ("mean", "high", "n"))
+    """Return the standard deviation of a score over all seeds of the `rows`; None of one seed."""
+    mean, sd, n = (rows[f"{name}_{part}"].to_numpy(float) for part in ("mean", "sd", "n"))
     if not n.sum() > 1:
         return None
-    own = np.where(n > 1, (high - mean) * np.sqrt(n) / stdtrit(np.maximum(n - 1, 1), 0.975), 0.0)
+    own = np.where(n > 1, sd, 0.0)
     squares = ((n - 1) * own**2 + n * (mean - np.average(mean, weights=n)) ** 2).sum()
     return float(np.sqrt(squares / (n.sum() - 1)))
 

@@ -48,6 +48,8 @@ def test_rows_share_their_variance_and_a_larger_one_is_kept() -> None:
     )
     assert [one.mean for one in found.values()] == pytest.approx([0.41, 0.5, 0.61])
     assert [one.n for one in found.values()] == [2, 2, 3]
+    own = [one.sd for one in found.values()]
+    assert own == pytest.approx([np.sqrt(0.0002), 0.0, 0.01]), "the row's own"
 
 
 def test_one_seed_and_one_row_are_as_they_would_be_alone() -> None:
@@ -96,7 +98,7 @@ def test_the_gain_of_single_tasks_over_themselves_is_zero_without_a_spread() -> 
     scores = on_dev(ROWS)
     scores |= {Of(name, "dev", DELTA_M): by_seed(of, None) for name, of in gains.items()}
     found = over_seeds(scores)
-    assert found[Of("c", "dev", DELTA_M)] == Interval(0.0, 0.0, 0.0, 2)
+    assert found[Of("c", "dev", DELTA_M)] == Interval(0.0, 0.0, 0.0, 2, 0.0)
     shared = (2.0 + 0.5) / 2
     assert half(found[Of("b", "dev", DELTA_M)]) == pytest.approx(
         t.ppf(0.975, 2) * np.sqrt(shared / 2)

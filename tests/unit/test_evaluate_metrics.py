@@ -48,13 +48,14 @@ def test_a_task_has_its_own_metric_first(task: str, metrics: list[str]) -> None:
 
 def test_interval_agrees_with_scipy() -> None:
     values = [0.51, 0.53, 0.50, 0.55]
-    mean, low, high, n = interval(values)
+    mean, low, high, n, sd = interval(values)
     reference = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert (mean, low, high, n) == pytest.approx((0.5225, reference.low, reference.high, 4))
+    assert sd == pytest.approx(stats.tstd(values))
 
 
 def test_interval_by_the_tables_of_student() -> None:
-    mean, low, high, _ = interval([1.0, 2.0, 3.0])
+    mean, low, high, *_ = interval([1.0, 2.0, 3.0])
     assert low is not None
     assert high is not None
     assert high - mean == pytest.approx(4.303 / np.sqrt(3), abs=1e-3)
@@ -62,8 +63,8 @@ def test_interval_by_the_tables_of_student() -> None:
 
 
 def test_interval_of_one_seed_is_open_and_of_none_refused() -> None:
-    assert interval([0.5]) == (0.5, None, None, 1)
-    assert interval([0.5, 0.5]) == (0.5, 0.5, 0.5, 2)
+    assert interval([0.5]) == (0.5, None, None, 1, None)
+    assert interval([0.5, 0.5]) == (0.5, 0.5, 0.5, 2, 0.0)
     with pytest.raises(ValueError, match="at least one"):
         interval([])
     with pytest.raises(ValueError, match="finite"):

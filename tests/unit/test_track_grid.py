@@ -327,7 +327,7 @@ def test_each_row_of_the_table_is_a_run_above_the_runs_of_its_seeds(root: Path) 
     for name, of_overall in (("two", [0.71, 0.59]), ("one", [0.5, 0.7])):
         ours, metrics = interval(of_overall), rows[name].data.metrics
         told = [metrics[f"best/overall{end}"] for end in ("", "/low", "/high")]
-        assert [*told, metrics["n"]] == pytest.approx(ours, abs=1e-9)
+        assert [*told, metrics["n"]] == pytest.approx(ours[:4], abs=1e-9)
         sst = interval([value / 2 for value in of_overall])
         assert metrics["best/sst/high"] == pytest.approx(sst.high) and metrics["floor/sst"] == 0.25
         assert rows[name].data.tags["not_learned"] == "sst"

@@ -1,14 +1,13 @@
 """Means over seeds with their intervals, as tables and figures show them."""
 
 from collections.abc import Iterator
-from statistics import fmean
 
 import numpy as np
 
 from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.reading import Of, Scores, mostly_learned
 from minbert.evaluate.spread import Spread, steadied
-from minbert.evaluate.statistics import Interval, interval, t_interval
+from minbert.evaluate.statistics import Interval, interval
 from minbert.spec.task import TASKS
 
 
@@ -28,10 +27,9 @@ def over_seeds(scores: Scores) -> dict[Of, Interval]:
     shared = {of: steadied(rows) for of, rows in own.items()}
     found = {}
     for of, seeds in scores.items():
-        if used := shared.get(of[1:], {}).get(values[of]):
-            found[of] = t_interval(fmean(values[of]), used.whole, used.freedom, len(seeds))
-        else:
-            found[of] = interval(values[of], next(iter(seeds.values())).error)
+        used = shared.get(of[1:], {}).get(values[of])
+        error = next(iter(seeds.values())).error
+        found[of] = interval(values[of], error, (used.whole, used.freedom) if used else None)
     return found
 
 

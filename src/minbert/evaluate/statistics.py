@@ -15,12 +15,16 @@ NORMAL = float(ndtri(1 - LEVEL / 2))
 
 
 class Interval(NamedTuple):
-    """A mean over `n` values; `low` and `high` bound its interval (None if unknown)."""
+    """A mean over `n` values; `low` and `high` bound its interval (None if unknown).
+
+    `sd` is the values' own standard deviation, with n - 1 degrees of freedom; None of a single one.
+    """
 
     mean: float
     low: float | None
     high: float | None
     n: int
+    sd: float | None = None
 
     def in_words(self, digits: int = 3, sign: str = "") -> str:
         """Return the mean and half the interval's width, if it has one; `sign` "+" is shown too."""
@@ -28,12 +32,17 @@ class Interval(NamedTuple):
         return f"{self.mean:{sign}.{digits}f}{half}"
 
 
-def interval(values: Sequence[float], error: float | None = None) -> Interval:
+def interval(
+    values: Sequence[float],
+    error: float | None = None,
+    shared: tuple[float, int] | None = None,
+) -> Interval:
     """Return the mean of `values` and its 95 % Student-t interval.
 
     mean +- t(n - 1) * s / sqrt(n), with s the standard deviation with n - 1 degrees of freedom
-    (Student, 1908). A single value has none, or that of its standard `error` over examples, if that
-    is given. Raises ValueError if there is no value or one is not finite.
+    (Student, 1908), or with the variance and degrees of freedom in `shared`. A single value has
+    none, or that of its standard `error` over examples, if that is given. Raises ValueError if
+    there is no value or one is not finite.
     """
     sample = np.asarray(values, dtype=np.float64)
     n = len(sample)
@@ -44,13 +53,6 @@ def interval(values: Sequence[float], error: float | None = None) -> Interval:
         if error is None:
             return Interval(mean, None, None, 1)
         return Interval(mean, mean - NORMAL * error, mean + NORMAL * error, 1)
-    return t_interval(mean, float(sample.var(ddof=1)), n - 1, n)
-
-
-def t_interval(mean: float, variance: float, freedom: int, n: int) -> Interval:
-    """Return a mean of `n` values with its 95 % interval, mean +- t(freedom) * sqrt(variance / n).
-
-    The `variance` is that of one value, estimated with `freedom` degrees of freedom.
-    """
+    variance, freedom = shared or (float(sample.var(ddof=1)), n - 1)
     half = float(stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(variance / n))
-    return Interval(mean, mean - half, mean + half, n)
+    return Interval(mean, mean - half, mean + half, n, float(sample.std(ddof=1)))

@@ -27,11 +27,12 @@ def write_table(table: Table, folder: Path) -> None:
     """Write `table.csv`, `table.md` and `table.tex` in `folder`.
 
     The csv has every number unrounded and in a column of its own: `sst_published`, `sst_mean`,
-    `sst_low`, `sst_high`, `sst_n`, `sst_last` (the mean after the last epoch) and so on;
-    those of `delta_m` are in per cent. `sst_floor` is what takes no learning, `sst_above` and
-    `sst_constant` how many seeds are above it and how many predict one class. A cell is empty if
-    there is no number: `status` says why. A paper with tuned rows has their `settings`, and the
-    training runs that this took, `runs_done` of `runs_wanted`.
+    `sst_low`, `sst_high`, `sst_n`, `sst_sd` (the standard deviation over the row's own seeds),
+    `sst_last` (the mean after the last epoch) and so on; those of `delta_m` are in per cent.
+    `sst_floor` is what takes no learning, `sst_above` and `sst_constant` how many seeds are above
+    it and how many predict one class. A cell is empty if there is no number: `status` says why. A
+    paper with tuned rows has their `settings`, and the training runs that this took, `runs_done` of
+    `runs_wanted`.
     """
     lines = [_csv_line(table, row) for row in table.rows]
     write_text(folder / "table.csv", csv_text(list(lines[0]) if lines else [], lines))

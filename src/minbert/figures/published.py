@@ -48,7 +48,7 @@ def single_run(of_mean: Interval) -> Interval:
     mean +- t * s * sqrt(1 + 1 / n), which is sqrt(n + 1) times as wide as the mean's own. None if
     there is one run, which says nothing of others.
     """
-    mean, low, high, n = of_mean
+    mean, low, high, n, _ = of_mean
     if n == 1 or low is None or high is None:
         return Interval(mean, None, None, n)
     wider = (n + 1) ** 0.5
