@@ -140,6 +140,11 @@ def foreign_maker(bundle: Forgery) -> None:
     bundle.put(described(bundle), page)
 
 
+def download(bundle: Forgery) -> None:
+    page = {"kind": "fetch", "spec": {"name": "x"}, "code": {}, "needs": {}}
+    bundle.put(f"spec/fetch-{key_of(page)}.json", page | {"key": key_of(page)})
+
+
 def damaged_description(bundle: Forgery) -> None:
     page = bundle.json(described(bundle))
     del page["needs"]
@@ -359,6 +364,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "a task like a built-in one": (hidden_task, "calls a task of its own 'sst', like a built-in"),
     "edited settings": (edited_settings, "has other content than its key says: what it says has"),
     "a foreign maker": (foreign_maker, "is to be made by modules that are not in its key"),
+    "a download": (download, "is to be made by modules that are not in its key"),
     "a damaged description": (
         damaged_description,
         r"spec/train-.* is damaged \(needs: Field requi",

@@ -77,6 +77,19 @@ def test_a_bundle_that_is_cut_off_is_refused(left: float, good: Path, tmp_path: 
     refuse(tmp_path / "cut.zip", tmp_path / "results", "is damaged, cut off or no zip file")
 
 
+@pytest.mark.parametrize("damage", ["the place of the files", "a name"])
+def test_a_damaged_list_of_the_zip_is_refused(damage: str, good: Path, tmp_path: Path) -> None:
+    raw = bytearray(good.read_bytes())
+    if damage == "a name":
+        at = raw.rindex(b"README.md")
+        raw[at], raw[at - 46 + 9] = 0xFF, 8  # which is not UTF-8, as the flag says
+    else:
+        start = raw.rindex(b"PK\x05\x06") + 16
+        struct.pack_into("<I", raw, start, struct.unpack_from("<I", raw, start)[0] + len(raw))
+    (tmp_path / "evil.zip").write_bytes(raw)
+    refuse(tmp_path / "evil.zip", tmp_path / "results", "is damaged, cut off or no zip file")
+
+
 def test_a_file_that_unpacks_to_more_than_it_says_is_refused(
     good: Path, plan: Plan, tmp_path: Path
 ) -> None:
@@ -129,5 +142,6 @@ def test_a_description_names_its_maker_or_is_written_again(
     page = read_json(description_path(plan.root, "train", key))
     write_description(tmp_path, page | {"maker": "minbert.base.files"})
     write_description(tmp_path, page)
+    write_description(tmp_path, {name: page[name] for name in page if name != "parts"})
     found = read_json(description_path(tmp_path, "train", key))
     assert found["maker"] == page["maker"] and key_of(found) == key

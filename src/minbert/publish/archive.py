@@ -5,6 +5,7 @@ made it is unknown: nothing in it is believed before it was checked, and nothing
 the folder that it is unpacked to.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -36,7 +37,10 @@ _MIB = 1 << 20
 _LARGEST = {".safetensors": 16 << 30, ".parquet": 256 * _MIB}
 _OTHERS = 64 * _MIB
 _MOST = 200_000
-_DAMAGE = (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error)
+_DAMAGE = (
+    *(zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error),
+    *(UnicodeDecodeError, OSError),
+)
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _ABOUT = re.compile(
     r"README\.md|ro-crate-metadata\.json|Snakefile|workflow/rules/[A-Za-z0-9_-]+\.smk|config\.json"
@@ -155,6 +159,8 @@ def _opened(path: Path, refused: Refused) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of an offset below 0
+            raise
         raise refused(f"is damaged, cut off or no zip file ({error})") from None
 
 

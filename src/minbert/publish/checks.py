@@ -53,9 +53,7 @@ def check_descriptions(store: Path, refuse: Refuse) -> dict[tuple[str, str], Des
             raise refuse(f"is damaged ({why})", name) from None
         if key != described["key"]:
             raise refuse(f"has other content than its key says: what it says has {key}", name)
-        if kind != "fetch" and not {described.get("maker"), *described.get("parts", [])} <= {
-            *described["code"]
-        }:
+        if not {described.get("maker"), *described.get("parts", [])} <= described["code"].keys():
             raise refuse("is to be made by modules that are not in its key", name)
         found[kind, key] = described
     for (kind, key), described in found.items():

@@ -102,7 +102,7 @@ def write_description(root: Path, described: Mapping[str, Any]) -> None:
     path = description_path(root, described["kind"], described["key"])
     try:
         there = described_in(path)
-        alike = all(there.get(name) == described[name] for name in ("maker", "parts"))
+        alike = all(there.get(name) == described.get(name) for name in ("maker", "parts"))
         if alike and key_of(there) == described["key"]:  # The key does not say who makes it.
             return
     except (FileNotFoundError, UserError):
