@@ -36,7 +36,7 @@ from minbert.publish.bundle import bundle
 from minbert.publish.croissant import croissant
 from minbert.publish.unbundle import Taken, unbundle
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.store.plans import ONLY, PUBLISHED, plan_path, records, write_plan
+from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
 COURSE = {split: pin for split, (_, pin) in course_files("sst").items()}
 FIGURES = "figures:\n  leakage: {kind: leakage, title: Leakage}\n"
@@ -125,6 +125,18 @@ def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_no
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         listed = json.loads(archive.read(MANIFEST))["tasks"]
     assert [task["name"] for task in listed] == ["news"]
+
+
+def test_what_gc_deleted_of_a_published_plan_is_left_out(plan: Plan, tmp_path: Path) -> None:
+    """With what needs it and was never made: `unbundle` takes only what is described."""
+    root = tmp_path / "results"
+    shutil.copytree(plan.root, root)
+    started, follower = in_store(root, plan, "adapted", "a"), in_store(root, plan, "fused")
+    for run in (started, follower):
+        shutil.rmtree(run.parent)
+    description_path(root, "train", started.parent.name).unlink()
+    bundle(root, tmp_path / "out.zip", base=REPOSITORY)
+    assert unbundle(tmp_path / "out.zip", tmp_path / "other").new == len(runs_of(plan)) - 2
 
 
 def test_the_same_results_are_the_same_bytes(plan: Plan, made: Path, tmp_path: Path) -> None:

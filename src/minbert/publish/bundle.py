@@ -114,9 +114,22 @@ def _content(root: Path) -> _Content:
     for record in every:
         for name, told in record["jobs"].items():
             kind, _, key = name.partition("-")
-            if (kind, key) not in found and not KINDS[kind].shown and kind != "fetch":
+            if (kind, key) in found or KINDS[kind].shown or kind == "fetch":
+                continue
+            places = (description_path(root, kind, key), root / "store" / kind / key)
+            if any(place.exists() for place in places):  # `gc` deletes both
                 found[kind, key] = read_description(root, kind, key) | {"title": told["title"]}
+    # What needs a deleted node was never made: else `gc` had deleted it, too.
+    while lost := [at for at, of in found.items() if not found.keys() >= _needs(of)]:
+        for at in lost:
+            del found[at]
     return _Content(every, dict(sorted(found.items())))
+
+
+def _needs(described: Described) -> set[tuple[str, str]]:
+    """Return kind and key of what a node is made from, without downloads."""
+    needs = ((need["kind"], need["key"]) for need in described["needs"].values())
+    return {(kind, key) for kind, key in needs if kind != "fetch"}
 
 
 def _add_all(
