@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from minbert.base.files import read_json, write_json, write_text
+from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.text import read_csv
 from minbert.publish.publish import failed_variants
 from minbert.publish.publish import publish as publish_all
@@ -30,7 +31,8 @@ def planned(root: Path, text: str, *papers: str, options: str = "", **more: str)
         products[f"tables/{paper}.md"] = str(keyed / "table.md")
         scores = root / "store" / "scores" / f"{text}{paper}"
         scores.mkdir(parents=True)
-        pq.write_table(pa.table({"paper": [paper], "of": [text]}), scores / "scores.parquet")
+        table = pa.Table.from_pylist([{"paper": paper, "variant": text}], schema=SCHEMA)
+        pq.write_table(table, scores / "scores.parquet")
     for name in ("report.html", *more):
         path = root / "store" / "page" / f"{text}{'-'.join(papers)}" / name.replace("/", "-")
         write_text(path, f"{text} of {', '.join(papers)}")
@@ -77,6 +79,22 @@ def test_a_paper_that_was_taken_out_of_the_configuration_goes(tmp_path: Path) ->
     assert {row["paper"] for row in rows} == {"two", "three"}
 
 
+def test_what_an_older_version_published_of_other_papers_stops_nothing(tmp_path: Path) -> None:
+    """A table without a column of today's is lost; one with a column more is kept without it."""
+    publish(tmp_path, planned(tmp_path, "first", "one", "two"))
+    scores, variants = tmp_path / "tables" / "scores.parquet", tmp_path / "variants.tsv"
+    table = pq.read_table(scores)
+    pq.write_table(table.append_column("more", table["paper"]), scores)
+    text = variants.read_text("utf-8")
+    variants.write_text("".join(f"{line}\tmore\n" for line in text.splitlines()), "utf-8")
+    publish(tmp_path, planned(tmp_path, "second", "two"))
+    assert holders(tmp_path) == {"first one two", "second two"}
+    assert pq.read_schema(scores).equals(SCHEMA) and "more" not in variants.read_text("utf-8")
+    pq.write_table(pq.read_table(scores).drop_columns(["error"]), scores)
+    publish(tmp_path, planned(tmp_path, "third", "two"))
+    assert holders(tmp_path) == {"third two"}
+
+
 @pytest.mark.parametrize("name", ["variants.tsv", "tables/scores.parquet"])
 @pytest.mark.parametrize("junk", [None, b"", b"\xff\x00"])
 def test_what_was_lost_of_other_papers_stops_nothing(
@@ -111,7 +129,10 @@ def test_one_paper_does_not_take_the_others_off_the_pages(tmp_path: Path) -> Non
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
     assert (tmp_path / "report.html").read_text("utf-8") == "first of one, two"
     found = pq.read_table(tmp_path / "tables" / "scores.parquet").to_pylist()
-    assert {(row["paper"], row["of"]) for row in found} == {("one", "first"), ("two", "second")}
+    assert {(row["paper"], row["variant"]) for row in found} == {
+        ("one", "first"),
+        ("two", "second"),
+    }
     rows = read_csv(tmp_path / "variants.tsv", "\t")
     assert {(r["paper"], r["variant"]) for r in rows} == {("one", "first"), ("two", "second")}
     plans = {"one": every, "two": alone, "all": every}

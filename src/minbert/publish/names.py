@@ -21,6 +21,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import whole, write_json, write_text
 from minbert.base.locks import FOREVER, only_one
 from minbert.data.parquet import read_file
+from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.text import csv_text, read_csv
 from minbert.spec.grid import ALL
 from minbert.store.job import node_folder
@@ -53,14 +54,15 @@ class PlainNames:
         if self._others:
             try:
                 self._read_others()
-            except (FileNotFoundError, KeyError, UserError):
+            except (FileNotFoundError, KeyError, UserError, pa.ArrowException):
                 self._others = {}  # Theirs is lost, and made again when they are published again.
 
     def _read_others(self) -> None:
-        earlier = read_file(self.folder / SCORES)
+        earlier = read_file(self.folder / SCORES, SCHEMA.names).cast(SCHEMA)
         self._scores = earlier.filter(pc.is_in(earlier["paper"], pa.array(list(self._others))))
         rows = read_csv(self.folder / VARIANTS, "\t")
-        self._rows = [row for row in rows if row["paper"] in self._others]
+        own = [row for row in rows if row["paper"] in self._others]
+        self._rows = [{name: row[name] for name in VARIANT_COLUMNS} for row in own]
         if {row["paper"] for row in self._rows} != self._others.keys():
             raise KeyError("paper")
 
