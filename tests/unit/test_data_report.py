@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json
+from minbert.base.files import read_json, write_text
 from minbert.data.examples import Example, Rejected, read_examples
 from minbert.data.report import write_dataset
+from minbert.store.record import read_record
 
 
 def many(count: int) -> list[Example]:
@@ -65,3 +67,12 @@ def test_more_than_one_percent_of_a_split_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="2 of 199 train rows"):
         write_dataset("sst", many(197), bad(2), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_report_names_the_folders_of_its_own_store(tmp_path: Path) -> None:
+    """Though another folder above it is called `store`: the message says what to delete."""
+    store = tmp_path / "store" / "results" / "store"
+    write_text(store / "data" / "0" / "report.json", "{}")
+    told = re.escape(f"delete {store / 'data' / '0'} and {store / 'report'}, and")
+    with pytest.raises(UserError, match=told):
+        read_record(store / "data" / "0" / "report.json")

@@ -78,7 +78,7 @@ def read_record(path: Path) -> dict[str, Any]:
         RECORDS[path.name].model_validate(found, strict=True)
         return found
     except (UserError, ValidationError):
-        pages = Path(*path.parts[: path.parts.index("store")], "store", "report")
+        pages = next(folder for folder in path.parents if folder.name == "store") / "report"
         raise UserError(
             f"{path} is damaged: delete {path.parent} and {pages}, and the next `snakemake all` "
             "makes both again"
