@@ -13,7 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from minbert.base.environment import commit, environment, versions
+from minbert.base.environment import commit, environment, peak_memory, versions
 from minbert.base.version import VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +80,15 @@ def test_builds_of_one_version_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"torch": "2.13.0+cpu", "numpy": "2.4.6"}
     monkeypatch.setattr("minbert.base.environment.version", lambda name: found[name])
     assert versions(found) == {"torch": "2.13.0", "numpy": "2.4.6"}
+
+
+def test_memory_is_told_where_the_kernel_says_less(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in gVisor: a run must not fail at its end for that."""
+    (tmp_path / "status").write_text("Name:\tpython\nVmRSS:\t 100 kB\n")
+    monkeypatch.setattr("minbert.base.environment.STATUS", tmp_path / "status")
+    assert peak_memory() > 1 << 20
 
 
 def git(folder: Path, *words: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from small_disk import read_only
 
 from minbert.base.errors import unwritable
-from minbert.base.process import settle_in
+from minbert.base.process import birth, settle_in
 from minbert.commands.cli import main
 from minbert.commands.plan import read_plan
 from minbert.plan.describe import write
@@ -31,6 +31,25 @@ BUILTIN = ("data=builtin", "backbone=builtin", "grids=[hybrid-bert]")
 
 def plan_into(results: Path) -> None:
     main(["plan", "--directory", str(REPOSITORY), "--config", *BUILTIN, f"results={results}"])
+
+
+def test_a_process_may_have_any_name_and_may_just_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name is cut to 15 bytes, maybe within a character."""
+    name, born = Path("/proc/self/comm"), birth(os.getpid())
+    before = name.read_bytes()
+    name.write_bytes(b"\xd0) 1")
+    try:
+        assert birth(os.getpid()) == born and born.isdigit()
+    finally:
+        name.write_bytes(before)
+
+    def ended(*_: Any, **__: Any) -> str:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(Path, "read_text", ended)
+    assert birth(os.getpid()) == ""
 
 
 @pytest.mark.parametrize("place", ["results", "results/minilm"])

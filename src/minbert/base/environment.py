@@ -52,9 +52,10 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 def peak_memory() -> int:
     """Return the most main memory that this process has held, in bytes."""
-    if STATUS.exists():  # On Linux `getrusage` would also count the parent process.
-        (line,) = (t for t in STATUS.read_text().splitlines() if t.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
+    # On Linux `getrusage` would also count the parent process. Some sandboxes have no such line.
+    for line in STATUS.read_text().splitlines() if STATUS.exists() else ():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

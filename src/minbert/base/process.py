@@ -64,14 +64,12 @@ def birth(pid: int) -> str:
     """Return when process `pid` started, '' if it has ended, or 'unknown'."""
     try:
         os.kill(pid, 0)
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")  # its name is any bytes
     except ProcessLookupError:
         return ""
-    except PermissionError:
+    except (PermissionError, FileNotFoundError):
         return "unknown"
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.exists():
-        return "unknown"
-    fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+    fields = stat.rpartition(")")[2].split()
     return "" if fields[0] in "ZX" else fields[19]
 
 
