@@ -167,6 +167,19 @@ def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
     assert (tmp_path / "again.zip").read_bytes() == made.read_bytes()
 
 
+def test_a_disk_that_is_full_halfway_takes_nothing_in(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("minbert.publish.checks.pq.write_table", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        unbundle(made, tmp_path)
+    assert Path(caught.value.filename).name == "predictions.parquet"
+    assert {path.name for path in tmp_path.iterdir()} == {"work"}
+
+
 def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Path) -> None:
     bundle(plan.root, tmp_path / "with.zip", weights=True, base=REPOSITORY)
     other = tmp_path / "results"

@@ -19,7 +19,7 @@ PIN = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
 
 
 def get(url: str, out: Path, pin: str = PIN, **options: Any) -> Path:
-    return fetch(url, out, pin, progress=False, **{"wait": 0.001, "attempts": 3, **options})
+    return fetch(url, out, pin, **{"wait": 0.001, "attempts": 3, **options})
 
 
 def partial(out: Path) -> Path:

@@ -126,8 +126,8 @@ def test_json_is_the_same_whatever_the_order_of_keys(tmp_path: Path) -> None:
 def test_progress_in_a_log_is_plain_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Made, started, one step within 30 s, one after (which starts anew), and a last one.
-    clock = iter([0.0, 0.0, 10.0, 40.0, 40.0, 50.0])
+    # Started, one step within 30 s, one after (which starts anew), and a last one.
+    clock = iter([0.0, 10.0, 40.0, 40.0, 50.0])
     monkeypatch.setattr("minbert.base.progress.time.monotonic", lambda: next(clock))
     progress = Progress("sst . s0")
     progress.start(8)

@@ -14,8 +14,6 @@ class Progress:
     def __init__(self, title: str) -> None:
         self.title = title
         self.bar: Any = None
-        self.total = self.done = self.before = 0
-        self.started = self.reported = time.monotonic()
 
     def start(self, total: int, done: int = 0) -> None:
         """Begin work of `total` steps, of which an earlier run has done `done`."""

@@ -37,7 +37,6 @@ def fetch(
     url: str,
     out: Path,
     pin: str,
-    progress: bool = True,
     *,
     attempts: int = 5,
     timeout: float = 30.0,
@@ -63,7 +62,7 @@ def fetch(
                     f"expected {pin}. Delete it to download it again"
                 )
             return out
-        transfer = _Transfer(url, out, handle, progress, timeout)
+        transfer = _Transfer(url, out, handle, timeout)
         transfer.run(attempts, wait)
         if (found := checksum(partial, pin)) != pin and transfer.resumed:
             log.warning("%s: the earlier part does not fit; starting over", url)
@@ -107,7 +106,6 @@ class _Transfer:
     url: str
     out: Path
     handle: BinaryIO
-    progress: bool
     timeout: float
     resumed: bool = False
 
@@ -163,7 +161,7 @@ class _Transfer:
             initial=start,
             unit="B",
             unit_scale=True,
-            disable=None if self.progress else True,
+            disable=None,  # off, except on a terminal
             leave=False,
         ) as bar:
             while chunk := _read(response):

@@ -108,8 +108,8 @@ class Writer:
     def _open(self, name: str, size: int) -> IO[bytes]:
         info = zipfile.ZipInfo(name, _EARLIEST)
         info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16
-        small = name.endswith((".parquet", ".safetensors"))
-        info.compress_type = zipfile.ZIP_STORED if small else zipfile.ZIP_DEFLATED
+        dense = name.endswith((".parquet", ".safetensors"))
+        info.compress_type = zipfile.ZIP_STORED if dense else zipfile.ZIP_DEFLATED
         info.file_size = size
         return self.archive.open(info, "w")
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from minbert.base.errors import UserError
+from minbert.base.files import whole
 from minbert.data.labels import SCHEMA as LABELS
 from minbert.data.parquet import read_file
 from minbert.data.rows import SCHEMA as ROWS
@@ -186,7 +187,8 @@ def _check_run(folder: Path, name: str, described: Described, rows: Rows, refuse
         raise refuse(f"predicts '{min(map(str, other))}', a task that the stage lacks", at)
     trained = [task for task, how in tasks.items() if how.get("trained", True)]
     _check_scores(predictions, history, record, trained, at, refuse)
-    pq.write_table(predictions, path, write_page_checksum=True)
+    with whole(path) as temporary:
+        pq.write_table(predictions, temporary, write_page_checksum=True)
 
 
 def _settings(stage: Any) -> Any:

@@ -30,7 +30,7 @@ def packed_schema(schema: pa.Schema) -> pa.Schema:
 def pack(table: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
     """Return `predictions` without ids and labels; unchanged if `rows`, by task, lack some."""
     tasks = table["task"].to_pylist()
-    if ROW in table.schema.names or any(task not in rows for task in set(tasks)):
+    if any(task not in rows for task in set(tasks)):
         return table
     places = {
         task: {name: n for n, name in enumerate(rows[task]["id"].to_pylist())}

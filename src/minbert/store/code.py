@@ -139,7 +139,7 @@ def _imports(node: ast.AST, package: list[str]) -> Iterator[str]:
 
 
 def _add_words(value: object, words: list[str]) -> None:
-    """Add the words of a syntax tree without docstrings and the package's version number.
+    """Add the words of a syntax tree without docstrings.
 
     Unlike `ast.dump` it leaves out empty fields, of which newer Pythons have more: an upgrade of
     Python would otherwise make every result stale.
@@ -164,6 +164,4 @@ def _add_words(value: object, words: list[str]) -> None:
 def _is_inert(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return isinstance(statement.value.value, str)
-    if isinstance(statement, ast.Assign):
-        return all(getattr(target, "id", None) == "__version__" for target in statement.targets)
     return False
