@@ -102,6 +102,8 @@ def test_labels_are_names_or_numbers() -> None:
     assert [label_of(v, task, TOPICS) for v in ("sports", "2", 1, 0.0, "1.0")] == [1, 2, 1, 0, 1]
     assert label_of(None, task, TOPICS) is label_of("", task, TOPICS) is None
     assert label_of(True, task, ()) == 1
+    for names in (("true", "false"), ("True", "False")):
+        assert [label_of(v, task, names) for v in (True, False)] == [0, 1], "by name, as in text"
     numbered = ("1", "2", "3")
     assert [label_of(v, task, numbered) for v in ("1", 3, 2.0)] == [0, 2, 1], "names, not places"
     assert label_of("0", task, numbered) == "label '0' is not one of 1, 2, 3"

@@ -156,8 +156,8 @@ def label_of(value: Any, task: Task, names: Sequence[str]) -> float | str | None
     """
     if value is None or value == "":
         return None
-    if isinstance(value, bool):
-        value = int(value)
+    if isinstance(value, bool):  # as JSON writes it: a class of this name, or 0 and 1
+        value = next((name for name in names if name.lower() == str(value).lower()), int(value))
     text = str(value)
     for name in (text, text.removesuffix(".0")):
         if name in names:
