@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 import socket
 import threading
 from pathlib import Path
@@ -165,6 +166,18 @@ def test_silent_server_times_out(out: Path) -> None:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/thing.csv"
         with pytest.raises(UserError, match="timed out"):
             get(url, out, timeout=0.05, attempts=1)
+
+
+def test_a_full_disk_is_named_and_what_came_is_kept(out: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, before[1]))
+    try:
+        with serving(Behaviour(CONTENT)) as server, pytest.raises(OSError) as caught:
+            get(server.url, out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(partial(out))
+    assert partial(out).read_bytes() == CONTENT[:300_000]
 
 
 def test_file_url(out: Path, tmp_path: Path) -> None:

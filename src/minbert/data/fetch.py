@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from tqdm import tqdm
 
-from minbert.base.errors import UserError
+from minbert.base.errors import UserError, naming
 from minbert.base.locks import FOREVER, take
 from minbert.data.identity import checksum
 from minbert.store.job import Job
@@ -54,7 +54,7 @@ def fetch(
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.part")
-    with _sole(partial, out) as handle:
+    with naming(partial), _sole(partial, out) as handle:
         if handle is None:
             if (found := checksum(out, pin)) != pin:
                 raise UserError(
