@@ -275,7 +275,7 @@ def test_rules_of_ones_own_come_along_or_are_refused(plan: Plan, tmp_path: Path)
         assert "workflow/rules/My_rules-2.smk" in archive.namelist()
     assert unbundle(tmp_path / "out.zip", tmp_path / "results").new == len(runs_of(plan))
     (rules / "my rules.smk").touch()
-    with pytest.raises(UserError, match=r"my rules\.smk: cannot be in a bundle.*is no file that a"):
+    with pytest.raises(UserError, match=r"my rules\.smk: cannot be in a bundle.*is not part of a"):
         bundle(plan.root, tmp_path / "refused.zip", base=tmp_path / "base")
     assert not (tmp_path / "refused.zip").exists()
 
@@ -376,13 +376,13 @@ def test_a_result_that_is_there_with_other_content_is_a_conflict(
     run = in_store(tmp_path, plan, "three")
     before = rescored(run)
     with pytest.raises(
-        UserError, match=r"1 of its files are there with other content.*predictions"
+        UserError, match=r"some of its files exist here with other content.*predictions"
     ):
         unbundle(made, tmp_path)
     assert (run / "predictions.parquet").read_bytes() == before
     report = next((tmp_path / "store" / "data").rglob("report.json"))
     report.write_text("{}", encoding="utf-8")
-    with pytest.raises(UserError, match=r"1 of its files are there.*data/\w+/report\.json"):
+    with pytest.raises(UserError, match=r"some of its files exist here .*data/\w+/report\.json"):
         unbundle(made, tmp_path, keep=True)
 
 

@@ -58,7 +58,7 @@ def refuse(path: Path, root: Path, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         unbundle(path, root)
     assert str(path) in str(caught.value)
-    assert "Nothing of the bundle was taken in" in str(caught.value)
+    assert "Nothing was imported" in str(caught.value)
     assert {p.relative_to(root).as_posix() for p in root.rglob("*")} == {"work", "work/lock"}
 
 
@@ -74,7 +74,7 @@ def test_an_unchanged_forgery_is_taken_in(good: Path, plan: Plan, tmp_path: Path
 def test_a_bundle_that_is_cut_off_is_refused(left: float, good: Path, tmp_path: Path) -> None:
     content = good.read_bytes()
     (tmp_path / "cut.zip").write_bytes(content[: int(len(content) * left)])
-    refuse(tmp_path / "cut.zip", tmp_path / "results", "is damaged, cut off or no zip file")
+    refuse(tmp_path / "cut.zip", tmp_path / "results", "is damaged, truncated or not a zip")
 
 
 @pytest.mark.parametrize("damage", ["the place of the files", "a name"])
@@ -87,7 +87,7 @@ def test_a_damaged_list_of_the_zip_is_refused(damage: str, good: Path, tmp_path:
         start = raw.rindex(b"PK\x05\x06") + 16
         struct.pack_into("<I", raw, start, struct.unpack_from("<I", raw, start)[0] + len(raw))
     (tmp_path / "evil.zip").write_bytes(raw)
-    refuse(tmp_path / "evil.zip", tmp_path / "results", "is damaged, cut off or no zip file")
+    refuse(tmp_path / "evil.zip", tmp_path / "results", "is damaged, truncated or not a zip")
 
 
 def test_a_file_that_unpacks_to_more_than_it_says_is_refused(
@@ -100,7 +100,7 @@ def test_a_file_that_unpacks_to_more_than_it_says_is_refused(
     forged.about["files"]["README.md"], forged.listed = listed, False
     forged.written(tmp_path / "evil.zip")
     patch(tmp_path / "evil.zip", "<I", 24, 10)
-    refuse(tmp_path / "evil.zip", tmp_path / "results", "is damaged, cut off or no zip file.*CRC")
+    refuse(tmp_path / "evil.zip", tmp_path / "results", "is damaged, truncated or not a zip.*CRC")
 
 
 def test_an_encrypted_file_is_refused(good: Path, plan: Plan, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_flipped_bits_are_refused_or_change_nothing(good: Path, tmp_path: Path) 
         try:
             assert unbundle(tmp_path / "flipped.zip", root).new > 5
         except UserError as error:
-            assert "Nothing of the bundle was taken in" in str(error)
+            assert "Nothing was imported" in str(error)
             assert not (root / "store").exists()
 
 

@@ -136,7 +136,7 @@ def test_missing_files_and_unknown_tasks(tmp_path: Path) -> None:
         in_folder("sts", tmp_path)
     (tmp_path / "sts-train.csv").unlink()
     os.mkfifo(tmp_path / "sts-train.csv")
-    with pytest.raises(UserError, match=r"sts-train\.csv: is no regular file; put the file"):
+    with pytest.raises(UserError, match=r"sts-train\.csv: is not a regular file; put the file"):
         in_folder("sts", tmp_path)
     (tmp_path / "sts-train.csv").unlink()
     file(tmp_path, "", "sts-trian.csv")

@@ -135,9 +135,9 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         load_yaml(tmp_path / "hybird.yaml")
     with pytest.raises(UserError, match=r"hybrid.yaml: byte 3 is not UTF-8"):
         load_yaml(tmp_path / "hybrid.yaml")
-    with pytest.raises(UserError, match="cannot be read: it is no regular file"):
+    with pytest.raises(UserError, match="cannot be read: it is not a regular file"):
         load_yaml(tmp_path)
-    with pytest.raises(UserError, match="cannot be read: it is no regular file"):
+    with pytest.raises(UserError, match="cannot be read: it is not a regular file"):
         load_yaml("/dev/zero")
     (tmp_path / "link.yaml").symlink_to("none")
     with pytest.raises(UserError, match=r"link\.yaml: cannot be read: it is a link that leads now"):

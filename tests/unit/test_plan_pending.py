@@ -372,7 +372,7 @@ def test_folders_in_the_place_of_files_are_named(base: Path) -> None:
         path.unlink()
         path.mkdir()
     assert f"{record} is damaged: delete {record.parent}" in plan_text(plan(base))
-    with pytest.raises(UserError, match=r"run.json: is no regular file, expected"):
+    with pytest.raises(UserError, match=r"run.json: is not a regular file, expected"):
         read_json(record)
     record.rmdir()
     (made.root / PAGE).rmdir()

@@ -194,7 +194,7 @@ def test_a_damaged_description_is_named(planned: Planned, part: dict[str, Any], 
         find(planned.root, "one")
     path.unlink()
     path.mkdir()
-    with pytest.raises(UserError, match=r"train-a1.json: is no regular file, expected"):
+    with pytest.raises(UserError, match=r"train-a1.json: is not a regular file, expected"):
         find(planned.root, "one")
 
 

@@ -39,7 +39,7 @@ def no_file(path: Path) -> str | None:
     """Return what is wrong with what is at `path`; None for a file, and if nothing is there."""
     if path.is_file() or not os.path.lexists(path):
         return None
-    return "is no regular file" if path.exists() else "is a link that leads nowhere"
+    return "is not a regular file" if path.exists() else "is a link that leads nowhere"
 
 
 def printable(text: str) -> str:

@@ -127,7 +127,7 @@ class Refused:
 
     def __call__(self, why: str, name: str = "") -> UserError:
         where = f", {printable(name)[:200]}" if name else ""
-        return UserError(f"{self.path}{where}: {why}. Nothing of the bundle was taken in.")
+        return UserError(f"{self.path}{where}: {why}. Nothing was imported.")
 
 
 def unpack(path: Path, target: Path) -> Manifest:
@@ -147,7 +147,7 @@ def unpack(path: Path, target: Path) -> Manifest:
             with archive.open(infos[name]) as source, at.open("xb") as sink:
                 found, size = _copy(source, sink, entry.bytes)
             if size != entry.bytes:
-                raise refused(f"has other than the {entry.bytes:,} bytes that are listed", name)
+                raise refused(f"does not have the {entry.bytes:,} bytes that are listed", name)
             if found != entry.sha256:
                 raise refused("was changed: its SHA-256 is not the one that is listed", name)
     return manifest
@@ -161,7 +161,7 @@ def _opened(path: Path, refused: Refused) -> Iterator[zipfile.ZipFile]:
     except _DAMAGE as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of an offset below 0
             raise
-        raise refused(f"is damaged, cut off or no zip file ({error})") from None
+        raise refused(f"is damaged, truncated or not a zip file ({error})") from None
 
 
 def _entries(archive: zipfile.ZipFile, refused: Refused) -> dict[str, zipfile.ZipInfo]:
@@ -180,7 +180,7 @@ def _entries(archive: zipfile.ZipFile, refused: Refused) -> dict[str, zipfile.Zi
         if info.flag_bits & 1:
             raise refused("is encrypted", name)
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise refused("is packed by a method that bundles do not use", name)
+            raise refused("is compressed by a method that bundles do not use", name)
         found[name] = info
     return found
 
@@ -192,14 +192,14 @@ def _wrong_name(name: str) -> str | None:
     if match := _DESCRIPTION.fullmatch(name):
         return None if match["kind"] in KINDS else f"describes the unknown kind '{match['kind']}'"
     if not (match := _STORED.fullmatch(name)):
-        return "is no file that a bundle has"
+        return "is not part of a bundle"
     if match["kind"] not in TAKEN:
-        known = "a bundle has files of " + ", ".join(TAKEN)
+        known = "bundles contain files of " + ", ".join(TAKEN)
         return f"is a file of the kind '{match['kind']}'; {known}"
     if (match["seed"] is not None) != KINDS[match["kind"]].seeded:
-        return "is in no folder of a seed" if match["seed"] is None else "has a seed too many"
+        return f"is {'outside' if match['seed'] is None else 'in'} a seed's folder"
     if match["file"] not in files_of(match["kind"]):
-        return f"is no file that a bundle has of the kind '{match['kind']}'"
+        return f"is not part of a bundle, for the kind '{match['kind']}'"
     return None
 
 
@@ -222,12 +222,12 @@ def _manifest(
     except (ValueError, RecursionError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
-        raise refused(f"is no list of a bundle's files ({why[:200]})", MANIFEST) from None
+        raise refused(f"is not a list of files ({why[:200]})", MANIFEST) from None
     present = infos.keys() - {MANIFEST}
     if unlisted := sorted(present - manifest.files.keys()):
         raise refused(f"is not listed in {MANIFEST}", unlisted[0])
     if gone := sorted(manifest.files.keys() - present):
-        raise refused(f"is listed in {MANIFEST}, and not there", gone[0])
+        raise refused(f"is listed in {MANIFEST}, but missing", gone[0])
     return manifest
 
 

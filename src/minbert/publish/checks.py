@@ -53,7 +53,7 @@ def check_descriptions(store: Path, refuse: Refuse) -> dict[tuple[str, str], Des
             why = str(error).rpartition(str(path))[2].strip(": ")
             raise refuse(f"is damaged ({why})", name) from None
         if key != described["key"]:
-            raise refuse(f"has other content than its key says: what it says has {key}", name)
+            raise refuse(f"does not match its key: its content has {key}", name)
         if not {described.get("maker"), *described.get("parts", [])} <= described["code"].keys():
             raise refuse("is to be made by modules that are not in its key", name)
         found[kind, key] = described
@@ -96,7 +96,7 @@ def _check_file(path: Path, name: str, refuse: Refuse) -> None:
         try:
             _check_json(path)
         except (UserError, UnicodeError):
-            raise refuse("is damaged: what is read of it is not there", name) from None
+            raise refuse("is damaged: a field is missing or wrong", name) from None
     if path.suffix == ".parquet":
         _check_parquet(path, name, refuse)
     if path.name == WEIGHTS:
@@ -174,7 +174,7 @@ def _check_run(folder: Path, name: str, described: Described, rows: Rows, refuse
     if record.get("seed") != seed:
         raise refuse(f"is of seed {record.get('seed')}", f"{name}/run.json")
     if _settings(record.get("spec")) != _settings(described["spec"]["stage"]):
-        raise refuse("has other settings than its key says", f"{name}/run.json")
+        raise refuse("has settings that are not those of its key", f"{name}/run.json")
     history = _read(folder / "history.parquet", f"{name}/history.parquet", refuse)
     path, at = folder / "predictions.parquet", f"{name}/predictions.parquet"
     try:

@@ -162,11 +162,11 @@ def readme(runs: Iterable[Run], *, lean: bool) -> str:
     )
     return f"""# Runs of minbert
 
-{len(runs)} finished runs ({made_on}) from which tables, figures and claims are made, without texts.
+{len(runs)} finished runs ({made_on}), without texts. Tables, figures and claims are made from them.
 Trained by commit {", ".join(sorted(by))}.
 
-In a checkout of that commit, with its `config.yaml` unchanged, this imports them into a results
-folder and makes tables, figures and report again, without training:
+In a checkout of that commit, with its `config.yaml` unchanged, these commands import the runs into
+a results folder and make tables, figures and report again, without training:
 
 ```
 minbert unbundle FILE --results results
@@ -176,13 +176,13 @@ snakemake all --cores 2 --configfile config.json
 
 The maker's own grids and tasks, and the paths of data and labels, are not in `config.json`.
 
-- `variants.tsv` says which KEY each stage of a paper's variant has. A number in a table is the mean
+- `variants.tsv` lists the KEY of each stage of a paper's variant. A number in a table is the mean
   score, over seeds, of the predictions of that KEY on the task.
 - `spec/KIND-KEY.json` describes each node: its settings, the digests of its code, what it needs.
 - `train/KEY/seedN` has a run: `run.json`, `history.parquet` and `predictions.parquet`, whose column
   `row` is the task's row number, from 0, in `rows/KEY/rows.parquet`.{scores}
-- `data/KEY/report.json` counts what a data set holds; `croissant` describes it for machines.
-- `config.json` is the configuration; `command.txt` the command; `bundle.json` has checksums.
+- `data/KEY/report.json` has the counts of a data set; `croissant` describes it for machines.
+- `config.json` is the configuration, `command.txt` the command; `bundle.json` has checksums.
 """
 
 

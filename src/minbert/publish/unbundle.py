@@ -80,7 +80,7 @@ def _use_tasks(tasks: list[dict[str, Any]], refused: Refused) -> None:
     except (TypeError, KeyError, ValueError, UserError) as error:
         raise refused(f"has tasks of its own that cannot be read ({error})") from None
     if hidden:
-        raise refused(f"calls a task of its own '{hidden[0]}', like a built-in one")
+        raise refused(f"defines the task '{hidden[0]}', which is built in")
 
 
 def _clashing(store: Path, root: Path, refused: Refused, *, keep: bool) -> set[str]:
@@ -89,11 +89,10 @@ def _clashing(store: Path, root: Path, refused: Refused, *, keep: bool) -> set[s
     if refusing := [path for path in found if not keep or path.parts[0] != "train"]:
         listed = ", ".join(str(root / "store" / path) for path in refusing[:_SHOWN])
         more = f" and {len(refusing) - _SHOWN} more" if len(refusing) > _SHOWN else ""
-        way_out = "" if keep else "; if the runs that are there are, say --keep"
+        way_out = "" if keep else "; to keep the runs that exist here, add --keep"
         raise refused(
-            f"{len(refusing)} of its files are there with other content, and nothing is "
-            f"overwritten: {listed}{more}. If those of the bundle are to count, delete the "
-            f"folders of these{way_out}"
+            "some of its files exist here with other content, and nothing is overwritten: "
+            f"{listed}{more}. To take those of the bundle, delete the folders of these{way_out}"
         )
     return {str(path.parent) for path in found}
 
