@@ -183,13 +183,6 @@ def test_long_sentences_are_tokenised_a_few_at_a_time(monkeypatch: pytest.Monkey
     assert max(sizes) <= 30 + 30 and len(sizes) > 3
 
 
-def test_a_split_of_bad_rows_is_an_error_that_quotes_the_first(tmp_path: Path) -> None:
-    path = file(tmp_path, HEADER + "".join(f"{i}\ta{i}\tgood\tnine\n" for i in range(9)))
-    examples, rejected = read_course("sst", {"train": path})
-    with pytest.raises(UserError, match=r"9 of 9 train rows.*more than 1%[^Z]*label 'nine'"):
-        write_dataset("sst", examples, rejected, tmp_path / "data")
-
-
 def test_html_in_a_sentence_is_text(tmp_path: Path) -> None:
     html = "<script>alert('x')</script> &amp; <img src=x onerror=y>"
     examples, rejected = read_course(

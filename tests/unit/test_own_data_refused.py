@@ -105,8 +105,6 @@ DATA: dict[str, tuple[dict[str, str | bytes], dict[str, Any], str]] = {
         r"t\.tsv, line 9: byte 0xe9 at offset \d+ is not UTF-8; is the file Latin-1\? Convert it: "
         "iconv",
     ),
-    "UTF-16": ({"t.tsv": GOOD.encode("utf-16"), "d.tsv": DEV}, BOTH, r"is UTF-16, expected UTF-8"),
-    "gzip": ({"t.tsv": b"\x1f\x8b\x08", "d.tsv": DEV}, BOTH, r"is a gzip file.*unpack it: gunzip"),
     "duplicate ids": (
         {
             "t.tsv": WITH_ID,
