@@ -52,7 +52,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 def peak_memory() -> int:
     """Return the most main memory that this process has held, in bytes."""
-    # On Linux `getrusage` would also count the parent process. Some sandboxes have no such line.
+    # On Linux `getrusage` would also count the parent process. Some sandboxes do not tell `VmHWM`.
     for line in STATUS.read_text().splitlines() if STATUS.exists() else ():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

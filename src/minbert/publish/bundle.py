@@ -24,7 +24,7 @@ from minbert.publish.croissant import croissant
 from minbert.publish.packed import Rows, pack, without_unread_scores, write_small
 from minbert.spec.task import use_tasks_of
 from minbert.store.kinds import KINDS
-from minbert.store.node import finished, seed_folders
+from minbert.store.node import finished, needs_of, seed_folders
 from minbert.store.plans import (
     ONLY,
     VARIANT_COLUMNS,
@@ -120,16 +120,10 @@ def _content(root: Path) -> _Content:
             if any(place.exists() for place in places):  # `gc` deletes both
                 found[kind, key] = read_description(root, kind, key) | {"title": told["title"]}
     # What needs a deleted node was never made: else `gc` had deleted it, too.
-    while lost := [at for at, of in found.items() if not found.keys() >= _needs(of)]:
+    while lost := [at for at, of in found.items() if not found.keys() >= needs_of(of)]:
         for at in lost:
             del found[at]
     return _Content(every, dict(sorted(found.items())))
-
-
-def _needs(described: Described) -> set[tuple[str, str]]:
-    """Return kind and key of what a node is made from, without downloads."""
-    needs = ((need["kind"], need["key"]) for need in described["needs"].values())
-    return {(kind, key) for kind, key in needs if kind != "fetch"}
 
 
 def _add_all(

@@ -4,7 +4,7 @@ They find damage, mistakes and edits. They cannot find a forger who writes every
 it fits: only training a row again does.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,17 @@ from minbert.data.labels import SCHEMA as LABELS
 from minbert.data.parquet import read_file
 from minbert.data.rows import SCHEMA as ROWS
 from minbert.evaluate.scoring import score_task
-from minbert.publish.archive import WEIGHTS, json_text
+from minbert.publish.archive import WEIGHTS, Refused, json_text
 from minbert.publish.packed import Rows, packed_schema, unpack
 from minbert.spec.architecture import read_architecture
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.kinds import KINDS
-from minbert.store.node import finished, key_of
+from minbert.store.node import finished, key_of, needs_of
 from minbert.store.plans import described_in
 from minbert.store.record import ADOPTED, RECORDS, adoptions, read_record
 
 Described = dict[str, Any]
-Refuse = Callable[[str, str], UserError]
 
 _MOST_VALUES, _LONGEST, _MOST_TEXT = 20_000_000, 1_000, 1 << 30
 _SAME, _NEAR = 1e-6, 0.01
@@ -40,7 +39,7 @@ _SAME, _NEAR = 1e-6, 0.01
 interrupted may have predicted twice."""
 
 
-def check_descriptions(store: Path, refuse: Refuse) -> dict[tuple[str, str], Described]:
+def check_descriptions(store: Path, refuse: Refused) -> dict[tuple[str, str], Described]:
     """Return the descriptions in `store` by kind and key: each has its key, and all it needs."""
     found: dict[tuple[str, str], Described] = {}
     for path in sorted((store / "spec").glob("*.json")):
@@ -58,16 +57,14 @@ def check_descriptions(store: Path, refuse: Refuse) -> dict[tuple[str, str], Des
             raise refuse("is to be made by modules that are not in its key", name)
         found[kind, key] = described
     for (kind, key), described in found.items():
-        for need in described["needs"].values():
-            at = need["kind"], need["key"]
-            if need["kind"] != "fetch" and at not in found:
-                name = f"spec/{kind}-{key}.json"
-                raise refuse(f"needs {'-'.join(at)}, which is not described", name)
+        for need in needs_of(described) - found.keys():
+            why = f"needs {'-'.join(need)}, which is not described"
+            raise refuse(why, f"spec/{kind}-{key}.json")
     return found
 
 
 def check_nodes(
-    store: Path, described: Mapping[tuple[str, str], Described], refuse: Refuse
+    store: Path, described: Mapping[tuple[str, str], Described], refuse: Refused
 ) -> list[tuple[str, str, str]]:
     """Check each node's files, and restore packed predictions; return (kind, key, folder name)."""
     rows = Rows(store.parent, described)
@@ -90,7 +87,7 @@ def check_nodes(
     return found
 
 
-def _check_file(path: Path, name: str, refuse: Refuse) -> None:
+def _check_file(path: Path, name: str, refuse: Refused) -> None:
     """Check a file by itself."""
     if path.suffix == ".json":
         try:
@@ -133,7 +130,7 @@ def _columns(file: str) -> list[pa.Schema]:
     }[file]
 
 
-def _check_parquet(path: Path, name: str, refuse: Refuse) -> None:
+def _check_parquet(path: Path, name: str, refuse: Refused) -> None:
     """Refuse a table that is damaged, of other columns, or much larger in memory than as a file."""
     try:
         schema = pq.read_schema(path)
@@ -161,7 +158,7 @@ def _check_parquet(path: Path, name: str, refuse: Refuse) -> None:
         raise refuse(f"is damaged or not a parquet file ({error})", name) from None
 
 
-def _check_run(folder: Path, name: str, described: Described, rows: Rows, refuse: Refuse) -> None:
+def _check_run(folder: Path, name: str, described: Described, rows: Rows, refuse: Refused) -> None:
     """Check that a run is what its key and seed say, and that its scores fit its predictions."""
     from minbert.train.run import PREDICTIONS
 
@@ -205,7 +202,7 @@ def _check_scores(
     record: Mapping[str, Any],
     trained: Iterable[str],
     name: str,
-    refuse: Refuse,
+    refuse: Refused,
 ) -> None:
     """Check that predictions on dev score what the history has, in the best and the last epoch."""
     ids = predictions.select(["id", "task"])
@@ -245,7 +242,7 @@ def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(column.to_numpy(), float)
 
 
-def _read(path: Path, name: str, refuse: Refuse) -> pa.Table:
+def _read(path: Path, name: str, refuse: Refused) -> pa.Table:
     try:
         return read_file(path)
     except UserError as error:
