@@ -186,7 +186,7 @@ def test_what_is_visible_already_is_respected(monkeypatch: pytest.MonkeyPatch) -
 def test_a_device_by_number_is_that_one() -> None:
     with device_for("cuda:1", GB, print) as device:
         assert (device, os.environ[VISIBLE], held("0"), held("1")) == ("cuda", "1", 0, 1)
-    expected = r"'cuda:2', but 2 GPUs are visible here \(0, 1\)"
+    expected = "'cuda:2', but the GPUs visible here, counted from 0, are 0, 1: choose"
     with pytest.raises(UserError, match=expected), device_for("cuda:2", GB, print):
         pass
 

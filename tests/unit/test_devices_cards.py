@@ -28,7 +28,7 @@ def nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "nvidia-smi"
 
 
-def test_cards_are_read_from_nvidia_smi(nvidia_smi: Path) -> None:
+def test_cards_are_read_from_nvidia_smi(nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nvidia_smi.write_text(
         '#!/bin/sh\n[ "$1" = --query-gpu=uuid,memory.total,memory.free ] || exit 1\n'
         "echo 'GPU-aaaa, 81920, 80000'\necho 'GPU-bbbb, 40960, 1000'\n"
@@ -39,11 +39,16 @@ def test_cards_are_read_from_nvidia_smi(nvidia_smi: Path) -> None:
     assert visible_cards({}) == [first, second]
     assert [c.identity for c in visible_cards({VISIBLE: "1,0"})] == ["GPU-bbbb", "GPU-aaaa"]
     assert [c.name for c in visible_cards({VISIBLE: "GPU-b"})] == ["GPU-b"]
-    assert visible_cards({VISIBLE: "0,-1,1"}) == [Card("0", "GPU-aaaa", first.memory, first.free)]
+    for invalid in ("-1", "2", "GPU-c", "NoDevFiles"):
+        one = Card("0", "GPU-aaaa", first.memory, first.free)
+        assert visible_cards({VISIBLE: f"0,{invalid},1"}) == [one], invalid
     part = visible_cards({VISIBLE: "MIG-1234"})
     assert part == [Card("MIG-1234", "MIG-1234", None, None)]
     assert part[0].needed(1) == SLOTS
     assert in_words("auto") == ("training runs on 2 GPUs: GPU-aaaa (86 GB), GPU-bbbb (43 GB)")
+    monkeypatch.setenv(VISIBLE, "1")
+    assert in_words("auto") == "training runs on 1 GPU: 1 (43 GB)"
+    monkeypatch.delenv(VISIBLE)
     with device_for("auto", 2 * GB, print):  # The second has slots, but others use its memory.
         assert os.environ[VISIBLE] == "GPU-aaaa"
 
@@ -63,6 +68,8 @@ def test_no_card_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert in_words("auto") == "no GPU found: training runs on the CPU"
     with device_for("auto", GB, print) as device:
         assert device == "auto" and VISIBLE not in os.environ
+    monkeypatch.setenv(VISIBLE, "0")  # as on another machine; jobs would wait for each other
+    assert in_words("auto") == "no GPU found: training runs on the CPU"
 
 
 @pytest.mark.parametrize("text", ["2", "2x80", "x80GB", "2x80GB/0"])

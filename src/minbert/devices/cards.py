@@ -5,7 +5,6 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from minbert.base.errors import UserError
 
@@ -52,8 +51,12 @@ def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:
     if (limit := environment.get(VISIBLE)) is None:
         return present
     words = filter(None, (word.strip() for word in limit.split(",")))
-    # CUDA ignores what follows an invalid entry.
-    return [_named(word, present) for word in takewhile(lambda word: word != "-1", words)]
+    found = []
+    for word in words:
+        if (card := _named(word, present)) is None:
+            break  # CUDA ignores an entry that names no GPU, and all that follow it.
+        found.append(card)
+    return found
 
 
 def chosen_cards(wish: str) -> list[Card]:
@@ -65,8 +68,8 @@ def chosen_cards(wish: str) -> list[Card]:
     if int(number) >= len(cards):
         names = ", ".join(card.name for card in cards)
         raise UserError(
-            f"device is '{wish}', but {len(cards)} GPUs are visible here ({names}), counted "
-            "from 0: choose one of them, or 'auto' for all"
+            f"device is '{wish}', but the GPUs visible here, counted from 0, are {names}: choose "
+            "one of them, or 'auto' for all"
         )
     return [cards[int(number)]]
 
@@ -79,15 +82,18 @@ def in_words(wish: str) -> str:
     if not cards:
         return "no GPU found: training runs on the CPU"
     known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" if c.memory else c.name for c in cards]
-    return f"training runs on {len(cards)} GPUs: {', '.join(known)}"
+    return f"training runs on {len(cards)} GPU{'s' * (len(cards) > 1)}: {', '.join(known)}"
 
 
-def _named(word: str, present: list[Card]) -> Card:
-    """Return the card that `word` names, by its number or the start of its UUID."""
+def _named(word: str, present: list[Card]) -> Card | None:
+    """Return the card that `word` names, by its number or the start of its UUID; None for none.
+
+    A part of a card (MIG) is not among those `present`.
+    """
     for number, card in enumerate(present):
         if word == str(number) or (not word.isdecimal() and card.identity.startswith(word)):
             return replace(card, name=word)
-    return Card(word, word, None, None)
+    return Card(word, word, None, None) if word.startswith("MIG-") else None
 
 
 def _nvidia_smi() -> list[Card]:
