@@ -185,12 +185,47 @@ def test_only_a_host_beyond_this_machine_opens_the_server_to_others(tmp_path: Pa
     assert words[words.index("--cors-allowed-origins") + 1] == "http://node7:5001"
 
 
+BRIEF = """
+import os, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Brief(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+    def do_POST(self):
+        os._exit(3)
+
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Brief).serve_forever()
+"""
+
+
+def test_a_proxy_is_not_asked_for_the_own_server_whose_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nobody answers there
+    monkeypatch.setattr("minbert.track.ui._START_SECONDS", 20.0)
+    monkeypatch.setattr("minbert.track.ui.signal.signal", lambda *_: None)
+    monkeypatch.setattr(
+        "minbert.track.ui.command", lambda *given: [sys.executable, "-c", BRIEF, str(given[-1])]
+    )
+    (tmp_path / "mlflow.db").touch()
+    with pytest.raises(UserError, match="MLflow's server ended with status 3; its own message"):
+        serve(tmp_path, port=free_port("127.0.0.1", 5800))
+    assert "Ctrl-C stops it" in capsys.readouterr().out
+
+
 def test_with_a_server_of_ones_own_only_its_address_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port("127.0.0.1", 5700)
-    serve(tmp_path, uri=f"http://me:secret@127.0.0.1:{port}/")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@127.0.0.1:{port}/")
+    serve(tmp_path)
     assert capsys.readouterr().out == f"MLflow: http://***@127.0.0.1:{port}/#/experiments\n"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "databricks")
+    with pytest.raises(UserError, match="stored in 'databricks', which has its own page"):
+        serve(tmp_path)
 
 
 def test_what_is_a_server() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.locks import is_held
+from minbert.base.process import variable
 from minbert.track import store
 from minbert.track.journal import FOLLOWER
 
@@ -31,18 +32,18 @@ _GUARD = f"read _; trap '' TERM; kill 0; sleep {_STOP_SECONDS}; kill -9 0"
 """Ends its process group when its input closes, as it does when this process ends, or is killed."""
 
 
-def serve(
-    root: Path | str, port: int = 5000, host: str = "127.0.0.1", uri: str | None = None
-) -> None:
+def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
     """Serve the store of `root` until Ctrl-C, and print the address of each paper's table.
 
     If `port` is taken, the next free one is used. If the store is itself a server, this prints its
     addresses and returns. Raises `UserError` if there is no store yet, no free port, or the server
-    does not start.
+    does not start, or ends by itself.
     """
     root = Path(root).resolve()
-    uri = store.tracking_uri(root, uri)
+    uri = store.tracking_uri(root)
     if store.is_remote(uri):
+        if not uri.startswith("http"):
+            raise UserError(f"the runs are stored in '{uri}', which has its own page")
         _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
         return
     if (path := store.sqlite_path(uri)) is not None and not path.exists():
@@ -67,10 +68,12 @@ def serve(
     try:
         # A server on all interfaces is asked on this one.
         local = f"http://{_bracketed('127.0.0.1' if host in _ANY else host)}:{free}"
-        _wait(server, local)
-        _print_tables(local, f"http://{_bracketed(_public_name(host))}:{free}")
+        with variable("no_proxy", "*"):  # A proxy does not reach this machine's own server.
+            _wait(server, local)
+            _print_tables(local, f"http://{_bracketed(_public_name(host))}:{free}")
         print("Ctrl-C stops it", flush=True)
         server.wait()
+        raise _ended(server)
     except KeyboardInterrupt:
         pass
     finally:
@@ -121,16 +124,19 @@ def _wait(server: subprocess.Popen[bytes], address: str) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise UserError(
-                f"MLflow's server ended with status {server.returncode} before it answered; "
-                "its own message is above"
-            )
+            raise _ended(server)
         try:
             with urllib.request.urlopen(f"{address}/health", timeout=2):
                 return
         except OSError:
             time.sleep(0.2)
     raise UserError(f"MLflow's server did not answer at {address} within {_START_SECONDS:.0f} s")
+
+
+def _ended(server: subprocess.Popen[bytes]) -> UserError:
+    return UserError(
+        f"MLflow's server ended with status {server.returncode}; its own message is above"
+    )
 
 
 def _print_tables(address: str, public: str) -> None:
