@@ -49,6 +49,28 @@ def test_a_user_error_has_no_traceback(capsys: pytest.CaptureFixture[str], tmp_p
     assert told.startswith("minbert: ") and "config.yaml" in told
 
 
+def test_a_reader_that_leaves_is_no_error() -> None:
+    code = "import minbert.commands.cli as cli; cli._ui = print; cli.main(['ui'])"
+    reading, writing = os.pipe()
+    os.close(reading)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    words = [sys.executable, "-c", code]
+    told = {"stdout": writing, "stderr": subprocess.PIPE}
+    done = subprocess.run(words, check=False, env=buffered, **told)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("minbert.commands.cli._follow", wait)
+    with pytest.raises(SystemExit) as ended:
+        main(["follow"])
+    assert ended.value.code == 130
+
+
 def test_plan_starts_without_heavy_imports() -> None:
     code = (
         "import sys, minbert.commands.cli, minbert.commands.plan; "

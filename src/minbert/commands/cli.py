@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,10 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(words)
     try:
         arguments.run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # At the exit a closed pipe would be an error.
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, OSError) as error:
