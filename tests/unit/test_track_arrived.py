@@ -113,6 +113,14 @@ def test_a_result_that_was_adopted_keeps_the_run_of_its_old_key(plan: Plan) -> N
     assert len(attempts(plan.root)) == before + 1
 
 
+def test_a_damaged_attempt_tells_of_nothing_and_stops_no_other(plan: Plan) -> None:
+    for number, attempt in enumerate(attempts(plan.root)[:2]):
+        write_text(attempt.path / "run.json", "{" if number else "{}")
+    before = newest_attempts(plan.root)
+    tell_of_arrived(plan.root, write(plan))
+    assert len(newest_attempts(plan.root)) == len(before) + 2
+
+
 def test_a_damaged_result_is_reported_and_stops_no_other(
     plan: Plan, capfd: pytest.CaptureFixture[str]
 ) -> None:

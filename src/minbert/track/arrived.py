@@ -4,6 +4,7 @@ What a job would have told is in the store: the history, the predictions and the
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -43,11 +44,11 @@ def _arrived(root: Path, plan: str) -> Iterator[Job]:
     if not found:
         return
     # Later than the results: a job makes its attempt first.
-    told = {
-        attempt.group
-        for attempt in attempts(root)
-        if attempt.alive() or attempt.recall(END).get("status") == "FINISHED"
-    }
+    told = set()
+    for attempt in attempts(root):
+        if attempt.alive() or attempt.recall(END).get("status") == "FINISHED":
+            with suppress(UserError, KeyError):  # its `run.json` is damaged
+                told.add(attempt.group)
     for job in found:
         if told.isdisjoint((key, str(job.seed)) for key in _keys(job)):
             yield job
