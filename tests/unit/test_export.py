@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,28 +14,36 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from encoders import CONFIGS, TEXT, Folders
 from torch import Tensor, nn
+from trained_root import plan_of
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_text
+from minbert.base.files import read_json, write_json, write_text
 from minbert.commands.cli import main
 from minbert.data.tokenise import encode
 from minbert.data.tokenizer import load_tokenizer
+from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.text import csv_text
 from minbert.model.convert import convert_hugging_face
 from minbert.model.lora import LowRank, add_lora
 from minbert.model.multitask import MultitaskModel, build_model
 from minbert.model.weights import load_weights
+from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.predict.export import export, write_model
 from minbert.predict.lookup import find
 from minbert.predict.predictor import Predictor, source_of
 from minbert.predict.usage import example
 from minbert.spec.architecture import WEIGHTS, read_architecture
+from minbert.spec.resolve import StageRef
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
+from minbert.store.plans import VARIANT_COLUMNS, description_path, stage_rows
 from minbert.train.examples import Examples, special_tokens
 from minbert.train.inference import pool_all
 
@@ -224,6 +233,32 @@ def test_trained_variants_are_exported_by_the_command(
     # Each of the folder's files may be read by others, as those of the store.
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "0").iterdir()}
     assert modes == {(root / "variants.tsv").stat().st_mode & 0o777}
+
+
+def test_the_card_is_of_the_training_that_is_exported(trained_plan: Plan, tmp_path: Path) -> None:
+    """The variant was edited since, and its new scores are published."""
+    base = Path(shutil.copytree(trained_plan.base, tmp_path / "base"))
+    old = plan_of(base)
+    key = old.train(StageRef("one", "three", "main")).key
+    (backbone,) = (node for node in old.nodes.values() if node.kind == "backbone")
+    grid = (base / "one.yaml").read_text("utf-8").replace("title: One", "title: Edited")
+    write_text(base / "one.yaml", grid.replace("epochs: 1", "epochs: 3"))
+    new = plan_of(base)
+    write(new)
+    path = description_path(old.root, "backbone", backbone.key)
+    write_json(path, read_json(path) | {"spec": {"hub": "google-bert/bert-base-uncased"}})
+    rows = stage_rows(new.publication["variants"])
+    write_text(new.root / "variants.tsv", csv_text(VARIANT_COLUMNS, rows, "\t"))
+    scores = new.root / "tables" / "scores.parquet"
+    (row, *_) = pq.read_table(scores).to_pylist()
+    later = new.train(StageRef("one", "three", "main")).key
+    row |= {"variant": "three", "value": 0.9, "key": later}
+    tasks = [row | {"task": task} for task in ("sst", "para", "sts")]
+    pq.write_table(pa.Table.from_pylist(tasks, schema=SCHEMA), scores)
+    export(new.root, f"one/three@{key}", tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert f"three (One), seed 0, training `{key}`" in card and "0.9000" not in card
+    assert "\nlicense: other\nbase_model: google-bert/bert-base-uncased\ntags:\n" in card
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from minbert.predict.usage import HEADS, POOLINGS, example
 from minbert.spec.architecture import Architecture
 from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
+from minbert.store.plans import read_description, records
 from minbert.track.runs import card_facts
 
 CARD, HEAD_WEIGHTS, HEAD_FACTS = "README.md", "heads.safetensors", "heads.json"
@@ -134,13 +136,19 @@ def _several(tasks: Sequence[str]) -> UserError:
 
 
 def _card(run: Run, tasks: Sequence[str]) -> str:
-    facts = plan_of(run.root, run.paper)["papers"][run.paper]
+    # What is published may be of a later training.
+    plans = chain([plan_of(run.root, run.paper)], (record for _, record in records(run.root)))
+    papers = (p["papers"] for p in plans if f"train-{run.key}" in p.get("jobs", ()))
+    facts = next(known[run.paper] for known in papers if run.paper in known)
     label = facts["labels"].get(run.variant, run.variant)
+    need = run.job.described["needs"]["backbone.config.json"]
+    hub = read_description(run.root, need["kind"], need["key"])["spec"].get("hub")
+    base = f"base_model: {hub}\n" if hub else ""
     about = "".join(f"- `{task}`: {TASKS[task].title}\n" for task in tasks)
     return f"""---
 library_name: transformers
 license: other
-tags:
+{base}tags:
 - minbert
 ---
 
@@ -159,4 +167,4 @@ cut one token later or earlier than in training.
 ```python
 {example(tasks)}```
 
-{card_facts(run.root, facts, run.paper, run.variant, run.seed)}"""
+{card_facts(run.root, facts, run.paper, run.variant, run.seed, dict.fromkeys(tasks, run.key))}"""

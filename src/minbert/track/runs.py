@@ -32,7 +32,7 @@ from minbert.track.rows import ROWS, costs, read_rows
 from minbert.track.store import GRID, Tag
 
 _CONTENT = "minbert.content"
-_COLUMNS = ("paper", "variant", "seed", "split", "task", "metric", "value")
+_COLUMNS = ("paper", "variant", "seed", "split", "task", "metric", "value", "key")
 _TERMS = {
     "sst": "Stanford Sentiment Treebank (Socher et al., 2013): sentences of film reviews; "
     "published for research",
@@ -205,17 +205,27 @@ Chosen by its overall dev score ({facts["rule"]}): {best.score:.4f}, {of}; \
 this seed {best.dev[best.seed]:.4f}. \
 The best of {len(facts["labels"])} variants on dev: expect lower scores on other data.
 
-{card_facts(root, facts, best.paper, best.variant, best.seed)}"""
+{card_facts(root, facts, best.paper, best.variant, best.seed, best.keys)}"""
 
 
-def card_facts(root: Path, facts: Mapping[str, Any], paper: str, variant: str, seed: int) -> str:
+def card_facts(
+    root: Path,
+    facts: Mapping[str, Any],
+    paper: str,
+    variant: str,
+    seed: int,
+    keys: Mapping[str, str],
+) -> str:
     """Return the sections of a model's card, Markdown: its published scores, data and terms.
 
-    Before results are published there are no scores.
+    There are no scores before results are published, and if those that are published are of other
+    trainings than `keys`, {task: key}.
     """
     wanted = [("paper", "=", paper), ("variant", "=", variant), ("seed", "=", seed)]
     published = root / SCORES
     rows = read_file(published, _COLUMNS, wanted).to_pylist() if published.exists() else []
+    if not keys.items() <= {row["task"]: row["key"] for row in rows}.items():
+        rows = []
     scores = "".join(
         f"| {row['task']} | {row['metric']} | {row['split']} | {row['value']:.4f} |\n"
         for row in rows
