@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from minbert.base.errors import UserError
 from minbert.plan.cost import Rows, operations
 from minbert.spec.architecture import Architecture
 from minbert.spec.epochs import EPOCHS
@@ -53,6 +54,12 @@ def test_a_stage_of_one_task_by_hand(values: dict[str, Any], step: int, weights:
     # Two epochs of 10 examples of 25 tokens, 3 dev rows after each; 3 + 2 rows at the end.
     expected = 25 * (2 * (10 * step + 3 * 2 * weights) + 5 * 2 * weights)
     assert operations(stage({"sst": {}}, **values), ARCH, ROWS) == expected
+
+
+def test_a_sampler_without_its_epochs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(EPOCHS, "unified")
+    with pytest.raises(UserError, match=r"'unified' is not in EPOCHS in .*spec/epochs\.py; add"):
+        operations(stage({"sst": {}}), ARCH, ROWS)
 
 
 def test_a_convolution_counts_for_its_task_alone() -> None:

@@ -11,6 +11,7 @@ from minbert.base.files import read_json
 from minbert.data.builtin import DEFAULT_SIZES
 from minbert.devices.cards import visible_cards
 from minbert.plan.experiment import Experiment
+from minbert.spec import epochs
 from minbert.spec.architecture import BERT_BASE, Architecture
 from minbert.spec.epochs import EPOCHS, Epoch
 from minbert.spec.stage import StageSpec
@@ -87,9 +88,17 @@ def batches(spec: StageSpec, rows: Mapping[str, Rows]) -> float:
 
 
 def epoch(spec: StageSpec, rows: Mapping[str, Rows]) -> Epoch:
-    """Return the steps of an epoch, and how many examples of each trained task it draws."""
-    sizes = {task: rows[task].train for task in spec.trained_tasks}
-    return EPOCHS[spec.sampler.name](spec, sizes)
+    """Return the steps of an epoch, and how many examples of each trained task it draws.
+
+    Raises `UserError` for a sampler without an entry in `EPOCHS`.
+    """
+    if (name := spec.sampler.name) not in EPOCHS:
+        raise UserError(
+            f"sampler '{name}' is not in EPOCHS in {epochs.__file__}; add '{name}': a function "
+            "that returns the steps of an epoch and the examples that it draws of each task "
+            "(docs/adding.md)"
+        )
+    return EPOCHS[name](spec, {task: rows[task].train for task in spec.trained_tasks})
 
 
 def _inserted(spec: StageSpec, arch: Architecture) -> int:
