@@ -121,9 +121,13 @@ def test_the_task_is_named_unless_there_is_one(planned: Planned) -> None:
 
 
 def test_a_folder_without_results_names_those_below(planned: Planned) -> None:
+    planned.stage("a1", "sst", "one")
     outside = planned.root.parent
-    with pytest.raises(UserError, match=re.escape(f"There is --results {planned.root}")):
+    mine = planned.root.rename(outside / "my results")
+    with pytest.raises(UserError, match=re.escape(f" Did you mean --results '{mine}'?")):
         find(outside, "any")
+    with pytest.raises(UserError, match=re.escape(f"`cut -f 1,2 '{mine}/variants.tsv'`")):
+        find(mine, "any")
 
 
 def test_deleted_weights(planned: Planned) -> None:

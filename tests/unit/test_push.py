@@ -61,12 +61,12 @@ def test_a_hub_that_refuses_leaves_the_folder_and_says_how_to_go_on(
     capsys: Printed,
 ) -> None:
     hub.refuses = {refused: status}
-    folder = tmp_path / "frozen"
+    folder = tmp_path / "my frozen"
     with pytest.raises(SystemExit):
         main(words(trained_plan, folder, "me/frozen"))
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"{folder} was not pushed to 'me/frozen'" in error and told in error
-    assert f"`hf upload me/frozen {folder}`" in error and hub.files == {}
+    assert f"`hf upload me/frozen '{folder}' --private`" in error and hub.files == {}
     assert (folder / "README.md").is_file()
 
 

@@ -273,9 +273,9 @@ def _named(
     unscored = ""
     if not (root / SCORES).is_file():
         unscored = f" (the best of other variants is known once {root / SCORES} exists)"
+    lists = shlex.join(["cut", "-f", "1,2", str(root / VARIANTS)])
     raise UserError(
-        f"{root}: no variant '{variant}'{unscored}; `cut -f 1,2 {root / VARIANTS}` lists them."
-        f"{nearest(variant, names)}"
+        f"{root}: no variant '{variant}'{unscored}; `{lists}` lists them.{nearest(variant, names)}"
     )
 
 
@@ -286,8 +286,8 @@ def _rows_of(root: Path, path: Path) -> list[dict[str, str]]:
             f"`{_snakemake(root, ALL)}` writes it"
         )
     if not path.is_file():
-        below = [f"--results {p.parent}" for p in sorted(root.glob(f"*/{VARIANTS}"))]
-        hint = f" There is {' and '.join(below)}." if below else ""
+        below = [shlex.quote(str(p.parent)) for p in sorted(root.glob(f"*/{VARIANTS}"))]
+        hint = f" Did you mean --results {' or --results '.join(below)}?" if below else ""
         raise UserError(
             f"{path}: there is no such file, so the folder has no results; give another one with "
             f"--results, or make results with `snakemake --cores 2 all`.{hint}"

@@ -1,5 +1,6 @@
 """An exported folder to the Hugging Face hub."""
 
+import shlex
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -35,8 +36,9 @@ def push(folder: Path, repository: str) -> str:
         # That of an upload says which file; its cause says why.
         reasons = [" ".join(str(each).split()) for each in (error, error.__cause__) if each]
         told = "; ".join(reasons)[:500]
+        again = shlex.join(["hf", "upload", repository, str(folder), "--private"])
         raise UserError(
             f"{folder} was not pushed to '{repository}' ({told}). The folder is whole: log "
-            f"in by `hf auth login` or HF_TOKEN, then `hf upload {repository} {folder}`"
+            f"in by `hf auth login` or HF_TOKEN, then `{again}`"
         ) from error
     return str(made)

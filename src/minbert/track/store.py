@@ -282,6 +282,7 @@ def network_disk(path: Path, mounts: str | None = None) -> bool:
     best, kind = "", ""
     for line in mounts.splitlines():
         point, name = line.split()[1:3]
+        point = point.replace(r"\040", " ")
         if path.is_relative_to(point) and len(point) >= len(best):
             best, kind = point, name
     return kind in _NETWORK
