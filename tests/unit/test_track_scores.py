@@ -16,7 +16,6 @@ from minbert.evaluate.table import write_table
 from minbert.evaluate.table_rows import read_table
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
-from minbert.spec.protocol import Measured
 from minbert.store.job import node_folder
 from minbert.track.follower import Follower
 from minbert.track.scores import of_predictions
@@ -119,18 +118,3 @@ def test_floors_and_what_was_learnt_can_be_filtered_by(root: Path) -> None:
     identity = store.experiment("paper")
     for query, count in (("not_learned LIKE '%para%'", 1), ("learned LIKE '%sst%'", 2)):
         assert len(store.client.search_runs([identity], f"tags.{query}")) == count, query
-
-
-def test_a_run_of_an_older_version_gets_its_best_scores_from_its_curves(root: Path) -> None:
-    journal = start(root, "old", tags={Tag.RULE: "plain"})
-    for epoch, (sst, plain) in enumerate([(0.5, 0.3), (0.7, 0.4), (0.8, 0.2)], 1):
-        journal.log(Measured(epoch, epoch, "train", "sst", "accuracy", 0.99, 1.0))
-        journal.log(Measured(epoch, epoch, "dev", "sst", "accuracy", sst, 1.0))
-        journal.log(Measured(epoch, epoch, "dev", "sst", "loss", 9.0, 1.0))
-        journal.log(Measured(epoch, epoch, "dev", "overall", "plain", plain, 1.0))
-        journal.log(Measured(epoch, epoch, "dev", "overall", "normalised", 0.9, 1.0))
-    journal.end("FINISHED", params={"best_epoch": "2"})
-    Follower(root).finish()
-    metrics = stored_run(root, journal.folder).data.metrics
-    best = {name: value for name, value in metrics.items() if name.startswith("best/")}
-    assert best == {"best/sst": 0.7, "best/overall": 0.4}

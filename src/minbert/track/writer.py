@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlparse
 from minbert.base.errors import UserError
 from minbert.base.process import variable
 from minbert.spec.protocol import Measured
-from minbert.spec.task import TASKS
 from minbert.track.journal import BEST, COST, FLOOR, SYSTEM, TEST, Attempt
 from minbert.track.store import Store, Tag, say
 
@@ -137,7 +136,6 @@ def close(
     client, run_id = store.client, stored.run_id
     killed: dict[str, Any] = {"status": "KILLED", "ended": attempt.changed(), "error": None}
     end = end or killed | {"params": {}, "tags": {}, "artifacts": {}}
-    rule = attempt.run["tags"].get(Tag.RULE, "normalised")
     given = attempt.run["params"]
     _log_params(store, run_id, {k: v for k, v in end["params"].items() if k not in given})
     tags = _strings(end["tags"])
@@ -151,36 +149,16 @@ def close(
     if draw is not None and history is not None and history.is_file():
         with TemporaryDirectory() as folder:
             target = Path(folder) / Path(_CURVES).name
+            rule = attempt.run["tags"].get(Tag.RULE, "normalised")
             try:
                 draw(history, attempt.run["name"], rule, target)
             except (UserError, ValueError, KeyError) as error:
                 say(f"{history}: its curves cannot be drawn: {error}")
             else:
                 _attach(store, stored, _CURVES, target)
-    client.log_batch(
-        run_id,
-        metrics=_metrics(_earlier_best(attempt, end["params"], rule)),
-        tags=[RunTag(name, value) for name, value in tags.items()],
-    )
+    client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
     client.set_terminated(run_id, end["status"], milliseconds(end["ended"]))
     return str(end["status"])
-
-
-def _earlier_best(attempt: Attempt, params: Mapping[str, str], rule: str) -> list[Measured]:
-    """Return the rows of `BEST` that a job of an older version left out; none if they are there.
-
-    They are the dev scores of the best epoch, the overall score by `rule`.
-    """
-    rows = attempt.rows()[0]
-    if "best_epoch" not in params or any(row.split == BEST for row in rows):
-        return []
-    at = ("dev", int(params["best_epoch"]))
-    metrics = {task: known.metric for task, known in TASKS.items()} | {"overall": rule}
-    return [
-        row._replace(split=BEST)
-        for row in rows
-        if (row.split, row.epoch) == at and row.metric == metrics.get(row.task)
-    ]
 
 
 def _metrics(rows: Iterable[Measured]) -> list[Metric]:
