@@ -136,6 +136,9 @@ def processes(variable: str) -> int:
 def test_without_a_store_the_ui_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no MLflow store at .*mlflow.db.*run the pipeline first"):
         serve(tmp_path)
+    Journal.start(tmp_path, {"experiment": "p", "key": "a", "seed": 0, "name": "a"}).end("FINISHED")
+    with pytest.raises(UserError, match=r"`minbert follow --once --results .*` makes it from"):
+        serve(tmp_path)
 
 
 @pytest.mark.parametrize("junk", [None, b"", b"junk" * 500])

@@ -6,6 +6,7 @@ One worker and no job runner: 2 processes and half a gigabyte instead of 15 and 
 import http.client
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from minbert.base.errors import UserError
 from minbert.base.locks import is_held
 from minbert.base.process import variable
 from minbert.track import store
-from minbert.track.journal import FOLLOWER
+from minbert.track.journal import FOLLOWER, TRACKING, attempts
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _ANY = {"0.0.0.0", "::"}
@@ -47,10 +48,14 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
         _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
         return
     if (path := store.sqlite_path(uri)) is not None and not path.exists():
-        raise UserError(
-            f"no MLflow store at {path}: nothing has been trained under {root} yet; run the "
-            "pipeline first (`make demo`, or `snakemake --cores 2 all`), or name its results folder"
+        way = (
+            f"nothing has been trained under {root} yet; run the pipeline first (`make demo`, or "
+            "`snakemake --cores 2 all`), or name its results folder"
         )
+        if attempts(root):
+            again = shlex.join(["minbert", "follow", "--once", "--results", str(root)])
+            way = f"`{again}` makes it from the runs in {root / TRACKING}"
+        raise UserError(f"no MLflow store at {path}: {way}")
     if path is not None:
         store.check_sqlite(path)
     if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
