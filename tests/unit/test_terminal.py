@@ -150,6 +150,18 @@ def test_a_failed_stage_is_not_waited_for(watched: Watch) -> None:
     assert watched.seconds_left() == (3 * (100 + START) + QUICK + SCORES) / 2
 
 
+def test_a_stage_may_fail_while_the_time_left_is_reckoned(watched: Watch) -> None:
+    failed = watched.tally.failed
+
+    class Slow(Work):
+        def __hash__(self) -> int:
+            failed[len(failed)] = JOBS[1]
+            return super().__hash__()
+
+    failed[0] = Slow("train", "k0", 0)
+    assert watched.seconds_left() is not None
+
+
 def test_a_stage_that_is_tried_again_has_not_failed(watched: Watch) -> None:
     begin(watched.tally, 1, JOBS[0])
     watched.tally.emit(record(LogEvent.JOB_ERROR, jobid=1))

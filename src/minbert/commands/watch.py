@@ -149,7 +149,7 @@ class Watch:
         """
         tally, now = self.tally, time.monotonic()
         costs = self._known_costs()
-        ended = {*tally.done, *tally.failed.values()}
+        ended = {*tally.done, *list(tally.failed.values())}  # another thread adds to them
         waiting = [work for work in tally.jobs if work not in ended]
         steady = len(trainings(tally.done)) >= min(_STEADY_JOBS, len(trainings(tally.jobs)))
         if self.gpu is not None and not steady:
