@@ -1,4 +1,4 @@
-"""The command line: what people ask for (plan, ui, predict, submit), and the rules' steps."""
+"""The command line: what people ask for (`plan`, `predict` and others), and the rules' steps."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         "ensemble", _ensemble, "show what the seeds of each variant score as an ensemble"
     )
     _add_config(ensemble)
-    ensemble.add_argument("--split", choices=("dev", "test"), default="dev")
+    ensemble.add_argument("--split", choices=("dev", "test"), default="dev", help="(default: dev)")
 
     gc = command("gc", _gc, "list results that the configuration no longer needs")
     _add_config(gc)
@@ -144,8 +144,11 @@ def _parser() -> argparse.ArgumentParser:
 
     ui = command("ui", _ui, "show the runs in MLflow")
     _add_root(ui)
-    ui.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    ui.add_argument("--port", type=_whole_number(1, 65535), default=5000)
+    ui.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
+    free = "or the next free one (default: %(default)s)"
+    ui.add_argument("--port", type=_whole_number(1, 65535), default=5000, help=free)
 
     predict = command(
         "predict",
@@ -209,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_variant(submit)
     submit.add_argument(
-        "--out", type=Path, metavar="DIR", help="(default: RESULTS/submissions/PAPER/VARIANT/seedN)"
+        "--out", type=Path, metavar="DIR", help="(default: ROOT/submissions/PAPER/VARIANT/seedN)"
     )
 
     follow = command("follow", _follow, "store what jobs measure in MLflow, as they run")
@@ -242,7 +245,9 @@ def _parser() -> argparse.ArgumentParser:
             step.add_argument("key", help="the node's key (16 hex digits)")
         _add_root(step)
         step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
-        step.add_argument("--threads", type=_whole_number(1, MAX_THREADS), default=1)
+        step.add_argument(
+            "--threads", type=_whole_number(1, MAX_THREADS), default=1, help="(default: 1)"
+        )
         if kind.seeded:
             step.add_argument("--seed", type=_whole_number(0, MAX_SEED), required=True)
         if kind.computes:
@@ -256,21 +261,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    files = ("--configfile", "--configfiles")
-    parser.add_argument(*files, type=Path, nargs="+", default=[], metavar="FILE")
-    parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE")
+    names, over = ("--configfile", "--configfiles"), "read after config.yaml; later files win"
+    parser.add_argument(*names, type=Path, nargs="+", default=[], metavar="FILE", help=over)
+    single = "settings; they win over all files"
+    parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help=single)
     _add_directory(parser)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--directory", type=Path, default=Path(), help="the folder of the Snakefile"
-    )
+    where = "the folder of the Snakefile (default: the current one)"
+    parser.add_argument("--directory", type=Path, default=Path(), metavar="DIR", help=where)
 
 
 def _add_variant(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "variant", metavar="VARIANT", help="a name in RESULTS/variants.tsv, or PAPER/VARIANT"
+        "variant", metavar="VARIANT", help="a name in ROOT/variants.tsv, or PAPER/VARIANT"
     )
     parser.add_argument("--paper", help="needed if several papers have a variant of this name")
     parser.add_argument(
@@ -282,7 +287,7 @@ def _add_variant(parser: argparse.ArgumentParser) -> None:
 def _add_drawing(parser: argparse.ArgumentParser) -> None:
     """Let the step of a figure also draw a published one again, as a person asks for it."""
     parser.add_argument(
-        "key", metavar="PAPER/NAME", help="a figure in RESULTS/figures; as a step, the node's key"
+        "key", metavar="PAPER/NAME", help="a figure in ROOT/figures; as a step, the node's key"
     )
     how = "(default: that of FILE, or pdf)"
     parser.add_argument("--format", dest="form", choices=("pdf", "png", "svg"), help=how)
@@ -296,7 +301,11 @@ def _add_drawing(parser: argparse.ArgumentParser) -> None:
 
 def _add_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--results", type=Path, default=Path("results"), help="results root (default: results)"
+        "--results",
+        type=Path,
+        default=Path("results"),
+        metavar="ROOT",
+        help="the results folder (default: %(default)s)",
     )
 
 
