@@ -154,7 +154,8 @@ def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:
     told = capsys.readouterr()
     assert [json.loads(line) for line in told.out.splitlines()] == chosen
     key = run_folder(plan, "three").parent.name
-    assert told.err == f"minbert: 'best' is the best of others: para from 'three', seed 0 ({key})\n"
+    said = "minbert: 'best' is the best of others: para from 'three/main', seed 0"
+    assert told.err == f"{said} ({key})\n"
 
 
 def test_a_bad_row_stops_all_before_any_output(plan: Plan, tmp_path: Path, capsys: Printed) -> None:

@@ -75,12 +75,13 @@ def test_a_paper_decides_between_variants_of_one_name(planned: Planned) -> None:
 def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> None:
     planned.stage("a1", "sst para", "one")
     planned.stage("b1", "sst para", "two")
+    planned.stage("b1", "sst para", "two, again")
     rows = [("best", 0, "sst", "a1"), ("best", 0, "para", "b1"), ("best", 0, "overall", "")]
     planned.scores([*rows, ("best", 1, "sst", "b1"), ("one", 0, "sst", "stale")])
     assert keys(planned, "best", seed=0) == {"sst": "a1", "para": "b1"}
     found = find(planned.root, "best")
     assert found.runs(["sst"], 1)["sst"].key == "b1"
-    assert found.wanted is None and found.owners["b1"] == "two"
+    assert found.wanted is None and found.stages == {"one/a1": "a1", "two/b1": "b1"}
     assert found.runs(found.tasks)["para"].seed == 0
     with pytest.raises(UserError, match="not trained with seed 1, but with 0"):
         found.runs(["para"], 1)

@@ -67,8 +67,8 @@ class Found:
     """A variant and the stages that its tasks come from.
 
     `chosen` is {seed: {task: key}} as far as trained, `wanted` {task: key} as planned; `wanted` is
-    None for the best of other variants, which train nothing. `owners` is {key: variant}, `stages`
-    {stage: key}; the stages of others are `VARIANT/STAGE`.
+    None for the best of other variants, which train nothing. `stages` is {stage: key}; the stages
+    of others are `VARIANT/STAGE`, those of the first variant if several share them.
     """
 
     root: Path
@@ -76,7 +76,6 @@ class Found:
     name: str
     wanted: Mapping[str, str] | None
     chosen: Mapping[int, Mapping[str, str]]
-    owners: Mapping[str, str]
     stages: Mapping[str, str]
 
     @property
@@ -135,19 +134,15 @@ def find(root: Path, variant: str, paper: str | None = None) -> Found:
     best = {} if (paper, named) in stages else _best_of(root, stages)
     name = _named([*stages, *best], named, paper, root)
     _use_tasks_of(root, name[0])
-    of_paper = [row for row in rows if row["paper"] == name[0]]
-    # A run that several variants share is named after the first.
-    owners = {row["key"]: row["variant"] for row in reversed(of_paper)}
     if name in best:
         used = {key for of_seed in best[name].values() for key in of_seed.values()}
-        others = {
-            f"{row['variant']}/{row['stage']}": row["key"]
-            for row in of_paper
-            if row["key"] in used and row["variant"] == owners[row["key"]]
-        }
-        found = Found(root, *name, None, best[name], owners, others)
+        others: dict[str, str] = {}
+        for row in rows:
+            if row["paper"] == name[0] and row["key"] in used - {*others.values()}:
+                others[f"{row['variant']}/{row['stage']}"] = row["key"]
+        found = Found(root, *name, None, best[name], others)
     else:
-        found = _trained(root, *name, stages[name], owners)
+        found = _trained(root, *name, stages[name])
     return _with_key(found, key) if key else found
 
 
@@ -161,8 +156,7 @@ def earlier(found: Found) -> Iterator[Found]:
         if stages and stages not in seen:
             seen.append(stages)
             with suppress(UserError):  # Its descriptions were deleted, and so its results.
-                owners = dict.fromkeys(stages.values(), found.name)
-                other = _trained(found.root, *names, stages, owners)
+                other = _trained(found.root, *names, stages)
                 if other.chosen:
                     yield other
 
@@ -199,9 +193,7 @@ def plan_of(root: Path, paper: str) -> dict[str, Any]:
     return {} if plan else next(newest, {})
 
 
-def _trained(
-    root: Path, paper: str, name: str, stages: Mapping[str, str], owners: Mapping[str, str]
-) -> Found:
+def _trained(root: Path, paper: str, name: str, stages: Mapping[str, str]) -> Found:
     """Return a variant with these stages, as far as they are trained."""
     wanted: dict[str, str] = {}
     for key in stages.values():
@@ -213,7 +205,7 @@ def _trained(
         for seed, folder in seed_folders(root / "store" / "train" / key).items():
             if (folder / "run.json").exists():
                 chosen.setdefault(seed, {})[task] = key
-    return Found(root, paper, name, wanted, chosen, owners, stages)
+    return Found(root, paper, name, wanted, chosen, stages)
 
 
 def _with_key(found: Found, wanted: str) -> Found:

@@ -53,9 +53,9 @@ def predict(
     run.file("model.safetensors")
     items = _read(chosen, sentences, source, form)
     if found.wanted is None:
-        owner = found.owners.get(run.key) or run.job.described["owner"]["variant"]
+        stage = next(name for name, key in found.stages.items() if key == run.key)
         print(
-            f"minbert: '{found.name}' is the best of others: {chosen} from '{owner}', seed "
+            f"minbert: '{found.name}' is the best of others: {chosen} from '{stage}', seed "
             f"{run.seed} ({run.key})",
             file=sys.stderr,
         )
