@@ -16,13 +16,16 @@ import trained_root
 from own_tasks import using
 
 from minbert.base.errors import UserError
+from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.scoring import score_task
+from minbert.evaluate.text import csv_text
 from minbert.explore.compare import compare
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
+from minbert.store.plans import VARIANT_COLUMNS, stage_rows
 
 
 @pytest.fixture(autouse=True)
@@ -221,6 +224,14 @@ def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
     assert str(named) == str(found)
     turned = compare(edited.root, f"frozen@{new}", "frozen")
     assert turned.spec["A"].tolist() == [2e-2]
+
+
+def test_what_is_not_trained_again_yet_comes_after(edited: Plan) -> None:
+    """As after a failure, whose partial results are published."""
+    rows = stage_rows(edited.publication["variants"])
+    write_text(edited.root / "variants.tsv", csv_text(VARIANT_COLUMNS, rows, "\t"))
+    shutil.rmtree(edited.train(StageRef("one", "frozen", "main")).folder(edited.root, 0))
+    assert compare(edited.root, "frozen").spec["B"].tolist() == [2e-2]
 
 
 def test_an_edit_of_code_is_named(edited: Plan) -> None:

@@ -107,7 +107,8 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     """Return how the variant `other` differs from `one` (names as `lookup.find` takes them).
 
     Without `other`, one result of `one` is compared with another, in the order in which they were
-    trained: what is published with the latest one beside it, or with the one that `@KEY` names.
+    trained: what is published with the latest one beside it, or with the one that `@KEY` names. One
+    that is not trained yet comes last.
     """
     first = find(root, one)
     if other is not None:
@@ -122,7 +123,8 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
                 "second variant to compare it with"
             )
         first = found
-    return _compare(*sorted((first, published), key=_trained))
+    in_order = sorted((first, published), key=lambda found: (not found.chosen, _trained(found)))
+    return _compare(*in_order)
 
 
 def _compare(one: Found, other: Found) -> Comparison:
