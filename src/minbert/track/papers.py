@@ -113,8 +113,8 @@ def _curves_view(facts: Mapping[str, Any] | None) -> dict[str, Any]:
     return view | {"chartsSearchFilter": "^(dev|train)/"}
 
 
-def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: str | None) -> str:
-    """Return the description, Markdown. `grid` is the id of the grid's own run."""
+def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: Run | None) -> str:
+    """Return the description, Markdown. `grid` is the grid's own run."""
     if facts is None:
         return _LEGEND
     about = " ".join(facts["description"].split())
@@ -125,7 +125,7 @@ def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: str 
     backbone = "built in, pretrained here" if facts["backbone"] == "builtin" else facts["backbone"]
     where = "the grid's own run appears when all is trained"
     if grid:
-        page = f"#/experiments/{identity}/runs/{grid}"
+        page = f"#/experiments/{identity}/runs/{grid.info.run_id}"
         table = f"{page}/artifacts/tables/{paper}.md{MODE}"
         where = f"[the grid's own run]({page}{MODE}), [its table]({table})"
     views = {"rows": VIEW, "curves of all runs": CURVES}
@@ -144,15 +144,12 @@ def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: str 
 {_LEGEND}"""
 
 
-def _newest(client: MlflowClient, identity: str, kind: str) -> str | None:
-    """Return the id of the newest run of a kind that is not superseded."""
-    found = client.search_runs(
-        [identity],
-        filter_string=f"tags.`{Tag.KIND}` = '{kind}' AND tags.`{Tag.SUPERSEDED}` IS NULL",
-        order_by=["attributes.start_time DESC"],
-        max_results=1,
-    )
-    return found[0].info.run_id if found else None
+def _newest(client: MlflowClient, identity: str, kind: str, more: str = "") -> Run | None:
+    """Return the newest run of a kind that is not superseded, with `more` conditions."""
+    query = f"tags.`{Tag.KIND}` = '{kind}' AND tags.`{Tag.SUPERSEDED}` IS NULL{more}"
+    order = ["attributes.start_time DESC"]
+    found = client.search_runs([identity], query, order_by=order, max_results=1)
+    return found[0] if found else None
 
 
 def _digest(text: str) -> str:
@@ -164,11 +161,12 @@ def register_best(store: Store, paper: str) -> None:
 
     That is the model of the grid's own run, if all of the grid is trained and weights were kept.
     """
-    query = f"tags.`{Tag.KIND}` = '{GRID}' AND tags.`{Tag.COMPLETE}` = 'True'"
-    found = [run for run in store.runs(store.experiment(paper), query) if _has_model(run)]
-    if not found:
+    client = store.client
+    whole = f" AND attributes.status = 'FINISHED' AND tags.`{Tag.COMPLETE}` = 'True'"
+    kept = f" AND tags.`{Tag.WEIGHTS}` IS NOT NULL"
+    best = _newest(client, store.experiment(paper), GRID, whole + kept)
+    if best is None:
         return
-    best, client = max(found, key=lambda run: run.info.start_time), store.client
     models = client.search_registered_models(f"name = '{paper}'")
     if not models:
         client.create_registered_model(
@@ -190,9 +188,3 @@ def register_best(store: Store, paper: str) -> None:
         ).version
     if not models or models[0].aliases.get(ALIAS) != version:
         client.set_registered_model_alias(paper, ALIAS, version)
-
-
-def _has_model(run: Run) -> bool:
-    tags = run.data.tags
-    sound = run.info.status == "FINISHED" and run.info.lifecycle_stage == "active"
-    return sound and Tag.SUPERSEDED not in tags and Tag.WEIGHTS in tags

@@ -130,7 +130,10 @@ def store_rows(store: Store, attempt: Attempt, grid: str, trained: Trained) -> N
     if end is None:
         return
     identity = store.experiment(attempt.run["experiment"])
-    old = {run.data.tags[Tag.ROW]: run for run in _stored(store, identity, grid)}
+    query = f"tags.`{Tag.KIND}` = '{ROW}' AND tags.`{Tag.GRID}` = '{grid}'"
+    query += f" AND tags.`{Tag.SUPERSEDED}` IS NULL"
+    found = (run for run in store.runs(identity, query) if run.info.lifecycle_stage == "active")
+    old = {run.data.tags[Tag.ROW]: run for run in found}
     ids = {}
     for row in rows:
         run = old.pop(name := row["variant"], None)
@@ -150,13 +153,6 @@ def store_rows(store: Store, attempt: Attempt, grid: str, trained: Trained) -> N
         if stored.parent != parent:
             store.client.set_tag(stored.run_id, Tag.PARENT, parent)
             stored.parent = parent
-
-
-def _stored(store: Store, experiment_id: str, grid: str) -> Iterator[Run]:
-    for run in store.runs(experiment_id, f"tags.`{Tag.KIND}` = '{ROW}'"):
-        tags, gone = run.data.tags, run.info.lifecycle_stage == "deleted"
-        if tags[Tag.GRID] == grid and Tag.SUPERSEDED not in tags and not gone:
-            yield run
 
 
 def _fill(store: Store, run: Run, row: Mapping[str, Any], ended: float, trained: Trained) -> None:
