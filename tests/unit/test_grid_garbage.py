@@ -154,7 +154,7 @@ def test_the_command_lists_and_deletes_only_when_told(
     assert f"12.3 KB  store/tokens/{'f' * 16}" in told and "--delete" in told
     assert stray.exists()
     main(["gc", "--directory", str(base), "--delete"])
-    assert "12.3 KB deleted, 1 folders" in capsys.readouterr().out
+    assert "12.3 KB deleted, 1 folder\n" in capsys.readouterr().out
     assert not stray.exists()
     main(["gc", "--directory", str(base)])
     assert "nothing under" in capsys.readouterr().out

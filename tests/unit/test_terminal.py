@@ -78,9 +78,7 @@ def test_jobs_are_counted_from_snakemakes_events(watched: Watch) -> None:
     assert "training: 1 of 4 stages done" in line
     assert "other jobs: 1 of 2" in line and "failed: 1" in line
     assert "now: variant-2 . s0" in line
-    assert watched.ran() == (
-        "ran 1 training stages and 1 other jobs in 0 s; 1 failed; 3 were not reached"
-    )
+    assert watched.ran() == ("ran 1 training stage and 1 other job in 0 s; 1 failed; 3 not reached")
 
 
 START, QUICK, SCORES = 4, 2, 3
@@ -168,7 +166,7 @@ def test_a_stage_that_is_tried_again_has_not_failed(watched: Watch) -> None:
     begin(watched.tally, 1, JOBS[0])
     assert "about 4 min left" in watched.line() and "failed" not in watched.line()
     end(watched.tally, 1)
-    assert watched.ran() == ("ran 1 training stages and 0 other jobs in 0 s; 5 were not reached")
+    assert watched.ran() == ("ran 1 training stage and 0 other jobs in 0 s; 5 not reached")
 
 
 def test_the_console_keeps_errors_and_lets_blocks_of_jobs_go(

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, lines in a log; times in words."""
+"""Progress of long work: a bar on a terminal, lines in a log; times and numbers in words."""
 
 import sys
 import time
@@ -56,6 +56,11 @@ class Progress:
         """End the bar."""
         if self.bar is not None:
             self.bar.close()
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a number of things in words: `1 run`, `2 runs`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def clock(seconds: float) -> str:

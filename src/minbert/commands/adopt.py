@@ -15,6 +15,7 @@ from typing import Any
 from minbert.base.errors import UserError, nearest
 from minbert.base.files import write_json
 from minbert.base.locks import in_use
+from minbert.base.progress import counted
 from minbert.commands.gc import shown_size
 from minbert.plan.describe import title, write
 from minbert.plan.difference import Described, difference
@@ -198,10 +199,10 @@ def report(plan: Plan, modules: Sequence[str], reason: str | None, *, apply: boo
         yield f"nothing under {plan.root}/store can be carried over to a new key"
     elif apply:
         carry(plan, found, str(reason))
-        yield f"{len(found)} results carried over; {ADOPTED} beside each says so"
+        yield f"{counted(len(found), 'result')} carried over; {ADOPTED} beside each says so"
     else:
         command = " ".join(["minbert adopt", *modules, "--apply --reason TEXT", plan.options])
         yield (
-            f"{len(found)} results can be carried over. If the modules compute the same as before: "
-            f"`{command}`"
+            f"{counted(len(found), 'result')} can be carried over. If the modules compute the same "
+            f"as before: `{command}`"
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from minbert import __version__
 from minbert.base.errors import UserError, printable, unwritable
 from minbert.base.process import settle_in
+from minbert.base.progress import counted
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import MAX_SEED, MAX_THREADS
 from minbert.store.kinds import KINDS
@@ -390,16 +391,16 @@ def _bundle(arguments: argparse.Namespace) -> None:
         seeds=arguments.seeds,
         base=arguments.directory,
     )
-    print(printable(f"{arguments.out}: {made.runs} runs, {shown_size(made.bytes)}"))
+    print(printable(f"{arguments.out}: {counted(made.runs, 'run')}, {shown_size(made.bytes)}"))
 
 
 def _unbundle(arguments: argparse.Namespace) -> None:
     from minbert.publish.unbundle import unbundle
 
     found = unbundle(arguments.file, arguments.results, keep=arguments.keep)
-    counted = f"{found.new} runs imported, {found.known} already there"
-    counted += f", {found.left} left out" if found.left else ""
-    print(printable(f"{arguments.results}: {counted}; `minbert plan` says what is left to run"))
+    said = f"{counted(found.new, 'run')} imported, {found.known} already there"
+    said += f", {found.left} left out" if found.left else ""
+    print(printable(f"{arguments.results}: {said}; `minbert plan` says what is left to run"))
 
 
 def _ui(arguments: argparse.Namespace) -> None:
@@ -450,7 +451,7 @@ def _submit(arguments: argparse.Namespace) -> None:
     from minbert.predict.submit import submit
 
     for path, rows in submit(**_asked(arguments)).items():
-        print(f"{path}: {rows} rows")
+        print(f"{path}: {counted(rows, 'row')}")
 
 
 def _asked(arguments: argparse.Namespace) -> dict[str, Any]:

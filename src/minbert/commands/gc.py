@@ -12,6 +12,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.base.locks import in_use
+from minbert.base.progress import counted
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import seed_folders
@@ -93,15 +94,15 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
     for each in found:
         where = each.paths[0].relative_to(plan.root)
         yield f"{shown_size(each.size):>9}  {where}  {each.what}".rstrip()
-    total = shown_size(sum(each.size for each in found))
+    total, folders = shown_size(sum(each.size for each in found)), counted(len(found), "folder")
     if not found:
         yield f"nothing under {plan.root}/store that the configuration does not need"
     elif remove:
         delete(plan, found)
-        yield f"{total} deleted, {len(found)} folders"
+        yield f"{total} deleted, {folders}"
     else:
         command = f"minbert gc --delete {plan.options}".rstrip()
-        yield f"{total} in {len(found)} folders; `{command}` deletes them"
+        yield f"{total} in {folders}; `{command}` deletes them"
 
 
 def shown_size(number: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
-from minbert.base.progress import clock
+from minbert.base.progress import clock, counted
 from minbert.commands.undecided import undecided
 from minbert.evaluate.tuning import read_tuning
 from minbert.plan.chains import chains, makespan
@@ -132,7 +132,7 @@ def _best(plan: Plan, variant: Variant) -> str:
     candidates = (plan.variants[variant.paper, name] for name in variant.tried)
     keys = {plan.train(stage.ref).key for one in candidates for stage in one.stages}
     said = f"tuned: the best of {len(variant.tried)} settings"
-    said += f", {len(keys) * len(plan.config.seeds)} runs"
+    said += f", {counted(len(keys) * len(plan.config.seeds), 'run')}"
     node = plan.outputs[variant.paper].tuning
     if node is None or not node.done(plan.root):
         return said
@@ -172,7 +172,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
         aligned([TOTALS, *cells]),
         "",
         f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
-        f"{seeds} seed{'s' * (seeds != 1)}: {trainings} training jobs, {to_run} to run",
+        f"{counted(seeds, 'seed')}: {counted(trainings, 'training job')}, {to_run} to run",
         f"GPU-hours: for the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
         "Steps and examples: in brackets, as in the grid, with the full data sets.",
         "Measured: for the jobs to run, one at a time, from finished runs of the same shape.",
@@ -224,8 +224,7 @@ def _sharing(plan: Plan) -> Iterator[str]:
     saved = _saved(plan)
     groups = [f"{r[0]} = {', '.join(map(str, r[1:]))}" for r in same.values() if len(r) > 1]
     if groups:
-        stages = "1 stage" if saved == 1 else f"{saved} stages"
-        yield f"Trained once, {stages} saved: {'; '.join(groups)}."
+        yield f"Trained once, {counted(saved, 'stage')} saved: {'; '.join(groups)}."
     starts = [f"{plan.owners[key]} ({', '.join(sorted(users))})" for key, users in after.items()]
     if starts:
         yield f"Trained once, and used by later stages of other variants: {'; '.join(starts)}."

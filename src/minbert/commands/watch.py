@@ -20,7 +20,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from minbert.base.errors import UserError
 from minbert.base.process import lines_of
-from minbert.base.progress import duration
+from minbert.base.progress import counted, duration
 from minbert.commands.remaining import Work, seconds_left, trainings
 from minbert.plan.cost import Costs
 from minbert.plan.describe import title
@@ -135,12 +135,13 @@ class Watch:
         """Return what ran in all, in one line."""
         tally = self.tally
         trained = len(trainings(tally.done))
-        said = f"ran {trained} training stages and {len(tally.done) - trained} other jobs in "
+        others = counted(len(tally.done) - trained, "other job")
+        said = f"ran {counted(trained, 'training stage')} and {others} in "
         said += duration(time.monotonic() - self.started)
         if tally.failed:
             said += f"; {len(tally.failed)} failed"
         missed = len(tally.jobs) - len(tally.done) - len(tally.failed)
-        return said + (f"; {missed} were not reached" if missed > 0 else "")
+        return said + (f"; {missed} not reached" if missed > 0 else "")
 
     def seconds_left(self) -> float | None:
         """Return how long the jobs that have not ended will take; None if that is not known.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from minbert.base.errors import UserError
+from minbert.base.progress import counted
 
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -82,7 +83,7 @@ def in_words(wish: str) -> str:
     if not cards:
         return "no GPU found: training runs on the CPU"
     known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" if c.memory else c.name for c in cards]
-    return f"training runs on {len(cards)} GPU{'s' * (len(cards) > 1)}: {', '.join(known)}"
+    return f"training runs on {counted(len(cards), 'GPU')}: {', '.join(known)}"
 
 
 def _named(word: str, present: list[Card]) -> Card | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minbert.base.errors import UserError
+from minbert.base.progress import counted
 from minbert.data.examples import decode, split_lines, text_fault
 from minbert.data.tables import csv_records, tsv_fields
 from minbert.spec.task import Task
@@ -35,7 +36,7 @@ def from_words(words: Sequence[str], task: Task) -> list[Item]:
     step = 1 + task.pair
     if len(words) % step:
         raise UserError(
-            f"found {len(words)} sentence{'s' * (len(words) > 1)} on the command line, but task "
+            f"found {counted(len(words), 'sentence')} on the command line, but task "
             f"'{task.name}' has pairs: give two sentences each. Are quotes missing?"
         )
     return [
@@ -94,7 +95,7 @@ def _read_text(text: str, name: str, task: Task) -> Iterator[Item]:
         found = line.split("\t")
         if len(found) != 1 + task.pair:
             raise UserError(
-                f"{where}: found {len(found)} field{'s' * (len(found) > 1)} separated by tabs, "
+                f"{where}: found {counted(len(found), 'field')} separated by tabs, "
                 f"expected {_expected(task)}"
             )
         yield item(task, where, None, found)
@@ -113,7 +114,7 @@ def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
         where = f"{name}, line {number}"
         if len(row) != len(header):
             raise UserError(
-                f"{where}: found {len(row)} field{'s' * (len(row) != 1)}, expected "
+                f"{where}: found {counted(len(row), 'field')}, expected "
                 f"{len(header)} as in the header"
             )
         given = None if identity is None else row[identity]

@@ -15,6 +15,7 @@ from typing import IO, Any
 from minbert.base.errors import UserError
 from minbert.base.locks import take
 from minbert.base.process import birth
+from minbert.base.progress import counted
 from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan
 from minbert.track import papers, writer
@@ -183,7 +184,7 @@ class Follower:
 
     def _report_left(self) -> None:
         if left := len(self.pending(ended_only=True)):
-            say(f"{left} runs are not stored yet; the next start of the workflow stores them")
+            say(f"not stored yet, until the workflow's next start: {counted(left, 'run')}")
 
     def _lock_file(self) -> IO[str]:
         path = self.root / FOLLOWER
