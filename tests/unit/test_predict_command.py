@@ -195,18 +195,6 @@ def test_how_not_to_ask(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         predict(plan.root, "later", sentences=["a"], **asked)
 
 
-def test_a_reader_that_leaves_is_left_to_the_command_line(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Gone(io.StringIO):
-        def flush(self) -> None:
-            raise BrokenPipeError
-
-    monkeypatch.setattr(sys, "stdout", Gone())
-    with pytest.raises(BrokenPipeError):
-        predict(plan.root, "frozen", task="sst", sentences=["a"], device="cpu")
-
-
 @pytest.fixture
 def copied(plan: Plan, tmp_path: Path) -> Path:
     """A copy of the results, to be changed."""

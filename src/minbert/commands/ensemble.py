@@ -34,7 +34,7 @@ def ensemble_text(plan: Plan, split: str) -> str:
     if not rows:
         raise UserError(
             f"no variant has {split} scores of two seeds or more; ask for them with "
-            "'seeds: [0, 1, 2]' in config.yaml and run `snakemake all`"
+            "'seeds: [0, 1, 2]' in config.yaml and run `snakemake --cores 2 all`"
         )
     lines = []
     for row in rows:

@@ -33,13 +33,10 @@ FOLLOWER = Path(TRACKING) / ".follower"
 """The lock of the one process that writes into the store."""
 END = "end.json"
 BEST, FLOOR, TEST, COST = "best", "floor", "test", "cost"
-"""What stands for the split of a run's last rows.
-
-Its scores on dev, what takes no learning, its scores on test, and what it took; the last has what
-was measured in place of a task.
-"""
+"""The `split` of a run's last rows: its scores on dev, those that need no learning, its scores on
+test, and its cost. A row of costs has what was measured as its `task`."""
 SYSTEM = "system"
-"""What stands for the split of what a job uses of its machine; it has that in place of a task."""
+"""The `split` of what a job uses of its machine, with what was measured as the `task`."""
 _NEEDED = ("experiment", "key", "seed", "name")
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
@@ -142,7 +139,7 @@ class Journal:
             os.close(self._lock)
 
     def _told(self, path: Path) -> str:
-        """Return a path as it stays true if the results folder is moved: below it, if it is."""
+        """Return a path relative to the results folder if it is below that, which may be moved."""
         whole = path.absolute()
         return str(whole.relative_to(self._root) if whole.is_relative_to(self._root) else whole)
 

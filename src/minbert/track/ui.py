@@ -1,4 +1,4 @@
-"""MLflow's UI on the store of a results folder. No mlflow in here.
+"""MLflow's UI on the store of a results folder. Nothing here imports mlflow.
 
 One worker and no job runner: 2 processes and half a gigabyte instead of 15 and three.
 """
