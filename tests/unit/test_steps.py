@@ -62,11 +62,6 @@ def test_a_misspelt_results_folder_is_not_made(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_training_without_a_seed_is_refused(tmp_path: Path, tokens: Node) -> None:
-    with pytest.raises(UserError, match="a train job needs --seed"):
-        load_job(tmp_path, "train", tokens.needs["own"].node.key, None, 1)
-
-
 def test_changed_code_is_refused(tmp_path: Path, tokens: Node) -> None:
     described: dict[str, Any] = tokens.describe()
     described["code"] = {**described["code"], "minbert.data.tokenise": "0" * 64}

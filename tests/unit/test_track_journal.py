@@ -137,12 +137,6 @@ def test_attempts_sort_by_their_start_and_drafts_are_not_seen(tmp_path: Path) ->
     assert attempts(tmp_path / "nowhere") == []
 
 
-def test_a_run_without_its_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="missing: key, name"):
-        Journal.start(tmp_path, {"experiment": "paper", "seed": 0})
-    assert not (tmp_path / "tracking").exists()
-
-
 def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"

@@ -91,8 +91,6 @@ def load_job(
             f"{description_path(root, kind, key)}: was changed after it was planned (what it says "
             f"now has the key {found}): run snakemake again"
         )
-    if KINDS[kind].seeded and seed is None:
-        raise UserError(f"a {kind} job needs --seed")
     use_tasks_of(described)
     planned = described["code"]
     if described.get("files") != files_digest(planned) and (

@@ -37,7 +37,6 @@ BEST, FLOOR, TEST, COST = "best", "floor", "test", "cost"
 test, and its cost. A row of costs has what was measured as its `task`."""
 SYSTEM = "system"
 """The `split` of what a job uses of its machine, with what was measured as the `task`."""
-_NEEDED = ("experiment", "key", "seed", "name")
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 
@@ -59,10 +58,8 @@ class Journal:
 
         `run` has `experiment`, `key`, `seed` and `name`, and may have `params` and `tags` (names
         to strings), `datasets` (a list of `name`, `split`, `digest`, `source`, `rows`), `started`
-        (unix seconds) and `host`. Raises `ValueError` if one of the first four is missing.
+        (unix seconds) and `host`.
         """
-        if missing := [name for name in _NEEDED if name not in run]:
-            raise ValueError(f"a run needs {', '.join(_NEEDED)}; missing: {', '.join(missing)}")
         described = {"params": {}, "tags": {}, "datasets": [], "started": time.time()}
         described |= {"host": os.uname().nodename, "pid": os.getpid(), **run}
         parent = Path(root) / TRACKING
