@@ -261,23 +261,6 @@ def _key(plan: Plan, variant: str) -> str:
     return plan.train(StageRef("one", variant, "main")).key
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("thre", r"no variant 'thre'.*Did you mean 'three'"),
-        ("three", r"variant of several papers; choose one: one/three or two/three"),
-        ("oen/three", r"no paper 'oen'; there are one, two. Did you mean 'one'"),
-        ("two/staged", r"paper 'two' has no variant 'staged', but one has: one/staged"),
-        ("staged@0123", r"'staged' has no training of key '0123'; those with results are"),
-        ("best@0123", r"'best' has no training of key '0123'; it is the best of others"),
-        ("later", r"not trained yet"),
-    ],
-)
-def test_what_cannot_be_had_is_named(results: Results, name: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        results.run(name)
-
-
 def test_patterns_and_folders_without_results(results: Results, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no variant 'one/frozn'; .*Did you mean 'one/frozen'"):
         results.specs("one/frozn")

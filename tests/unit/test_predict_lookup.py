@@ -85,6 +85,8 @@ def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> Non
     assert found.runs(found.tasks)["para"].seed == 0
     with pytest.raises(UserError, match="not trained with seed 1, but with 0"):
         found.runs(["para"], 1)
+    with pytest.raises(UserError, match="no training of key 'a1'; it is the best of others"):
+        find(planned.root, "best@a1")
     # What the table says of a variant with stages of its own may be of an earlier plan.
     assert keys(planned, "one") == {"sst": "a1", "para": "a1"}
 
