@@ -165,11 +165,11 @@ READERS: dict[str, Harm] = {
     ),
     "minbert predict": lambda plan, root: (
         weights(plan, root, "three"),
-        lambda: predict(root, "three", task="sst", sentences=["a"], device="cpu", paper="one"),
+        lambda: predict(root, "one/three", task="sst", sentences=["a"], device="cpu"),
     ),
     "minbert submit": lambda plan, root: (
         weights(plan, root, "three", "predictions.parquet"),
-        lambda: submit(root, "three", paper="one"),
+        lambda: submit(root, "one/three"),
     ),
 }
 

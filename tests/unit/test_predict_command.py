@@ -74,7 +74,7 @@ def test_dev_sentences_get_the_predictions_that_training_wrote(
 ) -> None:
     rows = examples(plan, variant, task, stage)
     source = write_jsonl(tmp_path / "dev.jsonl", rows)
-    made = ask(plan, capsys, variant, "--paper", "one", "--task", task, "--in", source)
+    made = ask(plan, capsys, f"one/{variant}", "--task", task, "--in", source)
     given = [{k: v for k, v in row.items() if v is not None} for row in rows]
     assert [{name: row[name] for name in g} for row, g in zip(made, given, strict=True)] == given
     filters = [("task", "=", task), ("split", "=", "dev")]
@@ -97,12 +97,11 @@ def test_what_a_line_holds(plan: Plan, capsys: Printed) -> None:
     assert sum(sst["probabilities"]) == pytest.approx(1)
     words = ("negative", "somewhat negative", "neutral", "somewhat positive", "positive")
     assert sst["label"] == words[sst["prediction"]]
-    one = ("three", "--paper", "one")
-    (para,) = ask(plan, capsys, *one, "--task", "para", "is it é?", "it is é")
+    (para,) = ask(plan, capsys, "one/three", "--task", "para", "is it é?", "it is é")
     assert list(para) == ["sentence1", "sentence2", "task", "prediction", "label", "score"]
     assert para["prediction"] == int(para["score"] > 0.5)
     assert para["label"] == ("different", "paraphrase")[para["prediction"]]
-    (sts,) = ask(plan, capsys, *one, "--task", "sts", "a", "b")
+    (sts,) = ask(plan, capsys, "one/three", "--task", "sts", "a", "b")
     assert list(sts) == ["sentence1", "sentence2", "task", "prediction", "score"]
     assert sts["prediction"] == sts["score"] == float(str(np.float32(sts["score"])))
 
@@ -149,7 +148,7 @@ def test_long_inputs_tell_how_far_they_are(
 
 def test_the_best_of_others_names_the_run(plan: Plan, capsys: Printed) -> None:
     words = ("--task", "para", "is it far ?", "how far is it ?")
-    chosen = ask(plan, capsys, "three", "--paper", "one", *words)
+    chosen = ask(plan, capsys, "one/three", *words)
     main(["predict", "best", *words, "--results", str(plan.root), "--device", "cpu"])
     told = capsys.readouterr()
     assert [json.loads(line) for line in told.out.splitlines()] == chosen

@@ -23,8 +23,8 @@ def planned(tmp_path: Path) -> Planned:
     return Planned(tmp_path / "results")
 
 
-def keys(planned: Planned, variant: str, seed: int | None = None, **names: str) -> dict[str, str]:
-    found = find(planned.root, variant, **names)
+def keys(planned: Planned, variant: str, seed: int | None = None) -> dict[str, str]:
+    found = find(planned.root, variant)
     return {task: run.key for task, run in found.runs(found.tasks, seed).items()}
 
 
@@ -61,15 +61,15 @@ def test_a_paper_decides_between_variants_of_one_name(planned: Planned) -> None:
     planned.stage("a1", "sst", "baseline", paper="first")
     planned.stage("b1", "sst", "baseline", paper="second")
     planned.stage("b2", "sst", "rest", paper="second")
-    assert keys(planned, "baseline", paper="second") == {"sst": "b1"}
+    assert keys(planned, "second/baseline") == {"sst": "b1"}
     with pytest.raises(UserError, match="choose one: first/baseline or second/baseline"):
         find(planned.root, "baseline")
     with pytest.raises(UserError, match=r"no paper 'secnod'; there are first, second.*'second'"):
-        find(planned.root, "baseline", "secnod")
+        find(planned.root, "secnod/baseline")
     with pytest.raises(
         UserError, match="'first' has no variant 'rest', but second has: second/rest"
     ):
-        find(planned.root, "rest", "first")
+        find(planned.root, "first/rest")
 
 
 def test_the_best_of_others_is_found_in_the_score_table(planned: Planned) -> None:
@@ -228,12 +228,6 @@ def test_score_tables_of_other_types_are_refused(
     pq.write_table(table.set_column(table.column_names.index("seed"), "seed", column), path)
     with pytest.raises(UserError, match=f"scores.parquet: {wrong}.*; delete it, and snakemake"):
         read_scores(path, "p")
-
-
-def test_names_may_hold_the_paper(planned: Planned) -> None:
-    planned.stage("a1", "sst", "baseline", paper="first")
-    planned.stage("b1", "sst", "baseline", paper="second")
-    assert keys(planned, "second/baseline") == {"sst": "b1"}
 
 
 def version(planned: Planned, *stages: tuple[str, str]) -> None:

@@ -82,12 +82,12 @@ def test_reading_needs_no_right_to_write(
     trained_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with read_only(tmp_path / "shown", trained_plan.root) as root:
-        predict(root, "frozen", task="sst", sentences=["a film"], device="cpu", paper="one")
-        words = ["--paper", "one", "--results", str(root)]
-        main(["submit", "three", *words, "--out", str(tmp_path / "out")])
+        predict(root, "one/frozen", task="sst", sentences=["a film"], device="cpu")
+        words = ["one/three", "--results", str(root)]
+        main(["submit", *words, "--out", str(tmp_path / "out")])
         assert (tmp_path / "out" / "sst-dev-output.csv").exists()
         with pytest.raises(SystemExit):
-            main(["submit", "three", *words])
+            main(["submit", *words])
     assert "choose another --out" in capsys.readouterr().err
 
 

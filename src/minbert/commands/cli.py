@@ -276,9 +276,10 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 def _add_variant(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "variant", metavar="VARIANT", help="a name in ROOT/variants.tsv, or PAPER/VARIANT"
+        "variant",
+        metavar="VARIANT",
+        help="a name in ROOT/variants.tsv; PAPER/VARIANT if several papers have it",
     )
-    parser.add_argument("--paper", help="needed if several papers have a variant of this name")
     parser.add_argument(
         "--seed", type=_whole_number(0), metavar="N", help="(default: the smallest trained)"
     )

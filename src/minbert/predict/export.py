@@ -37,7 +37,6 @@ def export(
     variant: str,
     folder: Path,
     *,
-    paper: str | None = None,
     task: str | None = None,
     seed: int | None = None,
 ) -> list[str]:
@@ -50,7 +49,7 @@ def export(
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder}: exists already; expected a new or an empty folder")
-    found = find(results, variant, paper)
+    found = find(results, variant)
     tasks = [choose_task(found, task)] if task else list(found.tasks)
     runs = found.runs(tasks, seed)
     if len({run.key for run in runs.values()}) > 1:

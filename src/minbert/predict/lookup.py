@@ -115,18 +115,18 @@ class Found:
         return f"{about} ({path} is missing); `{one}` trains it, {every}"
 
 
-def find(root: Path, variant: str, paper: str | None = None) -> Found:
+def find(root: Path, variant: str) -> Found:
     """Return a variant of the results folder `root`, as it was published last.
 
-    `variant` is `VARIANT` or `PAPER/VARIANT`; the `paper` is needed if several have the name.
+    `variant` is `VARIANT` or, if several papers have one of that name, `PAPER/VARIANT`.
     `VARIANT@KEY` is the variant as an earlier plan had it, when KEY, or what begins so, was one of
     its trainings. The score table names the runs of a variant that is the best of others. The
     tasks of this process are then those of its paper. Raises `UserError` for a folder without
     results, and for an unknown or ambiguous variant, paper or key.
     """
     named, _, key = variant.partition("@")
-    if "/" in named:
-        paper, _, named = named.partition("/")
+    before, slash, named = named.rpartition("/")
+    paper = before if slash else None
     rows = variant_rows(root)
     stages: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:

@@ -30,7 +30,6 @@ def predict(
     results: Path,
     variant: str,
     *,
-    paper: str | None = None,
     task: str | None = None,
     seed: int | None = None,
     sentences: Sequence[str] = (),
@@ -47,7 +46,7 @@ def predict(
     Raises `UserError` before anything is written for an unknown variant or task, missing weights,
     and an example that does not suit the task.
     """
-    found = find(results, variant, paper)
+    found = find(results, variant)
     chosen = choose_task(found, task)
     run = found.runs([chosen], seed)[chosen]
     run.file("model.safetensors")

@@ -26,7 +26,6 @@ def submit(
     results: Path,
     variant: str,
     *,
-    paper: str | None = None,
     seed: int | None = None,
     out: Path | None = None,
 ) -> dict[Path, int]:
@@ -37,7 +36,7 @@ def submit(
     files are valid. Raises `UserError` for a variant that is unknown, not trained, or has none of
     the three tasks.
     """
-    found = find(results, variant, paper)
+    found = find(results, variant)
     tasks = [task for task in found.tasks if task in HEADERS]
     if not tasks:
         raise UserError(
