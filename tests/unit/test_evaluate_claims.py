@@ -125,6 +125,18 @@ def test_verdicts_from_predictions(paper: Paper) -> None:
     assert "holds for these runs" in paper.text("md")
 
 
+def test_an_interval_that_excludes_nothing_shows_no_numbers(paper: Paper) -> None:
+    """Two seeds far apart, of a row that no other row makes steadier."""
+    for name, shares in {"wild": (0.9, 0.5), "calm": (0.4, 0.41)}.items():
+        for seed, share in enumerate(shares):
+            paper.run(name, seed, sst=share)
+    (line,) = paper.judge(against("wild", "calm"))
+    assert float(line["high"]) - float(line["low"]) > 2 and float(line["detectable"]) > 1
+    (shown,) = (row.split("|") for row in paper.text("md").splitlines() if "wild −" in row)  # noqa: RUF001
+    assert [cell.strip() for cell in shown[8:10]] == ["any", "none"]
+    assert "An interval of ±1 or more is 'any'" in paper.text("md")
+
+
 def test_a_side_of_one_seed_speaks_for_its_run_alone(paper: Paper) -> None:
     """As where a training failed: what another one would have scored is not known."""
     for seed in range(3):

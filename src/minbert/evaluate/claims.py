@@ -41,6 +41,9 @@ HEADS = (
 WIDE = {"Claim": 4.6, "Compared": 2.6}
 """LaTeX columns with line breaks, and their widths in cm."""
 
+_FULL = 1.0
+"""A difference of accuracies cannot be larger."""
+
 GENERATED = "builtin"
 """`data` of a configuration without real data."""
 
@@ -311,10 +314,11 @@ def cells(line: Line) -> tuple[str, ...]:
         return (*own, *[ABSENT] * 6, said + reason)
     if said in (HOLDS, FAILS) and 1 in _seeds(line):
         said += " for these runs"
-    interval = f"{_signed(line['low'])} to {_signed(line['high'])}"
+    excludes = line["high"] - line["low"] < 2 * _FULL
+    interval = f"{_signed(line['low'])} to {_signed(line['high'])}" if excludes else "any"
     p = p_value(line["p_holm"])
     seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
-    detectable = f"{line['detectable']:.3f}"
+    detectable = f"{line['detectable']:.3f}" if line["detectable"] < _FULL else "none"
     ours = (_signed(line["difference"]), interval, detectable, p, str(line["examples"]), seeds)
     return (*own, *ours, said)
 
@@ -339,7 +343,9 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "compared rows, or the row's own if that is larger, and Student's t. It is widened for the "
         "paper's number of claims, so that it agrees with the verdict; low_95 and high_95 in the "
         "csv are not widened. Detectable: how far beyond its bound (0, or the margin) the true "
-        "difference must lie for this test to find it in 80 of 100 cases.",
+        "difference must lie for this test to find it in 80 of 100 cases. An interval of ±1 or "
+        "more is 'any', a detectable difference of 1 or more 'none': a side's seeds differ far "
+        "more than those of other rows.",
         f"p: adjusted by Holm (1979) for all of the paper's claims. At most {LEVEL:g}: the claim "
         "holds, or, if the difference contradicts it, does not hold. Above: within noise; neither "
         "is shown. n: examples; for an overall score, the examples of all its tasks.",
