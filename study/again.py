@@ -28,7 +28,7 @@ def compared(again: str, study: str, row: str) -> pd.DataFrame:
     scores = scores[(scores["variant"] == variant) & (scores["paper"].str.endswith(paper))]
     scores = scores.set_index([*at, "metric"])[["value_x", "value_y"]]
     scores.columns = pd.Index(["anew", "study"])
-    return scores.join(equal.mean().rename("equal predictions"))
+    return scores.join(equal.mean().rename("equal predictions"), how="outer")
 
 
 if __name__ == "__main__":
