@@ -12,7 +12,7 @@ from minbert.spec.task import TASKS
 
 
 def over_seeds(scores: Scores) -> dict[Of, Interval]:
-    """Return the mean over seeds of each of a paper's `scores`, which are all of the paper's.
+    """Return the mean over seeds of every score of a paper; `scores` are all that it has.
 
     Of one seed, the 95 % interval is that over examples. Of several, it is Student's t interval
     with the variance that rows of the paper which have learnt the task share (`spread.steadied`),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from minbert.base.progress import counted
 from minbert.data.labels import in_words
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.table_rows import SCORED
@@ -59,9 +60,11 @@ def find_warnings(
     for task, report in material.records("data"):
         title = TASKS[task].title
         counts = report.get("overlaps", {}).items()
-        overlaps += [f"{title}: {count} texts of {where}" for where, count in counts if count]
+        overlaps += [
+            f"{title}: {counted(count, 'text')} of {where}" for where, count in counts if count
+        ]
         counts = report.get("rejected", {}).items()
-        rejected += [f"{title}: {count} rows of {where}" for where, count in counts]
+        rejected += [f"{title}: {counted(count, 'row')} of {where}" for where, count in counts]
         others += [f"{title}: {text}" for text in report.get("warnings", [])]
     if overlaps:
         text = "Leakage: some texts are in more than one split. The figures “leakage” show the"
