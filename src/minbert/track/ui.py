@@ -48,14 +48,14 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
         _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
         return
     if (path := store.sqlite_path(uri)) is not None and not path.exists():
-        way = (
-            f"nothing has been trained under {root} yet; run the pipeline first (`make demo`, or "
+        why = (
+            f": nothing has been trained under {root} yet; run the pipeline first (`make demo`, or "
             "`snakemake --cores 2 all`), or name its results folder"
         )
         if attempts(root):
             again = shlex.join(["minbert", "follow", "--once", "--results", str(root)])
-            way = f"`{again}` makes it from the runs in {root / TRACKING}"
-        raise UserError(f"no MLflow store at {path}: {way}")
+            why = f"; `{again}` makes it from the runs in {root / TRACKING}"
+        raise UserError(f"no MLflow store at {path}{why}")
     if path is not None:
         store.check_sqlite(path)
     if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
