@@ -13,6 +13,7 @@ import subprocess
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlcroissant
@@ -144,11 +145,25 @@ def test_the_same_results_are_the_same_bytes(plan: Plan, made: Path, tmp_path: P
     assert (tmp_path / "again.zip").read_bytes() == made.read_bytes()
 
 
+def test_a_store_that_is_a_link_to_another_disk_takes_a_bundle_in(
+    plan: Plan, made: Path, tmp_path: Path
+) -> None:
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+    other = tmp_path / "results"
+    other.mkdir()
+    with TemporaryDirectory(dir=shared) as far:
+        (other / "store").symlink_to(far)
+        assert unbundle(made, other) == Taken(new=len(runs_of(plan)), known=0)
+        assert all((Path(far) / run / "run.json").is_file() for run in runs_of(plan))
+
+
 def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
     plan: Plan, made: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "results"
-    (other / ".unbundle" / "store").mkdir(parents=True)  # What a killed one left.
+    (other / "store/.unbundle/store").mkdir(parents=True)  # What a killed one left.
     assert unbundle(made, other) == Taken(new=len(runs_of(plan)), known=0)
     for run in runs_of(plan):
         for file in RUN:
@@ -157,7 +172,7 @@ def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
                 assert new.read_bytes() == one.read_bytes()
             else:
                 assert pq.read_table(new).equals(pq.read_table(one))
-    assert not list(other.glob(".unbundle*"))
+    assert not list(other.rglob(".unbundle*"))
     assert unbundle(made, other) == Taken(new=0, known=len(runs_of(plan)))
     moved = Plan.of(plan.config.model_copy(update={"results": str(other)}), plan.base)
     waiting = {moved.owners[node.key].variant for node, _ in pending(moved) if node.kind == "train"}
@@ -177,7 +192,7 @@ def test_a_disk_that_is_full_halfway_takes_nothing_in(
     with pytest.raises(OSError, match="No space left") as caught:
         unbundle(made, tmp_path)
     assert Path(caught.value.filename).name == "predictions.parquet"
-    assert {path.name for path in tmp_path.iterdir()} == {"work"}
+    assert not list((tmp_path / "store").iterdir())
 
 
 def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """`minbert unbundle`: takes the finished runs of a bundle into a results folder.
 
-Everything is unpacked beside the store and checked first. Then it is moved there, folder by folder.
-Nothing that is there is overwritten: a result that is there with other content is a conflict. That
-a run was made at another time, or on another machine, is none.
+Everything is unpacked in the store, which may be a link to another disk, and checked first. Then
+it is moved to its place, folder by folder. Nothing that is there is overwritten: a result that is
+there with other content is a conflict. That a run was made at another time, or on another machine,
+is none.
 """
 
 import shutil
@@ -49,9 +50,9 @@ def unbundle(path: Path, root: Path, *, keep: bool = False) -> Taken:
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; expected a bundle of `minbert bundle`")
     with in_use(root, alone=True):
-        folder = root / ".unbundle"
+        folder = root / "store" / ".unbundle"
         shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
-        folder.mkdir()
+        folder.mkdir(parents=True)
         try:
             manifest = unpack(path, folder)
             store = folder / "store"
