@@ -83,6 +83,21 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     ).exists()
 
 
+def test_descriptions_of_nodes_that_never_ran_go_too(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(plan(base, data="builtin", revision="1" * 40))
+    made = plan(base)
+    fill(made)
+    notes = made.root / "store/spec/notes.json"
+    write_text(notes, "{}")
+    wanted = {description_path(made.root, *at) for at in made.nodes} | {notes}
+    assert wanted < {*notes.parent.iterdir()}
+    main(["gc", "--directory", str(base), "--delete"])
+    assert "nothing under" in capsys.readouterr().out
+    assert {*notes.parent.iterdir()} == wanted
+
+
 def test_a_seed_that_is_asked_for_no_more_goes_alone(base: Path) -> None:
     fill(plan(base, seeds=[0, 1]), (0, 1))
     after = plan(base, seeds=[1])

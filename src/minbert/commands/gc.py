@@ -64,13 +64,15 @@ def _leftover(plan: Plan, kind: str, key: str, paths: list[Path]) -> Leftover:
 
 
 def delete(plan: Plan, found: list[Leftover]) -> None:
-    """Delete leftovers, and descriptions of nodes without folders; `UserError` if anything runs."""
+    """Delete leftovers, and what describes other nodes and plans; `UserError` if anything runs."""
     with in_use(plan.root, alone=True):
         for each in found:
             for path in each.paths:
                 _remove(path)
-            if (each.kind, each.key) not in plan.nodes:
-                _remove(description_path(plan.root, each.kind, each.key))
+        for path in description_path(plan.root, "", "").parent.glob("*-*.json"):
+            kind, _, key = path.stem.partition("-")
+            if _KEY.fullmatch(key) and (kind, key) not in plan.nodes:
+                _remove(path)
         folders = (plan.root, plan.root / ONLY)
         published = {name for each in folders for name in held(each).get("plans", {}).values()}
         for path in plan_path(plan.root, "").parent.glob("*.json"):
@@ -95,10 +97,11 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
         where = each.paths[0].relative_to(plan.root)
         yield f"{shown_size(each.size):>9}  {where}  {each.what}".rstrip()
     total, folders = shown_size(sum(each.size for each in found)), counted(len(found), "folder")
+    if remove:
+        delete(plan, found)
     if not found:
         yield f"nothing under {plan.root}/store that the configuration does not need"
     elif remove:
-        delete(plan, found)
         yield f"{total} deleted, {folders}"
     else:
         command = f"minbert gc --delete {plan.options}".rstrip()
