@@ -11,6 +11,7 @@ from scipy.stats import pearsonr, t
 
 from minbert.evaluate.bootstrap import Estimate, Sample, difference, resampled_scores
 from minbert.evaluate.scoring import score_task
+from minbert.evaluate.spread import Spread
 from minbert.evaluate.statistics import LEVEL
 
 Floats = NDArray[np.float64]
@@ -168,11 +169,11 @@ def test_a_detectable_difference_is_found_in_eighty_of_a_hundred_cases() -> None
 
 
 def test_how_many_seeds_a_distance_needs() -> None:
-    # Of the error's variance, .0004 are of three seeds' spread and .0001 of the examples.
-    found = Estimate(0.05, np.sqrt(0.0005), 4.0, 0.0004)
+    # Of the error's variance, .0001 are of the examples and .0012 / 3 of the spread of three seeds.
+    found = Estimate(0.05, np.sqrt(0.0005), 4.0, 0.0001, 0.0012)
     needed = found.seeds_needed(0.05, 3)
     assert needed is not None and needed > 3
-    halves = [found.of_seeds * 3 / n + 0.0001 for n in (needed - 1, needed)]
+    halves = [0.0012 / n + 0.0001 for n in (needed - 1, needed)]
     widths = [
         t.ppf(0.975, 2 * n - 2) * np.sqrt(v)
         for n, v in zip((needed - 1, needed), halves, strict=True)
@@ -180,3 +181,13 @@ def test_how_many_seeds_a_distance_needs() -> None:
     assert widths[0] > 0.05 >= widths[1]
     assert found.seeds_needed(0.5, 3) == 4  # three were not enough, or nobody would ask
     assert found.seeds_needed(0.015, 3) is None  # 1.96 standard errors of the examples alone
+
+
+def test_the_side_with_more_seeds_is_not_divided_twice() -> None:
+    """What n seeds of each side leave of the error does not depend on how many there were."""
+    spread = Spread(1e-4, 1e-4, 20)
+    few, many = (Sample(np.zeros(n), np.zeros((9, n)), spread) for n in (2, 8))
+    found = [difference(one, other) for one in (few, many) for other in (few, many)]
+    assert [of.of_seeds for of in found] == pytest.approx([2e-4] * 4)
+    assert [of.of_examples for of in found] == pytest.approx([0.0] * 4)
+    assert found[0].error ** 2 == pytest.approx(2e-4 / 2) and found[3].error ** 2 == 2e-4 / 8

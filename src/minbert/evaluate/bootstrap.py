@@ -61,13 +61,14 @@ class Sample(NamedTuple):
 class Estimate(NamedTuple):
     """A difference with its standard error and the degrees of freedom of its t distribution.
 
-    `freedom` is infinite with one seed, as only the examples vary. `of_seeds` is the part of the
-    error's variance that more seeds would make smaller.
+    `freedom` is infinite with one seed, as only the examples vary. The error's variance would be
+    `of_examples` with infinitely many seeds, and `of_seeds` / n more with n of each side.
     """
 
     value: float
     error: float
     freedom: float
+    of_examples: float = 0.0
     of_seeds: float = 0.0
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
@@ -83,13 +84,12 @@ class Estimate(NamedTuple):
     def seeds_needed(self, distance: float, seeds: int, level: float = LEVEL) -> int | None:
         """Return how many seeds each side needs for a test at `level` to find `distance`.
 
-        More than the `seeds`, two at least, over which the spread was observed; for a true
-        difference as large as `distance` and even odds. None if more than `MOST_SEEDS`, as where
-        the examples are too few.
+        More than the `seeds` of the side that has fewer, two at least; for a true difference as
+        large as `distance` and even odds. None if more than `MOST_SEEDS`, as where the examples are
+        too few.
         """
-        of_examples = self.error**2 - self.of_seeds
         for n in range(seeds + 1, MOST_SEEDS + 1):
-            error = np.sqrt(of_examples + self.of_seeds * seeds / n)
+            error = np.sqrt(self.of_examples + self.of_seeds / n)
             freedom = max(n - 1, self.freedom * (n - 1) / (seeds - 1))
             if float(stdtrit(freedom, 1 - level / 2)) * error <= distance:
                 return n
@@ -193,9 +193,11 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     value = float(one.values.mean() - other.values.mean())
     of_examples = (one.draws.mean(axis=1) - other.draws.mean(axis=1)).var(ddof=1)
     spreads: dict[Spread, float] = {}  # a spread of both sides is one estimate
+    of_one = 0.0
     for side in (one, other):
         if spread := side.spread or own_spread(side.values, side.draws):
             spreads[spread] = spreads.get(spread, 0.0) + 1 / len(side.values)
+            of_one += max(0.0, spread.variance)
     of_seeds = sum(max(0.0, spread.variance) * share for spread, share in spreads.items())
     error = max(least, float(np.sqrt(of_examples + of_seeds)))
     unsure = sum(
@@ -204,7 +206,7 @@ def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:
     )
     fewest = min((spread.freedom for spread in spreads), default=0)
     freedom = max(fewest, error**4 / unsure) if unsure else np.inf
-    return Estimate(value, error, float(freedom), of_seeds)
+    return Estimate(value, error, float(freedom), error**2 - of_seeds, of_one)
 
 
 def _caution(spread: Spread) -> float:
