@@ -93,16 +93,14 @@ def test_overall_scores_of_rows_that_have_learnt_one_task_or_more() -> None:
     assert half(found[Of("d", "dev", "plain")]) == pytest.approx(alone)
 
 
-def test_the_gain_of_single_tasks_over_themselves_is_zero_without_a_spread() -> None:
+def test_gains_share_nothing_as_all_are_over_the_same_runs() -> None:
     gains = {"a": [1.0, 3.0], "b": [2.0, 3.0], "c": [0.0, 0.0]}
     scores = on_dev(ROWS)
     scores |= {Of(name, "dev", DELTA_M): by_seed(of, None) for name, of in gains.items()}
     found = over_seeds(scores)
     assert found[Of("c", "dev", DELTA_M)] == Interval(0.0, 0.0, 0.0, 2, 0.0)
-    shared = (2.0 + 0.5) / 2
-    assert half(found[Of("b", "dev", DELTA_M)]) == pytest.approx(
-        t.ppf(0.975, 2) * np.sqrt(shared / 2)
-    )
+    alone = t.ppf(0.975, 1) * np.sqrt(0.5 / 2)
+    assert half(found[Of("b", "dev", DELTA_M)]) == pytest.approx(alone)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.reading import Of, Scores, mostly_learned
 from minbert.evaluate.spread import Spread, steadied
 from minbert.evaluate.statistics import Interval, interval
-from minbert.spec.task import TASKS
+from minbert.spec.protocol import RULES
 
 
 def over_seeds(scores: Scores) -> dict[Of, Interval]:
@@ -16,7 +15,8 @@ def over_seeds(scores: Scores) -> dict[Of, Interval]:
 
     Of one seed, the 95 % interval is that over examples. Of several, it is Student's t interval
     with the variance that rows of the paper which have learnt the task share (`spread.steadied`),
-    as in the claims. A row that has not learnt it has its own.
+    as in the claims. A row that has not learnt it has its own, as has every gain over single tasks:
+    all rows' gains move with the same runs of the reference.
     """
     values = {of: tuple(score.value for score in seeds.values()) for of, seeds in scores.items()}
     own: dict[tuple[str, str], dict[tuple[float, ...], Spread]] = {}
@@ -36,13 +36,11 @@ def over_seeds(scores: Scores) -> dict[Of, Interval]:
 def _comparable(scores: Scores) -> Iterator[Of]:
     """Yield the scores of several seeds from rows that have learnt the task.
 
-    For an overall score or a gain: at least one task. The gain of single tasks over themselves,
-    always 0, says nothing of others.
+    For an overall score: at least one task.
     """
     learned = {of for of, seeds in scores.items() if mostly_learned(seeds.values())}
     rows = {of[:2] for of in learned}
     for of, seeds in scores.items():
-        has_learned = of in learned or (of.measure not in TASKS and of[:2] in rows)
-        zero = of.measure == DELTA_M and not any(score.value for score in seeds.values())
-        if len(seeds) > 1 and has_learned and not zero:
+        has_learned = of in learned or (of.measure in RULES and of[:2] in rows)
+        if len(seeds) > 1 and has_learned:
             yield of
