@@ -46,9 +46,10 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> FloorTe
     metric = TASKS[task].metric
     if metric in ("pearson", "spearman"):
         return FloorTest(score, 0.0, _above_zero(score, len(true)), constant)
-    values, counts = np.unique(true, return_counts=True)
     if metric != "accuracy":
-        return _above_guess(task, predicted, true, values)
+        floor, p = _above_guess(task, score, predicted, true)
+        return FloorTest(score, floor, p, constant)
+    values, counts = np.unique(true, return_counts=True)
     right, always = predicted == true, true == values[counts.argmax()]
     won, lost = int(np.sum(right & ~always)), int(np.sum(~right & always))
     # P(at least `won` of all) = P(more than `won` - 1), each with probability 1/2.
@@ -56,9 +57,9 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> FloorTe
     return FloorTest(score, float(always.mean()), p, constant)
 
 
-def _above_guess(task: str, predicted: Floats, true: Floats, classes: Floats) -> FloorTest:
-    """Return the test against the best guess that does not look at the text."""
-    score, constant = score_task(task, predicted, true), bool(np.all(predicted == predicted[0]))
+def _above_guess(task: str, score: float, predicted: Floats, true: Floats) -> tuple[float, float]:
+    """Return (floor, p) of `score` against the best guess that does not look at the text."""
+    classes = np.unique(true)
     if TASKS[task].metric == "macro_f1":
         floor, columns = 1 / len(classes), [predicted]
     else:
@@ -66,10 +67,10 @@ def _above_guess(task: str, predicted: Floats, true: Floats, classes: Floats) ->
         best = max(always, key=lambda each: score_task(task, each, true))
         floor, columns = score_task(task, best, true), [predicted, best]
     if score <= floor:
-        return FloorTest(score, floor, 1.0, constant)
+        return floor, 1.0
     draws = resampled_scores(task, np.column_stack(columns), true)
     error = float((draws[:, 0] - (draws[:, 1] if len(columns) > 1 else floor)).std())
-    return FloorTest(score, floor, float(ndtr((floor - score) / error)) if error else 0.0, constant)
+    return floor, float(ndtr((floor - score) / error)) if error else 0.0
 
 
 def _above_zero(r: float, n: int) -> float:
