@@ -178,12 +178,11 @@ def _adjusted(line: dict[str, Any], p: float, level: float) -> Line:
 
 
 def against(estimate: Estimate, direction: str, margin: float) -> float:
-    """Return the tail probability that the true difference is outside of what is claimed.
+    """Return the one-sided p-value against a true difference outside of what is claimed.
 
     `higher` and `lower` claim a difference above or below 0; `not higher` and `not lower` one of
     at most `margin`, or at least minus `margin` (a test of non-inferiority); `same` claims both
-    (two one-sided tests, Schuirmann 1987), and the larger of the two probabilities counts. They
-    are those of the t distribution around the estimate.
+    (two one-sided tests, Schuirmann 1987), and the larger of the two p-values counts.
     """
     if direction == "higher":
         return _below(estimate, 0.0)

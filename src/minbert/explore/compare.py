@@ -42,8 +42,9 @@ class Comparison:
 
     `spec` has a row for each setting, module of code or input that differs, by stage. `scores` has
     the mean dev score of each on every task that both have, and of all by the paper's rule, with
-    the difference B - A and its 95 % interval (docs/statistics.md, Method); none where their dev
-    examples differ. If both have the same seeds, it is `paired` by seed; by example it always is.
+    the difference B - A and its 95 % interval; none where their dev examples differ. It is that of
+    the claims (docs/statistics.md, Method), but for the variance over seeds, which is the two
+    variants' own. If both have the same seeds, it is `paired` by seed; by example it always is.
     `examples` are the dev examples that most seeds of one get right and of the other wrong (a value
     is right within a tenth of the labels' range), those that changed most first.
     """
@@ -88,7 +89,7 @@ class Comparison:
         columns = ["task", "metric", "A", "B", "B - A", "95 % interval", "seeds"]
         yield shown[columns].to_string(index=False)
         how = "paired by seed and example" if self.scores["paired"].all() else "paired by example"
-        yield f"Dev; mean over seeds; bootstrap, {how}."
+        yield f"Dev; mean over seeds; interval over examples and seeds, {how}."
 
     def _examples(self, task: str) -> Iterator[str]:
         changed = self.examples[self.examples["task"] == task]
