@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ import yaml
 from minbert.base.files import write_text
 from minbert.commands.learned import CLEARLY, FLOORS
 from minbert.evaluate import claims
-from minbert.evaluate.text import ABSENT
 from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, OPEN
 from minbert.plan.cost import SIZES
 
@@ -33,6 +31,17 @@ TASKS = {"sst": "SST", "para": "paraphrases", "sts": "STS"}
 MINUS = "\N{MINUS SIGN}"
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
 VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
+CLAIMED = (
+    "Claim",
+    "Compared",
+    "Task",
+    "Claimed",
+    "Paper",
+    "Ours",
+    "Interval",
+    "Detectable",
+    "Verdict",
+)
 EQUAL_TRAININGS = {
     ("hybrid-bert", "single-task"): "3-bert",
     ("hybrid-bert", "sequential-cosine-wd1e-3"): "sequential-cosine",
@@ -93,8 +102,8 @@ def runs() -> Mapping[str, list[dict[str, Any]]]:
 
 
 def settings() -> Iterator[Line]:
-    """Yield how the trainings of each paper ran: a line for what they train, and the schedule."""
-    yield "paper", "trained", "schedule", "trainings", "steps", "batches", "learning rates"
+    """Yield how the trainings that rows are scored by ran, by what they train and the schedule."""
+    yield "paper", "trained", "schedule", "scored", "steps", "batches", "learning rates"
     of = {run["of"].split("/")[1]: run for records in runs().values() for run in records}
     for paper in PAPERS:
         keys = sorted({key for keys in table(paper)["keys"] for key in str(keys).split()})
@@ -127,7 +136,7 @@ def rows_reached() -> Iterator[Line]:
 
 def at_the_floor() -> Iterator[Line]:
     """Yield where the paper's score is clearly above its floor and ours is not, and why."""
-    yield "paper", "rows (task: seeds at the floor)", "reason", ""
+    yield "paper", "rows (task: seeds at the floor)", "reason", "evidence"
     found: dict[str, list[str]] = {why["row"]: [] for why in reasons()["floors"]}
     for paper in PAPERS:
         for row in table(paper).to_dict("records"):
@@ -153,40 +162,31 @@ def _failed(row: Mapping[str, Any], task: str) -> int:
 
 
 def scatter() -> Iterator[Line]:
-    """Yield how much scores differ between trainings that are equal but for their random draws.
+    """Yield the standard deviation of scores over seeds: of equal trainings, and of each paper.
 
-    Of one seed, the differences of rows that are the same training. Of several, the standard
-    deviation over the seeds of both together, and the median over all rows of a paper.
+    That of a paper is the root mean square over its variants that have learnt the task.
     """
     columns = [*TASKS, "overall_normalised"]
-    several = any((table(paper)["seeds"] > 1).any() for paper in PAPERS)
-    yield "standard deviation over seeds" if several else "rows", *TASKS.values(), "overall"
+    yield "standard deviation over seeds", *TASKS.values(), "overall"
     for (paper, variant), other in EQUAL_TRAININGS.items():
         rows = table(paper).set_index("variant").loc[[variant, other]]
-        if several:
-            cells = [f"{_deviation(rows, name):.3f}" for name in columns]
-            yield f"{paper}: {variant} and {other}, as one", *cells
-        else:
-            gains = (
-                rows[f"{name}_mean"].iloc[0] - rows[f"{name}_mean"].iloc[1] for name in columns
-            )
-            yield f"{paper}: {variant} {MINUS} {other}", *map(_signed, gains)
-    for paper in PAPERS if several else ():
-        rows = [row for _, row in table(paper).drop_duplicates("keys").groupby("variant")]
-        found = {name: [_deviation(row, name) for row in rows] for name in columns}
-        known = {name: [one for one in of if one is not None] for name, of in found.items()}
-        if count := max(map(len, known.values())):
-            cells = [f"{median(of):.3f}" if of else ABSENT for of in known.values()]
-            yield f"{paper}: median of {count} rows", *cells
+        deviations = (_deviation(rows, name) for name in columns)
+        yield f"{paper}: {variant} and {other}, as one", *map("{:.3f}".format, deviations)
+    for paper in PAPERS:
+        rows = table(paper).drop_duplicates("keys")
+        learnt = {task: rows[f"{task}_above"] * 2 > rows[f"{task}_n"] for task in TASKS}
+        learnt["overall_normalised"] = pd.DataFrame(learnt).any(axis=1)
+        squares = (rows[of][f"{name}_sd"] ** 2 for name, of in learnt.items())
+        yield (
+            f"{paper}: all that have learnt the task",
+            *(f"{s.mean() ** 0.5:.3f}" for s in squares),
+        )
 
 
-def _deviation(rows: pd.DataFrame, name: str) -> float | None:
-    """Return the standard deviation of a score over all seeds of the `rows`; None of one seed."""
+def _deviation(rows: pd.DataFrame, name: str) -> float:
+    """Return the standard deviation of a score over all seeds of the `rows`, as if of one."""
     mean, sd, n = (rows[f"{name}_{part}"].to_numpy(float) for part in ("mean", "sd", "n"))
-    if not n.sum() > 1:
-        return None
-    own = np.where(n > 1, sd, 0.0)
-    squares = ((n - 1) * own**2 + n * (mean - np.average(mean, weights=n)) ** 2).sum()
+    squares = ((n - 1) * sd**2 + n * (mean - np.average(mean, weights=n)) ** 2).sum()
     return float(np.sqrt(squares / (n.sum() - 1)))
 
 
@@ -197,9 +197,14 @@ def gains() -> Iterator[Line]:
         rows = table(paper)
         rows = rows[rows["table"].notna()].dropna(subset=["delta_m_mean"])
         rows = rows.drop_duplicates("keys").sort_values("delta_m_mean", ascending=False)
-        pairs = zip(rows["variant"], rows["delta_m_mean"], strict=True)
+        half = rows["delta_m_high"] - rows["delta_m_mean"]
+        said = [
+            _signed(gain, 1) + (f" ± {width:.1f}" if width else "")
+            for gain, width in zip(rows["delta_m_mean"], half, strict=True)
+        ]
+        pairs = zip(rows["variant"], said, strict=True)
         if not rows.empty:
-            yield paper, ", ".join(f"{name} {_signed(gain, 1)}" for name, gain in pairs)
+            yield paper, ", ".join(f"{name} {gain}" for name, gain in pairs)
 
 
 def differences(*names: str) -> Iterator[Line]:
@@ -213,24 +218,29 @@ def differences(*names: str) -> Iterator[Line]:
 
 def verdicts() -> Iterator[Line]:
     """Yield how many of each paper's claims have which verdict, and how many differences agree."""
-    yield "paper", *VERDICTS, "in all", "same sign as published"
+    yield "paper", *VERDICTS, "in all", "same sign as published", "of the clear ones"
     for paper in (*PAPERS, "all"):
         of = [one for one in claimed() if paper in (one["paper"], "all")]
         counts = (sum(one["verdict"] == verdict for one in of) for verdict in VERDICTS)
-        both = [(one["published_difference"], one.get("difference")) for one in of]
-        signs = [a * b > 0 for a, b in both if a and b is not None]
-        yield paper, *map(str, counts), str(len(of)), f"{sum(signs)} of {len(signs)}"
+        both = [one for one in of if one["published_difference"] and "difference" in one]
+        clear = [one for one in both if one["low_95"] > 0 or one["high_95"] < 0]
+        signs = (
+            [one["published_difference"] * one["difference"] > 0 for one in those]
+            for those in (both, clear)
+        )
+        yield paper, *map(str, counts), str(len(of)), *(f"{sum(s)} of {len(s)}" for s in signs)
 
 
 def all_claims() -> Iterator[Line]:
     """Yield every claim with the difference that the paper found, and ours."""
-    yield claims.HEADS
-    yield from map(claims.cells, claimed())
+    shown = [claims.HEADS.index(name) for name in CLAIMED]
+    for cells in (claims.HEADS, *map(claims.cells, claimed())):
+        yield tuple(cells[column] for column in shown)
 
 
 def why_different() -> Iterator[Line]:
     """Yield the differences from the papers that we have a reason for."""
-    yield "difference", "task", "paper", "ours", "likely reason", ""
+    yield "difference", "task", "paper", "ours", "likely reason", "evidence"
     for why in reasons()["differences"]:
         (one,) = (one for one in about(why["claim"]) if one["task"] == why["task"])
         _, _, compared, task, _, paper, ours, *_ = claims.cells(one)
@@ -238,22 +248,21 @@ def why_different() -> Iterator[Line]:
 
 
 def cost() -> Iterator[Line]:
-    """Yield for each bundle: runs, hours of one core, tokens a second, machine and precision."""
-    yield "bundle", "trainings", "hours", "tokens a second (quartiles)", "precision", "platform"
+    """Yield for each bundle: runs, hours, tokens a second, precision, commit and machine."""
+    heads = "bundle", "trainings", "hours", "tokens a second (quartiles)"
+    named = "precision", "commit", "platform"
+    yield *heads, *named
     for name, records in runs().items():
         hours = sum(record["outcome"]["seconds"] for record in records) / 3600
         rates = pd.Series([record["outcome"]["tokens_per_second"] for record in records])
         low, middle, high = (f"{rates.quantile(q):,.0f}" for q in (0.25, 0.5, 0.75))
         where = [record["environment"] for record in records]
-        precision, platform = (
-            ", ".join(sorted({one[of] for one in where})) for of in ("precision", "platform")
-        )
-        rate = f"{middle} ({low} to {high})"
-        yield name, str(len(records)), f"{hours:.1f}", rate, precision, platform
+        about = (", ".join(sorted({one[of] for one in where})) for of in named)
+        yield name, str(len(records)), f"{hours:.1f}", f"{middle} ({low} to {high})", *about
 
 
 def _because(why: Mapping[str, Any]) -> Line:
-    return why["reason"], "shown" if why["shown"] else "guessed"
+    return why["reason"], why["evidence"]
 
 
 def _signed(value: float, digits: int = 3) -> str:

@@ -58,8 +58,12 @@ def test_no_score_on_its_page_is_written_by_hand() -> None:
 
 def test_the_numbers_in_readme_are_those_of_the_page() -> None:
     readme = (CHECKOUT / "README.md").read_text("utf-8")
-    (signs,) = re.findall(r"keep their sign: (\d+ of \d+)", readme)
-    assert [*verdicts()][-1][-1] == signs
+    ((total, *counts),) = re.findall(
+        r"Of (\d+) claims, (\d+) hold, (\d+) do not and (\d+) are within noise", readme
+    )
+    (signs,) = re.findall(r"always has the published sign: (\d+ of \d+)", readme)
+    (_, holds, noise, fails, _, in_all, _, clear) = [*verdicts()][-1]
+    assert ([holds, fails, noise], in_all, clear) == (counts, total, signs)
     (ours, paper) = re.findall(r"\(\+(\.\d{3}) overall, published \+(\.\d{3})\)", readme)[0]
     (overall, *_) = about("minibert-unleashed/rss-mp/rss")
     found = [overall[of] for of in ("difference", "published_difference")]
