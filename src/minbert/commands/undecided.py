@@ -23,7 +23,7 @@ def undecided(root: Path) -> Iterator[str]:
     alone = [line for line in open_lines if _fewest(line) == 1]
     hopeless = len(open_lines) - len(needs) - len(alone)
     are = "claim is" if len(open_lines) == 1 else "claims are"
-    yield f"{len(open_lines)} {are} within noise ({CLAIMS}). At the spread seen so far, with even odds:"
+    yield f"{len(open_lines)} {are} within noise ({CLAIMS}). At the spread so far, with even odds:"
     for line in sorted(needs, key=_needed):
         more = _needed(line) - _fewest(line)
         yield (
