@@ -54,6 +54,34 @@ variants:
     assert (list(b.tasks), b.epochs) == (["sst"], 10)
 
 
+def test_null_deletes_what_any_parent_before_it_gives(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        """
+templates:
+  t:
+    label: T
+    tasks:
+      sst: {loss: cross_entropy, convolution: {kernel: 5}}
+      sts: {loss: mse, pairing: cross}
+    smart: {weight: 1}
+    tune: {epochs: [1, 2]}
+  less: {label: null, smart: null, tune: null, tasks: {sts: null, sst: {convolution: null}}}
+variants:
+  both: {extends: t, tune: null, surgery: pcgrad}
+  no-surgery: {extends: t, tune: null, surgery: null}
+  without: {extends: [both, no-surgery]}
+  least: {extends: [t, less]}
+  again: {extends: [t, less], tasks: {sts: {loss: mse, pairing: siamese, features: [u, v]}}}
+""",
+    )
+    assert (spec(found, "both").surgery, spec(found, "without").surgery) == ("pcgrad", None)
+    least = spec(found, "least")
+    assert (list(least.tasks), least.smart, least.tasks["sst"].convolution) == (["sst"], None, None)
+    assert found.variants["least"].label == "least"
+    assert spec(found, "again").tasks["sts"].pairing == "siamese"
+
+
 def test_templates_pass_on_their_looks_and_variants_do_not(tmp_path: Path) -> None:
     found = grid(
         tmp_path,

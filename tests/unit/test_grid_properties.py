@@ -157,7 +157,7 @@ def test_different_values_have_different_texts(first: Any, second: Any) -> None:
 
 
 mappings = st.recursive(
-    st.integers() | st.text(max_size=3),
+    st.none() | st.integers() | st.text(max_size=3),
     lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
     max_leaves=8,
 ).filter(lambda value: isinstance(value, dict))

@@ -108,6 +108,24 @@ variants:
     assert str(found.variants["b"].stages[0].start) == "a.epochs-3/second"
 
 
+def test_null_takes_a_key_of_the_variant_out_of_one_stage(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        THREE
+        + """\
+variants:
+  a:
+    extends: t
+    surgery: pcgrad
+    tune: {stages.second.surgery: [pcgrad, null]}
+    stages: [{name: first}, {name: second, start: first}]
+""",
+    )
+    assert spec(found, "a.surgery-pcgrad", "second").surgery == "pcgrad"
+    assert spec(found, "a.surgery-none", "second").surgery is None
+    assert spec(found, "a.surgery-none", "first").surgery == "pcgrad"
+
+
 @pytest.mark.parametrize(
     ("tune", "said"),
     [

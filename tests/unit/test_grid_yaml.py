@@ -14,6 +14,7 @@ from minbert.spec.yaml import (
     merge,
     parse_yaml,
     update,
+    without_nulls,
 )
 
 OVERLAYS = Path(__file__).parents[2] / "workflow" / "overlays"
@@ -150,11 +151,13 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 def test_merge_is_deep_replaces_lists_and_null_deletes() -> None:
     base = {"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 3}
-    assert merge(base, {"a": {"y": 5, "z": 6}, "b": [9], "c": None}) == {
+    assert without_nulls(merge(base, {"a": {"y": 5, "z": 6}, "b": [9], "c": None})) == {
         "a": {"x": 1, "y": 5, "z": 6},
         "b": [9],
     }
-    assert merge({"a": 3}, {"a": {"b": 1, "c": None}}) == {"a": {"b": 1}}
+    assert without_nulls(merge({"a": 3}, {"a": {"b": 1, "c": None}})) == {"a": {"b": 1}}
+    later = merge({"c": None}, {"d": 4})
+    assert without_nulls(merge(base, later)) == {"a": {"x": 1, "y": 2}, "b": [1, 2], "d": 4}
     assert base == {"a": {"x": 1, "y": 2}, "b": [1, 2], "c": 3}
 
 
@@ -163,6 +166,8 @@ def test_star_applies_to_present_and_later_keys() -> None:
     over = merge(base, {"*": {"d": 3}, "sts": {"e": 4}})
     assert over == {"*": {"d": 3}, "sst": {"d": 3}, "sts": {"d": 3, "e": 4}}
     assert merge(over, {"sst": {"d": 5}, "*": {"d": 6}})["sst"] == {"d": 5}
+    assert merge({"*": {"d": 1}, "sst": None}, {"sst": {"e": 2}})["sst"] == {"d": 1, "e": 2}
+    assert merge({"*": None}, {"*": {"d": 1}, "sst": {}}) == {"*": {"d": 1}, "sst": {"d": 1}}
 
 
 @pytest.mark.parametrize("overlay", sorted(OVERLAYS.glob("*.yaml")), ids=lambda path: path.stem)

@@ -22,7 +22,7 @@ from minbert.spec.settings import spelt, unknown_keys, with_setting
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Part
 from minbert.spec.tune import trials
-from minbert.spec.yaml import MAX_DEPTH, load_yaml, merge, nested, validated
+from minbert.spec.yaml import MAX_DEPTH, load_yaml, merge, nested, validated, without_nulls
 
 CHOICE = ("train", "also_score")
 """Keys of a variant or stage: the tasks that it trains, and those that it carries."""
@@ -319,6 +319,7 @@ def _fill(value: Any, spelt: Mapping[str, str]) -> Any:
 
 def _variants(name: str, body: _Body, values: dict[str, Any]) -> Iterator[tuple[str, RawVariant]]:
     """Yield a variant, and after it the candidates that it is tuned by, if it is."""
+    values = without_nulls(values)
     looks = {key: values.pop(key) for key in Looks.model_fields if key in values}
     shown = validated(Looks, looks, body.where)
     if shown.best_of and values:
@@ -398,7 +399,8 @@ def _stages(values: dict[str, Any], where: str) -> tuple[tuple[str, dict[str, An
         name = stage["name"]
         if name in result:
             raise UserError(f"{where}: two stages are called '{name}'; rename one")
-        keys = merge(values, {key: value for key, value in stage.items() if key != "name"})
+        own = {key: value for key, value in stage.items() if key != "name"}
+        keys = without_nulls(merge(values, own))
         chosen = {key: keys.pop(key) for key in CHOICE if key in keys}
         if isinstance(tasks := keys.get("tasks"), dict):
             tasks = {task: spec for task, spec in tasks.items() if task != "*"}

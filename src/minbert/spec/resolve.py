@@ -13,7 +13,7 @@ from minbert.spec.published import Claim, check_claim
 from minbert.spec.settings import unknown_keys
 from minbert.spec.stage import ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, TaskSpec, overall_tasks
-from minbert.spec.yaml import MAX_DEPTH, merge, nested, validated
+from minbert.spec.yaml import MAX_DEPTH, merge, nested, validated, without_nulls
 
 BACKBONE = "backbone"
 """What `start` says for the pretrained weights."""
@@ -227,8 +227,8 @@ def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
 def _merged(
     base: Mapping[str, Any], over: Mapping[str, Any], stage: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `over` merged into `base`, with only those tasks that `stage` has."""
-    values = merge(base, over)
+    """Return `over` merged into `base` without nulls, with only those tasks that `stage` has."""
+    values = without_nulls(merge(base, over))
     if isinstance(tasks := values.get("tasks"), Mapping):
         known = stage.get("tasks") or {}
         values["tasks"] = {name: value for name, value in tasks.items() if name in known}

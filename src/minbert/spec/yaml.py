@@ -170,25 +170,33 @@ def load_yaml(path: Path | str) -> dict[str, Any]:
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with `over` merged into it: mappings recursively, all else replaced.
 
-    `null` in `over` deletes a key. The key `*` of a mapping sets defaults for all its other keys,
-    those in `base` and those added later; within one mapping, a key's own values win over `*`.
+    `null` is kept, to delete what the result is merged over (`without_nulls`). The key `*` of a
+    mapping sets defaults for all its other keys, those in `base` and those added later; within one
+    mapping, a key's own values win over `*`.
     """
     result = dict(base)
     star = over.get("*")
     if isinstance(star, Mapping):
-        result.setdefault("*", {})
+        result["*"] = result.get("*") or {}
         for key, value in result.items():
             if isinstance(value, Mapping):
                 result[key] = merge(value, star)
     for key, value in over.items():
-        if value is None:
-            result.pop(key, None)
-        elif not isinstance(value, Mapping):
+        if not isinstance(value, Mapping):
             result[key] = value
         elif key != "*":
-            start = result.get(key, result.get("*", {}))
+            start = result.get("*") if result.get(key) is None else result[key]
             result[key] = merge(start if isinstance(start, Mapping) else {}, value)
     return result
+
+
+def without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` without the keys, at any depth of mappings, whose value is `null`."""
+    return {
+        key: without_nulls(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
