@@ -48,6 +48,8 @@ def test_train_takes_tasks_and_also_score_carries_them(tmp_path: Path) -> None:
   one: {extends: all, train: sst}
   two: {extends: all, train: [para, sst], also_score: lmrd}
   rest: {extends: all, also_score: [para]}
+  held: {extends: all, also_score: para, tasks: {lmrd: {trained: false}}}
+  again: {extends: held, train: [sst, lmrd]}
   row:
     extends: all
     stages:
@@ -59,6 +61,8 @@ def test_train_takes_tasks_and_also_score_carries_them(tmp_path: Path) -> None:
     assert spec(found, "two").trained_tasks == ("sst", "para")
     assert spec(found, "two").ordered_tasks == ("sst", "para", "lmrd")
     assert spec(found, "rest").trained_tasks == ("sst", "lmrd")
+    assert spec(found, "held").trained_tasks == ("sst",)
+    assert spec(found, "again").trained_tasks == ("sst", "lmrd")
     assert spec(found, "row", "first").ordered_tasks == ("sst",)
     assert spec(found, "row", "second").trained_tasks == ("para",)
     assert found.variants["row"].scored["sst"] == found.variants["row"].stages[1]

@@ -431,5 +431,6 @@ def _chosen(tasks: dict[str, Any], chosen: Mapping[str, Any], where: str) -> dic
     trained = named.get("train") or [task for task in tasks if task not in carried]
     if both := [task for task in carried if task in trained]:
         raise UserError(f"{where}: task '{both[0]}' is in 'train' and in 'also_score'")
-    kept = {task: merge(tasks[task] or {}, {"trained": True}) for task in trained}
-    return kept | {task: merge(tasks[task] or {}, {"trained": False}) for task in carried}
+    forced = {"trained": True} if "train" in named else {}
+    kept = {task: merge(tasks[task], forced) for task in trained}
+    return kept | {task: merge(tasks[task], {"trained": False}) for task in carried}
