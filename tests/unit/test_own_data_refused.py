@@ -275,6 +275,16 @@ ENTRIES: dict[str, tuple[str, dict[str, Any], str]] = {
     "one column for two things": ("t", TASK | {"label": "text"}, r"column 'text' is named twice"),
     "no dev": ("t", NEWS | {"files": {"train": "t.tsv"}}, r"no dev examples to choose the best"),
     "file and share": ("t", TASK | {"dev": 0.1}, r"'dev' is both a file and a share of train"),
+    "folder and file": (
+        "t",
+        NEWS | {"files": {"folder": "news", "test": "e.tsv"}},
+        r"'tasks\.t\.files': has a 'folder', whose files are the splits, and 'test'; give the",
+    ),
+    "neither folder nor train": (
+        "t",
+        NEWS | {"files": {"test": "e.tsv"}},
+        r"'tasks\.t\.files': needs 'train', a file",
+    ),
     "a share above a half": (
         "t",
         NEWS | {"files": "t.tsv", "dev": 0.9},

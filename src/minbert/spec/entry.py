@@ -155,7 +155,13 @@ class Files(Spec):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.folder is None) == (self.train is None):
+        named = [split for split in ("train", "dev", "test") if getattr(self, split) is not None]
+        if self.folder is not None and named:
+            raise ValueError(
+                f"has a 'folder', whose files are the splits, and '{named[0]}'; give the folder "
+                "alone, or each split its file"
+            )
+        if self.folder is None and self.train is None:
             raise ValueError("needs 'train', a file; 'dev' and 'test' may be files too")
         return self
 
