@@ -184,6 +184,10 @@ def test_a_value_that_a_setting_cannot_have_names_its_candidate(tmp_path: Path) 
             "is the best of others and trains nothing that could be shown; name one of those: a.lr",
         ),
         (
+            "figures: {f: {kind: architectures, title: T, variants: [a]}}",
+            "is the best of others and trains nothing that could be shown; name one of those: a.lr",
+        ),
+        (
             "figures: {f: {kind: ranking, title: T, variants: [a.lr-1e-5.weight-1]}}",
             "one of the settings that 'a' tries, which have no scores of their own; name 'a'",
         ),

@@ -214,6 +214,7 @@ def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.Monk
             "{kind: loss-curves, title: T}",
             r"figure 'over': kind 'loss-curves' shows",
         ),
+        ("{kind: architectures, title: T}", r"figure 'over': kind 'architectures' shows"),
         ("{kind: prob, title: T}", r"unknown figure 'prob'.*Did you mean 'probe'"),
         ("{kind: probe, title: T, variants: [a]}", r"unknown key 'figures.over.variants'"),
     ],
@@ -243,6 +244,29 @@ def test_the_plan_knows_the_options_of_each_kind(kind: str) -> None:
 def test_wrong_options_are_named_before_anything_runs(base: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=rf"one\.yaml: figure 'f': .*{re.escape(message)}"):
         plan(base, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("calibration, title: T", "1 or more variants that are scored on para, found 0; name"),
+        ("ladder, title: T, variants: [a]", "2 or more variants that are trained, found 1; name"),
+        ("architectures, title: T", "at most 6 variants that are trained, found 7; name others"),
+    ],
+)
+def test_figures_with_nothing_or_too_much_to_show_are_refused(
+    base: Path, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = "".join(f"  v{n}: {{extends: common, epochs: {n}}}\n" for n in range(1, 5))
+    monkeypatch.setattr(f"{__name__}.GRID", GRID.replace("  best: ", f"{more}  best: "))
+    kind = text.partition(",")[0]
+    with pytest.raises(UserError, match=rf"one\.yaml: figure 'f': kind '{kind}' shows {said}"):
+        plan(base, f"{{kind: {text}}}")
+
+
+def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(base: Path) -> None:
+    made = plan(base, "{kind: ladder, title: T, variants: [a, b.c]}", only=["one/a", "two"])
+    assert made.outputs["one"].figures == {}
 
 
 @pytest.mark.parametrize("name", ["../../../x", "a/b", "", "x" * 101])

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from pydantic import Field
 
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, FigureSpec, Inputs, Variants
+from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 from minbert.spec.architecture import Architecture, architecture_of, shared_parts
 from minbert.spec.task import TASKS
 
@@ -29,13 +28,11 @@ class Block(NamedTuple):
     shared: bool
 
 
-class Spec(FigureSpec):
+class Spec(VariantsSpec):
     """A drawing per variant, of its last stage, from its resolved spec and the backbone's shapes.
 
     A block over all columns is shared by all tasks; blocks side by side are one copy per task.
     """
-
-    variants: Variants = Field(min_length=1, max_length=6)
 
     def plot(self, inputs: Inputs) -> Drawn:
         shapes = inputs.facts["architecture"]

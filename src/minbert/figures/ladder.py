@@ -8,7 +8,7 @@ from pydantic import Field
 from minbert.base.errors import UserError, nearest
 from minbert.evaluate.reading import Of
 from minbert.figures import gains, rows, scored, style
-from minbert.figures.inputs import Drawn, Inputs, Variants, VariantsSpec, mean_of
+from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, mean_of
 
 _PLUS = " + "
 _AT_FLOOR = "ours: a compared row is at its floor"
@@ -20,7 +20,6 @@ class Spec(VariantsSpec):
     `names` spells out what the labels abbreviate.
     """
 
-    variants: Variants = Field(min_length=2)
     over: dict[str, str] = Field(default_factory=dict)
     names: dict[str, str] = Field(default_factory=dict)
 

@@ -24,14 +24,22 @@ FIGURES = Path("workflow/figures.yaml")
 def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node | None:
     """Return the node of a paper's figure; without named variants it shows all that it can.
 
-    None if `only` leaves it nothing to show.
+    None if `only` leaves it nothing, or too little, to show.
     """
     where = f"{grid.drawn_in[name]}: figure '{name}'"
     check_options(spec.kind, spec.options, where)
     reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
     variants = _variants(grid, spec, reads, where)
-    if exp.config.only and not variants:
+    count = len(variants)
+    if exp.config.only and count < reads.least:
         return None
+    if not reads.least <= count <= (reads.most or count):
+        bounds = f"{reads.least} or more" if count < reads.least else f"at most {reads.most}"
+        able = f"scored on {' or '.join(reads.tasks)}" if reads.tasks else "trained"
+        raise UserError(
+            f"{where}: kind '{spec.kind}' shows {bounds} variants that are {able}, found {count}; "
+            "name others under 'variants', or take the figure out"
+        )
     needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
     if "rows" in reads.papers:
         tasks = dict.fromkeys(task for v in variants for task in _read(v, reads))
@@ -57,7 +65,7 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
         check_name(name, f"{path}: figure '{name}'")
         reads = FIGURE_KINDS[spec.kind]
-        if reads.runs or "rows" in reads.papers:
+        if reads.of_stages or "rows" in reads.papers:
             raise UserError(
                 f"{path}: figure '{name}': kind '{spec.kind}' shows the runs of one paper; put it "
                 "into that paper's grid"
@@ -117,7 +125,7 @@ def _of_task(grid: Grid, reads: FigureKind, spec: Figure, where: str) -> FigureK
 
 def _variants(grid: Grid, spec: Figure, reads: FigureKind, where: str) -> list[Variant]:
     """Return the variants that a figure shows, and refuse those that have nothing for it."""
-    able = [v for v in grid.variants.values() if not reads.runs or _read(v, reads)]
+    able = [v for v in grid.variants.values() if not reads.of_stages or _read(v, reads)]
     if not spec.variants:
         return [v for v in able if not v.tuned_for]
     for named in spec.variants:

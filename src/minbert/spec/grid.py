@@ -347,7 +347,7 @@ def _check_figure(figure: Figure, variants: Mapping[str, RawVariant], where: str
         if name not in variants:
             raise UserError(f"{where}: unknown variant '{name}'.{nearest(name, variants)}")
         variant = variants[name]
-        if variant.looks.best_of and reads.runs:
+        if variant.looks.best_of and reads.of_stages:
             raise UserError(
                 f"{where}: variant '{name}' is the best of others and trains nothing that could "
                 f"be shown; name one of those: {', '.join(variant.looks.best_of)}"

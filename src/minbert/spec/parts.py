@@ -16,7 +16,8 @@ class FigureKind:
     """A kind of figure: its `module` in `minbert.figures`, with a class `Spec`, and what it reads.
 
     It is drawn again when any of that changes; `Spec.plot` receives it as an `Inputs`
-    (`minbert.figures.inputs`). A kind without `runs` can also be a figure over all papers.
+    (`minbert.figures.inputs`). A kind that shows neither runs nor stages can also be a figure over
+    all papers.
 
     `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of a variant's
     last stage), `stage_histories` (of all its stages), `predictions` (the predictions.parquet that
@@ -27,6 +28,7 @@ class FigureKind:
     `tasks`: those whose predictions and rows it reads (default: all that its variants have).
     `of`: it shows one task of this kind: the one that its option `task` names, else that of
     `tasks`, else the only one of its kind that the paper has.
+    `least` and `most`: how many variants it shows as a paper's figure.
     """
 
     module: str
@@ -35,6 +37,13 @@ class FigureKind:
     facts: tuple[Literal["parameters", "stages", "architecture", "published", "rules"], ...] = ()
     tasks: tuple[str, ...] = ()
     of: Literal["", "classification", "binary", "regression"] = ""
+    least: int = 1
+    most: int | None = None
+
+    @property
+    def of_stages(self) -> bool:
+        """Whether it shows what the best of others does not have: runs, or stages."""
+        return bool(self.runs) or "stages" in self.facts
 
 
 FIGURE_KINDS: dict[str, FigureKind] = {
@@ -53,7 +62,7 @@ FIGURE_KINDS: dict[str, FigureKind] = {
     ),
     "leakage": FigureKind("leakage", runs=("predictions",), papers=("rows",)),
     "gradient-cosines": FigureKind("gradient_cosines", runs=("histories",)),
-    "architectures": FigureKind("architectures", facts=("architecture", "stages")),
+    "architectures": FigureKind("architectures", facts=("architecture", "stages"), most=6),
     "dev-curves": FigureKind(
         "dev_curves", runs=("histories",), papers=("scores",), facts=("rules",)
     ),
@@ -74,7 +83,7 @@ FIGURE_KINDS: dict[str, FigureKind] = {
         "run_pairs", runs=("histories",), papers=("scores",), facts=("stages", "rules")
     ),
     "ladder": FigureKind(
-        "ladder", runs=("predictions",), papers=("scores",), facts=("published", "rules")
+        "ladder", runs=("predictions",), papers=("scores",), facts=("published", "rules"), least=2
     ),
 }
 
