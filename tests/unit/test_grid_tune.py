@@ -143,6 +143,9 @@ variants:
         ("{tasks: [{}, {sst: {}}]}", "'tune.tasks': decides what settings are compared by"),
         ("{tasks.sst: [5, 6]}", "'tune.tasks.sst': 'tasks.sst' is 5; expected a mapping"),
         ("{select_on: [dev, half]}", "'tune.select_on': decides what settings are compared by"),
+        ("{tasks.sts: [null, {weight: 2}]}", "'tune.tasks.sts': null takes the task out, and"),
+        ("{stages.s.tasks.sts: [null, {weight: 2}]}", "tasks.sts': null takes the task out, and"),
+        ("{stages.s.select_on: [dev, half]}", "select_on': decides what settings are compared by"),
         ("{stages.on.epochs: [1, 2]}", "'tune.stages.on.epochs': there is no stage 'on'"),
         (
             "{epochs: [1, 2, 3, 4, 5, 6, 7], max_length: [8, 9, 10, 11, 12], lora.rank: [1, 2, 3]}",

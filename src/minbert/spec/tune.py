@@ -63,8 +63,11 @@ def trials(values: Mapping[str, Any], where: str) -> list[Trial]:
 def _problems(path: str, choices: Any, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the values that are listed for a dotted path."""
     first, _, rest = path.partition(".")
-    if path in COMPARED_BY:
+    key = rest.partition(".")[2] if first == "stages" else path
+    if key in COMPARED_BY:
         yield "decides what settings are compared by; it cannot be tuned"
+    if re.fullmatch(r"tasks\.\w+", key) and isinstance(choices, list) and None in choices:
+        yield "null takes the task out, and settings are compared by the same tasks; leave it out"
     for choice in choices if isinstance(choices, list) and first != "stages" else ():
         yield from unknown_keys(nested(path, choice))
     task, has = rest.partition(".")[0], values.get("tasks") or {}
