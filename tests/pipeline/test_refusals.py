@@ -35,7 +35,7 @@ MISTAKES: dict[str, tuple[Callable[[Project], None], list[str]]] = {
     "a seed twice": (config(seeds="[0, 0]"), ["'seeds'", "there twice"]),
     "unknown grid": (
         config(grids="[hybrid-brt]"),
-        ["hybrid-brt", "Did you mean 'hybrid-bert.yaml'?"],
+        ["'hybrid-brt'", "Did you mean 'hybrid-bert'?"],
     ),
     "unknown key in a grid": (
         grid("surgery: pcgrad", "surgry: pcgrad"),

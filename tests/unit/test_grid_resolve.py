@@ -203,8 +203,10 @@ def test_grids_are_found_by_bare_name_and_misspelt_names_are_reported(tmp_path: 
     folder.mkdir(parents=True)
     (folder / "demo.yaml").write_text(TEXT + "  a: {extends: one}")
     assert [g.paper for g in resolve(load_config({"grids": ["demo"]}), tmp_path)] == ["demo"]
-    with pytest.raises(UserError, match=r"dmo\.yaml: there is no such file. Did.*'demo.yaml'"):
+    with pytest.raises(UserError, match=r"config: grids: 'dmo' is .* no such file\. Did.*'demo'\?"):
         resolve(load_config({"grids": ["dmo"]}), tmp_path)
+    with pytest.raises(UserError, match=r"dmo\.yaml: there is no such file\. Did.*'demo\.yaml'\?"):
+        resolve(load_config({"grids": ["workflow/grids/dmo.yaml"]}), tmp_path)
 
 
 def test_table_1_of_the_hybrid_bert_paper() -> None:

@@ -1,5 +1,6 @@
 """From grid files and a configuration to typed stages, each with the stages it starts from."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -130,6 +131,9 @@ def resolve(config: Config, base: Path) -> list[Grid]:
     ]
     files: dict[Path, str] = {}
     for name, path in zip(config.grids, paths, strict=True):
+        if path.stem == name and not os.path.lexists(path):
+            near = nearest(name, (each.stem for each in path.parent.glob("*.yaml")))
+            raise UserError(f"config: grids: '{name}' is {path}: there is no such file.{near}")
         if (other := files.setdefault(path.resolve(), name)) != name:
             raise UserError(f"config: grids '{other}' and '{name}' are one file, {path}; name one")
     return [_grid(raw, config) for raw in load_grids(paths)]
