@@ -168,8 +168,15 @@ def test_sharing_that_does_not_fit_the_backbone_names_the_stage(
     base: Path, override: dict[str, Any], said: str
 ) -> None:
     share(base, a="all")
-    with pytest.raises(UserError, match=f"^a/main: {re.escape(said)}"):
+    with pytest.raises(UserError, match=f"^hybrid-bert: a/main: {re.escape(said)}"):
         plan(base, override=override)
+
+
+def test_heads_alone_that_start_from_another_stage_are_refused(base: Path) -> None:
+    late = "  late: {extends: linear, trainable: heads, start: 1-bert}\n\n"
+    change(base, "  1-bert:", f"{late}  1-bert:")
+    with pytest.raises(UserError, match=r"^hybrid-bert: late/main: 'trainable: heads' starts from"):
+        plan(base)
 
 
 def test_a_grid_may_share_more_layers_than_the_backbone_has(base: Path) -> None:

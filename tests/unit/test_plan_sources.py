@@ -234,7 +234,7 @@ def test_cross_pairs_need_two_token_types(tmp_path: Path) -> None:
     asked = load_config({**values, "backbone": str(tmp_path / "bert")})
     message = "task 'sts' has 'pairing: cross'.*type_vocab_size is 1; choose"
     experiment = Experiment.read(asked, tmp_path)
-    with pytest.raises(UserError, match=rf"v/main: {message}"):
+    with pytest.raises(UserError, match=rf"^p: v/main: {message}"):
         experiment.train(StageRef("p", "v", "main"))
     arch = TINY.model_copy(update={"types": 1})
     spec = next(iter(experiment.stages.values())).spec

@@ -124,13 +124,14 @@ class Experiment:
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources
+        where = f"{stage.ref.paper}: {stage.ref}"
         if sources.architecture is not None:
             try:
                 shared_parts(spec.shared_layers, spec.shared_end, sources.architecture.layers)
             except UserError as error:
-                raise UserError(f"{stage.ref}: {error}") from None
+                raise UserError(f"{where}: {error}") from None
             for name, how in spec.tasks.items():
-                check_pairing(f"{stage.ref}: task '{name}'", how.pairing, sources.architecture)
+                check_pairing(f"{where}: task '{name}'", how.pairing, sources.architecture)
         needs = {
             f"tokens.{task}": Need(sources.tokens(task), "tokens.parquet")
             for task in spec.ordered_tasks
@@ -140,7 +141,7 @@ class Experiment:
         if spec.trainable == "heads":
             if stage.start is not None:
                 raise UserError(
-                    f"{stage.ref}: 'trainable: heads' starts from the backbone, whose features "
+                    f"{where}: 'trainable: heads' starts from the backbone, whose features "
                     f"are cached; found start: {stage.start}"
                 )
             for task in spec.ordered_tasks:

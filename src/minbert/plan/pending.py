@@ -99,8 +99,9 @@ def check_installed(jobs: Pending) -> None:
         spec = jobs.plan.every[ref].spec
         if "minbert.train.surgery.torchjd" in spec.parts().values():
             raise UserError(
-                f"{ref}: 'surgery: {spec.surgery}' needs torchjd, which is not installed: "
-                "pip install -c requirements.lock -e '.[methods]', or choose 'surgery: pcgrad'"
+                f"{ref.paper}: {ref}: 'surgery: {spec.surgery}' needs torchjd, which is not "
+                "installed: pip install -c requirements.lock -e '.[methods]', or choose "
+                "'surgery: pcgrad'"
             )
 
 
