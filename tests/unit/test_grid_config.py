@@ -107,6 +107,7 @@ def test_what_is_no_seed_is_refused(bad: Any) -> None:
         ({"course": "https://"}, "cannot be downloaded from: it names no server; give a folder"),
         ({"course": "http://127.0.0.1:99999"}, "cannot be downloaded from: Port out of range"),
         ({"course": "http://a/b c"}, "cannot be downloaded from: it has a space"),
+        ({"course": "http://a/b\0c"}, "cannot be downloaded from: it has a space, a control char"),
         ({"course": "ftp://x.org"}, "it begins with 'ftp:'; give a folder or file, or a URL such"),
         ({"lmrd": "HTTPS:/x.org/l.tgz"}, "'lmrd': 'HTTPS:/x.org/l.tgz' cannot be downloaded"),
         ({"keep_weights": "maybe"}, "'keep_weights' is 'maybe'; expected true or false"),

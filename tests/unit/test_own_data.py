@@ -202,6 +202,22 @@ def test_a_download_is_known_by_its_checksum(tmp_path: Path) -> None:
     assert planned.spec["forms"] == {"train": "tsv"} and need.node.extra == {"url": url}
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://zenodo.org/r/1/train.tsv?download=1", "train.tsv"),
+        (f"https://s3.example.org/a/b.jsonl?Signature={'x' * 400}&Path=/c.d", "b.jsonl"),
+        ("https://example.org/get?file=train.tsv", "get?file=train.tsv"),
+    ],
+)
+def test_a_download_may_have_a_query(tmp_path: Path, url: str, name: str) -> None:
+    planned = node(tmp_path, {}, NEWS | {"files": {"url": url, "sha256": "0" * 64}, "dev": 0.1})
+    need = planned.needs["train"]
+    assert (need.file, need.node.spec["name"]) == (name, name)
+    assert planned.spec["forms"] == {"train": name.rpartition(".")[2]}
+    assert need.node.extra == {"url": url}
+
+
 def test_a_download_is_read_like_a_file(tmp_path: Path) -> None:
     (tmp_path / "served.tsv").write_text(GOOD, encoding="utf-8")
     file = {"url": (tmp_path / "served.tsv").as_uri(), "sha256": sha256(tmp_path / "served.tsv")}

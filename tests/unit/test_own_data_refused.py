@@ -178,7 +178,13 @@ DATA: dict[str, tuple[dict[str, str | bytes], dict[str, Any], str]] = {
     "unknown ending": (
         {"t.xlsx": b"PK\x03\x04"},
         NEWS | {"files": "t.xlsx", "dev": 0.3},
-        r"t\.xlsx: cannot tell its form from the ending '\.xlsx'; expected one of \.tsv, \.csv",
+        r"config: tasks\.news\.files: .*t\.xlsx: cannot tell its form from the ending '\.xlsx'; "
+        r"expected one of \.tsv, \.csv",
+    ),
+    "URL without an ending": (
+        {},
+        NEWS | {"files": {"url": "https://example.org/get/7", "sha256": "0" * 64}, "dev": 0.3},
+        r"config: tasks\.news\.files: 7: cannot tell its .*convert it; download it yourself first",
     ),
     "missing file": (
         {"t.tsv": GOOD},

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
@@ -17,7 +18,7 @@ from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN, review_files
 from minbert.data.originals import label_files
 from minbert.data.own import own_files
-from minbert.data.tables import form_of
+from minbert.data.tables import READERS, form_of
 from minbert.spec.architecture import (
     KNOWN,
     Architecture,
@@ -334,12 +335,16 @@ class Sources:
             if file.url is not None:
                 found[split] = f"sha256:{file.sha256}"
                 needs[split] = _fetched(file.url, found[split])
-                forms[split] = form_of(needs[split].file)
+                name, way = needs[split].file, "; download it yourself first"
             else:
                 path = Path(str(file.path)).absolute()
-                forms[split] = form_of(str(path))
                 found[split] = f"sha256:{self.cache.digest(path)}"
-                paths[split] = str(path)
+                name = paths[split] = str(path)
+                way = ""
+            try:
+                forms[split] = form_of(name)
+            except UserError as error:
+                raise UserError(f"config: tasks.{task}.files: {error}{way}") from None
         spec = {
             "source": "own",
             "task": task,
@@ -446,6 +451,8 @@ def _is_url(source: str) -> bool:
 
 
 def _fetched(url: str, checksum: str) -> Need:
-    name = url.rpartition("/")[2]
+    # Of `train.tsv?download=1` the path's end, of `get?file=train.tsv` that of the whole.
+    ends = [part.rpartition("/")[2] for part in (urlsplit(url).path, url)]
+    name = next((end for end in ends if Path(end).suffix.lower()[1:] in READERS), ends[0])
     spec = {"name": name, "checksum": checksum}
     return Need(Node("fetch", spec, "minbert.data.fetch", extra={"url": url}), name)

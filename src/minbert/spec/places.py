@@ -27,9 +27,9 @@ def to_path(value: str) -> str:
 
 
 def _to_source(value: str) -> str:
-    """Refuse a URL that names no server, or one of another kind than can be downloaded."""
+    """Take what is no URL as a path; refuse a URL that nothing can be downloaded from."""
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", value):
-        return value
+        return to_path(value)
     problem = ""
     try:
         parts = urlsplit(value)
@@ -37,8 +37,8 @@ def _to_source(value: str) -> str:
             problem = f"it begins with '{value.partition('/')[0]}'"
         elif parts.scheme != "file" and not parts.hostname:
             problem = "it names no server"
-        elif " " in value or parts.port == 0:
-            problem = "it has a space, or port 0"
+        elif " " in value or not value.isprintable() or parts.port == 0:
+            problem = "it has a space, a control character, or port 0"
     except ValueError as error:
         problem = str(error)
     if problem:
@@ -51,4 +51,4 @@ def _to_source(value: str) -> str:
 
 Text = Annotated[str, Field(min_length=1)]
 Location = Annotated[Text, AfterValidator(to_path)]
-Source = Annotated[Location, AfterValidator(_to_source)]
+Source = Annotated[Text, AfterValidator(_to_source)]
