@@ -75,11 +75,11 @@ def test_what_is_no_seed_is_refused(bad: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"seeds": []}, "'seeds' is []; expected at least one entry"),
+        ({"seeds": []}, "'seeds' is []; expected a list of 1 or more"),
         ({"seeds": 1.5}, "'seeds' is 1.5; expected a list"),
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
         ({"grids": ["a", "a"]}, "'grids': 'a' is there twice"),
-        ({"grids": []}, "'grids' is []; expected at least one entry"),
+        ({"grids": []}, "'grids' is []; expected a list of 1 or more"),
         ({"grids": ["a\0b"]}, "'grids': 'a\\x00b' is no path"),
         ({"processes": 2}, "unknown key 'processes'"),
         ({"cuda_graphs": True}, "unknown key 'cuda_graphs'"),
@@ -207,6 +207,12 @@ def test_a_file_with_overrides(tmp_path: Path) -> None:
     assert load_config(path, {"scale": {"epochs": 3}}).scale.epochs == 3
     with pytest.raises(UserError, match=r"my\.yaml, --config: unknown key 'sede'. Did you mean"):
         load_config(path, ["sede=1"])
+
+
+def test_a_list_whose_entries_are_wrong_is_not_called_too_short() -> None:
+    assert problem(seeds="0,1").splitlines() == [
+        "config: 'seeds.0': seed '0,1' is not a whole number from 0 to 4294967295"
+    ]
 
 
 def test_files_merge_in_their_order_and_errors_name_all(tmp_path: Path) -> None:

@@ -202,6 +202,10 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
             ["'claims.0.against': expected a number, not true or false"],
         ),
         (
+            "claims: [{text: T, section: S, variant: a, against: [b]}]",
+            ["'claims.0.against' is ['b']; expected text or a number or a list of 2 or more"],
+        ),
+        (
             "variants: {'a{lr}': {extends: t, expand: {optimiser.lr: [.inf, 1e-3]}}}",
             ["variant 'ainf', stage 'main': 'optimiser.lr' is inf; expected a finite number"],
         ),

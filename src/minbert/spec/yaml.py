@@ -249,6 +249,8 @@ def validated(model: type[Model], values: Mapping[str, Any], where: str) -> Mode
     except ValidationError as error:
         problems: dict[str, tuple[list[str], list[Any]]] = {}
         for item in error.errors(include_url=False):
+            if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
+                continue  # Not by itself, but without the entries that are wrong, each told of.
             path, known = _path(model, item["loc"])
             problems.setdefault(path, (known, []))[1].append(item)
         lines = [f"{where}: {_problem(path, *found)}" for path, found in problems.items()]
@@ -293,7 +295,7 @@ _WANTED = {
     "dict_type": "a mapping ('key: value' lines)",
     "model_type": "a mapping ('key: value' lines)",
     "tuple_type": "a list",
-    "too_short": "at least one entry",
+    "too_short": "a list of {min_length} or more",
     "too_long": "at most {max_length} entries",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
