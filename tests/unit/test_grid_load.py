@@ -176,6 +176,21 @@ variants:
     assert spec(found, "two-1", "first").optimiser.lr == 1e-5
 
 
+def test_the_one_stage_of_a_variant_is_called_main(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        f"""
+variants:
+  one: {{{TASKS}, epochs: 3}}
+  "one-{{lr}}": {{extends: one, expand: {{stages.main.optimiser.lr: [1, 2]}}}}
+  tuned: {{extends: one, tune: {{stages.main.epochs: [4, 5]}}}}
+""",
+    )
+    assert [spec(found, f"one-{n}").optimiser.lr for n in (1, 2)] == [1, 2]
+    assert spec(found, "one-2").epochs == 3
+    assert [spec(found, f"tuned.epochs-{n}").epochs for n in (4, 5)] == [4, 5]
+
+
 def test_two_files_of_a_paper_make_one_grid(tmp_path: Path) -> None:
     one, two = f"variants: {{a: {{{TASKS}}}}}", "variants: {b: {extends: a, start: a}}"
     found = grid(tmp_path, one, two)

@@ -101,7 +101,7 @@ BASE = f"templates: {{t: {{{TASKS}}}}}\n"
         ),
         (
             "variants: {'a{lr}': {extends: t, expand: {stages.x.optimiser.lr: [1]}}}",
-            ["there is no stage 'x'"],
+            ["there is no stage 'x'. Known: main"],
         ),
         ("templates: {u: {expand: {epochs: [1]}}}", ["template 'u'", "belongs to variants"]),
         (

@@ -33,16 +33,20 @@ def unknown_keys(values: Any, path: str = "", annotation: Any = StageSpec) -> It
 def with_setting(values: dict[str, Any], path: str, value: Any, where: str) -> dict[str, Any]:
     """Return `values` with the key at a dotted path set; `stages.NAME.KEY` reaches one stage.
 
-    `where` names the grid, the variant and the key that sets it.
+    A variant without `stages` is one, `main`. `where` names the grid, the variant and the key that
+    sets it.
     """
     first, _, rest = path.partition(".")
     if first != "stages":
         return merge(values, nested(path, value))
     name, _, key = rest.partition(".")
-    stages = values.get("stages", [])
+    stages = values.get("stages") or [{"name": "main"}]
     known = [stage["name"] for stage in stages]
     if name not in known:
-        raise UserError(f"{where}.{path}': there is no stage '{name}'.{nearest(name, known)}")
+        raise UserError(
+            f"{where}.{path}': there is no stage '{name}'.{nearest(name, known)} "
+            f"Known: {', '.join(known)}"
+        )
     for problem in unknown_keys(nested(key, value)):
         raise UserError(f"{where}.{path}': {problem}")
     changed = [merge(s, nested(key, value)) if s["name"] == name else s for s in stages]
