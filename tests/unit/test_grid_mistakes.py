@@ -275,6 +275,8 @@ def test_a_mistake_in_a_further_file_of_a_paper_names_that_file(tmp_path: Path) 
     for mistake, said in (
         (figure, "figure 'f': unknown variant 'b'"),
         ("parameter_ratios: [[a, b]]", "parameter_ratios: no variant 'b'"),
+        ("single: b", "single: no variant 'b'"),
+        ("overall_tasks: [sts]", "overall_tasks: no variant has the task 'sts'"),
     ):
         assert f"{tmp_path / 'g1.yaml'}: {said}" in problem(tmp_path, text, mistake)
 
@@ -283,6 +285,19 @@ def test_files_of_a_paper_agree_on_its_rule(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(HEAD.replace("normalised", "plain"))
     (tmp_path / "a.yaml").write_text(HEAD)
     with pytest.raises(UserError, match=r"b\.yaml: paper 'demo' has another 'overall'"):
+        resolve(load_config({"grids": ["a.yaml", "b.yaml"]}), tmp_path)
+
+
+def test_any_file_of_a_paper_may_give_what_is_said_of_the_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("paper: demo\noverall: plain\ndescription: D\n")
+    (tmp_path / "b.yaml").write_text(
+        f"paper: demo\ntitle: T\noverall_tasks: [sst]\nvariants: {{a: {{{TASKS}}}}}\n"
+    )
+    (found,) = resolve(load_config({"grids": ["a.yaml", "b.yaml"]}), tmp_path)
+    assert (found.title, found.overall, found.description) == ("T", "plain", "D")
+    assert (found.overall_tasks, found.path) == (("sst",), tmp_path / "b.yaml")
+    (tmp_path / "a.yaml").write_text("paper: demo\n")
+    with pytest.raises(UserError, match=r"b\.yaml: the key 'overall' is missing; no file of 'de"):
         resolve(load_config({"grids": ["a.yaml", "b.yaml"]}), tmp_path)
 
 

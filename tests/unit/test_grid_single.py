@@ -51,6 +51,11 @@ def test_a_variant_that_does_not_train_each_task_alone_is_refused(
     assert "g0.yaml: single: " in found and said in found
 
 
-def test_a_papers_files_cannot_have_two(tmp_path: Path) -> None:
+def test_any_file_of_a_paper_may_name_it_and_two_agree(tmp_path: Path) -> None:
     more = "single: alone\nvariants: {further: {extends: t}}\n"
-    assert "has another 'single'" in problem(tmp_path, VARIANTS, more)
+    assert grid(tmp_path, VARIANTS, more).single == "alone"
+    assert grid(tmp_path, f"single: alone\n{VARIANTS}", more).single == "alone"
+    said = f"{tmp_path / 'g1.yaml'}: paper 'demo' has another 'single' in {tmp_path / 'g0.yaml'}: "
+    assert said + "'in-turn'" in problem(tmp_path, f"single: in-turn\n{VARIANTS}", more)
+    said = f"{tmp_path / 'g2.yaml'}: paper 'demo' has another 'single' in {tmp_path / 'g1.yaml'}: "
+    assert said + "'alone'" in problem(tmp_path, VARIANTS, more, "single: in-turn\n")

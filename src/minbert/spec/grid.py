@@ -137,11 +137,13 @@ class RawVariant:
 class RawGrid:
     """One paper's grid files; each claim comes with its file and number.
 
-    `drawn_in` is the file of each figure, `ratios` are the files' pairs of `parameter_ratios`.
+    `given` is the file of each key of `head`, `drawn_in` that of each figure; `ratios` are the
+    files' pairs of `parameter_ratios`.
     """
 
     head: GridFile
     path: Path
+    given: Mapping[str, Path]
     variants: dict[str, RawVariant] = field(default_factory=dict)
     figures: dict[str, Figure] = field(default_factory=dict)
     drawn_in: dict[str, Path] = field(default_factory=dict)
@@ -207,19 +209,22 @@ def _load_paper(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
 
 
 def _head(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
-    """Return the grid of the file that gives the paper's title and rule; others may omit them."""
+    """Return the grid of what the files say of the whole paper; one that gives a title is first."""
     path, head = next((entry for entry in files if entry[1].title), files[0])
-    for key in ("title", "overall"):
-        if key not in head.model_fields_set:
-            raise UserError(f"{path}: the key '{key}' is missing; no file of '{paper}' gives it")
+    given = dict.fromkeys(head.model_fields_set, path)
     for other, file in files:
         for key in ("title", "overall", "description", "single", "overall_tasks"):
-            if key in file.model_fields_set and getattr(file, key) != getattr(head, key):
+            if key in file.model_fields_set and key not in given:
+                head, given[key] = head.model_copy(update={key: getattr(file, key)}), other
+            elif key in file.model_fields_set and getattr(file, key) != getattr(head, key):
                 raise UserError(
-                    f"{other}: paper '{paper}' has another '{key}' in {path}: "
+                    f"{other}: paper '{paper}' has another '{key}' in {given[key]}: "
                     f"{getattr(head, key)!r}; leave it out here, or name another paper"
                 )
-    return RawGrid(head, path)
+    for key in ("title", "overall"):
+        if key not in given:
+            raise UserError(f"{path}: the key '{key}' is missing; no file of '{paper}' gives it")
+    return RawGrid(head, path, given)
 
 
 def _bodies(file: GridFile, path: Path) -> Iterator[tuple[str, _Body]]:

@@ -163,12 +163,12 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
     for name in head.overall_tasks:
         if name not in tasks:
             raise UserError(
-                f"{raw.path}: overall_tasks: no variant has the task '{name}'."
+                f"{raw.given['overall_tasks']}: overall_tasks: no variant has the task '{name}'."
                 f"{nearest(name, tasks)} They have {', '.join(tasks)}"
             )
     whole = head.overall_tasks or overall_tasks(tasks)
     if head.single:
-        _check_single(head.single, rows, whole, f"{raw.path}: single")
+        _check_single(head.single, rows, whole, f"{raw.given['single']}: single")
     scored = {
         name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
         for name, variant in rows.items()
