@@ -149,6 +149,13 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -
         plan(base, may_vanish="pool")
 
 
+def test_what_makes_stages_of_heads_alone_equal_is_named(base: Path) -> None:
+    frozen = "{extends: linear, trainable: heads, epochs: "
+    change(base, "  1-bert:", f"  short: {frozen}8}}\n  long: {frozen}9}}\n\n  1-bert:")
+    with pytest.raises(UserError, match=r"\(8 and 9\), which 'scale\.heads\.epochs' makes 1"):
+        plan(base, scale={"heads": {"epochs": 0.1}})
+
+
 def share(base: Path, **layers: Any) -> None:
     """Make the grid one of variants that share so many layers, with the same names."""
     tasks = "tasks: {sst: {loss: cross_entropy}}"

@@ -64,9 +64,12 @@ def _told(config: Config, path: str, pair: tuple[Any, Any], now: Any) -> str:
     `tasks.*` stands for the tasks, of which several often have the same.
     """
     words = path.split(".")
+    heads = now["trainable"] == "heads"
     for word in words:
         now = now.get(word) if isinstance(now, Mapping) else now
     made_by = _SCALED.get(words[-1], "scale")
+    if heads:
+        made_by = made_by.replace("scale", "scale.heads")
     for name, values in (("override", config.override), ("defaults", config.defaults)):
         if where := _place(values, words):
             made_by = f"{name}.{where}"
