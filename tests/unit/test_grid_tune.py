@@ -176,7 +176,7 @@ def test_a_value_that_a_setting_cannot_have_names_its_candidate(tmp_path: Path) 
         ),
         ("  b: {best_of: [a.lr-1e-5.weight-1], tune: {}}", "so 'tune' does not apply"),
         ("  a.lr-1e-5.weight-1: {extends: t}", "'a.lr-1e-5.weight-1', a name that is taken by"),
-        ("single: a.lr-1e-5.weight-1", "no variant 'a.lr-1e-5.weight-1'"),
+        ("single: a.lr-1e-5.weight-1", "of the settings that 'a' tries; make it a variant of its"),
         ("parameter_ratios: [[a, b]]", "no variant 'b'"),
         (
             "claims: [{text: T, section: S, variant: a.lr-1e-5.weight-1, against: majority}]",

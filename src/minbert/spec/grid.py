@@ -46,9 +46,10 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{,{LONGEST - 1}}}")
 class Looks(Spec):
     """How a variant is shown and whether it is scored on test; it changes no stage's key.
 
-    `row` is its row in the paper's table, `label` its name in figures. These are inherited from
-    templates, not from variants. A variant with `best_of` trains nothing: it is the variant of
-    those with the best dev score, overall or, with `best_by: task`, for each task separately.
+    `row` is its row in the paper's table, as `variants.tsv` lists it, `label` its name in tables
+    and figures. These are inherited from templates, not from variants. A variant with `best_of`
+    trains nothing: it is the variant of those with the best dev score, overall or, with
+    `best_by: task`, for each task separately.
     """
 
     label: str | None = None

@@ -168,7 +168,7 @@ def _grid(raw: RawGrid, config: Config) -> Grid:
             )
     whole = head.overall_tasks or overall_tasks(tasks)
     if head.single:
-        _check_single(head.single, rows, whole, f"{raw.given['single']}: single")
+        _check_single(head.single, variants, whole, f"{raw.given['single']}: single")
     scored = {
         name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
         for name, variant in rows.items()
@@ -421,6 +421,11 @@ def _check_single(
         raise UserError(f"{where}: no variant '{name}'.{nearest(name, variants)}")
     if variants[name].best_of:
         raise UserError(f"{where}: variant '{name}' is the best of others; name one that trains")
+    if of := variants[name].tuned_for:
+        raise UserError(
+            f"{where}: variant '{name}' is one of the settings that '{of}' tries; make it a "
+            "variant of its own, and name that"
+        )
     for task in tasks:
         stage = variants[name].scored.get(task)
         if stage is None or stage.spec.trained_tasks != (task,):
