@@ -168,7 +168,7 @@ def _row(
         },
         "split": row.split if row else split,
         "published": row.figures if row else {},
-        "note": "; ".join(n for n in (row.note if row else "", variant.note or "") if n),
+        "note": "; ".join(n for n in (row.note if row else "", variant.note) if n),
         "other_task": (row.other_task or None) if row else None,
         "tasks": _tasks(grid, variant),
         "parameters": parameters(exp, variant),

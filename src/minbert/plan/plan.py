@@ -195,7 +195,7 @@ class Plan(Experiment):
             variant = self.variant(ref)
             start = self.train(stage.start).key if stage.start else "backbone"
             tasks = ",".join(stage.spec.trained_tasks)
-            shown = (self.train(ref).key, start, variant.label, variant.row or "")
+            shown = (self.train(ref).key, start, variant.label, variant.row)
             rows.append([ref.paper, ref.variant, ref.stage, tasks, *shown])
         return rows
 
