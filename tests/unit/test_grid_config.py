@@ -95,6 +95,7 @@ def test_what_is_no_seed_is_refused(bad: Any) -> None:
         ({"threads": 0}, "'threads' is 0; expected greater than or equal to 1"),
         ({"threads": 10**9}, "'threads' is 1000000000; expected less than or equal to 1024"),
         ({"device": "cuda:\u0663"}, "expected text that matches ^(auto|cpu|"),
+        ({"device": "cuda:100"}, "expected text that matches ^(auto|cpu|"),
         ({"device": "cuda:9999999999"}, "expected text that matches ^(auto|cpu|"),
         ({"pretraining": {"layers": 300}}, "'pretraining.layers' is 300; expected less than"),
         ({"pretraining": {"vocabulary": 99999999}}, "'pretraining.vocabulary' is 99999999; exp"),

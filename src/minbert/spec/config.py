@@ -186,7 +186,7 @@ class Config(Spec):
     backbone: Location = BACKBONE
     revision: str | None = None
     pretraining: Pretraining = Pretraining()
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,3})?)$")] = "auto"
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,2})?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Annotated[Whole, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
     keep_weights: bool = True
