@@ -25,6 +25,7 @@ from minbert.figures import (
     fusion_attention,
     gradient_cosines,
     ladder,
+    pareto,
     run_curves,
     stability,
     sweep,
@@ -105,11 +106,36 @@ def test_cosines_by_pair_step_and_group(tmp_path: Path) -> None:
     assert "No gradient surgery, so no cosines: B." in notes
 
 
+def test_a_long_bar_does_not_hide_small_cosines(tmp_path: Path) -> None:
+    of_seeds = {}
+    for seed, value in enumerate((-0.02, 0.04)):
+        metrics = ("gradient_cosine", "gradient_cosine/embeddings")
+        rows: list[Row] = [(1, "train", "sst-sts", metric, value) for metric in metrics]
+        of_seeds[seed] = history(tmp_path / str(seed), rows)
+    figure, notes = spec(gradient_cosines, "a").plot(Inputs(histories={"a": of_seeds}))
+    low, high = figure.axes[-1].get_ylim()
+    assert -0.15 < low < 0 < high < 0.15, "the bar is from -0.37 to 0.39"
+    assert notes[-1].endswith(
+        "Bars: 95 % interval over seeds. Longer bars are cut at the edges of a panel."
+    )
+
+
 def test_the_front_has_what_nothing_smaller_beats() -> None:
     sizes = {"a": 5, "b": 1, "c": 5, "d": 9, "e": 9, "f": 3}
     means = {"a": 0.6, "b": 0.5, "c": 0.7, "d": 0.7, "e": 0.65, "f": 0.4}
     assert front(sizes, means) == ["b", "c"]
     assert front(sizes, {"d": 0.1, "e": 0.1}) == ["d"]
+
+
+def test_a_long_bar_does_not_hide_scores_against_parameters(tmp_path: Path) -> None:
+    rows = [("a", 0, "sst", 0.4), ("a", 1, "sst", 0.6), ("b", 0, "sst", 0.55)]
+    facts = {"rules": {"p": ""}, "parameters": {"a": {"here": 2 * 10**6}, "b": {"here": 10**6}}}
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
+    figure, notes = spec(pareto, "a b").plot(inputs)
+    (axes,) = (axes for axes in figure.axes if axes.axison)
+    low, high = axes.get_ylim()
+    assert 0.3 < low < 0.5 and 0.55 < high < 0.75, "the bar is from -0.8 to 1.8"
+    assert any(note.endswith("Longer bars are cut at the edges of a panel.") for note in notes)
 
 
 def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
@@ -449,6 +475,8 @@ def test_a_sweep_has_a_line_for_each_method_by_value(tmp_path: Path) -> None:
     np.testing.assert_allclose(drawn[0], [[-shift, 0.3], [2 - shift, 0.6]])
     np.testing.assert_allclose(drawn[1], [[shift, 0.3], [2 + shift, 0.1]])
     assert axes.get_xticks().tolist() == [0, 2, 3] and axes.get_xlabel() == "Layers"
+    assert -0.1 < axes.get_ylim()[0] < 0.1 and 0.6 < axes.get_ylim()[1] < 0.8, "a bar ends at 1.9"
+    assert any(note.endswith("Longer bars are cut at the edges of a panel.") for note in notes)
     crossed = [line for line in axes.lines if line.get_marker() == "x"]
     assert [line.get_xydata()[0].tolist() for line in crossed] == [[2 + shift, 0.1]]
     assert "Not run: A (seed 1), D, B (seed 1)." in notes, "E is in no line"

@@ -6,10 +6,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from pydantic import Field
 
-from minbert.evaluate.statistics import interval
+from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
+from minbert.figures.scored import CUT, bars, ends
 from minbert.spec.task import TASKS
 
 PAIR = "gradient_cosine"
@@ -79,7 +80,7 @@ class Spec(VariantsSpec):
         if groups:
             notes.append("Last row: mean over all of training, before surgery, by layer.")
             if max(map(len, found.values())) > 1:
-                notes[-1] += " Bars: 95 % interval over seeds."
+                notes[-1] += f" Bars: 95 % interval over seeds. {CUT}"
         return figure, [*notes, *absent]
 
 
@@ -118,16 +119,19 @@ def _steps(row: list[Axes], found: Runs, tasks: list[str], window: float) -> Non
 def _by_group(row: list[Axes], found: Runs, pairs: list[str], groups: list[str]) -> None:
     for axes, pair in zip(row, pairs, strict=False):
         _zero(axes, _said(pair))
+        shown = [Interval(0.0, None, None, 0)]  # the line
         for number, runs in enumerate(found.values()):
-            places, means, bars = [], [], []
+            means: dict[float, Interval] = {}
             for place, group in enumerate(groups):
                 curve = curves.curve_of(runs, Of("train", pair, f"{PAIR}/{group}"))
                 if curve is not None:
-                    mean = interval(curve.values.mean(axis=1).tolist())
-                    places.append(place + 0.1 * (number - (len(found) - 1) / 2))
-                    means.append(mean.mean)
-                    bars.append(0.0 if mean.high is None else mean.high - mean.mean)
-            axes.errorbar(places, means, yerr=bars, elinewidth=0.8, **style.look(number)._asdict())
+                    aside = 0.1 * (number - (len(found) - 1) / 2)
+                    means[place + aside] = interval(curve.values.mean(axis=1).tolist())
+            about = {"yerr": bars(means.values()), "elinewidth": 0.8}
+            y = [one.mean for one in means.values()]
+            axes.errorbar(list(means), y, **about, **style.look(number)._asdict())
+            shown += means.values()
+        axes.set_ylim(*ends(shown))
         short = {"embeddings": "E", "pooler": "P"}  # 24 layers have to fit side by side
         axes.set_xticks(range(len(groups)), [short.get(g, g.rpartition("_")[2]) for g in groups])
         axes.set(xlim=(-0.5, len(groups) - 0.5), xlabel="Layer (E: embeddings, P: pooler)")

@@ -14,7 +14,9 @@ from minbert.figures.inputs import Drawn, FigureSpec, Inputs
 from minbert.figures.scored import (
     CROSS,
     CROSSED,
+    CUT,
     bars,
+    ends,
     overall_note,
     paper_scores,
     seeds_note,
@@ -78,6 +80,7 @@ class Spec(FigureSpec):
             xs, ys = zip(*best, strict=True)
             axes.step(xs, ys, where="post", color="0.4", linewidth=0.9, marker="", zorder=1)
             axes.margins(0.08)
+            axes.set_ylim(*ends(list(of_variants.values())))
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_locator(MaxNLocator(nbins=5))
             axes.set(xlabel="Parameters (millions)", ylabel=title_of(measure))
@@ -86,7 +89,7 @@ class Spec(FigureSpec):
             "Front: no other variant with as many or fewer parameters has a mean as high. Points "
             "of the same size are drawn side by side.",
             *([CROSSED] if flat else []),
-            *seeds_note(one for of in by_measure.values() for one in of.values()),
+            " ".join([*seeds_note(one for of in by_measure.values() for one in of.values()), CUT]),
             *notes,
         ]
 

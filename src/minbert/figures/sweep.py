@@ -7,13 +7,16 @@ from pydantic import Field
 
 from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
+from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 from minbert.figures.scored import (
     CROSS,
     CROSSED,
+    CUT,
     FLOOR,
     bars,
+    ends,
     floors,
     overall_note,
     paper_scores,
@@ -73,13 +76,16 @@ class Spec(VariantsSpec):
                 style.points(axes, [x], [found[of].mean], point, yerr=bars([found[of]]))
             axes.set(xlabel=self.x, ylabel=title_of(measure), xticks=ticks)
         for measure, axes in zip(measures, panels, strict=True):
+            scores = [one for of, one in found.items() if of.measure == measure]
             if measure in lowest:
                 axes.axhline(lowest[measure], **style.FLOOR)
+                scores.append(Interval(lowest[measure], None, None, 0))
+            axes.set_ylim(*ends(scores))
         return figure, [
             f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}. "
             "Points at the same value are drawn side by side.",
             *([FLOOR] if lowest else []),
             *([CROSSED] if flat else []),
-            *seeds_note(found.values()),
+            " ".join([*seeds_note(found.values()), CUT]),
             *paper.absent,
         ]
