@@ -109,9 +109,10 @@ def test_confusion_counts_are_rows_of_shares(tmp_path: Path) -> None:
     said = texts(figure)
     assert "0.83" in said and "2.5" in said and said.count("0.50") == 2
     f1 = np.mean([macro_f1(made, one.label) for made in one.prediction])
-    head = f"label of v\naccuracy 0.750 [-2.427, 3.927]\nmacro-F1 {f1:.3f}; never predicted: 2"
+    head = f"label of v\naccuracy 0.750 [0.500, 1.000]\nmacro-F1 {f1:.3f}; never predicted: 2"
     assert f"{head}\n\u00d7 not above the floor" in said
     assert notes[0].startswith("n = 4 dev examples, mean of 2 seeds.")
+    assert "Above: accuracy, mean and [smallest, largest] of the seeds; macro-F1." in notes[1]
     assert "Floor: the most frequent class, 0.750." in notes[1]
 
 
@@ -180,7 +181,8 @@ def test_scatter_shows_mean_predictions_and_the_seeds_own_r(tmp_path: Path) -> N
     drawn = figure.axes[0].lines[1]
     np.testing.assert_allclose(drawn.get_xydata(), [(0, 2), (2.5, 2), (5, 4)])
     r = np.corrcoef(labels, (3.0, 2.0, 5.0))[0, 1]
-    assert any(text.startswith(f"label of v\nr {(1 + r) / 2:.3f} [") for text in texts(figure))
+    head = f"label of v\nr {(1 + r) / 2:.3f} [{r:.3f}, 1.000]"
+    assert any(text.startswith(head) for text in texts(figure))
 
 
 @pytest.mark.parametrize(
@@ -394,15 +396,14 @@ def rows_of(path: Path, task: str, rows: list[tuple[str, str, str]]) -> Path:
     return path.with_suffix(".rows")
 
 
-def test_leakage_leaves_out_what_occurs_in_train(tmp_path: Path) -> None:
+def test_leakage_shows_what_examples_that_occur_in_train_add(tmp_path: Path) -> None:
     made = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1), (2, 0), (3, 0)))
     rows = [("t", "train", "A  text"), ("a", "dev", "a Text"), ("b", "dev", "b"), ("c", "dev", "c")]
     rows += [("d", "dev", "d"), ("e", "test", "a text")]
     held = rows_of(tmp_path / "e", "sst", rows)
     inputs = Inputs(predictions={"v": {"sst": {0: made}}}, rows={"sst": held})
     figure, notes = spec(leakage, "v").plot(inputs)
-    values = [x for x, _ in points(figure)]
-    np.testing.assert_allclose(values, [0.5, 1 / 3])
+    np.testing.assert_allclose(points(figure), [(0.5 - 1 / 3, 0)])
     assert "SST accuracy\n(1 of 4)" in texts(figure)
     assert "Test examples that also occur in train: SST 1." in notes
     clean = rows_of(tmp_path / "c", "sst", rows[1:5])
@@ -413,6 +414,32 @@ def test_leakage_leaves_out_what_occurs_in_train(tmp_path: Path) -> None:
     wanted = "No dev example of SST occurs in train. So there is nothing to leave out."
     assert said.replace("\n", " ") == wanted
     assert notes == []
+
+
+def test_a_long_bar_does_not_hide_what_leaked_examples_add(tmp_path: Path) -> None:
+    """Differences are paired by seed: the intervals of the scores would be far longer."""
+    rows = [("t", "train", "a"), *((name, "dev", name) for name in "abcdefgh")]
+    held = rows_of(tmp_path / "e", "sst", rows)
+    said = {"v": [(7, 6), (1, 0)], "w": [(8, 7), (0, 0)]}  # by seed: right, and right without "a"
+    files: dict[str, dict[int, Path]] = {}
+    for name, seeds in said.items():
+        for seed, (whole, clean) in enumerate(seeds):
+            right = [whole > clean, *(n < clean for n in range(7))]
+            made = classes(*((1, 1 if one else 0) for one in right))
+            path = predictions(tmp_path / f"{name}{seed}", "sst", made)
+            files.setdefault(name, {})[seed] = path
+    inputs = Inputs(predictions={n: {"sst": of} for n, of in files.items()}, rows={"sst": held})
+    figure, notes = spec(leakage, "v w").plot(inputs)
+    differences = {n: [whole / 8 - clean / 7 for whole, clean in of] for n, of in said.items()}
+    np.testing.assert_allclose(
+        points(figure), [(np.mean(of), row) for row, of in enumerate(differences.values())]
+    )
+    bars = figure.axes[0].containers[0].lines[2][0].get_segments()
+    expected = interval(differences["v"])
+    np.testing.assert_allclose(bars[0][:, 0], [expected.low, expected.high])
+    low, high = figure.axes[0].get_xlim()
+    assert high - low < 0.4, "the bar is longer"
+    assert any(note.endswith("Longer bars are cut at the edges of a panel.") for note in notes)
 
 
 def test_leakage_counts_the_half_that_judges_and_most_seeds(tmp_path: Path) -> None:
@@ -443,5 +470,5 @@ def test_leakage_of_all_examples_leaves_no_score(tmp_path: Path) -> None:
         rows={"sst": rows_of(tmp_path / "e", "sst", rows)},
     )
     figure, _ = spec(leakage, "v").plot(inputs)
-    assert [x for x, _ in points(figure)] == [0.5], "there is nothing that does not occur in train"
+    assert points(figure) == [], "there is nothing that does not occur in train"
     assert "SST accuracy\n(2 of 2)" in texts(figure)

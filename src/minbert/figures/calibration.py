@@ -31,13 +31,14 @@ class Spec(VariantsSpec):
             return figure, absent
         single = all(len(one.seeds) == 1 for one in found)
         items = "pairs" if TASKS[self.task].pair else "examples"
-        bars = f"Wilson over a bin's {items} (1 seed)"
+        bars, over = f"Wilson over a bin's {items} (1 seed)", ""
         if not single:
+            over = ", mean and [smallest, largest] of the seeds"
             bars = f"Student t over seeds; where one alone has {items}, Wilson over these"
         return figure, [
             f"n = {len(found[0].ids)} dev {items} in {self.bins} bins; grey: share of {items} in "
             "each.",
-            f"ECE: expected calibration error (Guo et al., 2017). 95 % intervals: {bars}.",
+            f"ECE: expected calibration error (Guo et al., 2017){over}. 95 % intervals: {bars}.",
             f"{floor_note(self.task, found[0])} For these, a small ECE means nothing: always "
             "predicting the share of class 1 has an ECE of 0.",
             *absent,

@@ -31,7 +31,7 @@ class Spec(VariantsSpec):
             return figure, absent
         seeds = mean_of(len(one.seeds) for one in found)
         n = f"n = {len(found[0].ids)} dev examples, {seeds}"
-        above = "" if seeds == "1 seed" else ", mean and 95 % interval over seeds"
+        above = "" if seeds == "1 seed" else ", mean and [smallest, largest] of the seeds"
         rows = f"Rows add up to 1; small numbers: examples. Above: accuracy{above}; macro-F1."
         names = ", ".join(f"{number} {name}" for number, name in enumerate(TASKS[self.task].names))
         about = f"{n}. Classes: {names}." if names else f"{n}."

@@ -1,7 +1,6 @@
-"""Dev scores with and without the examples that also occur in train."""
+"""What dev examples that also occur in train add to the dev scores."""
 
 from pathlib import Path
-from typing import Any
 
 from minbert.data.parquet import read_file
 from minbert.evaluate.scoring import score_task
@@ -9,20 +8,20 @@ from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 from minbert.figures.predicted import Predicted, mostly_above, read_predicted, seeds_of
-from minbert.figures.rows import marks, rows_legend, rows_of_panels
-from minbert.figures.scored import CROSSED, seeds_note, title_of
+from minbert.figures.rows import limit, marks, rows_legend, rows_of_panels
+from minbert.figures.scored import CROSSED, CUT, seeds_note, title_of
 from minbert.spec.task import TASKS
 
 
 class Spec(VariantsSpec):
-    """All variants of one paper, on dev.
+    """All variants of one paper: scores on all of dev minus those without what occurs in train.
 
     Texts are compared as `minbert.data.report.seen` sees them. Tasks without overlap have no panel,
     but are named in a note.
     """
 
     def plot(self, inputs: Inputs) -> Drawn:
-        found: dict[str, dict[str, tuple[Interval, Interval | None]]] = {}
+        found: dict[str, dict[str, Interval | None]] = {}
         heads: dict[str, str] = {}
         spared: list[str] = []
         flat: set[tuple[str, str]] = set()
@@ -36,7 +35,7 @@ class Spec(VariantsSpec):
             for name in self.variants if leaked else ():
                 one = read_predicted(inputs.predictions.get(name, {}).get(task, {}), task)
                 if one is not None:
-                    found.setdefault(task, {})[name] = whole_and_clean(task, one, leaked)
+                    found.setdefault(task, {})[name] = added(task, one, leaked)
                     flat |= set() if mostly_above(task, one) else {(task, name)}
                     # Not all of dev if a half of it chose the epochs.
                     seen = len(leaked.intersection(one.ids))
@@ -52,17 +51,23 @@ class Spec(VariantsSpec):
             return style.nothing(said or "no run yet"), notes
         rows = [name for name in self.variants if any(name in of for of in found.values())]
         figure, panels = rows_of_panels([self.variants[name] for name in rows], len(found))
+        cut = False
         for axes, (task, of) in zip(panels, found.items(), strict=True):
-            whole, clean = zip(*(of.get(name, (None, None)) for name in rows), strict=True)
+            of_rows = [of.get(name) for name in rows]
             crossed = [row for row, name in enumerate(rows) if (task, name) in flat]
-            about: dict[str, Any] = {"label": "all dev", "filled": False, "lower": -0.14}
-            marks(axes, whole, style.look(0), crossed=crossed, **about)
-            marks(axes, clean, style.look(1), label="not in train", lower=0.14, crossed=crossed)
+            axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
+            marks(axes, of_rows, label="difference", crossed=crossed)
+            cut |= limit(axes, of_rows, 0.0)
             axes.set_xlabel(heads[task])
         rows_legend(panels)
-        means = [whole for of in found.values() for whole, _ in of.values()]
-        said = "In brackets: how many dev examples have a text that also occurs in train."
-        return figure, [said, *([CROSSED] if flat else []), *seeds_note(means), *notes]
+        over = seeds_note(one for of in found.values() for one in of.values())
+        return figure, [
+            "Score on all of dev minus the score without the examples whose text also occurs in "
+            "train, seed by seed. In brackets: how many these are.",
+            *([CROSSED] if flat else []),
+            *([" ".join([*over, CUT])] if cut else over),
+            *notes,
+        ]
 
 
 def _leaked(rows: Path, split: str) -> set[str]:
@@ -71,17 +76,14 @@ def _leaked(rows: Path, split: str) -> set[str]:
     return set(found["id"].to_pylist())
 
 
-def whole_and_clean(
-    task: str, one: Predicted, leaked: set[str]
-) -> tuple[Interval, Interval | None]:
-    """Return the score on all dev examples, and on those whose text does not occur in train.
-
-    The second is None if all of them do.
-    """
+def added(task: str, one: Predicted, leaked: set[str]) -> Interval | None:
+    """Return what the `leaked` examples add to the score; None if there are no others."""
     clean = [n for n, name in enumerate(one.ids) if name not in leaked]
-    whole = interval([score_task(task, seed, one.label) for seed in one.prediction])
     if not clean:
-        return whole, None
-    return whole, interval(
-        [score_task(task, seed[clean], one.label[clean]) for seed in one.prediction]
+        return None
+    return interval(
+        [
+            score_task(task, seed, one.label) - score_task(task, seed[clean], one.label[clean])
+            for seed in one.prediction
+        ]
     )

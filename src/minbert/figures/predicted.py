@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.selected import shared_ids
-from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, missing_notes, present
 from minbert.spec.task import TASKS
@@ -164,11 +164,11 @@ def floor_note(task: str, one: Predicted) -> str:
 
 
 def set_head(axes: Axes, label: str, measure: str, of_seeds: Sequence[float], *more: str) -> None:
-    """Write the label and the mean over seeds above a panel, with its 95 % interval if any.
+    """Write the label and the mean over seeds above a panel, with the smallest and largest of them.
 
     Each of `more` that is not empty is a line below.
     """
-    found = interval(of_seeds)
-    bounds = "" if found.low is None else f" [{found.low:.3f}, {found.high:.3f}]"
-    lines = [style.shorten(label, 30), f"{measure} {found.mean:.3f}{bounds}", *filter(None, more)]
+    ends = f" [{min(of_seeds):.3f}, {max(of_seeds):.3f}]" if len(of_seeds) > 1 else ""
+    mean = f"{measure} {fmean(of_seeds):.3f}{ends}"
+    lines = [style.shorten(label, 30), mean, *filter(None, more)]
     axes.set_title("\n".join(lines), fontsize=7.5)

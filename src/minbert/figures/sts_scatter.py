@@ -35,7 +35,11 @@ class Spec(VariantsSpec):
         items = "pairs" if TASKS[self.task].pair else "examples"
         said = f"n = {len(found[0].ids)} dev {items}; points: {seeds}. Line: prediction = label."
         metric = METRIC_TITLES[TASKS[self.task].metric]
-        over = "" if seeds == "1 seed" else f" Above: {metric}, mean and 95 % interval over seeds."
+        over = (
+            ""
+            if seeds == "1 seed"
+            else f" Above: {metric}, mean and [smallest, largest] of the seeds."
+        )
         bars = f"{said} Bars: shares of all {items}.{over}"
         return figure, [bars, floor_note(self.task, found[0]), *absent]
 
