@@ -32,7 +32,7 @@ from minbert.figures import (
     transfer,
 )
 from minbert.figures.inputs import Inputs
-from minbert.figures.pareto import front, side_by_side
+from minbert.figures.pareto import front
 from minbert.figures.style import heat_map, look, new_figure, style
 
 Row = tuple[int, str, str, str, float]
@@ -451,11 +451,16 @@ def test_a_gain_over_a_row_at_its_floor_is_hollow(tmp_path: Path) -> None:
     assert any(note.startswith("At its floor: not above the floor") for note in notes)
 
 
-def test_points_of_one_size_stand_side_by_side() -> None:
-    sizes = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 2.0}
-    places = side_by_side(sizes, centred=["b"])
-    assert places["b"] == 1 and places["d"] == 2
-    assert sorted([places["a"], places["c"]]) == pytest.approx([0.982, 1.018])
+def test_points_of_one_size_stand_at_that_size(tmp_path: Path) -> None:
+    rows = [(name, 0, "sst", 0.3 + n / 10) for n, name in enumerate("abcd")]
+    sizes = {"a": 20, "b": 20, "c": 20, "d": 21}
+    counted = {name: {"here": millions * 10**6} for name, millions in sizes.items()}
+    facts = {"rules": {"p": ""}, "parameters": counted}
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
+    figure, _ = spec(pareto, "a b c d").plot(inputs)
+    (axes,) = (axes for axes in figure.axes if axes.axison)
+    drawn = [made.lines[0].get_xydata()[0].tolist() for made in axes.containers]
+    np.testing.assert_allclose(drawn, [(20, 0.3), (20, 0.4), (20, 0.5), (21, 0.6)])
 
 
 def test_a_sweep_has_a_line_for_each_method_by_value(tmp_path: Path) -> None:
@@ -482,6 +487,21 @@ def test_a_sweep_has_a_line_for_each_method_by_value(tmp_path: Path) -> None:
     assert "Not run: A (seed 1), D, B (seed 1)." in notes, "E is in no line"
     _, others = made.model_copy(update={"lines": {"with": {"a": 0, "c": 2}}}).plot(inputs)
     assert any("not above" in n for n in notes) and not any("not above" in n for n in others)
+
+
+def test_values_of_a_sweep_that_are_far_apart_keep_their_order(tmp_path: Path) -> None:
+    values = dict(zip("abcd", (1, 10, 100, 1000), strict=True))
+    rows = [(name, 0, "sst", 0.5) for name in values]
+    made = spec(sweep, "a b c d", x="Steps", lines={"with": values, "without": values})
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts={"rules": {"p": ""}})
+    figure, _ = made.plot(inputs)
+    (axes,) = (axes for axes in figure.axes if axes.axison)
+    of_with, of_without = (line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 4)
+    assert axes.get_xscale() == "log"
+    np.testing.assert_allclose(of_with, np.array([1, 10, 100, 1000]) / 1000 ** (0.012 / 2))
+    np.testing.assert_allclose(of_without, np.array([1, 10, 100, 1000]) * 1000 ** (0.012 / 2))
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert labels == ["1", "10", "100", "1000"] and not len(axes.get_xticks(minor=True))
 
 
 def test_task_curves_tell_dev_train_and_floor_apart(tmp_path: Path) -> None:

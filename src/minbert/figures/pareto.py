@@ -1,6 +1,6 @@
 """Scores against parameters: the models that no smaller model equals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
 from typing import Literal
 
@@ -26,7 +26,6 @@ from minbert.figures.scored import (
 
 _OTHER = style.Look("0.6", "none", "o")
 _SMALL = {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
-_ASIDE, _MOST = 0.018, 0.2  # of the panel's width: between points of one size, and all of them
 
 
 class Spec(FigureSpec):
@@ -68,14 +67,12 @@ class Spec(FigureSpec):
         entries.append(style.entry("front", style.Look("0.4", "-", "")))
         figure, panels = style.panel_pairs(len(by_measure), entries)
         for (measure, of_variants), axes in zip(by_measure.items(), panels, strict=True):
-            at = {name: sizes[name] / 1e6 for name in of_variants}
-            places = side_by_side(at, fronts[measure])
             for name, one in of_variants.items():
                 about = {"markersize": 4, "elinewidth": 0.8} if name in looks else _SMALL
                 look = looks.get(name, _OTHER)
                 if Of(name, self.split, measure) in flat:
                     look = style.cross(look)
-                style.points(axes, [places[name]], [one.mean], look, yerr=bars([one]), **about)
+                style.points(axes, [sizes[name] / 1e6], [one.mean], look, yerr=bars([one]), **about)
             best = [(sizes[name] / 1e6, of_variants[name].mean) for name in fronts[measure]]
             xs, ys = zip(*best, strict=True)
             axes.step(xs, ys, where="post", color="0.4", linewidth=0.9, marker="", zorder=1)
@@ -86,24 +83,11 @@ class Spec(FigureSpec):
             axes.set(xlabel="Parameters (millions)", ylabel=title_of(measure))
         return figure, [
             f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}. "
-            "Front: no other variant with as many or fewer parameters has a mean as high. Points "
-            "of the same size are drawn side by side.",
+            "Front: no other variant with as many or fewer parameters has a mean as high.",
             *([CROSSED] if flat else []),
             " ".join([*seeds_note(one for of in by_measure.values() for one in of.values()), CUT]),
             *notes,
         ]
-
-
-def side_by_side(sizes: Mapping[str, float], centred: Sequence[str] = ()) -> dict[str, float]:
-    """Return where the variants stand: those of one size beside each other, `centred` on it."""
-    wide = (max(sizes.values()) - min(sizes.values())) or 1.0
-    places: dict[str, float] = {}
-    for size in set(sizes.values()):
-        names = sorted((n for n in sizes if sizes[n] == size), key=lambda n: n not in centred)
-        step = wide * min(_ASIDE, _MOST / len(names))
-        for number, name in enumerate(names):  # 0, 1 to the right, 1 to the left, 2 to the right
-            places[name] = size + step * ((number + 1) // 2) * (1 if number % 2 else -1)
-    return places
 
 
 def front(sizes: Mapping[str, int], means: Mapping[str, float]) -> list[str]:

@@ -3,6 +3,7 @@
 from itertools import product
 from typing import Annotated, Literal
 
+from matplotlib.ticker import NullLocator
 from pydantic import Field
 
 from minbert.evaluate.means import over_seeds
@@ -26,6 +27,7 @@ from minbert.figures.scored import (
 )
 
 _ASIDE = 0.012  # of the axis: how far the points of two lines at one value stand apart
+_WIDE = 20  # values this many times apart need a log axis
 
 
 class Spec(VariantsSpec):
@@ -58,13 +60,14 @@ class Spec(VariantsSpec):
             entries.append(style.entry("floor", style.Look("0.35", style.DOTS, "")))
         figure, panels = style.panel_pairs(len(measures), entries)
         ticks = sorted({x for of in self.lines.values() for x in of.values()})
-        aside = _ASIDE * ((ticks[-1] - ticks[0]) or 1.0)
+        first, last = ticks[0], ticks[-1]
+        log = first > 0 and last / first > _WIDE
         for (measure, axes), (number, label) in product(
             zip(measures, panels, strict=True), enumerate(self.lines)
         ):
-            shift = aside * (number - (len(self.lines) - 1) / 2)
+            shift = _ASIDE * (number - (len(self.lines) - 1) / 2)
             places = {
-                of: x + shift
+                of: x * (last / first) ** shift if log else x + shift * ((last - first) or 1.0)
                 for name, x in sorted(self.lines[label].items(), key=lambda item: item[1])
                 if (of := Of(name, self.split, measure)) in found
             }
@@ -74,8 +77,12 @@ class Spec(VariantsSpec):
             for of, x in places.items():
                 point = style.cross(look) if of in flat else look
                 style.points(axes, [x], [found[of].mean], point, yerr=bars([found[of]]))
-            axes.set(xlabel=self.x, ylabel=title_of(measure), xticks=ticks)
         for measure, axes in zip(measures, panels, strict=True):
+            axes.set(xlabel=self.x, ylabel=title_of(measure))
+            if log:
+                axes.set_xscale("log")
+                axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
             scores = [one for of, one in found.items() if of.measure == measure]
             if measure in lowest:
                 axes.axhline(lowest[measure], **style.FLOOR)
