@@ -128,6 +128,29 @@ def test_the_worst_examples_have_the_largest_mean_error(
     assert first.id == of_task[0].ids[errors.argmax()] and first.error == f"{errors.max():.2f}"
     assert first.runs == len(SEEDS) * len(of_task)
     assert first.right == sum(one.right[errors.argmax()] for one in of_task)
+    assert {row.more for row in rows} == {0}
+
+
+def test_a_task_without_texts_has_no_worst_examples(
+    plan: Plan, material: Material, said: dict[Stage, Said]
+) -> None:
+    texts = material.job.need("examples/sst")
+    away = texts.rename(plan.root / "away.parquet")
+    try:
+        assert {row.task for row in worst(material, PAPER, said)} == {"para", "sts"}
+    finally:
+        away.rename(texts)
+
+
+def test_examples_that_share_the_last_error_of_the_table_are_counted(
+    plan: Plan, material: Material, said: dict[Stage, Said]
+) -> None:
+    """As without probabilities, where all that a run gets wrong have the same error."""
+    error = np.where(np.arange(SIZES["para"]) % 4 == 0, 1.0, np.arange(SIZES["para"]) == 1)
+    tied = {of: one._replace(error=error) if of[1] == "para" else one for of, one in said.items()}
+    rows = [row for row in worst(material, PAPER, tied) if row.task == "para"]
+    assert {row.error for row in rows} == {"1.00"}
+    assert {row.more for row in rows} == {SIZES["para"] // 4 + 1 - WORST}
 
 
 def test_stages_scored_on_a_half_of_dev_stand_beside_those_of_all(

@@ -78,9 +78,10 @@ def find_warnings(
         yield "Labels that cannot all be learnt.", others
     there = [t for t in material.names("examples") if material.job.need(f"examples/{t}").is_file()]
     if gone := [task for task in material.names("examples") if task not in there]:
-        text = "The texts of these tasks are not here, as in results from a bundle; their examples "
-        text += "are shown by id. If you have the data, delete store/data, store/report and "
-        text += "report.html: the next `snakemake all` makes them again, with texts."
+        text = "The texts of these tasks are not here, as in results from a bundle; their worst "
+        text += "examples are left out, and others are shown by id. If you have the data, delete "
+        text += "store/data, store/report and report.html: the next `snakemake all` makes them "
+        text += "again, with texts."
         yield text, [TASKS[task].title for task in gone]
     if joined := [in_words(report) for _, report in material.records("labels")]:
         text = "Labels of test rows were joined by text from the files that publish them. Scores on"

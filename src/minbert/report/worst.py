@@ -17,6 +17,7 @@ class Example(NamedTuple):
     """One row; the page adds the sentences of its `id` (`predictions.read_texts`).
 
     `said` is what most runs predict, or their mean; `right` is how many of the `runs` are right.
+    `more` is how many other examples of the task, without a row, have the same error.
     """
 
     id: str
@@ -26,16 +27,21 @@ class Example(NamedTuple):
     error: str
     right: int
     runs: int
+    more: int
 
 
 def worst(material: Material, paper: str, found: Mapping[Stage, Said]) -> list[Example]:
-    """Return the examples with the largest mean error over all runs of the paper, task by task."""
+    """Return the examples with the largest mean error over all runs of the paper, task by task.
+
+    Tasks without texts, as from a bundle, have none: ids alone tell nothing.
+    """
     of_task: dict[str, dict[str, Said]] = {}
     for of, by_seed in material.trained(paper):
         for score in by_seed.values():
             if one := found.get((score.key, of.measure)):
                 of_task.setdefault(of.measure, {})[score.key] = one
-    return [each for t in TASKS if t in of_task for each in _worst(t, list(of_task[t].values()))]
+    shown = [t for t in TASKS if t in of_task and material.job.need(f"examples/{t}").is_file()]
+    return [each for task in shown for each in _worst(task, list(of_task[task].values()))]
 
 
 def _worst(task: str, stages: Sequence[Said]) -> list[Example]:
@@ -52,6 +58,7 @@ def _worst(task: str, stages: Sequence[Said]) -> list[Example]:
             shown = f"{np.average(said, weights=runs):.2f}"
         else:
             shown = f"{np.bincount(said.astype(int), weights=runs).argmax()}"
-        counts = (int(right[n]), sum(runs))
+        alike = np.isclose(errors, errors[n])
+        counts = (int(right[n]), sum(runs), int(alike.sum() - alike[chosen].sum()))
         rows.append(Example(ids[n], task, f"{label[n]:g}", shown, f"{errors[n]:.2f}", *counts))
     return rows
