@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from figure_files import make_inputs
+from figure_texts import spec_of, texts_of
 from own_tasks import NEWS, RANK, SAME, own, using
 
 from minbert.evaluate.reading import SCHEMA, read_scores
@@ -52,7 +53,31 @@ def test_many_classes_are_drawn_without_numbers(tmp_path: Path) -> None:
         given = make_inputs(tmp_path, VARIANTS, tasks=("many",), paper="mine")
         figure, notes = confusion.Spec(task="many", **ABOUT).plot(given)
         assert "Classes:" not in notes[0] and not figure.axes[0].texts
+        assert 3 < len(figure.axes[0].get_xticks()) < 15, "labels of all classes would overlap"
         assert len(marks("many")) > MOST_MARKS, "the report has no table of them"
+
+
+@pytest.mark.parametrize("count", [confusion.MOST_WRITTEN, 12, 60])
+def test_texts_of_many_classes_do_not_overlap(count: int, tmp_path: Path) -> None:
+    """Of four variants, of which one never predicts four classes, and one only predicts one."""
+    names = [f"a class with the number {n}" for n in range(count)]
+    wide = own("wide", kind="classification", classes=names)
+    with using(wide), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(figure_files.SIZES, "wide", 20 * count)
+        variants = {name: f"the variant called {name}" for name in "abcd"}
+        given = make_inputs(tmp_path, variants, tasks=("wide",), paper="mine")
+        for name, said in (("a", 1.0), ("b", float(count - 5))):
+            path = given.predictions[name]["wide"][0]
+            rows = pq.read_table(path).to_pylist()
+            rows = [r | {"prediction": min(r["prediction"], said)} for r in rows]
+            pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+        spec = spec_of(variants, task="wide")
+        texts = texts_of("confusion-matrix", spec, given)
+    assert f"{count - 2} classes never predicted" in texts
+    last = ", ".join(str(n) for n in range(count - 4, count))
+    assert f"never predicted: {last}" in texts
+    assert "Classes: 0 a class with the number 0" in texts
+    assert f"and {count - 8} more." in texts or count == 8
 
 
 def test_a_reliability_diagram_is_of_class_1(inputs: Inputs) -> None:

@@ -208,7 +208,7 @@ def heat_map(
     colors: str = "Blues",
     size: float = 6.0,
 ) -> None:
-    """Draw `values` [rows, columns] between `limits` as colours, with `words` in the cells.
+    """Draw `values` [rows, columns] between `limits` as colours, with `words` in the cells, if any.
 
     NaN cells are hatched. Text is black on light cells and white on dark ones.
     """
@@ -218,10 +218,11 @@ def heat_map(
     axes.set_xticks(range(len(columns)), list(columns))
     axes.set_yticks(range(len(rows)), list(rows))
     axes.tick_params(length=0)
-    for (row, column), value in np.ndenumerate(values):
-        if np.isnan(value):
-            cell = Rectangle((column - 0.5, row - 0.5), 1, 1, hatch="////", lw=0)
-            axes.add_patch(cell).set(facecolor="0.97", edgecolor="0.8")
+    for row, column in np.argwhere(np.isnan(values)):
+        cell = Rectangle((column - 0.5, row - 0.5), 1, 1, hatch="////", lw=0)
+        axes.add_patch(cell).set(facecolor="0.97", edgecolor="0.8")
+    for row, column in np.ndindex(values.shape if words else (0, 0)):
+        value = values[row, column]
         light = np.isnan(value) or _luminance(colormaps[colors](scale(value))[:3]) > 0.18
         about: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
         axes.text(column, row, words[row][column], color="black" if light else "white", **about)
