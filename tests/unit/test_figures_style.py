@@ -14,6 +14,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from minbert.base.errors import UserError
 from minbert.figures import style
 from minbert.figures.inputs import Inputs
 from minbert.figures.make import draw_kind
@@ -135,6 +136,16 @@ def test_notes_are_large_enough_and_titles_are_wrapped() -> None:
         style.add_title(figure, "a title of far more words than fit into a line of one column " * 2)
         assert "\n" in figure.get_suptitle() and figure.get_figheight() > height
         assert text_faults(figure, []) == []
+
+
+def test_letters_that_the_font_lacks_do_not_make_a_figure_too_small() -> None:
+    with style.style():
+        figure = drawn()
+        style.add_title(figure, "\u65e5\u672c\u8a9e")
+        style.check_panels(figure)
+        figure.set_size_inches(0.5, 0.5)
+        with pytest.raises(UserError, match=r"0\.5x0\.5: a panel of the figure would be 0\.0 in"):
+            style.check_panels(figure)
 
 
 def test_a_bare_figure_has_neither_title_nor_stamp(

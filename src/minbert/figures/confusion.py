@@ -34,7 +34,9 @@ class Spec(VariantsSpec):
         seeds = mean_of(len(one.seeds) for one in found)
         n = f"n = {len(found[0].ids)} dev examples, {seeds}"
         above = "" if seeds == "1 seed" else ", mean and [smallest, largest] of the seeds"
-        rows = f"Shares of a row add up to 1; below each: examples. Above: accuracy{above}; macro-F1."
+        rows = (
+            f"Shares of a row add up to 1; below each: examples. Above: accuracy{above}; macro-F1."
+        )
         names = listed([f"{number} {name}" for number, name in enumerate(TASKS[self.task].names)])
         about = f"{n}. Classes: {names}." if names else f"{n}."
         return figure, [about, f"{rows} {floor_note(self.task, found[0])}", *absent]

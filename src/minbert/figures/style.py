@@ -302,13 +302,13 @@ def fit(
 
 def check_panels(figure: Figure) -> None:
     """Refuse a figure of a size that somebody asked for if a panel has no room left in it."""
-    with warnings.catch_warnings(record=True) as collapsed:
+    with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
         figure.draw_without_rendering()
     boxes = [axes.get_window_extent() for axes in figure.axes if axes.axison and axes.has_data()]
     least = min((side for box in boxes for side in (box.width, box.height)), default=np.inf)
-    if collapsed:  # The layout was given up: panels overlap their labels.
-        least = 0.0
+    if any("constrained_layout" in str(each.message) for each in said):
+        least = 0.0  # The layout was given up: panels overlap their labels.
     if least < LEAST_PANEL * figure.dpi:
         width, height = figure.get_size_inches()
         left = max(least, 0) / figure.dpi
