@@ -1,10 +1,15 @@
-"""docs/figures.md lists every figure of the grids, and none that is not there."""
+"""docs/figures.md lists every figure of the grids, and none that is not there; its example works."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from figure_files import make_inputs
+from figure_texts import spec_of
+
+from minbert.commands.figure import inches
+from minbert.figures.make import draw_kind
 from minbert.plan.figures import FIGURES
 from minbert.spec.config import load_config
 from minbert.spec.parts import FIGURE_KINDS
@@ -27,3 +32,19 @@ def test_every_figure_and_kind_is_listed() -> None:
     assert listed == planned
     assert {name.removeprefix("tables/") for name in named - listed - of_all} == papers
     assert set(FIGURE_KINDS) - set(re.findall(r"`([\w-]+)`", TEXT)) <= {"loss-curves"}
+
+
+def test_the_example_asks_for_a_size_that_the_figure_can_have(tmp_path: Path) -> None:
+    (asked,) = re.findall(
+        r"minbert figure (\S+)/(\S+) --format (\w+) --size (\S+) --no-title", TEXT
+    )
+    paper, name, form, size = asked
+    grids = resolve(load_config(ROOT / "config.yaml"), ROOT)
+    (grid,) = (grid for grid in grids if grid.paper == paper)
+    drawn = grid.figures[name]
+    labels = {variant: grid.variants[variant].label for variant in drawn.variants or grid.variants}
+    facts = {"rules": {paper: grid.overall}}
+    inputs = make_inputs(tmp_path, labels, paper=paper, facts=facts, epochs=2)
+    spec = spec_of(labels, **drawn.options, bare=True)
+    draw_kind(drawn.kind, spec, inputs, tmp_path / "figure", (form,), inches(size))
+    assert (tmp_path / f"figure.{form}").is_file()
