@@ -1,4 +1,4 @@
-"""docs/figures.md lists every figure of the grids, and none that is not there; its example works."""
+"""docs/figures.md lists the figures of the grids, and none that is not there; its example works."""
 
 from __future__ import annotations
 

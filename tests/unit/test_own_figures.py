@@ -118,6 +118,28 @@ def test_a_ladder_has_the_overall_gain_over_the_papers_own_tasks(inputs: Inputs)
     assert "normalised mean of News, same and rank" in notes[0]
 
 
+@pytest.mark.parametrize("kind", ["ranking", "stability", "leakage", "ladder"])
+def test_long_titles_of_tasks_are_wrapped_below_rows(kind: str, tmp_path: Path) -> None:
+    tasks = [
+        own(
+            name,
+            kind="binary",
+            title=f"{name}: what guests of hotels and restaurants thought of"[:60],
+        )
+        for name in ("food", "service", "rooms", "view")
+    ]
+    names = tuple(sorted(task.name for task in tasks))
+    facts = {"rules": {"mine": "normalised"}, "overall_tasks": {"mine": names}, "published": []}
+    with using(*tasks), pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setitem(figure_files.SIZES, name, 40)
+        given = make_inputs(tmp_path, VARIANTS, tasks=names, paper="mine", facts=facts, epochs=5)
+        texts = texts_of(
+            kind, spec_of({"a": "a variant with a rather long label", "b": "B"}), given
+        )
+    assert "food: what guests" in texts.replace("\n", " ")
+
+
 def test_words_for_scores(inputs: Inputs) -> None:
     assert title_of("same") == "same F1" and title_of("normalised") == "Overall score"
     assert overall_note("plain", ["news"]) == "plain News"

@@ -31,7 +31,8 @@ class Spec(VariantsSpec):
         if not paper.measures:
             return style.nothing(), paper.absent
         labels, keys = self._labels(below)
-        figure, panels = rows.rows_of_panels(labels, len(paper.measures))
+        titles = [scored.title_of(m).replace("Overall", "overall") for m in paper.measures]
+        figure, panels = rows.rows_of_panels(labels, [f"Gain in\n{title}" for title in titles])
         published = gains.published(inputs.facts["published"], paper.rule)
         systems = gains.systems(inputs, self.variants)
         flat = scored.unlearned(paper.scores, paper.overall_tasks)
@@ -47,7 +48,6 @@ class Spec(VariantsSpec):
                 rows.marks(axes, shown, style.look(0), filled=not at_floor, label=label)
             rows.marks(axes, said, style.look(2), filled=False, label="published", lower=0.22)
             cut |= rows.limit(axes, [*ours, *said], 0.0)
-            axes.set_xlabel(f"Gain in\n{scored.title_of(measure).replace('Overall', 'overall')}")
         rows.rows_legend(panels)
         first = next(iter(self.variants.values()))
         of_all = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}."

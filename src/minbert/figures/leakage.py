@@ -50,7 +50,9 @@ class Spec(VariantsSpec):
             said = f"{none} So there is nothing to leave out." if any(shown.values()) else ""
             return style.nothing(said or "no run yet"), notes
         rows = [name for name in self.variants if any(name in of for of in found.values())]
-        figure, panels = rows_of_panels([self.variants[name] for name in rows], len(found))
+        figure, panels = rows_of_panels(
+            [self.variants[name] for name in rows], [heads[task] for task in found]
+        )
         cut = False
         for axes, (task, of) in zip(panels, found.items(), strict=True):
             of_rows = [of.get(name) for name in rows]
@@ -58,7 +60,6 @@ class Spec(VariantsSpec):
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
             marks(axes, of_rows, label="difference", crossed=crossed)
             cut |= limit(axes, of_rows, 0.0)
-            axes.set_xlabel(heads[task])
         rows_legend(panels)
         over = seeds_note(one for of in found.values() for one in of.values())
         return figure, [

@@ -39,7 +39,8 @@ class Spec(FigureSpec):
         if not names:
             return style.nothing(), paper.absent
         labels = [self.variants[name] for name in names]
-        figure, panels = rows.rows_of_panels(labels, len(paper.measures))
+        titles = [f"{scored.two_lines(m)}{self._counted(inputs, m)}" for m in paper.measures]
+        figure, panels = rows.rows_of_panels(labels, titles)
         flat = scored.unlearned(paper.scores, paper.overall_tasks)
         floors = scored.floors(paper.scores, self.split)
         shown: dict[str, list[Interval]] = {}
@@ -48,8 +49,6 @@ class Spec(FigureSpec):
             crossed = {row for row, of in enumerate(of_rows) if of in flat}
             rows.marks(axes, [found.get(of) for of in of_rows], crossed=crossed)
             shown[measure] = [found[of] for of in of_rows if of in found]
-            title = scored.two_lines(measure)
-            axes.set_xlabel(f"{title}{self._counted(inputs, measure)}")
         by_measure = dict(zip(paper.measures, panels, strict=True))
         rows.floor_lines(by_measure, floors)
         cut = [rows.limit(by_measure[of], panel, floors.get(of)) for of, panel in shown.items()]

@@ -1,5 +1,6 @@
 """Figures with a row per variant: panels that share rows, means with intervals, floors."""
 
+import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,21 +14,35 @@ from minbert.figures.scored import CROSS, bars, ends
 
 _ROW, _LEGEND = 0.155, 0.2  # inches
 _SPAN = 0.2  # of a score: a shorter axis would make differences that are noise look large
+_TITLE = 8  # points: a panel's title
+_LINES = 3  # of a title; with more the figure grows, so that the panels keep their height
+_LEAST = 8  # characters of a line of a title
 LABEL = 38  # characters of a row's label: more would leave no room for the panels
 
 
-def rows_of_panels(labels: Sequence[str], count: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure of `count` panels that share rows, labelled from the top by `labels`."""
-    height = 1.1 + _ROW * len(labels)
+def rows_of_panels(labels: Sequence[str], titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels that share rows, labelled from the top by `labels`.
+
+    Each panel has one of `titles` below it, in lines that fit there.
+    """
+    short = [style.shorten(label, LABEL) for label in labels]
+    room = style.characters(style.wide(), _TITLE) - max(map(len, short))
+    across = max(_LEAST, room // len(titles))
+    wrapped = [
+        "\n".join(textwrap.fill(line, across) for line in title.splitlines()) for title in titles
+    ]
+    lines = max(title.count("\n") + 1 for title in wrapped)
+    height = 1.1 + _ROW * len(labels) + max(0, lines - _LINES) * 1.3 * _TITLE / 72
     figure = style.new_figure(style.wide(), height + _LEGEND)
-    grid = figure.add_gridspec(2, count, height_ratios=[_LEGEND, height])
+    grid = figure.add_gridspec(2, len(titles), height_ratios=[_LEGEND, height])
     panels = [figure.add_subplot(grid[1, 0])]
-    panels += [figure.add_subplot(grid[1, n], sharey=panels[0]) for n in range(1, count)]
-    for axes in panels:
+    panels += [figure.add_subplot(grid[1, n], sharey=panels[0]) for n in range(1, len(titles))]
+    for axes, title in zip(panels, wrapped, strict=True):
+        axes.set_xlabel(title)
         axes.tick_params(axis="y", length=0, labelleft=axes is panels[0])
         axes.xaxis.set_major_locator(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]))
         axes.margins(x=0.12)
-    panels[0].set_yticks(range(len(labels)), [style.shorten(label, LABEL) for label in labels])
+    panels[0].set_yticks(range(len(labels)), short)
     panels[0].set_ylim(len(labels) - 0.4, -0.6)
     return figure, panels
 

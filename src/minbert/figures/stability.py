@@ -26,7 +26,9 @@ class Spec(VariantsSpec):
         if not found:
             return style.nothing(), absent
         measures = dev_measures(inputs, [run for runs in found.values() for run in runs])
-        figure, panels = rows_of_panels([self.variants[name] for name in found], len(measures))
+        figure, panels = rows_of_panels(
+            [self.variants[name] for name in found], [two_lines(task) for task, _ in measures]
+        )
         short: dict[str, int] = {}
         _, flat = paper_floors(inputs)
         any_crossed = False
@@ -45,7 +47,6 @@ class Spec(VariantsSpec):
             marks(axes, spread, style.look(0), label=f"last {self.last} epochs", crossed=crossed)
             about: dict[str, Any] = {"filled": False, "label": "best epoch", "lower": 0.2}
             marks(axes, best, style.look(4), crossed=crossed, **about)
-            axes.set_xlabel(two_lines(measure[0]))
         widen(panels)
         rows_legend(panels)
         notes = [

@@ -265,7 +265,7 @@ def nothing(text: str = "no run yet") -> Figure:
     figure = new_figure(height=1.0)
     axes = figure.add_subplot()
     axes.set_axis_off()
-    say(axes, textwrap.fill(text, _characters(column(), 8)), va="center")
+    say(axes, textwrap.fill(text, characters(column(), 8)), va="center")
     return figure
 
 
@@ -279,7 +279,7 @@ def add_title(figure: Figure, title: str) -> None:
 
 def _title_lines(title: str, width: float) -> tuple[list[str], float]:
     """Return the lines of a title, and the inches by which those after the first grow a figure."""
-    lines = textwrap.wrap(title, _characters(width, _RC["figure.titlesize"]))
+    lines = textwrap.wrap(title, characters(width, _RC["figure.titlesize"]))
     return lines, max(0, len(lines) - 1) * 1.3 * _RC["figure.titlesize"] / _POINTS
 
 
@@ -318,7 +318,7 @@ def check_panels(figure: Figure) -> None:
         )
 
 
-def _characters(width: float, size: float) -> int:
+def characters(width: float, size: float) -> int:
     """Return how many characters of `size` points fit into `width` inches."""
     return int(width * _POINTS / (size * 0.61))
 
@@ -352,8 +352,8 @@ def _footer_lines(
 ) -> tuple[list[tuple[str, str]], float]:
     """Return the lines of a footer with their colours, and its height in inches."""
     colors = [(note, "0.25") for note in notes] + [(stamp, "0.5")]
-    characters = _characters(width, _SMALL)
-    lines = [(line, c) for text, c in colors for line in textwrap.wrap(text, characters)]
+    across = characters(width, _SMALL)
+    lines = [(line, c) for text, c in colors for line in textwrap.wrap(text, across)]
     return lines, (len(lines) + 0.6) * _SMALL * 1.3 / _POINTS
 
 
