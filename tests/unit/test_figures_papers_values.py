@@ -251,6 +251,7 @@ def test_transfer_and_forgetting_have_the_intervals_of_the_claims(tmp_path: Path
     assert f"0.820\n{sign}+0.120 \u00b1{half:.3f}\npaper \u22120.100" in left
     assert any(text.startswith("0.400\n\u25bc\u22120.100 \u00b1") for text in right)
     assert any(note.startswith("Mean of 2 seeds; \u00b1: half") for note in notes)
+    assert notes[0].startswith("Each cell: dev score (SST accuracy, Paraphrase accuracy); its")
     (tmp_path / "one").mkdir()
     single = moved(tmp_path / "one", [row for row in rows if row[1] == 0], a="sst para")
     figure, notes = spec(transfer, "alone a").plot(single)

@@ -15,6 +15,7 @@ from figure_files import make_inputs
 from figure_texts import spec_of, texts_of
 from own_tasks import NEWS, RANK, SAME, own, using
 
+from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import SCHEMA, read_scores
 from minbert.figures import calibration, confusion, ladder, ranking, sts_scatter
 from minbert.figures.inputs import Inputs
@@ -100,6 +101,7 @@ def test_a_ranking_has_a_panel_for_each_task(inputs: Inputs) -> None:
     for title in ("News accuracy", "same F1", "rank Spearman rho"):
         assert any(head.startswith(title) for head in heads), heads
     assert notes[0].startswith("Overall: normalised mean of News, same and rank, on dev.")
+    assert notes[0].endswith(f"Floor: {GUESS}."), "of F1 it is no accuracy"
 
 
 def test_a_ladder_has_the_overall_gain_over_the_papers_own_tasks(inputs: Inputs) -> None:

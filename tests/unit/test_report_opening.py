@@ -7,6 +7,7 @@ from statistics import fmean, median
 import pytest
 from reporting import CONSTANT, FAILED, PAPER, SEEDS, job_of, plan_results
 
+from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import Of
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
@@ -36,7 +37,10 @@ def index(material: Material) -> list[dict[str, str]]:
 def test_the_first_warning_names_the_runs_that_predict_one_class(material: Material) -> None:
     verdicts = judge(material)
     found = list(find_warnings(material, read_runs(material), verdicts, [], []))
-    assert "predict the same class" in found[0][0] and "not above their floor" in found[1][0]
+    assert (
+        "predict the same class" in found[0][0]
+        and f"not above their floor, {GUESS}," in found[1][0]
+    )
     label = material.labels[PAPER, CONSTANT]
     (case,) = [case for case in found[0][1] if case.startswith(f"{PAPER} / {label}: SST")]
     assert case.endswith("(seeds 0, 1, 2)") and f"floor {_floor(material):.3f}" in case
@@ -64,7 +68,7 @@ def test_findings_say_how_many_scores_are_above_the_floor(
     verdicts = judge(material)
     said = list(findings(material, index, verdicts, None))
     assert f"with {len(SEEDS)} seeds each" in said[0]
-    assert f"{verdicts.above} of {verdicts.tested} dev scores" in said[1]
+    assert f"{verdicts.above} of {verdicts.tested} dev scores" in said[1] and GUESS in said[1]
     assert "3 of the others are from runs that predict one class or number" in said[1]
     assert len(said) == 2, "on generated data nothing is held against the papers"
     next(line for line in index if line["status"] == "scored")["seeds"] = "1"

@@ -9,6 +9,9 @@ from minbert.spec.task import TASKS
 BELOW, CONSTANT = "°", "‡"
 """Marks of scores that are not above their floor, and of runs that predict one class or value."""
 
+GUESS = "the best guess without the text (for an accuracy, the most frequent class; for r, 0)"
+"""What a floor is, in the words of figures and report."""
+
 MEANING = (
     f"{BELOW} marks a score that is not above its floor at the 5 % level (the most frequent class "
     f"by McNemar's exact test, or r = 0), {CONSTANT} a score of predictions that are all the same; "

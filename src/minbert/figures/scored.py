@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minbert.evaluate import reading
+from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import Of, Scores, mostly_learned, score_title
 from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
 
-_GUESS = "always the most frequent class, or r = 0"
-FLOOR = f"Floor: the best guess without reading the text: {_GUESS}."
+FLOOR = f"Floor: {GUESS}."
 CROSS = "not above its floor"
-NOT_ABOVE = f"not above the floor ({_GUESS}) at the 5 % level"
+NOT_ABOVE = f"not above the floor, {GUESS}, at the 5 % level"
 CROSSED = f"\u00d7: {NOT_ABOVE}."
 
 

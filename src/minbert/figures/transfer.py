@@ -13,7 +13,7 @@ from minbert.evaluate.reading import Of, Scores
 from minbert.evaluate.statistics import Interval
 from minbert.figures import gains, style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
-from minbert.figures.scored import CROSSED, paper_scores, unlearned
+from minbert.figures.scored import CROSSED, paper_scores, title_of, unlearned
 from minbert.spec.task import TASKS
 
 
@@ -76,8 +76,9 @@ class Spec(VariantsSpec):
         seeds = mean_of(len(of) for of in paper.shown.values() if of)
         over = "over examples and seeds" if seeds != "1 seed" else "over examples, not over seeds"
         missing = sorted({alone for *_, alone in found.values()} - self.variants.keys())
+        titles = ", ".join(title_of(task) for task in TASKS if task in {*rows, *columns})
         return figure, [
-            "Each cell: dev score (accuracy; Pearson r for STS); its difference from the model "
+            f"Each cell: dev score ({titles}); its difference from the model "
             "trained on that task alone (first task = second task); the paper's difference. "
             "Hatched: no such run.",
             "\u25b2 higher, \u25bc lower, the darker the more; neither: the interval includes 0.",

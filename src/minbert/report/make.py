@@ -15,6 +15,7 @@ from minbert.base.environment import commit
 from minbert.base.files import write_text
 from minbert.base.progress import clock
 from minbert.evaluate.index import in_words
+from minbert.evaluate.marks import GUESS
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import FAILED, SCORED
@@ -89,6 +90,7 @@ def _page(material: Material) -> dict[str, Any]:
         "findings": list(findings(material, index, verdicts, claims)),
         "chart": chart,
         "panels": list(chart.panels(material, index)),
+        "guess": GUESS,
         "best": list(best_variants(material, index)),
         "selected": FAVOURED[job.spec["select_on"]],
         "facts": _facts(material, runs, index),

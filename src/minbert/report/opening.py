@@ -5,6 +5,7 @@ from statistics import median
 from typing import NamedTuple
 
 from minbert.evaluate.index import in_words
+from minbert.evaluate.marks import GUESS
 from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
@@ -50,7 +51,7 @@ def findings(
     if verdicts.tested:
         yield (
             f"{verdicts.above} of {verdicts.tested} dev scores (one per run and task) are above "
-            "the floor (always the most frequent class, or r = 0) at the 5 % level; "
+            f"the floor, {GUESS}, at the 5 % level; "
             f"{verdicts.single or 'none'} of the others {'is' if verdicts.single == 1 else 'are'} "
             "from runs that predict one class or number."
         )

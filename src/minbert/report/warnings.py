@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minbert.base.progress import counted
 from minbert.data.labels import in_words
+from minbert.evaluate.marks import GUESS
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.table_rows import SCORED
 from minbert.report.floors import Verdicts
@@ -30,8 +31,8 @@ def find_warnings(
             verdicts.constant,
         )
     if verdicts.low:
-        text = "Runs that are not above their floor (always the most frequent class, or r = 0) at "
-        yield f"{text}the 5 % level. It is not shown that they learnt that task.", verdicts.low
+        text = f"Runs that are not above their floor, {GUESS}, at the 5 % level. "
+        yield f"{text}It is not shown that they learnt that task.", verdicts.low
     failed = [f"{paper} / {name}: {why}" for (paper, name), why in material.job.failures.items()]
     if failed:
         text = "Variants with a training run that failed: their rows lack that seed, or all scores."
