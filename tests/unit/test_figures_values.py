@@ -382,11 +382,16 @@ def test_dev_against_test(tmp_path: Path) -> None:
         ("v", 0, split, "sst", "accuracy", value) for split, value in (("dev", 0.5), ("test", 0.4))
     ]
     rows += [("w", 0, "dev", "sst", "accuracy", 0.9)]
+    for split, value in (("dev", 0.8), ("test", 0.7)):
+        rows += [("v", 0, split, "cfimdb", "accuracy", value)]
+        rows += [("v", 0, split, "overall", rule, value + 0.1) for rule in ("plain", "normalised")]
     inputs = Inputs(
         scores={"p": scores(tmp_path / "s", "p", rows)}, facts={"rules": {"p": "plain"}}
     )
     figure, _ = spec(dev_test).plot(inputs)
-    assert points(figure) == [(0.5, 0.4)]
+    np.testing.assert_allclose(points(figure), [(0.5, 0.4), (0.8, 0.7), (0.9, 0.8)])
+    heads = ["SST accuracy\nn = 1", "Other tasks: CFIMDB\nn = 1", "Overall score\nn = 1"]
+    assert [axes.get_title() for axes in figure.axes if axes.axison] == heads
 
 
 def rows_of(path: Path, task: str, rows: list[tuple[str, str, str]]) -> Path:

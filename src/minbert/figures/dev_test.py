@@ -4,7 +4,7 @@ from minbert.evaluate.means import over_seeds
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs
 from minbert.figures.scatter import OVERALL_RULES, Point, scatter
-from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS
 
 
 class Spec(FigureSpec):
@@ -14,15 +14,15 @@ class Spec(FigureSpec):
         points: list[Point] = []
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():
-            names = {**{task: task for task in OVERALL_TASKS}, rule: "overall"}
             scores = scored.read_scores(inputs.scores[paper], paper)
             found = over_seeds(scores)
             flat = scored.unlearned(scores, inputs.overall_tasks(paper))
             for of, test in found.items():
                 dev = found.get(of._replace(split="dev"))
-                if of.split == "test" and dev is not None and of.measure in names:
+                shown = "overall" if of.measure == rule else of.measure
+                if of.split == "test" and dev is not None and shown in ("overall", *TASKS):
                     crossed = not flat.isdisjoint([of, of._replace(split="dev")])
-                    points.append(Point(paper, names[of.measure], dev, test, crossed=crossed))
+                    points.append(Point(paper, shown, dev, test, crossed=crossed))
         if not points:
             return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
         notes = [f"Each variant that was scored on test. {OVERALL_RULES}"]
