@@ -288,6 +288,9 @@ def test_what_transfer_cannot_compare_is_said(tmp_path: Path) -> None:
     assert "Not among the figure's variants: alone." in notes
     figure, _ = spec(transfer, "alone").plot(inputs)
     assert "no variant starts from the model of another" in texts(figure)
+    inputs.facts["stages"]["b"] = inputs.facts["stages"]["a"]
+    with pytest.raises(UserError, match="variants 'a' and 'b' both go from sst to para"):
+        spec(transfer, "alone a b").plot(inputs)
     inputs.facts["stages"]["a"][0]["spec"]["tasks"]["sst"]["trained"] = True
     with pytest.raises(UserError, match="'a' trains sst and para and also scores nothing, start"):
         spec(transfer, "alone a").plot(inputs)

@@ -54,6 +54,12 @@ class Spec(VariantsSpec):
         left: Cells = {}
         same: Cells = {}
         for name, (first, second, alone) in found.items():
+            other = next(n for n, pair in found.items() if pair[:2] == (first, second))
+            if other != name:
+                raise UserError(
+                    f"figure '{self.title}': variants '{other}' and '{name}' both go from {first} "
+                    f"to {second}, and a cell has room for one; leave one out"
+                )
             for task, cells in ((second, after), (first, left)):
                 said = gains.printed(published, name, alone, task)
                 cells[first, second] = _cell(systems, paper.scores, (name, alone), task, said)
