@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,10 @@ def test_cosines_by_pair_step_and_group(tmp_path: Path) -> None:
     assert lines(step, color) == [[0.5], [0.0]] and step.get_title() == "SST and the step"
     np.testing.assert_allclose(lines(groups, color)[0], [0.2, -0.3])
     assert [t.get_text() for t in groups.get_xticklabels()] == ["E", "1-3"]
+    long = [(step, "train", "sst-sts", "gradient_cosine", 0.1) for step in range(1, 9)]
+    smoothed = Inputs(histories={"a": {0: history(tmp_path / "long", long)}})
+    _, faint = spec(gradient_cosines, "a", smooth=0.5).plot(smoothed)
+    assert "running mean over 2 epochs (faint in the first row: as logged)" in faint[1]
     assert "No gradient surgery, so no cosines: B." in notes
 
 
@@ -155,6 +160,12 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
     np.testing.assert_allclose(spread.lines[2][0].get_segments()[0][:, 0], [0.2, 0.4])
     assert best.lines[0].get_xdata() == pytest.approx([0.7])
     assert len(notes) == 1 and "mean of 2 seeds" in notes[0]
+    other = history(tmp_path / "other", [(2, "dev", "sts", "pearson", 0.5)])
+    both = Inputs(histories={"a": of_seeds, "b": {0: other}}, facts=inputs.facts)
+    assert (
+        "Rows have only the tasks of a variant's last stage."
+        in spec(stability, "a b").plot(both)[1]
+    )
     left, right = figure.axes[0].get_xlim()
     assert right - left >= 0.2
     figure, notes = spec(stability, "a", last=4).plot(inputs)
@@ -190,7 +201,7 @@ def test_a_printed_table_stands_beside_ours(tmp_path: Path) -> None:
     np.testing.assert_allclose(lines(above, "0.45"), [[1, 0.75, 0.5]])
     assert lines(below, "0.45") == [[0.5, 0.6, 0.7]]
     np.testing.assert_allclose(lines(above, epoch_tables.TRAIN.color), [[1, 0.4]])
-    assert lines(below, epoch_tables.DEV.color) == [[0.25], [0.25, 0.25]], "seen across the panel"
+    assert lines(below, epoch_tables.DEV.color) == [[0.25]]
     assert lines(below, "0.35") == [[0.2, 0.2]], "the floor"
     assert "Ours ran for 2 of the paper's 3 epochs (Table 3)." in notes
     assert "Ours is not above the floor at the 5 % level: Table 3." in notes
@@ -372,6 +383,13 @@ def test_dev_losses_add_up_as_those_of_a_step(
     assert "Not above the floor at the 5 % level: A (SST)." in notes, "para is not shown"
     assert not any(line.get_clip_on() for line in score.lines if line.get_marker() == "o")
     assert score.get_xlim()[0] > 0, "no score before the first epoch has ended"
+    names = "abcde"
+    many = {"rules": facts["rules"], "stages": {name: [stage] for name in names}}
+    figure, _ = spec(run_curves, " ".join(names)).plot(
+        Inputs(histories={name: {0: made} for name in names}, scores={"p": scored}, facts=many)
+    )
+    labels = [axes.get_xlabel() for axes in figure.axes[1:11]]
+    assert labels == [""] * 4 + ["Epoch"] * 6, "three runs in a row: below the last of each column"
 
 
 def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
@@ -523,4 +541,8 @@ def test_task_curves_tell_dev_train_and_floor_apart(tmp_path: Path) -> None:
     assert dev.get_linewidth() > 1.5 * train.get_linewidth()
     assert lines(axes, "0.35") == [[0.2, 0.2]]
     assert 0.9 < axes.get_xlim()[0] < 1, "epoch 1 is the first with scores"
+    seeds = {n: history(tmp_path / f"d{n}", [(*row[:4], n / 10) for row in rows]) for n in (1, 2)}
+    banded, said = spec(dev_curves, "d").plot(replace(inputs, histories={"d": seeds}))
+    assert len(banded.axes[1].collections) == 1, "a band for dev, none for train"
+    assert said[0].startswith("Dev scores after each epoch; thin, without bands: on the training")
     assert "Not above the floor at the 5 % level: C (SST)." in notes

@@ -107,9 +107,10 @@ def draw_curve(
     window: float = 0.0,
     faint: bool = True,
     label: str = "",
+    band: bool = True,
     **more: Any,
 ) -> None:
-    """Draw mean and band over seeds, smoothed over `window` epochs, and faintly the raw mean.
+    """Draw mean and `band` over seeds, smoothed over `window` epochs, and `faint` the raw mean.
 
     `more` says how the line of the mean looks. Draws nothing for None.
     """
@@ -121,7 +122,7 @@ def draw_curve(
         axes.plot(curve.epochs, raw, color=look.color, linewidth=0.4, alpha=0.25, zorder=1)
     shown = np.unique(np.linspace(0, len(curve.epochs) - 1, _POINTS).round().astype(int))
     epochs, smooth = curve.epochs[shown], smooth[:, shown]
-    if len(smooth) > 1:
+    if band and len(smooth) > 1:
         low, high = smooth.min(axis=0), smooth.max(axis=0)
         axes.fill_between(epochs, low, high, color=look.color, alpha=0.2, linewidth=0, zorder=2)
     every = max(1, len(shown) // 8)

@@ -34,7 +34,10 @@ class Spec(VariantsSpec):
             for number, runs in enumerate(found.values()):
                 look = style.look(number)
                 plain = style.Look(look.color, "-", "")
-                for split, line, about in (("dev", look, {}), ("train", plain, _THIN)):
+                for split, line, about in (
+                    ("dev", look, {}),
+                    ("train", plain, {**_THIN, "band": False}),
+                ):
                     curve = curves.curve_of(runs, Of(split, *measure))
                     curves.draw_curve(axes, curve, line, **about)
             if (at := floors.get(measure_of(*measure))) is not None:
@@ -43,7 +46,7 @@ class Spec(VariantsSpec):
             curves.epoch_axis(axes, curves.longest(every), first=1)
             axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
         said = curves.lines_note(len(runs) for runs in found.values())
-        more = "; thin: on the training batches, during training" if trained else ""
+        more = "; thin, without bands: on the training batches, during training" * trained
         notes = [f"Dev scores after each epoch{more}. {FLOOR}", said]
         below = sorted(of for of in flat if of.variant in found)
         return figure, [*notes, *unlearned_note(below, self.variants), *absent]

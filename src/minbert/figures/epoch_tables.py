@@ -150,8 +150,6 @@ def _draw(above: Axes, below: Axes, table: Table, runs: Sequence[curves.History]
         (below, curves.curve_of(runs, Of("dev", table.task, metric)), DEV),
     ):
         curves.draw_curve(axes, ours, look, faint=False)
-        if ours is not None and len(ours.epochs) == 1:  # a point alone is easily missed
-            axes.axhline(float(ours.values.mean()), color=look.color, linewidth=0.5, zorder=1)
     for axes in (above, below):
         last = max(_printed(table), curves.longest(runs) if runs else 0) or 1
         curves.epoch_axis(axes, last, first=1)

@@ -76,7 +76,7 @@ class Spec(VariantsSpec):
                 " Second row: between a task's gradient and the actual step, after surgery; "
                 "thin: and the plain sum, before surgery."
             )
-        notes.append(curves.smoothed_note(lines, window))
+        notes.append(curves.smoothed_note(lines, window, " (faint in the first row: as logged)"))
         if groups:
             notes.append("Last row: mean over all of training, before surgery, by layer.")
             if max(map(len, found.values())) > 1:

@@ -60,8 +60,9 @@ class Spec(VariantsSpec):
             score.set_title(score_name(run.task), fontsize=_SMALL)
         style.share_height([score for _, score in panels])
         style.hide_empty(grid)
-        for axes in grid[-1]:
-            axes.set_xlabel("Epoch", fontsize=_SMALL)
+        for column in zip(*grid, strict=True):
+            for axes in [each for each in column if each.has_data()][-1:]:
+                axes.set_xlabel("Epoch", fontsize=_SMALL)
         return figure, [
             *explained(runs, inputs),
             *unlearned_note(shown(flat, found), self.variants),

@@ -31,7 +31,7 @@ class Spec(VariantsSpec):
         )
         short: dict[str, int] = {}
         _, flat = paper_floors(inputs)
-        any_crossed = False
+        any_crossed = any_absent = False
         for axes, measure in zip(panels, measures, strict=True):
             spread: list[Interval | None] = [None] * len(found)
             best: list[Interval | None] = [None] * len(found)
@@ -44,6 +44,7 @@ class Spec(VariantsSpec):
             said = measure_of(*measure)
             crossed = [row for row, name in enumerate(found) if (name, "dev", said) in flat]
             any_crossed |= bool(crossed)
+            any_absent |= None in best
             marks(axes, spread, style.look(0), label=f"last {self.last} epochs", crossed=crossed)
             about: dict[str, Any] = {"filled": False, "label": "best epoch", "lower": 0.2}
             marks(axes, best, style.look(4), crossed=crossed, **about)
@@ -53,6 +54,8 @@ class Spec(VariantsSpec):
             f"Bars: smallest to largest dev score of the last {self.last} epochs; points: their "
             f"mean; hollow: the best epoch of each score; {mean_of(map(len, found.values()))}."
         ]
+        if any_absent:
+            notes.append("Rows have only the tasks of a variant's last stage.")
         if short:
             fewer = listed([f"{label} ({count})" for label, count in short.items()])
             notes.append(f"Too few epochs for a spread: {fewer}.")
