@@ -91,6 +91,8 @@ def test_every_figure_is_there_or_said_to_be_absent(page: Page, plan: Plan) -> N
         assert node.spec["draw"]["title"] in page.text
     assert all(len(text) > 20 for text in page.values("img", "alt"))
     assert "Figures that could not be drawn.\nfigures/hybrid-bert/stability" in page.text
+    title = plan.figures["figures/hybrid-bert/stability"].spec["draw"]["title"]
+    assert f"{title}: could not be drawn; the log of the run says why." in page.text
     shown = [int(width) for width in page.values("img", "width")]
     for width, source in zip(shown, page.values("img", "src"), strict=True):
         with Image.open(io.BytesIO(b64decode(source.partition(",")[2]))) as image:
