@@ -42,7 +42,9 @@ def shrunk(path: Path, widest: int, colours: int) -> tuple[bytes, tuple[int, int
     with Image.open(path) as image:
         drawn = image.convert("RGB")
     drawn.thumbnail((widest, drawn.height), Image.Resampling.LANCZOS)
-    small = drawn.quantize(colours, dither=Image.Dither.NONE)
+    # Median cut alone would turn the colour of a few markers into grey. An octree would not, but
+    # would make white and the lightest grey the same. These are moved until few pixels change.
+    small = drawn.quantize(colours, kmeans=1000, dither=Image.Dither.NONE)
     packed = io.BytesIO()
     small.save(packed, "PNG")
     return packed.getvalue(), small.size
