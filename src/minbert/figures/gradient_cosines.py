@@ -127,9 +127,9 @@ def _by_group(row: list[Axes], found: Runs, pairs: list[str], groups: list[str])
                 if curve is not None:
                     aside = 0.1 * (number - (len(found) - 1) / 2)
                     means[place + aside] = interval(curve.values.mean(axis=1).tolist())
-            about = {"yerr": bars(means.values()), "elinewidth": 0.8}
             y = [one.mean for one in means.values()]
-            axes.errorbar(list(means), y, **about, **style.look(number)._asdict())
+            look = {"elinewidth": 0.8, **style.look(number)._asdict()}
+            axes.errorbar(list(means), y, bars(means.values()), **look)
             shown += means.values()
         axes.set_ylim(*ends(shown))
         short = {"embeddings": "E", "pooler": "P"}  # 24 layers have to fit side by side

@@ -122,7 +122,7 @@ def paper_scores(inputs: Inputs, variants: Mapping[str, str], split: str = "dev"
     return PaperScores(rule, inputs.overall_tasks(paper), scores, shown, measures, absent)
 
 
-def seeds_note(shown: Iterable[Interval], what: str = "Points") -> list[str]:
+def seeds_note(shown: Iterable[Interval | None], what: str = "Points") -> list[str]:
     """Return the note on how many seeds are shown and what their interval is."""
     found = [one for one in shown if one is not None]
     if not found:
