@@ -66,6 +66,17 @@ def test_footer_lies_below_the_axes_and_within_the_figure() -> None:
     assert all(low.y1 <= high.y0 + 1 for high, low in pairwise(texts))
 
 
+def test_a_per_cent_sign_stays_beside_its_number() -> None:
+    with style.style():
+        figure = drawn()
+        style.add_footer(
+            figure, ["x" * length + " at the 5 % level" for length in range(60, 110)], ""
+        )
+        lines = [text.get_text() for text in figure.texts]
+    assert len(lines) > 60, "some are wrapped"
+    assert not [line for line in lines if line.startswith("%")]
+
+
 def axes_inches(notes: int, labels: int) -> float:
     """Return how high the axes are with so many notes below and labels above them."""
     with style.style():

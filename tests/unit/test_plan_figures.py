@@ -199,11 +199,12 @@ def test_a_figure_depends_on_what_it_reads_alone(
 
 def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read(monkeypatch, papers=("scores",), facts=("rules",))
-    made = plan(base, "", "{kind: probe, title: T, options: {bins: 5}}")
+    monkeypatch.setitem(PARTS["figure"], kind, "minbert.figures.pareto:Spec")
+    made = plan(base, "", "{kind: probe, title: T, options: {split: test}}")
     found = inputs(made, made.all_figures["over"])
     assert found.scores == dict(zip(("one", "two"), made.scores, strict=True))
     assert found.facts == {"rules": {"one": "normalised", "two": "normalised"}}
-    assert made.all_figures["over"].spec["draw"] == {"title": "T", "caption": "", "bins": 5}
+    assert made.all_figures["over"].spec["draw"] == {"title": "T", "caption": "", "split": "test"}
     assert "figures/all/over.pdf" in made.products
 
 
@@ -215,6 +216,10 @@ def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.Monk
             r"figure 'over': kind 'loss-curves' shows",
         ),
         ("{kind: architectures, title: T}", r"figure 'over': kind 'architectures' shows"),
+        (
+            "{kind: sweep, title: T, options: {x: X, lines: {l: {a: 1}}}}",
+            r"figure 'over': kind 'sweep' shows variants of one paper",
+        ),
         ("{kind: prob, title: T}", r"unknown figure 'prob'.*Did you mean 'probe'"),
         ("{kind: probe, title: T, variants: [a]}", r"unknown key 'figures.over.variants'"),
     ],

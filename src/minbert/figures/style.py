@@ -353,7 +353,8 @@ def _footer_lines(
     """Return the lines of a footer with their colours, and its height in inches."""
     colors = [(note, "0.25") for note in notes] + [(stamp, "0.5")]
     across = characters(width, _SMALL)
-    lines = [(line, c) for text, c in colors for line in textwrap.wrap(text, across)]
+    kept = ((text.replace(" %", "\N{NO-BREAK SPACE}%"), color) for text, color in colors)
+    lines = [(line, color) for text, color in kept for line in textwrap.wrap(text, across)]
     return lines, (len(lines) + 0.6) * _SMALL * 1.3 / _POINTS
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from minbert.base.errors import UserError, nearest
 from minbert.plan.experiment import Experiment, select_on
-from minbert.plan.options import check_options
+from minbert.plan.options import check_options, needs_variants
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile, check_name
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
@@ -65,9 +65,9 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
         check_name(name, f"{path}: figure '{name}'")
         reads = FIGURE_KINDS[spec.kind]
-        if reads.of_stages or "rows" in reads.papers:
+        if reads.of_stages or "rows" in reads.papers or needs_variants(spec.kind):
             raise UserError(
-                f"{path}: figure '{name}': kind '{spec.kind}' shows the runs of one paper; put it "
+                f"{path}: figure '{name}': kind '{spec.kind}' shows variants of one paper; put it "
                 "into that paper's grid"
             )
         check_options(spec.kind, spec.options, f"{path}: figure '{name}'")

@@ -29,6 +29,11 @@ def figure_options(kind: str) -> dict[str, bool]:
     return {name: needed for name, needed in fields.items() if name not in OWN}
 
 
+def needs_variants(kind: str) -> bool:
+    """Return whether a kind of figure shows variants that it has to be given."""
+    return _fields(part_module("figure", kind), "Spec").get("variants", False)
+
+
 @cache
 def _fields(module: str, name: str) -> dict[str, bool]:
     """Return the fields of a model, those that it inherits among them: whether each is needed."""

@@ -16,8 +16,8 @@ class FigureKind:
     """A kind of figure: its `module` in `minbert.figures`, with a class `Spec`, and what it reads.
 
     It is drawn again when any of that changes; `Spec.plot` receives it as an `Inputs`
-    (`minbert.figures.inputs`). A kind that shows neither runs nor stages can also be a figure over
-    all papers.
+    (`minbert.figures.inputs`). A kind that shows neither runs nor stages, and whose `Spec` is not a
+    `VariantsSpec`, can also be a figure over all papers.
 
     `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of a variant's
     last stage), `stage_histories` (of all its stages), `predictions` (the predictions.parquet that
