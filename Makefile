@@ -22,7 +22,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 INSTALL := $(PIP) -c requirements.lock
 SOURCES := src tests benchmarks study
 
-.PHONY: demo test bench study study-runs study-train study-page chaos audit test-cluster check pictures lock clean
+.PHONY: demo test bench study study-tables study-runs study-train study-page chaos audit test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -36,17 +36,28 @@ bench: $(VENV)/.installed-bench
 
 STUDY := --cores $(CORES) --configfile workflow/overlays/minilm.yaml study/minilm.yaml
 
-study: study-runs
-	$(BIN)/snakemake all $(STUDY)
-	for table in study/tables/*; do cmp $$table results/study/tables/$${table##*/} || exit; done
+PARTS := depths gte # study/PART.yaml, with runs in study/PART.zip and results in results/study-PART
+define TABLES # each table of study/tables, and what was made
+	cd study/tables && for table in *.*; do $(1) ../../results/study/tables/$$table $$table || exit; done
+	cd study/tables && for table in */*; do \
+		$(1) ../../results/study-$${table%/*}/only/tables/$${table#*/} $$table || exit; done
+endef
+
+study: study-tables
+	$(call TABLES,cmp)
 	@echo "The tables are those of study/tables. Open results/study/report.html"
+
+study-tables: study-runs
+	$(BIN)/snakemake all $(STUDY)
+	for part in $(PARTS); do $(BIN)/snakemake all $(STUDY) study/$$part.yaml || exit; done
 
 study-runs: $(VENV)/.installed
 	for bundle in study/seed-*.zip; do $(BIN)/minbert unbundle $$bundle --results results/study || exit; done
+	for part in $(PARTS); do \
+		$(BIN)/minbert unbundle study/$$part.zip --results results/study-$$part || exit; done
 
-study-page: study-runs $(VENV)/.installed-test
-	$(BIN)/snakemake all $(STUDY)
-	cp results/study/tables/*.csv results/study/tables/*.md study/tables
+study-page: study-tables $(VENV)/.installed-test
+	$(call TABLES,cp)
 	cd tests && $(abspath $(BIN))/python -m pages.study && $(abspath $(BIN))/python -m pages.pictures study
 
 study-train: study-runs

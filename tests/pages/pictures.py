@@ -7,7 +7,6 @@ run; `python -m pages.pictures study` those of the study.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -20,30 +19,35 @@ WIDEST, COLOURS, BYTES = 1200, 64, 150_000
 
 PICTURES = {
     "demo": {
-        "all/published-reproduced": "published-reproduced",
-        "hybrid-bert/architectures": "architectures",
-        "adapter-fusion/transfer": "transfer",
-        "minbert-downstream/ranking": "ranking",
-        "minibert-unleashed/ladder": "ladder",
+        "demo/figures/all/published-reproduced": "published-reproduced",
+        "demo/figures/hybrid-bert/architectures": "architectures",
+        "demo/figures/adapter-fusion/transfer": "transfer",
+        "demo/figures/minbert-downstream/ranking": "ranking",
+        "demo/figures/minibert-unleashed/ladder": "ladder",
     },
     "study": {
-        "all/published-reproduced": "study-published",
-        "adapter-fusion/transfer": "study-transfer",
-        "minibert-unleashed/ladder": "study-ladder",
+        "study/figures/all/published-reproduced": "study-published",
+        "study/figures/adapter-fusion/transfer": "study-transfer",
+        "study/figures/minibert-unleashed/ladder": "study-ladder",
+        "study-depths/only/figures/hybrid-bert/sharing-depth": "study-depths",
+        "study-gte/only/figures/hybrid-bert/sharing-depth": "study-depths-gte",
     },
 }
-"""Figures of each results folder, and their names in the documentation. None shows text of data."""
+"""Figures under `results`, by what draws them, and their names in the documentation.
+
+None shows text of data.
+"""
 
 
-def make_pictures(root: Path, pictures: Mapping[str, str], folder: Path) -> None:
-    """Write the `pictures` of the results folder `root` to `folder`.
+def make_pictures(results: Path, which: str, folder: Path) -> None:
+    """Write the pictures of `which`, "demo" or "study", to `folder`.
 
     Raises `UserError` if a figure is missing or a picture is too large.
     """
-    for figure, name in pictures.items():
-        path = root / "figures" / f"{figure}.png"
+    for figure, name in PICTURES[which].items():
+        path = results / f"{figure}.png"
         if not path.is_file():
-            raise UserError(f"{path}: there is no such figure; `make {root.name}` draws it")
+            raise UserError(f"{path}: there is no such figure; `make {which}` draws it")
         packed, _ = shrunk(path, WIDEST, COLOURS)
         if len(packed) > BYTES:
             raise UserError(
@@ -57,6 +61,6 @@ def make_pictures(root: Path, pictures: Mapping[str, str], folder: Path) -> None
 if __name__ == "__main__":
     (which,) = sys.argv[1:]
     try:
-        make_pictures(ROOT / "results" / which, PICTURES[which], ROOT / "docs" / "img")
+        make_pictures(ROOT / "results", which, ROOT / "docs" / "img")
     except UserError as error:
         raise SystemExit(f"pictures: {error}") from None

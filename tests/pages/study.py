@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 STUDY, PAGE = ROOT / "study", ROOT / "docs" / "study.md"
 TASKS = {"sst": "SST", "para": "paraphrases", "sts": "STS"}
 MINUS = "\N{MINUS SIGN}"
+PARTS = ("depths", "gte")
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
 VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
 CLAIMED = (
@@ -64,9 +65,9 @@ def filled(page: str) -> str:
 
 
 @cache
-def table(paper: str) -> pd.DataFrame:
-    """Return a paper's rows with scores on dev."""
-    rows = pd.read_csv(STUDY / "tables" / f"{paper}.csv")
+def table(paper: str, part: str = "") -> pd.DataFrame:
+    """Return a paper's rows with scores on dev, of all rows or of a `part` of the study."""
+    rows = pd.read_csv(STUDY / "tables" / part / f"{paper}.csv")
     return rows[(rows["split"] == "dev") & (rows["status"] == "scored")]
 
 
@@ -92,12 +93,15 @@ def reasons() -> Mapping[str, Any]:
 
 @cache
 def runs() -> Mapping[str, list[dict[str, Any]]]:
-    """Return the run records of each bundle."""
-    found = {}
-    for path in sorted(STUDY.glob("seed-*.zip")):
+    """Return the run records of each bundle, those of the rows first; each run once."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    seen: set[str] = set()
+    for path in sorted(STUDY.glob("*.zip"), key=lambda path: (path.stem in PARTS, path.name)):
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.endswith("/run.json")]
-            found[path.name] = [json.loads(archive.read(name)) | {"of": name} for name in names]
+            names = {name for name in archive.namelist() if name.endswith("/run.json")} - seen
+            records = (json.loads(archive.read(name)) | {"of": name} for name in sorted(names))
+            found[path.name] = list(records)
+        seen |= names
     return found
 
 
@@ -207,6 +211,26 @@ def gains() -> Iterator[Line]:
             yield paper, ", ".join(f"{name} {gain}" for name, gain in pairs)
 
 
+def depths(part: str) -> Iterator[Line]:
+    """Yield the overall scores at every depth that a `part` of the study has."""
+    *_, path = yaml.safe_load((STUDY / f"{part}.yaml").read_text("utf-8"))["grids"]
+    grid = yaml.safe_load((STUDY.parent / path).read_text("utf-8"))
+    rows = table(grid["paper"], part).set_index("variant")
+    lines = grid["figures"]["sharing-depth"]["options"]["lines"]
+    heads = ((f"overall, {label}", "seeds at the floor") for label in lines)
+    yield "shared layers", *(head for pair in heads for head in pair)
+    for depth in sorted({depth for line in lines.values() for depth in line.values()}):
+        cells = []
+        for line in lines.values():
+            (row,) = (rows.loc[variant] for variant, at in line.items() if at == depth)
+            mean, high = row["overall_normalised_mean"], row["overall_normalised_high"]
+            failed = {task: int(row[f"{task}_n"] - row[f"{task}_above"]) for task in TASKS}
+            said = ", ".join(f"{TASKS[task]}: {count}" for task, count in failed.items() if count)
+            half = f" ± {high - mean:.3f}" if high - mean < 1 else " (any)"
+            cells += [f"{mean:.3f}{half}", said or "none"]
+        yield str(depth), *cells
+
+
 def differences(*names: str) -> Iterator[Line]:
     """Yield the claims about each of `names`, PAPER/VARIANT/AGAINST."""
     yield "compared", "task", "claimed", "paper", "ours", "interval", "verdict"
@@ -275,6 +299,7 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "floors": at_the_floor,
     "scatter": scatter,
     "gains": gains,
+    "depths": depths,
     "differences": differences,
     "verdicts": verdicts,
     "claims": all_claims,

@@ -8,15 +8,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from pages.study import PAGE, STUDY, about, filled, verdicts
+from pages.study import PAGE, PARTS, STUDY, about, filled, verdicts
 
 from .project import CHECKOUT, Project, copy_workflow
 
 pytestmark = pytest.mark.pipeline
 
-BUNDLES = sorted(STUDY.glob("seed-*.zip"))
+BUNDLES = sorted(STUDY.glob("*.zip"))
 SETTINGS = ("--configfile", "workflow/overlays/minilm.yaml", "study/minilm.yaml")
-TABLES = ("minibert-unleashed.csv", "minibert-unleashed.md")
+MADE = {"": "study/tables"} | {part: f"study-{part}/only/tables" for part in PARTS}
+MAKEFILE = CHECKOUT / "Makefile"
+PAPER = {"": "minibert-unleashed"} | dict.fromkeys(PARTS, "hybrid-bert")
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +29,37 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Project:
     shutil.copytree(STUDY, folder / "study")
     project = Project(folder)
     for bundle in BUNDLES:
-        project.minbert("unbundle", f"study/{bundle.name}", "--results", "results/study")
+        root = f"study-{bundle.stem}" if bundle.stem in PARTS else "study"
+        project.minbert("unbundle", f"study/{bundle.name}", "--results", f"results/{root}")
     return project
 
 
-def test_nothing_is_left_to_train(study: Project) -> None:
-    printed = study.minbert("plan", *SETTINGS)
+def settings(part: str) -> tuple[str, ...]:
+    return (*SETTINGS, f"study/{part}.yaml") if part else SETTINGS
+
+
+@pytest.mark.parametrize("part", MADE)
+def test_nothing_is_left_to_train(study: Project, part: str) -> None:
+    printed = study.minbert("plan", *settings(part))
     assert ", 0 to run" in printed, printed
 
 
-def test_a_table_is_the_same_to_the_byte(study: Project) -> None:
-    """One, as all take minutes: `make study` compares them."""
-    study.snakemake(*(f"results/study/tables/{name}" for name in TABLES), *SETTINGS)
-    for name in TABLES:
-        made = study.folder / "results" / "study" / "tables" / name
-        assert made.read_bytes() == (STUDY / "tables" / name).read_bytes(), (
+@pytest.mark.parametrize("part", MADE)
+def test_a_table_is_the_same_to_the_byte(study: Project, part: str) -> None:
+    """One of each part, as all take minutes: `make study` compares them."""
+    names = [f"{PAPER[part]}.{ending}" for ending in ("csv", "md")]
+    study.snakemake(*(f"results/{MADE[part]}/{name}" for name in names), *settings(part))
+    for name in names:
+        made = study.folder / "results" / MADE[part] / name
+        assert made.read_bytes() == (STUDY / "tables" / part / name).read_bytes(), (
             "run `make study`, look at what changed, and copy the tables"
         )
+
+
+def test_make_and_the_page_have_the_same_parts() -> None:
+    (parts,) = re.findall(r"^PARTS := ([a-z ]+?) *(?:#|$)", MAKEFILE.read_text(), re.MULTILINE)
+    assert tuple(parts.split()) == PARTS
+    assert {*PARTS} == {path.stem for path in BUNDLES if not path.stem.startswith("seed-")}
 
 
 def test_its_page_has_the_numbers_of_its_tables() -> None:

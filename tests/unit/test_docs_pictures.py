@@ -22,7 +22,7 @@ DEMO = PICTURES["demo"]
 
 def figures(root: Path) -> Path:
     for name in DEMO:
-        path = root / "figures" / f"{name}.png"
+        path = root / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGBA", (2100, 900), "white").save(path)
     return root
@@ -39,7 +39,7 @@ def test_all_pictures_are_small_and_shown() -> None:
 
 
 def test_pictures_are_made_of_figures(tmp_path: Path) -> None:
-    make_pictures(figures(tmp_path), DEMO, tmp_path / "img")
+    make_pictures(figures(tmp_path), "demo", tmp_path / "img")
     for name in DEMO.values():
         with Image.open(tmp_path / "img" / f"{name}.png") as image:
             assert image.size == (WIDEST, round(WIDEST * 900 / 2100))
@@ -61,11 +61,11 @@ def test_a_colour_of_few_pixels_is_kept_and_white_stays_white(tmp_path: Path) ->
 
 
 def test_a_picture_that_is_absent_or_too_large_is_refused(tmp_path: Path) -> None:
-    first = figures(tmp_path / "demo") / "figures" / f"{next(iter(DEMO))}.png"
+    first = figures(tmp_path) / f"{next(iter(DEMO))}.png"
     noise = np.random.default_rng(0).integers(0, 255, (900, 1200, 3), np.uint8)
     Image.fromarray(noise).save(first)
     with pytest.raises(UserError, match="bytes as a picture, more than 150000"):
-        make_pictures(tmp_path / "demo", DEMO, tmp_path / "img")
+        make_pictures(tmp_path, "demo", tmp_path / "img")
     first.unlink()
     with pytest.raises(UserError, match="no such figure; `make demo` draws it"):
-        make_pictures(tmp_path / "demo", DEMO, tmp_path / "img")
+        make_pictures(tmp_path, "demo", tmp_path / "img")
