@@ -13,7 +13,6 @@ from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
 from minbert.figures.scored import (
     CROSS,
-    CROSSED,
     CUT,
     FLOOR,
     bars,
@@ -88,11 +87,11 @@ class Spec(VariantsSpec):
                 axes.axhline(lowest[measure], **style.FLOOR)
                 scores.append(Interval(lowest[measure], None, None, 0))
             axes.set_ylim(*ends(scores))
+        crossed = ["\u00d7: not above it at the 5 % level."] if flat else []
         return figure, [
-            f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}. "
-            "Points at the same value are drawn side by side.",
-            *([FLOOR] if lowest else []),
-            *([CROSSED] if flat else []),
+            f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}."
+            + (" Points at the same value are drawn side by side." if len(self.lines) > 1 else ""),
+            *([" ".join([FLOOR, *crossed])] if lowest else []),
             " ".join([*seeds_note(found.values()), CUT]),
             *paper.absent,
         ]
