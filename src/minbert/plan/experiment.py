@@ -409,8 +409,8 @@ class Sources:
         if len(revision) != 40 or not all(c in "0123456789abcdef" for c in revision):
             near = "" if name in KNOWN else nearest(name, KNOWN)
             raise UserError(
-                f"backbone {name!r} is a hub name: pin it by `revision`, a commit of 40 hex "
-                f"digits (found {self.config.revision!r}), or give a folder.{near}"
+                f"backbone {name!r}: no such folder. If it is a hub name, pin it by `revision`, a "
+                f"commit of 40 hex digits (found {self.config.revision!r}).{near}"
             )
         if revision == REVISION and name.rpartition("/")[2] != BACKBONE.rpartition("/")[2]:
             raise UserError(
