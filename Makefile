@@ -2,7 +2,7 @@
 # make test   the tests, in the same environment
 # make bench  speed against the alternatives; QUICK=1: the cases with goals, under 5 minutes
 # make study  the study's tables, figures and report from its bundles, without training (study/)
-# make study-train ROW=hybrid-bert/3-bert SEED=1  train a row of it anew and compare
+# make study-train ROW=hybrid-bert/3-bert SEED=1  train a row of it anew and compare (PART=depths)
 # make study-page  its tables, docs/study.md and pictures, after another bundle has come
 # make chaos  50 kills at random moments over a small grid (docs/robustness.md)
 # make audit  100 random small changes of the code, none of which may leave a result stale
@@ -22,7 +22,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 INSTALL := $(PIP) -c requirements.lock
 SOURCES := src tests benchmarks study
 
-.PHONY: demo test bench study study-tables study-runs study-train study-page chaos audit test-cluster check pictures lock clean
+.PHONY: demo test bench study study-tables study-runs study-train row-given study-page chaos audit test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -60,9 +60,13 @@ study-page: study-tables $(VENV)/.installed-test
 	$(call TABLES,cp)
 	cd tests && $(abspath $(BIN))/python -m pages.study && $(abspath $(BIN))/python -m pages.pictures study
 
-study-train: study-runs
-	$(BIN)/snakemake all $(STUDY) --config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)]
-	$(BIN)/python study/again.py results/again results/study $(ROW)
+study-train: row-given study-runs
+	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) \
+		--config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)]
+	$(BIN)/python study/again.py results/again results/study$(PART:%=-%) $(ROW)
+
+row-given:
+	$(if $(ROW),,$(error give a row: make study-train ROW=hybrid-bert/3-bert))
 
 chaos: $(VENV)/.installed-test
 	PATH=$(CURDIR)/$(BIN):$$PATH PYTHONPATH=tests $(BIN)/python -m chaos

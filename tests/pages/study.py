@@ -6,6 +6,7 @@ between the lines `<!-- NAME ARGUMENTS -->` and `<!-- end -->`, where NAME is on
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zipfile
@@ -22,6 +23,7 @@ import yaml
 from minbert.base.files import write_text
 from minbert.commands.learned import CLEARLY, FLOORS
 from minbert.evaluate import claims
+from minbert.evaluate.text import ABSENT
 from minbert.evaluate.verdicts import FAILS, HOLDS, NOISE, OPEN
 from minbert.plan.cost import SIZES
 
@@ -32,6 +34,8 @@ MINUS = "\N{MINUS SIGN}"
 PARTS = ("depths", "gte")
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
 VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
+STOPPED = 900
+"""Seconds between two values of a history: so many, or more, mean that the training was stopped."""
 CLAIMED = (
     "Claim",
     "Compared",
@@ -100,9 +104,16 @@ def runs() -> Mapping[str, list[dict[str, Any]]]:
         with zipfile.ZipFile(path) as archive:
             names = {name for name in archive.namelist() if name.endswith("/run.json")} - seen
             records = (json.loads(archive.read(name)) | {"of": name} for name in sorted(names))
-            found[path.name] = list(records)
+            found[path.name] = [one | {"stopped": _stopped(archive, one["of"])} for one in records]
         seen |= names
     return found
+
+
+def _stopped(archive: zipfile.ZipFile, run: str) -> bool:
+    """Return whether the history of a run, named by its run.json, has a long gap."""
+    path = run.replace("run.json", "history.parquet")
+    times = pd.read_parquet(io.BytesIO(archive.read(path)), columns=["time"])["time"]
+    return bool(times.sort_values().diff().max() >= STOPPED)
 
 
 def settings() -> Iterator[Line]:
@@ -145,10 +156,10 @@ def at_the_floor() -> Iterator[Line]:
     for paper in PAPERS:
         for row in table(paper).to_dict("records"):
             name = f"{paper}/{row['variant']}"
-            failed = [task for task in TASKS if _failed(row, task)]
+            failed = [task for task in TASKS if _published_above(row, task) and _failed(row, task)]
             if not failed:
                 continue
-            why = next((row for row in found if fnmatchcase(name, row)), None)
+            why = next((pattern for pattern in found if fnmatchcase(name, pattern)), None)
             assert why, f"study/reasons.yaml gives no reason why {name} is at its floor"
             counts = (f"{TASKS[t]}: {_failed(row, t)} of {row[f'{t}_n']:.0f}" for t in failed)
             found[why].append(f"{row['variant']} ({', '.join(counts)})")
@@ -157,12 +168,16 @@ def at_the_floor() -> Iterator[Line]:
         yield why["row"].split("/")[0], ", ".join(found[why["row"]]), *_because(why)
 
 
-def _failed(row: Mapping[str, Any], task: str) -> int:
-    """Return how many seeds are at the floor of `task`, if the paper's score is clearly above."""
+def _published_above(row: Mapping[str, Any], task: str) -> bool:
+    """Return whether the paper's score is clearly above the floor of `task`."""
     floor, n = FLOORS[task], SIZES[task].dev
     error = (floor * (1 - floor) / n) ** 0.5 or n**-0.5
-    clear = row[f"{task}_published"] > floor + CLEARLY * error
-    return int(row[f"{task}_n"] - row[f"{task}_above"]) if clear else 0
+    return bool(row[f"{task}_published"] > floor + CLEARLY * error)
+
+
+def _failed(row: Mapping[str, Any], task: str) -> int:
+    """Return how many seeds are at the floor of `task`; none of a row without it."""
+    return int(row[f"{task}_n"] - row[f"{task}_above"]) if row[f"{task}_n"] > 0 else 0
 
 
 def scatter() -> Iterator[Line]:
@@ -212,23 +227,22 @@ def gains() -> Iterator[Line]:
 
 
 def depths(part: str) -> Iterator[Line]:
-    """Yield the overall scores at every depth that a `part` of the study has."""
+    """Yield the overall scores of each line at every depth that a `part` of the study has."""
     *_, path = yaml.safe_load((STUDY / f"{part}.yaml").read_text("utf-8"))["grids"]
     grid = yaml.safe_load((STUDY.parent / path).read_text("utf-8"))
     rows = table(grid["paper"], part).set_index("variant")
     lines = grid["figures"]["sharing-depth"]["options"]["lines"]
     heads = ((f"overall, {label}", "seeds at the floor") for label in lines)
-    yield "shared layers", *(head for pair in heads for head in pair)
+    yield "shared layers", "parameters", *(head for pair in heads for head in pair)
     for depth in sorted({depth for line in lines.values() for depth in line.values()}):
         cells = []
         for line in lines.values():
             (row,) = (rows.loc[variant] for variant, at in line.items() if at == depth)
-            mean, high = row["overall_normalised_mean"], row["overall_normalised_high"]
-            failed = {task: int(row[f"{task}_n"] - row[f"{task}_above"]) for task in TASKS}
+            mean, deviation = (row[f"overall_normalised_{of}"] for of in ("mean", "sd"))
+            failed = {task: _failed(row, task) for task in TASKS}
             said = ", ".join(f"{TASKS[task]}: {count}" for task, count in failed.items() if count)
-            half = f" ± {high - mean:.3f}" if high - mean < 1 else " (any)"
-            cells += [f"{mean:.3f}{half}", said or "none"]
-        yield str(depth), *cells
+            cells += [f"{mean:.3f} ({deviation:.3f})", said or "none"]
+        yield str(depth), f"{row['parameters'] / 1e6:.1f} million", *cells
 
 
 def differences(*names: str) -> Iterator[Line]:
@@ -258,22 +272,47 @@ def verdicts() -> Iterator[Line]:
 def all_claims() -> Iterator[Line]:
     """Yield every claim with the difference that the paper found, and ours."""
     shown = [claims.HEADS.index(name) for name in CLAIMED]
-    for cells in (claims.HEADS, *map(claims.cells, claimed())):
-        yield tuple(cells[column] for column in shown)
+    yield "of", *("Published" if name == "Paper" else name for name in CLAIMED)
+    for paper in PAPERS:
+        for one in claimed():
+            if one["paper"] == paper:
+                cells = claims.cells(one)
+                yield paper, *(cells[column] for column in shown)
 
 
 def why_different() -> Iterator[Line]:
-    """Yield the differences from the papers that we have a reason for."""
-    yield "difference", "task", "paper", "ours", "likely reason", "evidence"
-    for why in reasons()["differences"]:
-        (one,) = (one for one in about(why["claim"]) if one["task"] == why["task"])
+    """Yield the claims that failed, or have the paper's difference outside our interval, and why.
+
+    A line has those with one reason; the last one those without.
+    """
+    yield "differences: published, ours", "likely reason", "evidence"
+    given = {why["claim"]: why for why in reasons()["differences"]}
+    found: dict[str, list[str]] = {pattern: [] for pattern in [*given, ""]}
+    for one in claimed():
+        if not (one["verdict"] == FAILS or _outside(one)):
+            continue
+        name = "/".join(one[part] for part in ("paper", "variant", "against", "task"))
+        pattern = next((pattern for pattern in given if fnmatchcase(name, pattern)), "")
         _, _, compared, task, _, paper, ours, *_ = claims.cells(one)
-        yield f"{one['paper']}: {compared}", task, paper, ours, *_because(why)
+        found[pattern].append(f"{one['paper']}: {compared} ({task}: {paper}, {ours})")
+    for pattern, said in found.items():
+        assert said or not pattern, f"study/reasons.yaml: no difference is {pattern}"
+        because = _because(given[pattern]) if pattern else ("not known", ABSENT)
+        if said:
+            yield "; ".join(said), *because
+
+
+def _outside(one: Mapping[str, Any]) -> bool:
+    """Return whether the published difference lies outside our interval."""
+    published = one["published_difference"]
+    return (
+        published is not None and "difference" in one and not one["low"] <= published <= one["high"]
+    )
 
 
 def cost() -> Iterator[Line]:
     """Yield for each bundle: runs, hours, tokens a second, precision, commit and machine."""
-    heads = "bundle", "trainings", "hours", "tokens a second (quartiles)"
+    heads = "bundle", "trainings", "stopped", "hours", "tokens a second (quartiles)"
     named = "precision", "commit", "platform"
     yield *heads, *named
     for name, records in runs().items():
@@ -282,7 +321,9 @@ def cost() -> Iterator[Line]:
         low, middle, high = (f"{rates.quantile(q):,.0f}" for q in (0.25, 0.5, 0.75))
         where = [record["environment"] for record in records]
         about = (", ".join(sorted({one[of] for one in where})) for of in named)
-        yield name, str(len(records)), f"{hours:.1f}", f"{middle} ({low} to {high})", *about
+        stopped = sum(record["stopped"] for record in records)
+        rate = f"{middle} ({low} to {high})"
+        yield name, str(len(records)), str(stopped), f"{hours:.1f}", rate, *about
 
 
 def _because(why: Mapping[str, Any]) -> Line:

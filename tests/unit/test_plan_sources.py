@@ -201,7 +201,10 @@ def test_a_sharded_backbone_is_named_by_all_its_files(tmp_path: Path) -> None:
         ({"backbone": "./none"}, "no such folder.*a hub name .*, or 'builtin'"),
         ({"backbone": "a/b/c"}, "no such folder"),
         ({"backbone": "a b/c;rm"}, r"no such folder\. .* a hub name \(letters, digits"),
-        ({"backbone": "bert-base-uncased", "revision": "HEAD"}, r"no such folder.*found 'HEAD'\)\.$"),
+        (
+            {"backbone": "bert-base-uncased", "revision": "HEAD"},
+            r"no such folder.*found 'HEAD'\)\.$",
+        ),
         ({"backbone": "bert-base-uncased", "revision": "main"}, "40 hex digits.*found 'main'"),
         ({"backbone": "google-bert/bert-base-uncase"}, "Did you mean 'google-bert/bert-base-unc"),
         (
