@@ -1,8 +1,10 @@
-"""The page of the study: how far equal trainings lie apart."""
+"""The page of the study: spreads, reasons, and what the bundles' records say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from pages import study
 
 from minbert.evaluate.statistics import interval
+from minbert.evaluate.verdicts import FAILS
 
 
 @pytest.fixture
@@ -59,3 +62,54 @@ def test_a_papers_scatter_is_of_what_has_learnt_the_task(tables: Path) -> None:
     _, _, _, hybrid, *_ = study.scatter()
     assert hybrid[0] == "hybrid-bert: all that have learnt the task"
     assert (hybrid[1], hybrid[4]) == ("0.020", "0.010")
+
+
+def bundle(path: Path, runs: Mapping[str, Sequence[float]]) -> None:
+    """Write a bundle of runs: by name, when the values of their histories were measured."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, times in runs.items():
+            archive.writestr(f"train/{name}/run.json", json.dumps({"seed": 1}))
+            history = pd.DataFrame({"time": times}).to_parquet()
+            archive.writestr(f"train/{name}/history.parquet", history)
+
+
+def test_a_run_in_several_bundles_counts_once_and_a_long_gap_is_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "STUDY", tmp_path)
+    bundle(tmp_path / "gte.zip", {"c/seed1": [5, 0, 899]})
+    bundle(tmp_path / "depths.zip", {"a/seed1": [0, 9], "b/seed1": [0, 1, 901]})
+    bundle(tmp_path / "seed-1.zip", {"a/seed1": [0, 9]})
+    found = study.runs.__wrapped__()
+    assert list(found) == ["seed-1.zip", "depths.zip", "gte.zip"]
+    stopped = {one["of"].split("/")[1]: one["stopped"] for runs in found.values() for one in runs}
+    assert stopped == {"a": False, "b": True, "c": False}
+    assert [len(runs) for runs in found.values()] == [1, 1, 1]
+
+
+def test_every_difference_that_we_exclude_has_its_reason_or_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = [*study.claimed()]
+    found = {said: why for said, *why in study.why_different()}
+    excluded = [one for one in shown if one["verdict"] == FAILS or study._outside(one)]
+    assert sum(said.count(";") + 1 for said in found) - 1 == len(excluded), "after the heading"
+    for reasons, last in (
+        ([], "not known"),
+        ([{"claim": "*", "reason": "R", "evidence": "E"}], "R"),
+    ):
+        monkeypatch.setattr(study, "reasons", lambda given=reasons: {"differences": given})
+        (_, (_, why, _)) = study.why_different()
+        assert why == last
+    empty = [{"claim": "no/such/claim/sst", "reason": "R", "evidence": "E"}]
+    monkeypatch.setattr(study, "reasons", lambda: {"differences": empty})
+    with pytest.raises(AssertionError, match="no difference is no/such/claim/sst"):
+        list(study.why_different())
+
+
+def test_a_published_difference_outside_our_interval_is_excluded() -> None:
+    ours = {"low": -0.1, "high": 0.2, "difference": 0.1}
+    assert not study._outside(ours | {"published_difference": 0.2})
+    assert study._outside(ours | {"published_difference": 0.21})
+    assert not study._outside(ours | {"published_difference": None})
+    assert not study._outside({"published_difference": 0.5}), "not judged"
