@@ -80,7 +80,10 @@ def spec_of(variants: Mapping[str, str], **more: Any) -> dict[str, Any]:
 
 
 def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
-    """Return all texts of a figure, which must neither overlap nor leave it."""
+    """Return all texts of a figure, which must neither overlap nor leave it.
+
+    Non-breaking spaces become plain ones.
+    """
     module = import_module(part_module("figure", kind))
     with style.style():
         made = module.Spec(**spec)
@@ -89,4 +92,4 @@ def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
         assert text_faults(figure, notes) == []
     texts = " ".join(text.get_text() for text in figure.findobj(Text))
     assert "What is shown" in texts and "commit 0123456789" in texts
-    return texts
+    return texts.replace("\N{NO-BREAK SPACE}", " ")
