@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -16,9 +17,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 
 from benchmarks.cases import CASES, Case
-from benchmarks.report import about, draw_ratios, save, table
+from benchmarks.report import about, draw_ratios, lines, save, table
 from benchmarks.run import Bench, Row, chosen_precisions
-from minbert.engine.device import choose_device, set_up_memory
+from minbert.engine.device import choose_device, is_out_of_memory, set_up_memory
 
 PACKAGES = {"adapters": "adapters", "torchjd": "torchjd"}
 PACKAGES |= {"sentence-transformers": "sentence_transformers"}
@@ -28,34 +29,64 @@ SECONDS = {True: 30.0, False: 120.0}
 
 
 def main() -> None:
-    """Run the chosen cases, print the table, write `bench.json` and the figure."""
+    """Run the chosen cases, print the table, write `bench.json` and the figure.
+
+    What is measured stays if a later case fails, then with exit status 1, or time runs out.
+    """
     given = _arguments()
     torch.set_num_threads(given.threads)
     set_up_memory()  # As a training job does; it serves the other sides too.
     warnings.filterwarnings("ignore")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # by way of `finally`
     device = choose_device(given.device)
     precisions = chosen_precisions(given.precision, device)
     rows: list[Row] = []
     rates = dict.fromkeys(precisions, 0.0)
-    for size in given.sizes:
-        cases = [case for case in CASES[size] if _wanted(case, given.only, given.quick)]
-        if not cases:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(Path(folder), size, device, precisions, given.repeats, given.seconds)
-            rates = {name: max(rates[name], rate) for name, rate in bench.rates().items()}
-            for case in cases:
-                missing = PACKAGES.get(case.other or "")
-                if missing and not find_spec(missing):
-                    print(f"left out: {case.name}: no package {missing}", file=sys.stderr)
-                    continue
-                print(f"{size}: {case.name} ...", file=sys.stderr, flush=True)
-                rows += bench.measure(case)
-                save(rows, rates, given.out)  # what is measured stays if a later case fails
+    failed = False
+    try:
+        for size in given.sizes:
+            cases = [case for case in CASES[size] if _wanted(case, given.only, given.quick)]
+            if not cases:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                bench = Bench(Path(folder), size, device, precisions, given.repeats, given.seconds)
+                rates = {name: max(rates[name], rate) for name, rate in bench.rates().items()}
+                for case in cases:
+                    missing = PACKAGES.get(case.other or "")
+                    if missing and not find_spec(missing):
+                        _say(f"left out: {case.name}: no package {missing}")
+                        continue
+                    _say(f"{size}: {case.name} ...")
+                    found = _measured(bench, case)
+                    failed |= not found
+                    rows += found
+                    if rows:
+                        save(rows, rates, given.out)
+    finally:
+        if rows:
+            draw_ratios(rows, rates, given.out)
+            print(f"{table(rows)}\n\n{about(rows, rates)}\nwritten to {given.out}")
+    if failed:
+        sys.exit(1)
     if not rows:
-        raise SystemExit("no case fits --sizes and --only")
-    draw_ratios(rows, rates, given.out)
-    print(f"{table(rows)}\n\n{about(rows, rates)}\nwritten to {given.out}")
+        sys.exit("no case fits --sizes and --only")
+
+
+def _measured(bench: Bench, case: Case) -> list[Row]:
+    """Return the rows of a case, and print them; none if its sides differ or memory runs out."""
+    try:
+        rows = bench.measure(case)
+    except (ValueError, MemoryError, RuntimeError) as error:
+        if not isinstance(error, ValueError) and not is_out_of_memory(error):
+            raise
+        _say(f"failed: {bench.size}: {case.name}: {error}")
+        return []
+    _say(lines(rows))
+    return rows
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _arguments() -> argparse.Namespace:

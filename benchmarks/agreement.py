@@ -52,17 +52,14 @@ def dev_losses(ours: Ours, task: str, outputs: Tensor) -> list[Tensor]:
     return [loss(*part) for part in parts]
 
 
-def check(name: str, differ: float | None, bf16: float | None) -> None:
-    """Raise `ValueError` if the losses of the case `name` say that it is not the same work.
+def check(differ: float | None, bf16: float | None) -> None:
+    """Raise `ValueError` if the losses of a case say that it is not the same work.
 
     `differ` is ours against the peer's in fp32; `bf16` is ours in bf16 against fp32, relative.
     """
     if differ is not None and not differ < AGREE:
         raise ValueError(
-            f"{name}: losses differ by {differ:.2g} from the peer's (at most {AGREE:g}): not the "
-            "same work"
+            f"losses differ by {differ:.2g} from the peer's (at most {AGREE:g}): not the same work"
         )
     if bf16 is not None and not bf16 < NEAR:
-        raise ValueError(
-            f"{name}: a loss in bf16 is {bf16:.2%} off the one in fp32 (at most {NEAR:.0%})"
-        )
+        raise ValueError(f"a loss in bf16 is {bf16:.2%} off the one in fp32 (at most {NEAR:.0%})")

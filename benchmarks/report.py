@@ -27,8 +27,16 @@ PAIRS = {
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table; speeds in examples a second."""
-    lines = [HEADER, tuple("---" for _ in HEADER), *(_cells(row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{_line(HEADER)}\n{_line(['---'] * len(HEADER))}\n{lines(rows)}"
+
+
+def lines(rows: Sequence[Row]) -> str:
+    """Return the rows as lines of the table, without its head."""
+    return "\n".join(_line(_cells(row)) for row in rows)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

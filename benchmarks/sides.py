@@ -79,7 +79,7 @@ class Sides:
         steps = agreement.draw_steps(case.tasks, case.batch, count, seed=1)
         differ = self._differ(case, steps)
         bf16 = self._bf16(case, case.settings) if "bf16" in precisions else None
-        agreement.check(case.name, differ, bf16)
+        agreement.check(differ, bf16)
         spec = stage(case.tasks, batch=case.batch, dropout=0.1, **case.settings)
         ours = {name: self._ours(spec, name) for name in precisions}
         one = ours[precisions[0]]
@@ -140,7 +140,7 @@ class Sides:
             others = {name: self._peer(case, spec, exact, name) for name in {"fp32", *peers}}
             differ = float((outputs["fp32"] - others["fp32"].predict(task)).abs().max())
             theirs = {name: partial(others[name].predict, task) for name in peers}
-        agreement.check(case.name, differ, bf16)
+        agreement.check(differ, bf16)
         sides = named({name: partial(ours[name].predict, task) for name in precisions}, theirs)
         sequences = finetuned(exact).examples[task]["dev"].sequences
         operations = 2.0 * self._products(sequences.lengths[distinct(sequences)[0]])
@@ -158,7 +158,7 @@ class Sides:
         workload = self.workload._replace(sources=cached)
         settings = {"trainable": "heads"}
         bf16 = self._bf16(case, settings, workload) if "bf16" in precisions else None
-        agreement.check(case.name, None, bf16)
+        agreement.check(None, bf16)
         spec = stage(case.tasks, batch=case.batch, dropout=0.1, **settings)
         live = stage(case.tasks, batch=case.batch, dropout=0.1)
         start = self._ours(live, "fp32")

@@ -7,7 +7,11 @@ Ratios within one process, not seconds, with margins below what is measured when
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +20,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks import __main__ as command
 from benchmarks import agreement
 from benchmarks.cases import CASES, Case
 from benchmarks.measure import alternate, spread
@@ -151,11 +156,87 @@ def test_another_computation_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         return [loss * off for loss in train(ours, steps)]
 
     monkeypatch.setattr(Ours, "train", wrong)
-    with pytest.raises(ValueError, match=r"SST 16: a loss in bf16 is [23]\.\d+% off"):
+    with pytest.raises(ValueError, match=r"a loss in bf16 is [23]\.\d+% off"):
         bench.measure(Case("SST 16", {"sst": {}}))
     monkeypatch.setattr(agreement, "gap", lambda *_: 0.5)
-    with pytest.raises(ValueError, match=r"SST 16: losses differ by 0\.5 from the peer's"):
+    with pytest.raises(ValueError, match=r"losses differ by 0\.5 from the peer's"):
         bench.measure(Case("SST 16", {"sst": {}}))
+
+
+@pytest.fixture
+def run_command(
+    rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Any]]:
+    """Return what runs the command on the cases of `tiny`; each gives one row, or what is told."""
+
+    def run(told: dict[str, Callable[[], object]]) -> Any:
+        class Told:
+            size = "tiny"
+
+            def __init__(self, *_: Any) -> None: ...
+
+            def rates(self) -> dict[str, float]:
+                return {"fp32": 1e11}
+
+            def measure(self, case: Case) -> list[Row]:
+                told.get(case.name, lambda: None)()
+                return [replace(rows[0], case=case.name)]
+
+        monkeypatch.setattr(command, "Bench", Told)
+        words = f"bench --sizes tiny --device cpu --precision fp32 --out {tmp_path}"
+        monkeypatch.setattr(sys, "argv", words.split())
+        with pytest.raises(SystemExit) as stopped:
+            command.main()
+        return stopped.value.code
+
+    handler = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, handler)
+
+
+def measured(folder: Path) -> list[str]:
+    """Return the cases that `bench.json` has, beside a figure."""
+    assert (folder / "bench.png").stat().st_size > 10_000
+    return [row["case"] for row in json.loads((folder / "bench.json").read_text())["rows"]]
+
+
+def test_a_case_that_fails_does_not_stop_the_others(
+    run_command: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def differ() -> None:
+        agreement.check(0.5, None)
+
+    def allocate() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    names = [case.name for case in CASES["tiny"]]
+    assert run_command({names[0]: differ, names[2]: allocate}) == 1
+    left = [name for name in names if name not in {names[0], names[2]}]
+    assert measured(tmp_path) == left
+    printed = capsys.readouterr()
+    assert [line.split(" |")[0] for line in printed.out.splitlines()[2 : 2 + len(left)]] == [
+        f"| {name}" for name in left
+    ]
+    assert f"failed: tiny: {names[0]}: losses differ by 0.5" in printed.err
+    assert f"failed: tiny: {names[2]}: CUDA out of memory." in printed.err
+    assert printed.err.index(f"| {left[0]} |") < printed.err.index(f"{left[1]} ...")
+
+
+def test_a_run_that_is_stopped_leaves_what_it_measured(
+    run_command: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, *_ = (case.name for case in CASES["tiny"])
+    assert run_command({second: lambda: os.kill(os.getpid(), signal.SIGTERM)}) == "terminated"
+    assert measured(tmp_path) == [first]
+    assert f"| {first} |" in capsys.readouterr().out
+
+
+def test_another_error_stops_the_run(run_command: Any) -> None:
+    def fail() -> None:
+        raise RuntimeError("a fault of ours")
+
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        run_command({CASES["tiny"][0].name: fail})
 
 
 def test_passes_apart_are_held_against_one(tmp_path: Path) -> None:
