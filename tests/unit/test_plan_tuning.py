@@ -92,6 +92,13 @@ def plan(tmp_path: Path) -> Plan:
     return found
 
 
+def test_a_ranking_of_tuned_variants_alone_reads_how_many_examples_there_are(
+    tmp_path: Path,
+) -> None:
+    grid = "".join(line for line in GRID.splitlines(keepends=True) if "untuned" not in line)
+    assert "rows/sst" in planned(tmp_path, grid).outputs["demo"].figures["ranking"].needs
+
+
 def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None:
     lines = {(line["variant"], line["split"]): line for line in shown(plan)}
     a, b = lines["a", "dev"], lines["b", "dev"]

@@ -42,8 +42,9 @@ def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Fig
         )
     needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
     if "rows" in reads.papers:
-        tasks = dict.fromkeys(task for v in variants for task in _read(v, reads))
-        for task in tasks:
+        # A tuned variant is scored on the tasks of its candidates.
+        scored = [grid.variants[name] for v in variants for name in (v.name, *v.best_of)]
+        for task in dict.fromkeys(task for v in scored for task in _read(v, reads)):
             needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
     labels: dict[str, Any]
     labels = {"variants": [{"variant": v.name, "label": v.label} for v in variants]}
