@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,7 +172,8 @@ def test_precision() -> None:
 @pytest.mark.parametrize(
     ("able", "faster", "expected"),
     [
-        ({"amx_bf16": True, "avx512_bf16": True}, None, "bf16"),
+        ({"amx_bf16": True}, True, "bf16"),
+        ({"amx_bf16": True, "avx512_bf16": True}, False, "fp32"),
         ({"amx_bf16": False, "avx512_bf16": True}, True, "bf16"),
         ({"avx512_bf16": True}, False, "fp32"),
         ({"avx512_f": True}, None, "fp32"),
@@ -188,6 +190,37 @@ def test_auto_is_bf16_where_the_cpu_is_faster_in_it(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
     monkeypatch.setattr(device, "products_are_faster_in_bf16", probe)
     assert choose_precision("auto", torch.device("cpu")) == expected
+
+
+@pytest.mark.parametrize(
+    ("capability", "hip", "expected"),
+    [((7, 5), None, "fp32"), ((8, 0), None, "bf16"), ((9, 0), None, "bf16"), ((7, 5), "6", "bf16")],
+)
+def test_auto_is_bf16_on_gpus_that_do_not_emulate_it(
+    capability: tuple[int, int], hip: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = torch.device("cuda", 1)
+    found = {asked: capability}
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: found[device])
+    monkeypatch.setattr(torch.version, "hip", hip)
+    assert choose_precision("auto", asked) == expected
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_memory_is_kept_with_an_older_glibc_too(
+    refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def mallopt(option: int, value: int) -> int:
+        calls.append((option, value))
+        return int(not (refused and option == device.MMAP_THRESHOLD and value > 2**25))
+
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(mallopt=mallopt))
+    device.set_up_memory()
+    trim = (device.TRIM_THRESHOLD, 2**31 - 1)
+    second = [(device.MMAP_THRESHOLD, 2**25)] * refused
+    assert calls == [(device.MMAP_THRESHOLD, 2**30), *second, trim]
 
 
 @pytest.mark.parametrize(("fp32", "bf16", "expected"), [(4.0, 2.0, True), (4.0, 3.5, False)])

@@ -36,18 +36,19 @@ def choose_device(wish: str) -> torch.device:
 def choose_precision(wish: str, device: torch.device) -> str:
     """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it.
 
-    That is a GPU that supports it, a CPU with AMX, and one with AVX-512's bf16 products if a short
-    probe finds them faster.
+    That is an AMD GPU, one of NVIDIA's since Ampere (older ones emulate bf16), and a CPU with AMX
+    or AVX-512's bf16 products if a short probe finds them faster.
     """
     if wish != "auto":
         return wish
+    faster = False
     if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
-    if device.type == "cpu":
+        faster = bool(torch.version.hip) or torch.cuda.get_device_capability(device) >= (8, 0)
+    elif device.type == "cpu":
         able = torch.cpu.get_capabilities()
-        if able.get("amx_bf16") or (able.get("avx512_bf16") and products_are_faster_in_bf16()):
-            return "bf16"
-    return "fp32"
+        has = able.get("amx_bf16") or able.get("avx512_bf16")
+        faster = bool(has) and products_are_faster_in_bf16()
+    return "bf16" if faster else "fp32"
 
 
 FASTER = 1.3
@@ -108,7 +109,8 @@ def set_up_memory() -> None:
         os.environ.setdefault(name, count)
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
-        set_option(MMAP_THRESHOLD, 2**30)
+        # Older versions of glibc take 32 MiB at most, and after the second call it stays as it is.
+        set_option(MMAP_THRESHOLD, 2**30) or set_option(MMAP_THRESHOLD, 2**25)
         set_option(TRIM_THRESHOLD, 2**31 - 1)
 
 
