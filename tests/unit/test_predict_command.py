@@ -23,7 +23,6 @@ from minbert.predict import predict as command
 from minbert.predict.predict import predict
 from minbert.spec.resolve import StageRef
 from minbert.spec.task import TASKS
-from minbert.store.plans import write_plan
 
 Row = dict[str, Any]
 Printed = pytest.CaptureFixture[str]
@@ -223,13 +222,11 @@ def test_a_run_of_an_older_version_is_predicted_with_a_warning(
 
 
 def test_the_precision_is_that_of_training(plan: Plan, copied: Path, capsys: Printed) -> None:
-    (path,) = (copied / "store" / "plans").iterdir()
+    path = copied / run_folder(plan, "fused").relative_to(plan.root) / "run.json"
     record = read_json(path)
-    extra = record["jobs"][f"train-{run_folder(plan, 'fused').parent.name}"]["extra"]
-    assert extra["precision"] == "fp32"
-    extra["precision"] = "bf16"
-    path.unlink()
-    write_plan(copied, record)
+    assert record["environment"]["precision"] == "fp32"
+    record["environment"]["precision"] = "bf16"
+    write_json(path, record)
     found = []
     for root in (plan.root, copied):
         predict(root, "fused", sentences=["a man .", "a woman ."], device="cpu")

@@ -97,14 +97,14 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
             folder.mkdir(parents=True)
             (folder / "model.safetensors").write_text(f"{key} {seed}")
             took = {"seconds": 4 + 2 * seed, "steps": 10, "tokens_per_second": 30}
-            ran = {"outcome": took, "environment": {"commit": f"{key}-{seed}"}}
+            ran = {"outcome": took, "environment": {"commit": f"{key}-{seed}", "precision": "bf16"}}
             ran["peak_memory_bytes"] = 100 + seed
             write_json(folder / "run.json", ran)
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         write_json(root / "store" / "backbone" / "b" / name, {})
     counted = {"rows": {"train": 8544, "dev": 1101, "test": 2210}}
     write_json(root / "store" / "data" / "d1" / "report.json", counted)
-    told = {"extra": {"precision": "bf16"}, "needs": {}}
+    told = {"extra": {}, "needs": {}}
     jobs = {f"train-{key}": told for key in ("k1", "k2", "k3")}
     listed = {"papers": {"p": FACTS}, "products": products, "tracking": True, "variants": STAGES}
     listed |= {"jobs": jobs, "files": {}}

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from minbert.base.errors import UserError
 from minbert.data.tokenise import encode
 from minbert.data.tokenizer import load_tokenizer
-from minbert.engine.device import choose_device, choose_precision, set_up_memory
+from minbert.engine.device import choose_device, set_up_memory
 from minbert.model.encoder import compute_in
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
@@ -24,6 +24,7 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.node import node_code
+from minbert.store.record import precision_of
 from minbert.train.examples import Examples, special_tokens
 from minbert.train.inference import pool_all
 from minbert.train.learner import Learner
@@ -68,8 +69,9 @@ Predictions = tuple[np.ndarray, np.ndarray]
 class Source:
     """What the model of a variant's task is made of.
 
-    `weights` is a `model.safetensors` of its stage, `backbone` a folder with `config.json`,
-    `tokenizer.json` and, for a stage that freezes it, `model.safetensors`.
+    `precision` is that of its training, fp32 or bf16. `weights` is a `model.safetensors` of its
+    stage, `backbone` a folder with `config.json`, `tokenizer.json` and, for a stage that freezes
+    it, `model.safetensors`.
     """
 
     variant: str
@@ -96,7 +98,8 @@ def source_of(run: Run) -> Source:
             f"({error.errors()[0]['msg']}); `snakemake --cores 2 all` plans it again"
         ) from None
     _warn_of_changes(run)
-    return Source(run.variant, run.task, spec, run.job.extra["precision"], weights, backbone)
+    precision = precision_of(run.file("run.json"))
+    return Source(run.variant, run.task, spec, precision, weights, backbone)
 
 
 class Predictor:
@@ -117,7 +120,7 @@ class Predictor:
         self.special = special_tokens(tokenizer, self.arch.two_types)
         model = load_trained(self.spec, source.backbone, source.weights)
         self.model = model.to(self.device)
-        compute_in(self.model, choose_precision(source.precision, self.device))
+        compute_in(self.model, source.precision)
         self.loss = task_loss(self.spec.tasks[self.task].loss, self.model.heads[self.task])
 
     @torch.no_grad()

@@ -5,7 +5,7 @@ A damaged one stops nobody who can do without it; `read_record` says which it is
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -26,6 +26,7 @@ class _Outcome(BaseModel):
 class _Environment(BaseModel):
     commit: str = ""
     device: str = ""
+    precision: Literal["fp32", "bf16"] = "fp32"
     packages: dict[str, str] = {}
 
 
@@ -83,6 +84,11 @@ def read_record(path: Path) -> dict[str, Any]:
             f"{path} is damaged: delete {path.parent} and {pages}, and the next `snakemake all` "
             "makes both again"
         ) from None
+
+
+def precision_of(path: Path) -> str:
+    """Return what a training computed in, fp32 or bf16, by its `run.json`, as in `read_record`."""
+    return _Run.model_validate(read_record(path)).environment.precision
 
 
 def adoptions(folder: Path) -> list[dict[str, Any]]:

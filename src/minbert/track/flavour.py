@@ -11,6 +11,7 @@ from minbert.evaluate.winner import Winner
 from minbert.spec.architecture import WEIGHTS
 from minbert.store.job import node_folder
 from minbert.store.plans import describe_job, read_description
+from minbert.store.record import precision_of
 
 LOADER = "minbert.explore.pyfunc"
 _BACKBONE = ("config.json", "tokenizer.json")
@@ -42,11 +43,12 @@ def mlmodel(root: Path, best: Winner) -> dict[str, Any]:
     tasks, own = {}, []
     for task, key in best.keys.items():
         job = describe_job(root, "train", key)
+        folder = node_folder(root, "train", key, best.seed)
         own = job["tasks"]
         tasks[task] = {
             "weights": f"{_name(best, task)}.safetensors",
             "stage": job["spec"]["stage"],
-            "precision": job["extra"]["precision"],
+            "precision": precision_of(folder / "run.json"),
         }
     config = {"variant": best.variant, "tasks": tasks, "own_tasks": own}
     flavour = {"loader_module": LOADER, "python_version": python_version(), "config": config}
