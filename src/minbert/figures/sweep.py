@@ -61,21 +61,31 @@ class Spec(VariantsSpec):
         ticks = sorted({x for of in self.lines.values() for x in of.values()})
         first, last = ticks[0], ticks[-1]
         log = first > 0 and last / first > _WIDE
+
+        def beside(x: float, shift: float) -> float:
+            return x * (last / first) ** shift if log else x + shift * ((last - first) or 1.0)
+
+        single = {of: [one.value for one in paper.scores[of].values()] for of in found}
         for (measure, axes), (number, label) in product(
             zip(measures, panels, strict=True), enumerate(self.lines)
         ):
             shift = _ASIDE * (number - (len(self.lines) - 1) / 2)
-            places = {
-                of: x * (last / first) ** shift if log else x + shift * ((last - first) or 1.0)
+            values = {
+                of: x
                 for name, x in sorted(self.lines[label].items(), key=lambda item: item[1])
                 if (of := Of(name, self.split, measure)) in found
             }
             look = looks[label]
-            means = [found[of].mean for of in places]
-            axes.plot(list(places.values()), means, **look._replace(marker="")._asdict())
-            for of, x in places.items():
+            places = [beside(x, shift) for x in values.values()]
+            means = [found[of].mean for of in values]
+            axes.plot(places, means, **look._replace(marker="")._asdict())
+            for of, x in zip(values, places, strict=True):
                 point = style.cross(look) if of in flat else look
                 style.points(axes, [x], [found[of].mean], point, yerr=bars([found[of]]))
+                if len(single[of]) > 1:
+                    aside = [beside(values[of], shift - _ASIDE / 2)] * len(single[of])
+                    hollow = {"facecolor": "white", "edgecolor": look.color, "zorder": 4}
+                    axes.scatter(aside, single[of], s=7, marker=look.marker, lw=0.7, **hollow)
         for measure, axes in zip(measures, panels, strict=True):
             axes.set(xlabel=self.x, ylabel=title_of(measure))
             if log:
@@ -83,15 +93,18 @@ class Spec(VariantsSpec):
                 axes.xaxis.set_minor_locator(NullLocator())
             axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
             scores = [one for of, one in found.items() if of.measure == measure]
+            points = [value for of in found if of.measure == measure for value in single[of]]
             if measure in lowest:
                 axes.axhline(lowest[measure], **style.FLOOR)
-                scores.append(Interval(lowest[measure], None, None, 0))
+                points.append(lowest[measure])
+            scores += [Interval(value, None, None, 0) for value in points]
             axes.set_ylim(*ends(scores))
+        hollow_note = ["Small and hollow: each seed."] * any(len(of) > 1 for of in single.values())
         crossed = ["\u00d7: not above it at the 5 % level."] if flat else []
         return figure, [
             f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}."
             + (" Points at the same value are drawn side by side." if len(self.lines) > 1 else ""),
             *([" ".join([FLOOR, *crossed])] if lowest else []),
-            " ".join([*seeds_note(found.values()), CUT]),
+            " ".join([*seeds_note(found.values()), *hollow_note, CUT]),
             *paper.absent,
         ]
