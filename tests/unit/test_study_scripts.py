@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,22 +55,30 @@ def test_a_row_is_compared_prediction_by_prediction(trained_plan: Plan, tmp_path
     )
     for each in (study, root):
         (each / "tables" / "scores.parquet").unlink()  # Then they are made from the runs.
-    found = compared(str(root), str(study), "one/three")
-    told = found["equal predictions"].dropna()
-    assert len(told) >= 6 and (told == 1).all()
-    assert found["anew"].count() >= 3 and found["anew"].equals(found["study"])
+    scores, counts = compared(str(root), str(study), "one/three")
+    assert scores["anew"].count() >= 3 and scores["anew"].equals(scores["study"])
+    assert len(counts) >= 6 and (counts["predictions"] > 0).sum() >= 6
+    assert not counts.filter(like="different").any(axis=None)
     key = trained_plan.train(StageRef("one", "three", "main")).key
     (path,) = (root / "store" / "train" / key).glob("seed*/predictions.parquet")
     rows = pd.read_parquet(path)
-    pq.write_table(pa.Table.from_pandas(rows.assign(prediction=rows["prediction"] + 1)), path)
-    told = compared(str(root), str(study), "one/three")["equal predictions"].dropna()
-    assert len(told) >= 6 and (told == 0).all()
+    first, second, *_ = rows.index[rows["split"] == "test"]
+    rows.loc[first, "prediction"] = np.nextafter(rows.loc[first, "prediction"], np.inf)
+    write_table(rows.drop(index=second), path)
+    write_table(pd.read_parquet(history := path.with_name("history.parquet"))[1:], history)
+    _, counts = compared(str(root), str(study), "one/three")
+    assert counts["different predictions"].sum() == 2, "one that moved by a bit, one that is gone"
+    assert counts["different histories"].sum() == 1
     path.parent.rename(path.parent.with_name("seed7"))
     with pytest.raises(UserError, match=r"has no run of one/three with a seed that .*again has"):
         compared(str(root), str(study), "one/three")
 
 
+def write_table(frame: pd.DataFrame, path: Path) -> None:
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
+
+
 def test_predictions_are_compared_without_common_scores(trained_plan: Plan) -> None:
     """As where the study's scores were published without the row."""
-    found = compared(str(trained_plan.root), str(trained_plan.root), "one/three")
-    assert (found["equal predictions"] == 1).all() and found["anew"].isna().all()
+    scores, counts = compared(str(trained_plan.root), str(trained_plan.root), "one/three")
+    assert scores.empty and counts["predictions"].sum() > 0
