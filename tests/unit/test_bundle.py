@@ -208,7 +208,7 @@ def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Pa
     assert sha256(new / "model.safetensors") == sha256(run / "model.safetensors")
 
 
-def test_a_lean_bundle_leaves_out_probabilities_that_no_figure_reads(
+def test_a_lean_bundle_leaves_out_scores_that_no_figure_reads(
     plan: Plan, made: Path, tmp_path: Path
 ) -> None:
     small = bundle(plan.root, tmp_path / "lean.zip", lean=True, base=REPOSITORY)
@@ -221,9 +221,10 @@ def test_a_lean_bundle_leaves_out_probabilities_that_no_figure_reads(
     path = other / "store" / run.relative_to(plan.root / "store") / "predictions.parquet"
     new = pq.read_table(path).to_pylist()
     assert {row["split"] for row in old} == {"dev", "test"}
-    assert {row["task"] for row in new if row["scores"]} == {"para", "sts"}
+    assert {row["task"] for row in new if row["scores"]} == {"para"}
+    assert all(row["scores"] == [row["prediction"]] for row in old if row["task"] == "sts")
     for one, other_row in zip(old, new, strict=True):
-        read = one["split"] == "dev" and one["task"] != "sst"
+        read = one["split"] == "dev" and one["task"] == "para"
         assert other_row == (one if read else one | {"scores": None})
     assert unbundle(made, other).known == len(runs_of(plan)), "nothing in it contradicts the other"
     before = sha256(run / "predictions.parquet")

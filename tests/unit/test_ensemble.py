@@ -36,6 +36,7 @@ def finish(plan: Plan, seeds: int, order: tuple[int, ...] = (0, 1, 2, 3)) -> Non
         at = list(order) if seed else TRUE
         columns = {"id": [f"sst-{n}" for n in at], "task": ["sst"] * 4, "split": ["dev"] * 4}
         columns |= {"scores": scores[at].tolist(), "label": [float(TRUE[n]) for n in at]}
+        columns["prediction"] = [float(row.argmax()) for row in scores[at]]
         folder = plan.nodes["train", key].folder(plan.root, seed)
         folder.mkdir(parents=True)
         pq.write_table(pa.table(columns), folder / "predictions.parquet")

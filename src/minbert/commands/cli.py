@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     bundle.add_argument("out", type=Path, metavar="OUT.zip")
     _add_root(bundle)
     bundle.add_argument("--weights", action="store_true", help="include the weights of each run")
-    no_scores = "leave out the probabilities that no table, figure or claim needs"
+    no_scores = "leave out the scores that no table, figure or claim needs"
     bundle.add_argument("--lean", action="store_true", help=no_scores)
     bundle.add_argument(
         "--seeds",

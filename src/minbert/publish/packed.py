@@ -68,12 +68,15 @@ def unpack(table: pa.Table, rows: Mapping[str, pa.Table], schema: pa.Schema) -> 
 
 
 def without_unread_scores(table: pa.Table) -> pa.Table:
-    """Return `predictions` with the `scores` that tables, figures and claims read: one, and of dev.
+    """Return `predictions` with the `scores` that tables, figures and claims read.
 
-    Gone are those of test, and the probabilities of classifications.
+    They are the probabilities on dev of tasks with two classes. Gone are those on test, those of
+    more classes, and a regression's values, which are its predictions.
     """
-    one = pc.equal(pc.list_value_length(table["scores"]), 1)
-    read = pc.and_(pc.not_equal(table["split"], "test"), one)
+    one = table.filter(pc.equal(pc.list_value_length(table["scores"]), 1))
+    other = pc.not_equal(pc.list_flatten(one["scores"]), one["prediction"])
+    binary = pc.unique(one["task"].filter(other))
+    read = pc.and_(pc.not_equal(table["split"], "test"), pc.is_in(table["task"], binary))
     field = table.schema.field("scores")
     scores = pc.if_else(read, table["scores"], pa.scalar(None, field.type))
     return table.set_column(table.schema.get_field_index("scores"), field, scores)
