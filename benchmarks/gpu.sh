@@ -18,11 +18,12 @@
 # otherwise is removed. The script ends with 1 if a part failed or ran out of time.
 #
 # A part is stopped after its limit, and no part outlasts TOTAL (1200 seconds). LIMIT_bench=60 sets
-# another limit for `bench`.
+# another limit for `bench`, LIMIT_setup=60 for all installation.
 #
 # Python is $PYTHON, as it is; else .venv/bin/python or python3, and what these lack is installed
 # into an environment of its own, from the folder of wheels $WHEELS if it is set, else over the
-# network. Parts whose packages cannot be had are skipped.
+# network: all at once or, if that fails, one by one. Parts whose packages are still missing are
+# skipped. If torch sees no GPU, the script ends before that.
 
 set -uo pipefail
 
@@ -48,6 +49,7 @@ mkdir -p "$OUT" || exit 2
 OUT=$(cd "$OUT" && pwd)
 WORK=$(mktemp -d)
 TOTAL=${TOTAL:-1200}
+LIMIT_setup=${LIMIT_setup:-200}
 SUMMARY=$OUT/summary.md
 LOG=$OUT/log.txt
 SAMPLER=
@@ -86,7 +88,8 @@ record() {
     echo "$1: $2"
 }
 
-# Print those requirements of the project that Python $1 does not meet, one a line.
+# Print those requirements of the project that Python $1 does not meet, one a line, those that most
+# parts need first.
 unmet() {
     "$1" - <<'PYTHON'
 import sys
@@ -101,8 +104,9 @@ except ImportError:
 with open("pyproject.toml", "rb") as handle:
     project = tomllib.load(handle)["project"]
 more = project["optional-dependencies"]
-wanted = [*project["dependencies"], *more["bench"]]
+wanted = [*project["dependencies"]]
 wanted += [word for word in more["test"] if word.startswith(("pytest>", "hypothesis>"))]
+wanted += reversed(more["bench"])  # transformers, which most cases need, before their other peers
 for word in wanted:
     requirement = Requirement(word)
     try:
@@ -114,40 +118,31 @@ for word in wanted:
 PYTHON
 }
 
-# install PYTHON REQUIREMENT...: install into an environment that sees the packages of PYTHON's too
-# (its torch is built for the machine's driver), and set `chosen` to it
-install() {
-    local base=$1 pip from=() torch
-    shift
-    "$base" -m venv "$WORK/venv" || return
-    "$base" -c 'import site, sys; print(*sys.path[1:], *site.getsitepackages(), sep="\n")' |
+# make_venv PYTHON: an environment that sees the packages of PYTHON too, whose torch is built for the
+# machine's driver
+make_venv() {
+    "$1" -m venv "$WORK/venv" || return
+    "$1" -c 'import site, sys; print(*sys.path[1:], *site.getsitepackages(), sep="\n")' |
         grep packages >"$(echo "$WORK"/venv/lib/python*/site-packages)/base.pth"
-    chosen=$WORK/venv/bin/python
-    [ -z "${WHEELS:-}" ] || from=(--no-index --find-links "$WHEELS")
-    pip=(timeout 300 "$chosen" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 10)
-    # As in the Makefile: torch first, without a suffix. What the base has stays.
-    torch=$(grep '^torch==' requirements.lock)
-    case " $* " in *" torch>"*) "${pip[@]}" "${from[@]}" "$torch" || return ;; esac
     grep -v '^torch==' requirements.lock >"$WORK/constraints.txt"
-    "${pip[@]}" "${from[@]}" -c "$WORK/constraints.txt" "$@"
 }
 
-# Choose a Python and install what it lacks; parts call it as `python`, as the pipeline's rules do.
-set_up() {
-    local chosen=${PYTHON:-} lacking
-    if [ -z "$chosen" ]; then
-        chosen=$ROOT/.venv/bin/python
-        [ -x "$chosen" ] || chosen=$(command -v python3) || return
-        mapfile -t lacking < <(unmet "$chosen")
-        if [ ${#lacking[@]} -gt 0 ]; then
-            echo "$chosen lacks: ${lacking[*]}"
-            install "$chosen" "${lacking[@]}" || echo "not all of it could be installed"
-        fi
-    fi
-    mkdir "$WORK/bin"
-    printf '#!/bin/sh\nexec "%s" "$@"\n' "$chosen" >"$WORK/bin/python"
-    chmod +x "$WORK/bin/python"
+# install REQUIREMENT...: into that environment, if set-up has time left
+install() {
+    local left=$((LIMIT_setup - SECONDS)) from=(-c "$WORK/constraints.txt")
+    [ "$left" -gt 0 ] || return
+    # Constraints would also replace packages that the machine has in other versions, and a folder
+    # of wheels need not have those.
+    [ -z "${WHEELS:-}" ] || from=(--no-index --find-links "$WHEELS")
+    timeout "$left" "$WORK/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --retries 1 --timeout 10 "${from[@]}" "$@"
+}
+
+# Print which device the Python of the parts computes on; fail with the reason if it has none.
+find_device() {
     "$WORK/bin/python" - "$DEVICE" <<'PYTHON'
+import re
+import subprocess
 import sys
 
 import torch
@@ -156,10 +151,44 @@ wish = sys.argv[1]
 name = "cpu"
 if wish.startswith("cuda"):
     if not torch.cuda.is_available():
-        sys.exit(f"torch {torch.__version__} sees no CUDA device")
+        try:
+            told = subprocess.run(["nvidia-smi"], capture_output=True, text=True).stdout
+        except OSError:
+            told = ""
+        driver = re.search(r"CUDA Version: *([\d.]+)", told)
+        sys.exit(
+            f"torch {torch.__version__}, built for CUDA {torch.version.cuda}, sees no CUDA device; "
+            f"newest CUDA of the driver: {driver[1] if driver else 'not found'} "
+            "(see CUDA in docs/cluster.md)"
+        )
     name = torch.cuda.get_device_name(torch.device(wish))
 print(f"torch {torch.__version__} on {name}, Python {sys.version.split()[0]}")
 PYTHON
+}
+
+# Choose a Python and install what it lacks; parts call it as `python`, as the pipeline's rules do.
+set_up() {
+    local chosen=${PYTHON:-} lacking=() device word
+    if [ -z "$chosen" ]; then
+        chosen=$ROOT/.venv/bin/python
+        [ -x "$chosen" ] || chosen=$(command -v python3) || return
+        mapfile -t lacking < <(unmet "$chosen")
+    fi
+    if [ ${#lacking[@]} -gt 0 ]; then
+        echo "$chosen lacks: ${lacking[*]}"
+        make_venv "$chosen" && chosen=$WORK/venv/bin/python
+    fi
+    mkdir "$WORK/bin"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$chosen" >"$WORK/bin/python"
+    chmod +x "$WORK/bin/python"
+    # As in the Makefile: torch first, without a suffix.
+    case " ${lacking[*]} " in *" torch>"*) install "$(grep '^torch==' requirements.lock)" ;; esac
+    device=$(find_device) || return
+    if [ ${#lacking[@]} -gt 0 ]; then
+        install "${lacking[@]}" || for word in "${lacking[@]}"; do install "$word"; done
+        mapfile -t lacking < <(unmet "$chosen")
+    fi
+    echo "$device${lacking:+; not installed: ${lacking[*]}}"
 }
 
 # Print the first of the modules $1 that cannot be found.

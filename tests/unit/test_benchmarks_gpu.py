@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -64,9 +67,11 @@ def executable(path: Path, text: str) -> Path:
     return path
 
 
-def gpu_script(out: Path, *words: str, **settings: str) -> tuple[int, dict[str, str]]:
-    """Run `gpu.sh` on a CPU; return its exit code, and what its summary says by part."""
-    command = ["bash", str(SCRIPT), "--device", "cpu", str(out), *words]
+def gpu_script(
+    out: Path, *words: str, device: str = "cpu", script: Path = SCRIPT, **settings: str
+) -> tuple[int, dict[str, str]]:
+    """Run `gpu.sh`; return its exit code, and what its summary says by part."""
+    command = ["bash", str(script), "--device", device, str(out), *words]
     done = subprocess.run(command, env={**os.environ, **settings}, check=False, text=True)
     lines = (out / "summary.md").read_text().splitlines()[4:]
     rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines]
@@ -118,8 +123,78 @@ exec(sys.stdin.read())' "$@"
     assert outcomes["grid"] == outcomes["demo"] == "skipped: no package snakemake"
 
 
-def test_the_script_says_that_there_is_no_gpu(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(["bash", str(SCRIPT), str(tmp_path)], env=environment, check=False)
-    assert done.returncode == 1
-    assert "sees no CUDA device" in (tmp_path / "summary.md").read_text()
+PROJECT = """[project]
+dependencies = ["torch>=2", "present>=1", "absent>=1"]
+[project.optional-dependencies]
+bench = ["optional==2"]
+test = []
+"""
+BARE_PYTHON = """#!/bin/sh
+case "$1 $2" in "-m venv") set -- -m venv --without-pip "$3" ;; esac
+exec {python} "$@"
+"""
+SLOW_PIP = """#!/bin/sh
+case "$1 $2" in
+    "-m venv") {python} -m venv --without-pip "$3" && ln -sf "$0" "$3/bin/python"; exit ;;
+    "-m pip") echo installing; exec sleep 600 ;;
+esac
+exec {python} "$@"
+"""
+OLD_DRIVER = """#!/bin/sh
+echo '| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |'
+"""
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """A copy of the script whose project needs packages that its Python lacks; its environment.
+
+    `WHEELS` has all of them but `absent`.
+    """
+    (tmp_path / "benchmarks").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "benchmarks")
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "requirements.lock").write_text("torch==2.0\nabsent==1\n")
+    for name, version in (("present", "1"), ("optional", "2")):
+        with zipfile.ZipFile(tmp_path / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+            folder = f"{name}-{version}.dist-info"
+            wheel.writestr(
+                f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            )
+            wheel.writestr(f"{folder}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            wheel.writestr(f"{folder}/RECORD", "")
+    executable(tmp_path / "bin" / "python3", BARE_PYTHON.format(python=sys.executable))
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    return {"PATH": path, "WHEELS": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_the_script_installs_what_it_can_and_names_the_rest(
+    bare: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "benchmarks" / "gpu.sh"
+    _, outcomes = gpu_script(tmp_path / "out", "demo", script=script, LIMIT_demo="0", **bare)
+    assert outcomes["set-up"].startswith("ok: torch ")
+    assert outcomes["set-up"].endswith("; not installed: absent>=1")
+
+
+def test_set_up_has_a_limit(bare: dict[str, str], tmp_path: Path) -> None:
+    executable(tmp_path / "bin" / "python3", SLOW_PIP.format(python=sys.executable))
+    script, began = tmp_path / "benchmarks" / "gpu.sh", time.monotonic()
+    settings = {**bare, "LIMIT_demo": "0", "LIMIT_setup": "10"}
+    _, outcomes = gpu_script(tmp_path / "out", "demo", script=script, **settings)
+    assert outcomes["set-up"].endswith("; not installed: present>=1 absent>=1 optional==2")
+    assert time.monotonic() - began < 600
+
+
+def test_the_script_ends_without_a_gpu_that_torch_sees(
+    bare: dict[str, str], tmp_path: Path
+) -> None:
+    """Before it installs anything; it says which CUDA the driver has, which may be too old."""
+    executable(tmp_path / "bin" / "nvidia-smi", OLD_DRIVER)
+    executable(tmp_path / "bin" / "python3", SLOW_PIP.format(python=sys.executable))
+    script = tmp_path / "benchmarks" / "gpu.sh"
+    code, outcomes = gpu_script(tmp_path / "out", script=script, device="cuda", **bare)
+    assert code == 1 and list(outcomes) == ["set-up"]
+    assert "sees no CUDA device; newest CUDA of the driver: 12.4" in outcomes["set-up"]
+    assert "(see CUDA in docs/cluster.md)" in outcomes["set-up"]
+    assert "installing" not in (tmp_path / "out" / "log.txt").read_text()
