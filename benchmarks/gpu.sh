@@ -7,11 +7,11 @@
 #
 # Parts, in this order:
 #   tests    the tests marked `gpu`
-#   bench    python -m benchmarks, MiniLM and BERT-base
+#   bench    python -m benchmarks, BERT-base and MiniLM
 #   sharing  1, 2, 4 and 8 runs at once on one card
 #   grid     some stages of the real grids at BERT-base's size, on generated text
 #   plan     the GPU-hours of all grids, from the rate of those stages
-#   demo     the demo with `device: cuda`
+#   demo     the demo with `device: cuda`, in what time is left
 #
 # OUT (or $OUT) gets summary.md (what became of each part), log.txt (what they printed),
 # nvidia-smi.csv (the cards, every second), and bench.json, bench.png and bench.pdf. What runs leave
@@ -23,7 +23,7 @@
 # Python is $PYTHON, as it is; else .venv/bin/python or python3, and what these lack is installed
 # into an environment of its own, from the folder of wheels $WHEELS if it is set, else over the
 # network: all at once or, if that fails, one by one. Parts whose packages are still missing are
-# skipped. If torch sees no GPU, the script ends before that.
+# skipped. If torch sees no GPU, the script ends before it installs anything else.
 
 set -uo pipefail
 
@@ -67,8 +67,8 @@ trap 'exit 130' INT TERM
 # Sizes and runs: what says something on a GPU, or what a CPU does in a minute.
 case $DEVICE in
     cuda*)
-        BENCH=(--sizes minilm bert-base --seconds 8)
-        SHARING=(--sizes minilm bert-base --runs 1 2 4 8 --repeats 2)
+        BENCH=(--sizes bert-base minilm --seconds 8)
+        SHARING=(--sizes bert-base minilm --runs 1 2 4 8 --repeats 2)
         GRID=benchmarks/grid.yaml
         STAGES="sst-finetune/main full-mean/sts"
         DEMO=(all)
@@ -272,18 +272,18 @@ else
     record nvidia-smi "skipped: not found"
 fi
 
-part tests 120 "torch pytest hypothesis" \
+part tests 100 "torch pytest hypothesis" \
     python -m pytest -q -m gpu -p no:cacheprovider tests/unit/test_gpu.py
-part bench 420 "torch transformers" \
+part bench 320 "torch transformers" \
     python -m benchmarks --device "$DEVICE" "${BENCH[@]}" --out "$OUT"
-part sharing 200 "torch transformers" \
+part sharing 160 "torch transformers" \
     python -m benchmarks.sharing --device "$DEVICE" "${SHARING[@]}"
 # shellcheck disable=SC2016,SC2086 # the inner shell expands its own words; stages are a list
-part grid 260 "torch snakemake mlflow" \
+part grid 200 "torch snakemake mlflow" \
     bash -c 'train_stages "$@"' grid "$GRID" "$DEVICE" "$WORK/grid" $STAGES
-part plan 60 "pydantic" \
+part plan 40 "pydantic" \
     python -m minbert plan --configfile "$GRID" --config "device=$DEVICE" "results=$WORK/grid"
-part demo 300 "torch snakemake mlflow" \
+part demo "$TOTAL" "torch snakemake mlflow" \
     python -m snakemake --workflow-profile profiles/demo --cores all "${DEMO[@]}" \
     --config "device=$DEVICE" "results=$WORK/demo"
 

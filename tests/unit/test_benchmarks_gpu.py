@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -102,7 +103,8 @@ def test_the_script_goes_on_after_parts_that_fail_or_take_too_long(tmp_path: Pat
 
 
 def test_the_script_measures_and_plans_on_a_cpu(tmp_path: Path) -> None:
-    code, outcomes = gpu_script(tmp_path, "bench", "plan", PYTHON=sys.executable)
+    limits = {"LIMIT_bench": "3000", "LIMIT_plan": "3000", "TOTAL": "6000"}
+    code, outcomes = gpu_script(tmp_path, "bench", "plan", PYTHON=sys.executable, **limits)
     assert (code, outcomes["bench"], outcomes["plan"]) == (0, "ok", "ok")
     assert "tests" not in outcomes
     assert (tmp_path / "bench.json").exists() and (tmp_path / "bench.png").exists()
@@ -121,6 +123,13 @@ exec(sys.stdin.read())' "$@"
     code, outcomes = gpu_script(tmp_path / "out", "grid", "demo", PYTHON=str(python))
     assert code == 0
     assert outcomes["grid"] == outcomes["demo"] == "skipped: no package snakemake"
+
+
+def test_the_parts_limits_leave_time_for_the_last() -> None:
+    text = SCRIPT.read_text()
+    limits = re.findall(r"^(?:part \w+ |LIMIT_setup=\$\{LIMIT_setup:-)(\d+)", text, re.M)
+    assert len(limits) == 6
+    assert "TOTAL:-1200" in text and sum(map(int, limits)) <= 1200 - 180
 
 
 PROJECT = """[project]
