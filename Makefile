@@ -36,7 +36,7 @@ bench: $(VENV)/.installed-bench
 
 STUDY := --cores $(CORES) --configfile workflow/overlays/minilm.yaml study/minilm.yaml
 
-PARTS := depths gte # study/PART.yaml, with runs in study/PART.zip and results in results/study-PART
+PARTS := depths gte tuned # study/PART.yaml, with runs in study/PART.zip and results in results/study-PART
 define TABLES # each table of study/tables, and what was made
 	cd study/tables && for table in *.*; do $(1) ../../results/study/tables/$$table $$table || exit; done
 	cd study/tables && for table in */*; do \

@@ -31,6 +31,7 @@ PICTURES = {
         "study/figures/minibert-unleashed/ladder": "study-ladder",
         "study-depths/only/figures/hybrid-bert/sharing-depth": "study-depths",
         "study-gte/only/figures/hybrid-bert/sharing-depth": "study-depths-gte",
+        "study-tuned/only/figures/tuned-sum/ranking": "study-tuned",
     },
 }
 """Figures under `results`, by what draws them, and their names in the documentation.

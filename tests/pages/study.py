@@ -30,8 +30,9 @@ from minbert.plan.cost import SIZES
 ROOT = Path(__file__).parents[2]
 STUDY, PAGE = ROOT / "study", ROOT / "docs" / "study.md"
 TASKS = {"sst": "SST", "para": "paraphrases", "sts": "STS"}
+OTHERS = {"cfimdb": "CFIMDB", "lmrd": "LMRD"}
 MINUS = "\N{MINUS SIGN}"
-PARTS = ("depths", "gte")
+PARTS = ("depths", "gte", "tuned")
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
 VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
 STOPPED = 900
@@ -141,12 +142,18 @@ def rows_reached() -> Iterator[Line]:
     """Yield for each paper and task: rows, and how many of them are above the floor."""
     yield "paper", "task", "rows", "above the floor", "published", "ours"
     for paper in PAPERS:
-        for task, title in TASKS.items():
+        for task, title in (TASKS | OTHERS).items():
+            if f"{task}_mean" not in table(paper):
+                continue
             both = table(paper).dropna(subset=[f"{task}_published", f"{task}_mean"])
             published, ours = both[f"{task}_published"], both[f"{task}_mean"]
             above = (both[f"{task}_above"] * 2 > both[f"{task}_n"]).sum()
-            spans = (f"{scores.min():.3f} to {scores.max():.3f}" for scores in (published, ours))
-            yield paper, title, str(len(both)), str(above), *spans
+            yield paper, title, str(len(both)), str(above), _span(published), _span(ours)
+
+
+def _span(scores: pd.Series[float]) -> str:
+    ends = dict.fromkeys(f"{score:.3f}" for score in (scores.min(), scores.max()))
+    return " to ".join(ends).replace("-", MINUS)
 
 
 def at_the_floor() -> Iterator[Line]:
@@ -245,6 +252,33 @@ def depths(part: str) -> Iterator[Line]:
         yield str(depth), f"{row['parameters'] / 1e6:.1f} million", *cells
 
 
+def tuned() -> Iterator[Line]:
+    """Yield the methods of tuned-sum, best first, and how a plain sum compares with each."""
+    shown = [claims.HEADS.index(name) for name in ("Ours", "Interval", "Verdict")]
+    compared = claims.read_claims(STUDY / "tables" / "tuned" / "claims.csv")
+    against = {one["against"]: claims.cells(one) for one in compared}
+    rows = table("tuned-sum", "tuned").sort_values("overall_normalised_mean", ascending=False)
+    heads = "method", "learning rate", "overall", *TASKS.values()
+    yield *heads, f"plain sum {MINUS} method", "interval", "verdict"
+    for row in rows.to_dict("records"):
+        means = (f"{row[f'{name}_mean']:.3f}" for name in ("overall_normalised", *TASKS))
+        cells = against.get(row["variant"])
+        versus = [cells[column] for column in shown] if cells else [ABSENT] * len(shown)
+        yield row["variant"], _rate(row["settings"]), *means, *versus
+
+
+def rates() -> Iterator[Line]:
+    """Yield the overall score of each method of tuned-sum at each rate, on the half that chose."""
+    tried = pd.read_csv(STUDY / "tables" / "tuned" / "tuned-sum.tuning.csv")
+    yield "method", *map(_rate, tried["settings"].unique())
+    for method, of in tried.groupby("variant", sort=False):
+        yield str(method), *(f"{score:.3f}" for score in of["score"])
+
+
+def _rate(settings: str) -> str:
+    return settings.removeprefix("lr ")
+
+
 def differences(*names: str) -> Iterator[Line]:
     """Yield the claims about each of `names`, PAPER/VARIANT/AGAINST."""
     yield "compared", "task", "claimed", "paper", "ours", "interval", "verdict"
@@ -341,6 +375,8 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "scatter": scatter,
     "gains": gains,
     "depths": depths,
+    "tuned": tuned,
+    "rates": rates,
     "differences": differences,
     "verdicts": verdicts,
     "claims": all_claims,

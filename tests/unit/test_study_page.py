@@ -107,6 +107,19 @@ def test_every_difference_that_we_exclude_has_its_reason_or_none(
         list(study.why_different())
 
 
+def test_tuned_methods_stand_from_best_to_worst_beside_all_rates() -> None:
+    (_, rate, *_), *methods = study.tuned()
+    assert rate == "learning rate" and len(methods) == 7
+    scores = [float(overall) for _, _, overall, *_ in methods]
+    assert scores == sorted(scores, reverse=True)
+    assert [name for name, *_, verdict in methods if verdict == study.ABSENT] == ["plain-sum"]
+    (_, *rates), *tried = study.rates()
+    assert rates == ["5e-6", "1e-5", "2e-5", "4e-5"]
+    chosen = {name: rate for name, rate, *_ in methods}
+    for name, *of in tried:
+        assert of[rates.index(chosen[name])] == max(of)
+
+
 def test_a_published_difference_outside_our_interval_is_excluded() -> None:
     ours = {"low": -0.1, "high": 0.2, "difference": 0.1}
     assert not study._outside(ours | {"published_difference": 0.2})
