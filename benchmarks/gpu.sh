@@ -9,8 +9,9 @@
 #   tests    the tests marked `gpu`
 #   bench    python -m benchmarks, BERT-base and MiniLM
 #   sharing  1, 2, 4 and 8 runs at once on one card
-#   grid     some stages of the real grids at BERT-base's size, on generated text
-#   plan     the GPU-hours of all grids, from the rate of those stages
+#   grid     some stages of the real grids at BERT-base's size, on generated text: one by one, the
+#            shortest first
+#   plan     the time that all grids take, from the rates of those stages
 #   demo     the demo with `device: cuda`, in what time is left
 #
 # OUT (or $OUT) gets summary.md (what became of each part), log.txt (what they printed),
@@ -229,10 +230,11 @@ part() {
     esac
 }
 
-# train_stages CONFIG DEVICE RESULTS STAGE...: train VARIANT/STAGE of a configuration, with seed 0
+# train_stages CONFIG DEVICE RESULTS STAGE...: train VARIANT/STAGE of a configuration, with seed 0,
+# each alone on the device; RESULTS.trained names those that are done
 # shellcheck disable=SC2317 # called by another shell, which `timeout` can stop
 train_stages() {
-    local config=$1 device=$2 root=$3 stage key targets=()
+    local config=$1 device=$2 root=$3 stage key
     shift 3
     python -m minbert plan --configfile "$config" --config "device=$device" "results=$root" \
         >"$root.plan" || return 1
@@ -240,10 +242,11 @@ train_stages() {
         key=$(awk -v variant="${stage%/*}" -v stage="${stage#*/}" \
             '$1 == variant && $2 == stage { print $3; exit }' "$root.plan")
         [ -n "$key" ] || { echo "no grid has the stage $stage" && return 1; }
-        targets+=("$root/store/train/$key/seed0/run.json")
+        python -m snakemake --cores all --configfile "$config" \
+            --config "device=$device" "results=$root" -- \
+            "$root/store/train/$key/seed0/run.json" || return 1
+        echo "$stage" >>"$root.trained"
     done
-    python -m snakemake --cores all --configfile "$config" \
-        --config "device=$device" "results=$root" -- "${targets[@]}"
 }
 export -f train_stages
 
@@ -278,11 +281,16 @@ part bench 320 "torch transformers" \
     python -m benchmarks --device "$DEVICE" "${BENCH[@]}" --out "$OUT"
 part sharing 160 "torch transformers" \
     python -m benchmarks.sharing --device "$DEVICE" "${SHARING[@]}"
+: >"$WORK/grid.trained"
 # shellcheck disable=SC2016,SC2086 # the inner shell expands its own words; stages are a list
 part grid 200 "torch snakemake mlflow" \
     bash -c 'train_stages "$@"' grid "$GRID" "$DEVICE" "$WORK/grid" $STAGES
 part plan 40 "pydantic" \
     python -m minbert plan --configfile "$GRID" --config "device=$DEVICE" "results=$WORK/grid"
+if [[ " $PARTS " = *" plan "* ]]; then
+    trained=$(paste -sd ' ' "$WORK/grid.trained")
+    record "rates in plan" "of stages trained alone on $DEVICE: ${trained:-none, so they are assumed}"
+fi
 part demo "$TOTAL" "torch snakemake mlflow" \
     python -m snakemake --workflow-profile profiles/demo --cores all "${DEMO[@]}" \
     --config "device=$DEVICE" "results=$WORK/demo"

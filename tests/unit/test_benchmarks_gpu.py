@@ -14,8 +14,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sharing, threads
+from minbert.plan.experiment import Experiment
+from minbert.spec.config import load_config
+from minbert.spec.resolve import StageRef
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "benchmarks" / "gpu.sh"
 
 
 def test_sharing_tells_what_runs_do_together(
@@ -95,11 +99,38 @@ def test_the_script_goes_on_after_parts_that_fail_or_take_too_long(tmp_path: Pat
         "sharing": "timed out",
         "grid": "failed (1)",  # the plan has no stage of that name
         "plan": "ok",
+        "rates in plan": "of stages trained alone on cpu: none, so they are assumed",
         "demo": "skipped: no time left",
     }
     assert len((tmp_path / "out" / "nvidia-smi.csv").read_text().splitlines()) > 5
     log = (tmp_path / "out" / "log.txt").read_text()
     assert "tested on cpu" in log and "no grid has the stage single-task/sst" in log
+
+
+PLANNING_PYTHON = """#!/bin/sh
+case "$1 $2" in
+    "- cuda") echo torch on a fake ;;
+    "-m snakemake") echo "$@"; [ ! -e {trained} ] && touch {trained} ;;
+    *) exec {python} "$@" ;;
+esac
+"""
+
+
+def test_stages_of_the_grid_are_trained_one_by_one(tmp_path: Path) -> None:
+    """Found by name in the real plan, the short one first; the second one fails here."""
+    text = PLANNING_PYTHON.format(python=sys.executable, trained=tmp_path / "trained")
+    python = executable(tmp_path / "py", text)
+    settings = {"PYTHON": str(python), "LIMIT_grid": "3000", "LIMIT_plan": "3000", "TOTAL": "6000"}
+    code, outcomes = gpu_script(tmp_path / "out", "grid", "plan", device="cuda", **settings)
+    assert (code, outcomes["grid"], outcomes["plan"]) == (1, "failed (1)", "ok")
+    rates = "of stages trained alone on cuda: sst-finetune/main"
+    assert outcomes["rates in plan"] == rates
+    files = [ROOT / "config.yaml", ROOT / "benchmarks" / "grid.yaml"]
+    plan = Experiment.read(load_config(files, {"device": "cuda"}), ROOT)
+    refs = [("minbert-downstream", "sst-finetune", "main"), ("adapter-fusion", "full-mean", "sts")]
+    log = (tmp_path / "out" / "log.txt").read_text()
+    trained = re.findall(r"^-m snakemake .*/train/(\w+)/seed0/run\.json$", log, re.M)
+    assert trained == [plan.train(StageRef(*ref)).key for ref in refs]
 
 
 def test_the_script_measures_and_plans_on_a_cpu(tmp_path: Path) -> None:
