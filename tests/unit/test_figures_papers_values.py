@@ -14,6 +14,7 @@ from figure_files import HISTORY, PREDICTIONS, SIZES, make_inputs
 from figure_texts import STAMP
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -502,7 +503,11 @@ def test_a_sweep_has_a_line_for_each_method_by_value(tmp_path: Path) -> None:
     np.testing.assert_allclose(drawn[0], [[-shift, 0.3], [2 - shift, 0.6]])
     np.testing.assert_allclose(drawn[1], [[shift, 0.3], [2 + shift, 0.1]])
     assert axes.get_xticks().tolist() == [0, 2, 3] and axes.get_xlabel() == "Layers"
-    assert -0.1 < axes.get_ylim()[0] < 0.1 and 0.6 < axes.get_ylim()[1] < 0.8, "a bar ends at 1.9"
+    assert -0.15 < axes.get_ylim()[0] < 0.1 and 0.7 < axes.get_ylim()[1] < 1, "a bar ends at 1.9"
+    (seeds,) = (of for of in axes.collections if isinstance(of, PathCollection))
+    aside = 2 - shift - 0.006 * 3
+    np.testing.assert_allclose(seeds.get_offsets(), [[aside, 0.5], [aside, 0.7]])
+    assert any("Small and hollow: each seed." in note for note in notes)
     assert any(note.endswith("Longer bars are cut at the edges of a panel.") for note in notes)
     crossed = [line for line in axes.lines if line.get_marker() == "x"]
     assert [line.get_xydata()[0].tolist() for line in crossed] == [[2 + shift, 0.1]]

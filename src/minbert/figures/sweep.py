@@ -1,7 +1,7 @@
 """Scores as one setting varies: a line for each method."""
 
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from matplotlib.ticker import NullLocator
 from pydantic import Field
@@ -26,6 +26,7 @@ from minbert.figures.scored import (
 )
 
 _ASIDE = 0.012  # of the axis: how far the points of two lines at one value stand apart
+_HOLLOW: dict[str, Any] = {"s": 7, "linewidth": 0.7, "facecolor": "white", "zorder": 4}
 _WIDE = 20  # values this many times apart need a log axis
 
 
@@ -70,22 +71,21 @@ class Spec(VariantsSpec):
             zip(measures, panels, strict=True), enumerate(self.lines)
         ):
             shift = _ASIDE * (number - (len(self.lines) - 1) / 2)
-            values = {
+            at = {
                 of: x
                 for name, x in sorted(self.lines[label].items(), key=lambda item: item[1])
                 if (of := Of(name, self.split, measure)) in found
             }
             look = looks[label]
-            places = [beside(x, shift) for x in values.values()]
-            means = [found[of].mean for of in values]
+            places = [beside(x, shift) for x in at.values()]
+            means = [found[of].mean for of in at]
             axes.plot(places, means, **look._replace(marker="")._asdict())
-            for of, x in zip(values, places, strict=True):
+            for of, x in zip(at, places, strict=True):
                 point = style.cross(look) if of in flat else look
                 style.points(axes, [x], [found[of].mean], point, yerr=bars([found[of]]))
                 if len(single[of]) > 1:
-                    aside = [beside(values[of], shift - _ASIDE / 2)] * len(single[of])
-                    hollow = {"facecolor": "white", "edgecolor": look.color, "zorder": 4}
-                    axes.scatter(aside, single[of], s=7, marker=look.marker, lw=0.7, **hollow)
+                    aside = [beside(at[of], shift - _ASIDE / 2)] * len(single[of])
+                    axes.scatter(aside, single[of], marker=look.marker, color=look.color, **_HOLLOW)
         for measure, axes in zip(measures, panels, strict=True):
             axes.set(xlabel=self.x, ylabel=title_of(measure))
             if log:
