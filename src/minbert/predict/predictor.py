@@ -24,7 +24,7 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.node import node_code
-from minbert.store.record import precision_of
+from minbert.store.record import precision_of, read_record
 from minbert.train.examples import Examples, special_tokens
 from minbert.train.inference import pool_all
 from minbert.train.learner import Learner
@@ -98,7 +98,7 @@ def source_of(run: Run) -> Source:
             f"({error.errors()[0]['msg']}); `snakemake --cores 2 all` plans it again"
         ) from None
     _warn_of_changes(run)
-    precision = precision_of(run.file("run.json"))
+    precision = precision_of(read_record(run.file("run.json")))
     return Source(run.variant, run.task, spec, precision, weights, backbone)
 
 

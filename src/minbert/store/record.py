@@ -86,9 +86,9 @@ def read_record(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def precision_of(path: Path) -> str:
-    """Return what a training computed in, fp32 or bf16, by its `run.json`, as in `read_record`."""
-    return _Run.model_validate(read_record(path)).environment.precision
+def precision_of(record: dict[str, Any]) -> str:
+    """Return what a training computed in, fp32 or bf16, by what its `run.json` holds."""
+    return _Run.model_validate(record).environment.precision
 
 
 def adoptions(folder: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from minbert.evaluate.winner import Winner
 from minbert.spec.architecture import WEIGHTS
 from minbert.store.job import node_folder
 from minbert.store.plans import describe_job, read_description
-from minbert.store.record import precision_of
+from minbert.store.record import precision_of, sound
 
 LOADER = "minbert.explore.pyfunc"
 _BACKBONE = ("config.json", "tokenizer.json")
@@ -43,12 +43,12 @@ def mlmodel(root: Path, best: Winner) -> dict[str, Any]:
     tasks, own = {}, []
     for task, key in best.keys.items():
         job = describe_job(root, "train", key)
-        folder = node_folder(root, "train", key, best.seed)
+        record = sound(node_folder(root, "train", key, best.seed) / "run.json")
         own = job["tasks"]
         tasks[task] = {
             "weights": f"{_name(best, task)}.safetensors",
             "stage": job["spec"]["stage"],
-            "precision": precision_of(folder / "run.json"),
+            "precision": precision_of(record) if record else "fp32",
         }
     config = {"variant": best.variant, "tasks": tasks, "own_tasks": own}
     flavour = {"loader_module": LOADER, "python_version": python_version(), "config": config}
