@@ -434,9 +434,9 @@ def test_runs_that_are_right_on_the_same_examples_have_an_interval(tmp_path: Pat
     ("label", "other", "said"),
     [
         ("RSS + MP + GS", "RSS + MP", "+ GS"),
-        ("RSS + MTP + GS", "RSS + MP + GS", "max pooling (MTP) for MP"),
+        ("RSS + MTP + GS", "RSS + MP + GS", "MP \u2192 max pooling (MTP)"),
         ("RSS", "RSS + MP", "without MP"),
-        ("SR", "Baseline", "SR for Baseline"),
+        ("SR", "Baseline", "Baseline \u2192 SR"),
         ("SR", "SR", "SR"),
     ],
 )

@@ -85,7 +85,7 @@ class Spec(VariantsSpec):
 
 
 def step(label: str, other: str, names: Mapping[str, str]) -> str:
-    """Return what `label` adds to `other`: "+ GS", or "MTP for MP" if it replaces something.
+    """Return what `label` adds to `other`: "+ GS", or "MP → MTP" if it replaces something.
 
     What is added is spelled out if it is among `names`: "+ gradient surgery (GS)".
     """
@@ -94,5 +94,5 @@ def step(label: str, other: str, names: Mapping[str, str]) -> str:
     added = _PLUS.join(spelled[part] for part in here if part not in there)
     gone = _PLUS.join(part for part in there if part not in here)
     if gone:
-        return f"{added} for {gone}" if added else f"without {gone}"
+        return f"{gone} \u2192 {added}" if added else f"without {gone}"
     return f"+ {added}" if added else label
