@@ -35,6 +35,7 @@ MINUS = "\N{MINUS SIGN}"
 PARTS = ("depths", "gte", "tuned")
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
 VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
+SIGNS = {"higher": 1, "lower": -1}
 STOPPED = 900
 """Seconds between two values of a history: so many, or more, mean that the training was stopped."""
 CLAIMED = (
@@ -74,6 +75,11 @@ def table(paper: str, part: str = "") -> pd.DataFrame:
     """Return a paper's rows with scores on dev, of all rows or of a `part` of the study."""
     rows = pd.read_csv(STUDY / "tables" / part / f"{paper}.csv")
     return rows[(rows["split"] == "dev") & (rows["status"] == "scored")]
+
+
+def _by_variant(paper: str, part: str) -> dict[str, dict[str, Any]]:
+    rows = table(paper, part).set_index("variant").to_dict("index")
+    return {str(variant): row for variant, row in rows.items()}
 
 
 @cache
@@ -237,19 +243,42 @@ def depths(part: str) -> Iterator[Line]:
     """Yield the overall scores of each line at every depth that a `part` of the study has."""
     *_, path = yaml.safe_load((STUDY / f"{part}.yaml").read_text("utf-8"))["grids"]
     grid = yaml.safe_load((STUDY.parent / path).read_text("utf-8"))
-    rows = table(grid["paper"], part).set_index("variant")
+    rows = _by_variant(grid["paper"], part)
     lines = grid["figures"]["sharing-depth"]["options"]["lines"]
     heads = ((f"overall, {label}", "seeds at the floor") for label in lines)
     yield "shared layers", "parameters", *(head for pair in heads for head in pair)
     for depth in sorted({depth for line in lines.values() for depth in line.values()}):
         cells = []
         for line in lines.values():
-            (row,) = (rows.loc[variant] for variant, at in line.items() if at == depth)
-            mean, deviation = (row[f"overall_normalised_{of}"] for of in ("mean", "sd"))
-            failed = {task: _failed(row, task) for task in TASKS}
-            said = ", ".join(f"{TASKS[task]}: {count}" for task, count in failed.items() if count)
-            cells += [f"{mean:.3f} ({deviation:.3f})", said or "none"]
+            (row,) = (rows[variant] for variant, at in line.items() if at == depth)
+            cells += [_spread(row, "overall_normalised"), _floored(row)]
         yield str(depth), f"{row['parameters'] / 1e6:.1f} million", *cells
+
+
+def heads() -> Iterator[Line]:
+    """Yield the scores of 1-bert with heads of three layers and of one, with and without PCGrad."""
+    yield "layers per head", "surgery", "overall", *TASKS.values(), "seeds at the floor"
+    rows = _by_variant("hybrid-bert", "depths")
+    for layers, surgery, variant in (
+        ("3", "PCGrad", "1-bert"),
+        ("3", "none", "shared-6-no-surgery"),
+        ("1", "PCGrad", "1-bert-linear"),
+        ("1", "none", "1-bert-linear-no-surgery"),
+    ):
+        row = rows[variant]
+        scores = (_spread(row, name) for name in ("overall_normalised", *TASKS))
+        yield layers, surgery, *scores, _floored(row)
+
+
+def _spread(row: Mapping[str, Any], name: str) -> str:
+    """Return a score's mean over seeds, and its standard deviation."""
+    return f"{row[f'{name}_mean']:.3f} ({row[f'{name}_sd']:.3f})".replace("-", MINUS)
+
+
+def _floored(row: Mapping[str, Any]) -> str:
+    """Return how many seeds are at the floor of which tasks."""
+    failed = {task: _failed(row, task) for task in TASKS}
+    return ", ".join(f"{TASKS[task]}: {count}" for task, count in failed.items() if count) or "none"
 
 
 def tuned() -> Iterator[Line]:
@@ -290,17 +319,32 @@ def differences(*names: str) -> Iterator[Line]:
 
 def verdicts() -> Iterator[Line]:
     """Yield how many of each paper's claims have which verdict, and how many differences agree."""
-    yield "paper", *VERDICTS, "in all", "same sign as published", "of the clear ones"
+    yield "paper", *VERDICTS, "in all", "as claimed", "of the clear ones"
     for paper in (*PAPERS, "all"):
         of = [one for one in claimed() if paper in (one["paper"], "all")]
         counts = (sum(one["verdict"] == verdict for one in of) for verdict in VERDICTS)
-        both = [one for one in of if one["published_difference"] and "difference" in one]
+        both = [one for one in of if one["direction"] in SIGNS and "difference" in one]
         clear = [one for one in both if one["low_95"] > 0 or one["high_95"] < 0]
         signs = (
-            [one["published_difference"] * one["difference"] > 0 for one in those]
+            [SIGNS[one["direction"]] * one["difference"] > 0 for one in those]
             for those in (both, clear)
         )
         yield paper, *map(str, counts), str(len(of)), *(f"{sum(s)} of {len(s)}" for s in signs)
+
+
+def noise() -> Iterator[Line]:
+    """Yield how many claims are within noise, of which published differences."""
+    yield "paper", "within noise", "published difference too small", "outside our interval"
+    for paper in (*PAPERS, "all"):
+        of = [one for one in claimed() if paper in (one["paper"], "all")]
+        open_ones = [one for one in of if one["verdict"] == NOISE]
+        published = [one for one in open_ones if one["published_difference"]]
+        small = [
+            abs(one["published_difference"]) < one["detectable"]
+            for one in published
+            if one["direction"] in SIGNS
+        ]
+        yield paper, str(len(open_ones)), str(sum(small)), str(sum(map(_outside, published)))
 
 
 def all_claims() -> Iterator[Line]:
@@ -345,11 +389,12 @@ def _outside(one: Mapping[str, Any]) -> bool:
 
 
 def cost() -> Iterator[Line]:
-    """Yield for each bundle: runs, hours, tokens a second, precision, commit and machine."""
+    """Yield for each bundle, and for all: runs, hours, tokens a second, precision and commits."""
     heads = "bundle", "trainings", "stopped", "hours", "tokens a second (quartiles)"
-    named = "precision", "commit", "platform"
+    named = "precision", "commit"
     yield *heads, *named
-    for name, records in runs().items():
+    every = [record for records in runs().values() for record in records]
+    for name, records in [*runs().items(), ("all", every)]:
         hours = sum(record["outcome"]["seconds"] for record in records) / 3600
         rates = pd.Series([record["outcome"]["tokens_per_second"] for record in records])
         low, middle, high = (f"{rates.quantile(q):,.0f}" for q in (0.25, 0.5, 0.75))
@@ -375,10 +420,12 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "scatter": scatter,
     "gains": gains,
     "depths": depths,
+    "heads": heads,
     "tuned": tuned,
     "rates": rates,
     "differences": differences,
     "verdicts": verdicts,
+    "noise": noise,
     "claims": all_claims,
     "reasons": why_different,
     "cost": cost,

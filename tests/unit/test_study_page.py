@@ -120,6 +120,38 @@ def test_tuned_methods_stand_from_best_to_worst_beside_all_rates() -> None:
         assert of[rates.index(chosen[name])] == max(of)
 
 
+def claim(**changes: Any) -> dict[str, Any]:
+    """Return a claim of hybrid-bert that is within noise, too small to detect, and of our sign."""
+    ours = {"difference": 0.01, "low": -0.02, "high": 0.04, "low_95": -0.01, "high_95": 0.03}
+    more = {"detectable": 0.05, "published_difference": 0.02, "direction": "higher"}
+    return {"paper": "hybrid-bert", "verdict": study.NOISE, **ours, **more} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "agreed", "noise"),
+    [
+        ({}, ("1 of 1", "0 of 0"), ("1", "1", "0")),
+        ({"direction": "lower"}, ("0 of 1", "0 of 0"), ("1", "1", "0")),
+        ({"low_95": 0.001}, ("1 of 1", "1 of 1"), ("1", "1", "0")),
+        ({"direction": "same"}, ("0 of 0", "0 of 0"), ("1", "0", "0")),
+        ({"published_difference": 0.05}, ("1 of 1", "0 of 0"), ("1", "0", "1")),
+        ({"published_difference": None}, ("1 of 1", "0 of 0"), ("1", "0", "0")),
+        ({"verdict": study.HOLDS}, ("1 of 1", "0 of 0"), ("0", "0", "0")),
+    ],
+)
+def test_claims_are_counted_by_what_they_show(
+    changes: dict[str, Any],
+    agreed: tuple[str, str],
+    noise: tuple[str, str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(study, "claimed", lambda: [claim(**changes)])
+    for counts, said in ((study.verdicts(), agreed), (study.noise(), noise)):
+        lines = {line[0]: line for line in counts}
+        assert lines["hybrid-bert"][-len(said) :] == said
+        assert lines["all"][1:] == lines["hybrid-bert"][1:]
+
+
 def test_a_published_difference_outside_our_interval_is_excluded() -> None:
     ours = {"low": -0.1, "high": 0.2, "difference": 0.1}
     assert not study._outside(ours | {"published_difference": 0.2})
