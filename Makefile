@@ -61,8 +61,9 @@ study-page: study-tables $(VENV)/.installed-test
 	cd tests && $(abspath $(BIN))/python -m pages.study && $(abspath $(BIN))/python -m pages.pictures study
 
 study-train: row-given study-runs
+	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) --config only=$(ROW) # its own scores
 	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) \
-		--config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)]
+		--config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)] threads=1 # as the study
 	$(BIN)/python study/again.py results/again results/study$(PART:%=-%) $(ROW)
 
 row-given:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -60,6 +61,18 @@ def test_make_and_the_page_have_the_same_parts() -> None:
     (parts,) = re.findall(r"^PARTS := ([a-z ]+?) *(?:#|$)", MAKEFILE.read_text(), re.MULTILINE)
     assert tuple(parts.split()) == PARTS
     assert {*PARTS} == {path.stem for path in BUNDLES if not path.stem.startswith("seed-")}
+
+
+def test_a_row_trained_anew_is_compared_with_the_studys_own_on_one_thread() -> None:
+    told = ["study-train", "ROW=hybrid-bert/3-bert", "SEED=2", "PART=depths"]
+    printed = subprocess.run(
+        ["make", "--dry-run", *told], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout.replace("\\\n", " ")
+    own, anew = re.findall(r"bin/snakemake all (.*study/depths.yaml .*--config .*)", printed)
+    assert "only=hybrid-bert/3-bert" in own and "results=" not in own
+    for setting in ("results=results/again", "only=hybrid-bert/3-bert", "seeds=[2]", "threads=1"):
+        assert setting in anew.split()
+    assert "again.py results/again results/study-depths hybrid-bert/3-bert" in printed
 
 
 def test_its_page_has_the_numbers_of_its_tables() -> None:
