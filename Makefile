@@ -60,10 +60,11 @@ study-page: study-tables $(VENV)/.installed-test
 	$(call TABLES,cp)
 	cd tests && $(abspath $(BIN))/python -m pages.study && $(abspath $(BIN))/python -m pages.pictures study
 
+# The study's own scores of the row, then the row anew, on one thread as there, then both compared.
 study-train: row-given study-runs
-	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) --config only=$(ROW) # its own scores
+	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) --config only=$(ROW)
 	$(BIN)/snakemake all $(STUDY) $(PART:%=study/%.yaml) \
-		--config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)] threads=1 # as the study
+		--config results=results/again only=$(ROW) seeds=[$(or $(SEED),1)] threads=1
 	$(BIN)/python study/again.py results/again results/study$(PART:%=-%) $(ROW)
 
 row-given:

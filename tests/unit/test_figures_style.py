@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from figure_texts import text_faults
+from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -173,3 +174,18 @@ def test_a_bare_figure_has_neither_title_nor_stamp(
         spec = {"title": "T", "stamp": "S", "variants": {"v": "V"}, "bare": bare}
         draw_kind("ranking", spec, inputs, tmp_path / "figure")
     assert made == [("", ["Not run: V."]), ("TS", ["Not run: V."])]
+
+
+@pytest.mark.parametrize("colors", ["Blues", "PuOr"])
+def test_words_on_a_heat_map_can_be_read_on_every_colour(colors: str) -> None:
+    values = np.linspace(0, 1, 51)[None]
+    with style.style():
+        axes = style.new_figure().add_subplot()
+        style.heat_map(axes, values, [["w"] * 51], ["r"], [""] * 51, (0, 1), colors)
+    for value, text in zip(values[0], axes.texts, strict=True):
+        rgb = np.array(colormaps[colors](value)[:3])
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        behind = float(linear @ [0.2126, 0.7152, 0.0722])
+        ink = {"black": 0.0, "white": 1.0}[text.get_color()]
+        light, dark = max(ink, behind) + 0.05, min(ink, behind) + 0.05
+        assert light / dark > 4.5, "the contrast that WCAG 2 asks for (section 1.4.3)"

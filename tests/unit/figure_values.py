@@ -1,0 +1,61 @@
+"""Results with chosen values, and what a figure shows of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from figure_files import HISTORY
+from figure_texts import STAMP
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from minbert.evaluate.reading import SCHEMA
+
+Row = tuple[int, str, str, str, float]
+
+
+def history(path: Path, rows: list[Row], length: int = 2) -> Path:
+    """Write a history of (step, split, task, metric, value), epochs of `length` steps."""
+    names = ("step", "split", "task", "metric", "value")
+    lines = [
+        {**dict(zip(names, row, strict=True)), "epoch": (row[0] - 1) // length + 1, "time": 0.0}
+        for row in rows
+    ]
+    pq.write_table(pa.Table.from_pylist(lines, schema=pa.schema(HISTORY)), path)
+    return path
+
+
+def scores(path: Path, rows: list[tuple[str, int, str, float]], floor: float = 0.2) -> Path:
+    """Write dev scores of (variant, seed, task, value), by each task's own metric.
+
+    Scores up to the floor are not above it; standard errors are .05.
+    """
+    lines = [
+        {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task}
+        | {"metric": "pearson" if task == "sts" else "accuracy", "value": value, "floor": floor}
+        | {"p_floor": 0.5 if value <= floor else 0.01, "error": 0.05, "key": variant}
+        for variant, seed, task, value in rows
+    ]
+    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
+    return path
+
+
+def spec(module: Any, variants: str, **more: Any) -> Any:
+    return module.Spec(
+        title="T", variants={n: n.upper() for n in variants.split()}, stamp=STAMP, **more
+    )
+
+
+def texts(where: Figure | Axes) -> list[str]:
+    return [text.get_text() for text in where.findobj(Text) if text.get_text()]
+
+
+def lines(axes: Axes, color: str) -> list[list[float]]:
+    """Return the values of an axes' lines of one colour."""
+    return [
+        [float(y) for y in line.get_ydata()] for line in axes.lines if line.get_color() == color
+    ]
