@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
 from pipeline.project import Project
+
+hypothesis.settings.register_profile("same for all", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("same for all")
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +16,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project.make(tmp_path_factory.mktemp("pipeline") / "finished")
     (project.folder / "printed.txt").write_text(project.snakemake("all"), encoding="utf-8")
     return project
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Name a case of bytes by its place: they can hold a time, and cannot be read."""
+    return argname if isinstance(val, bytes) else None
