@@ -36,6 +36,15 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Let no test's numbers depend on the tests before it in the same process."""
+    import torch
+
+    torch.manual_seed(0)
+    random.seed(0)
+
+
 @pytest.fixture(scope="session")
 def architecture() -> Architecture:
     """Two layers, 32 wide, for sequences of up to 24 tokens."""

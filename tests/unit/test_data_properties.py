@@ -40,7 +40,7 @@ def row(number: int, text: str, label: int) -> str:
     return f'{number}\tid{number}\t"{quoted}"\t{label}'
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.lists(st.tuples(sentence, st.integers(0, 4)), min_size=1, max_size=8))
 def test_rows_come_back_as_they_were_written(rows: list[tuple[str, int]]) -> None:
     examples, rejected = read([row(n, text, label) for n, (text, label) in enumerate(rows)])
@@ -50,7 +50,7 @@ def test_rows_come_back_as_they_were_written(rows: list[tuple[str, int]]) -> Non
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.lists(st.tuples(st.booleans(), line, st.integers(0, 4)), min_size=1, max_size=8))
 def test_a_bad_line_is_set_aside_alone(rows: list[tuple[bool, str, int]]) -> None:
     lines = [
@@ -64,7 +64,7 @@ def test_a_bad_line_is_set_aside_alone(rows: list[tuple[bool, str, int]]) -> Non
     assert [r.text for r in rejected] == [lines[n] for n in bad]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lines=st.lists(line, min_size=1, max_size=8))
 def test_every_line_is_an_example_or_set_aside(lines: list[str]) -> None:
     examples, rejected = read([*lines, row(99, "last", 1)])
@@ -75,7 +75,7 @@ def test_every_line_is_an_example_or_set_aside(lines: list[str]) -> None:
 lists = st.lists(st.lists(st.integers(1, 999), min_size=1, max_size=30), min_size=1, max_size=12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(rows=lists)
 def test_packing_loses_and_adds_no_token(rows: list[list[int]]) -> None:
     tokens = [token for each in rows for token in each]
@@ -137,7 +137,7 @@ cases = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=st.integers(1, 50), count=st.integers(1, 200), seed=seeds)
 def test_no_row_is_drawn_twice_before_every_row_came_once(size: int, count: int, seed: int) -> None:
     rows = draw(size, count, generator(seed)).tolist()
@@ -147,7 +147,7 @@ def test_no_row_is_drawn_twice_before_every_row_came_once(size: int, count: int,
         assert len(set(part)) == len(part) and set(part) <= set(range(size))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=cases)
 def test_a_sequential_epoch_passes_once_over_each_task(make_spec: Any, case: Case) -> None:
     spec = case.spec(make_spec, "sequential")
@@ -157,7 +157,7 @@ def test_a_sequential_epoch_passes_once_over_each_task(make_spec: Any, case: Cas
             assert set(rows[task]) <= set(range(size))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=cases)
 def test_a_recycled_epoch_passes_once_over_the_largest_task(make_spec: Any, case: Case) -> None:
     spec, sizes = case.spec(make_spec, "recycled"), case.sizes

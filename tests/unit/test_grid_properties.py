@@ -98,7 +98,7 @@ def keys(base: Path, text: str) -> dict[str, str]:
     return {name: plan.train(StageRef("hybrid-bert", name, "main")).key for name in ("a", "b")}
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(stage=stages, random=st.randoms(use_true_random=False), data=st.data())
 def test_spelling_order_and_inheritance_are_in_no_key(
     base: Path, stage: dict[str, Any], random: Random, data: st.DataObject
@@ -116,7 +116,7 @@ def test_spelling_order_and_inheritance_are_in_no_key(
     assert found["a"] == found["b"]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(stage=stages, path=changed_settings, data=st.data())
 def test_another_value_of_any_setting_is_another_key(
     base: Path, stage: dict[str, Any], path: str, data: st.DataObject
@@ -136,7 +136,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(value=values, random=st.randoms(use_true_random=False))
 def test_canonical_text_knows_no_order_of_keys(value: Any, random: Random) -> None:
     def shuffled(value: Any) -> Any:
@@ -150,7 +150,7 @@ def test_canonical_text_knows_no_order_of_keys(value: Any, random: Random) -> No
     assert canonical(json.loads(text)) == text and json.loads(text) == value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(first=values, second=values)
 def test_different_values_have_different_texts(first: Any, second: Any) -> None:
     assert (canonical(first) == canonical(second)) <= (first == second)
@@ -163,7 +163,7 @@ mappings = st.recursive(
 ).filter(lambda value: isinstance(value, dict))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(base=mappings, over=mappings, last=mappings)
 def test_merging_is_idempotent_and_associative(
     base: dict[str, Any], over: dict[str, Any], last: dict[str, Any]
@@ -184,7 +184,7 @@ def clashes(one: Any, two: Any) -> list[tuple[Any, Any]]:
     return [pair for k in one.keys() & two.keys() for pair in clashes(one[k], two[k])]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(value=st.floats(allow_nan=False) | st.integers(-(10**17), 10**17))
 def test_numbers_mean_themselves_however_they_are_written(value: float) -> None:
     for text in (repr(value).replace("inf", ".inf"), f"{value!r}".replace("inf", ".inf").upper()):

@@ -91,7 +91,7 @@ def test_dropout_is_before_each_layer_in_training_only() -> None:
     assert torch.equal(copy(torch.ones(4000, 2)), torch.ones(4000, 1)), "its bias is never dropped"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     scale=st.floats(1e-3, 1e3),

@@ -80,7 +80,7 @@ def test_frames() -> None:
     assert pair.tolist() == [CLS, 7, 8, SEP, 9, SEP] and second == 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     a=st.lists(st.integers(5, 99), max_size=20),
     b=st.lists(st.integers(5, 99), min_size=1, max_size=20),

@@ -105,7 +105,7 @@ def test_unified_with_unequal_batches(make_spec: Any) -> None:
     assert len(set(rows_of(steps, "para"))) == 17
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     examples=st.integers(1, 60),
     batches=st.tuples(*[st.integers(1, 12)] * 3),
@@ -173,7 +173,7 @@ def test_the_papers_random_subsets_have_1094_steps(make_spec: Any) -> None:
     assert Recycled(spec, sizes, generator()).steps == 1094
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     examples=st.none() | st.integers(1, 60),
     sizes=st.tuples(*[st.integers(1, 40)] * 3),

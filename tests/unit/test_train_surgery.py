@@ -89,7 +89,7 @@ def test_pcgrad_of_two_by_hand() -> None:
 numbers = st.floats(0.0, 10.0, width=32)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=2, max_size=5))
 def test_without_conflict_pcgrad_is_the_plain_sum(rows: list[list[float]]) -> None:
     matrix = torch.tensor(rows)
@@ -97,7 +97,7 @@ def test_without_conflict_pcgrad_is_the_plain_sum(rows: list[list[float]]) -> No
     assert torch.equal(weights, torch.ones(len(rows))), "a sum, not a mean"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seed=st.integers(0, 2**32), scale=st.floats(1e-3, 1e3))
 def test_two_tasks_by_the_projections_formula(seed: int, scale: float) -> None:
     g, h = jacobian(2, seed)
