@@ -123,7 +123,7 @@ def read_table(
     every = read_scores(scores, spec["paper"])
     for of, by_seed in every.items():
         found.setdefault((of.variant, of.split), {})[of.measure] = by_seed
-    means = over_seeds(every)
+    means = over_seeds(every, spec.get("overall_tasks", OVERALL_TASKS))
     tuned = read_tuning(tuning) if tuning else {}
     rows = []
     for row in (TableRow(**each) for each in spec["rows"]):

@@ -26,7 +26,7 @@ class Spec(FigureSpec):
 
     def plot(self, inputs: Inputs) -> Drawn:
         paper = scored.paper_scores(inputs, self.variants, self.split)
-        found = over_seeds(paper.scores)
+        found = over_seeds(paper.scores, paper.overall_tasks)
 
         def over_tasks(name: str) -> float:
             of_tasks = (found.get(Of(name, self.split, task)) for task in TASKS)

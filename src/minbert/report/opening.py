@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from minbert.evaluate.index import in_words
 from minbert.evaluate.marks import GUESS
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import SCORED
@@ -82,5 +81,5 @@ def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
         label = ours = None
         if best:
             label = material.labels[paper, best.variant]
-            ours = over_seeds(material.scores[paper])[Of(best.variant, "dev", rule)]
+            ours = material.means(paper)[Of(best.variant, "dev", rule)]
         yield Best(paper, rule, label, ours, floor_of(material, paper, "overall"), published)
