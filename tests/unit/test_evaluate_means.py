@@ -99,7 +99,7 @@ OVERALL = {"a": [0.50, 0.51], "b": [0.60, 0.62], "c": [0.70, 0.71]}
 
 def with_overall(rows: dict[str, list[float]], tasks: tuple[str, ...] = TASKS) -> Scores:
     """Return scores on each task and overall: a row's own training of each task."""
-    plain = {Of(name, "dev", "plain"): by_seed(of, None, f"{name} end") for name, of in rows.items()}
+    plain = {Of(name, "dev", "plain"): by_seed(of, None, name) for name, of in rows.items()}
     return {key: of for task in tasks for key, of in on_dev(rows, task).items()} | plain
 
 
