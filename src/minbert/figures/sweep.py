@@ -48,8 +48,8 @@ class Spec(VariantsSpec):
             self.check_variants(values, f"options.lines.{label}")
         shown = {name: self.variants[name] for of in self.lines.values() for name in of}
         paper = paper_scores(inputs, shown, self.split)
-        means = over_seeds(paper.scores, paper.overall_tasks)
-        found = {of: one for of, one in means.items() if of.variant in shown}
+        every = over_seeds(paper.scores, paper.overall_tasks)
+        found = {of: one for of, one in every.items() if of.variant in shown}
         measures = [m for m in paper.measures if any(of.measure == m for of in found)]
         if not found:
             return style.nothing(), paper.absent
