@@ -121,7 +121,7 @@ def coverage(papers: int, seeds: int, ratios: Sequence[float], seed: int = 0) ->
     rows = [Of(f"{row}", "dev", "sst") for row in range(len(ratios))]
     for values in deviations * draw.standard_normal((papers, len(ratios), seeds)):
         scores = {
-            of: {n: Score(value, "", None, p_floor=0.0) for n, value in enumerate(by_seed)}
+            of: {n: Score(value, of.variant, None, p_floor=0.0) for n, value in enumerate(by_seed)}
             for of, by_seed in zip(rows, values.tolist(), strict=True)
         }
         for row, found in enumerate(over_seeds(scores).values()):

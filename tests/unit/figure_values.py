@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,21 @@ def history(path: Path, rows: list[Row], length: int = 2) -> Path:
     return path
 
 
-def scores(path: Path, rows: list[tuple[str, int, str, float]], floor: float = 0.2) -> Path:
+def scores(
+    path: Path, rows: list[tuple[str, int, str, float]], floors: Mapping[str, float] | None = None
+) -> Path:
     """Write dev scores of (variant, seed, task, value), by each task's own metric.
 
-    Scores up to the floor are not above it; standard errors are .05.
+    Scores up to the floor, by variant or else 0.2, are not above it; standard errors are .05.
     """
-    lines = [
-        {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task}
-        | {"metric": "pearson" if task == "sts" else "accuracy", "value": value, "floor": floor}
-        | {"p_floor": 0.5 if value <= floor else 0.01, "error": 0.05, "key": variant}
-        for variant, seed, task, value in rows
-    ]
+    lines = []
+    for variant, seed, task, value in rows:
+        floor = (floors or {}).get(variant, 0.2)
+        lines.append(
+            {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task}
+            | {"metric": "pearson" if task == "sts" else "accuracy", "value": value, "floor": floor}
+            | {"p_floor": 0.5 if value <= floor else 0.01, "error": 0.05, "key": variant}
+        )
     pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
     return path
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlcroissant
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -29,6 +30,8 @@ from minbert.base.files import read_json, write_json
 from minbert.base.locks import in_use
 from minbert.data.course import course_files
 from minbert.data.identity import sha256
+from minbert.figures.calibration import binned, calibration_error
+from minbert.figures.predicted import read_predicted
 from minbert.plan.describe import write
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
@@ -36,6 +39,7 @@ from minbert.publish.archive import MANIFEST
 from minbert.publish.bundle import bundle
 from minbert.publish.croissant import croissant
 from minbert.publish.unbundle import Taken, unbundle
+from minbert.report.predictions import over_seeds
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
@@ -116,7 +120,8 @@ def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_no
     shutil.copytree(plan.root, root)
     newest, record = next(records(root))
     earlier = write_plan(root, record | {"tasks": [json.loads(json.dumps(asdict(NEWS)))]})
-    os.utime(plan_path(root, earlier), (0, 0))
+    path = plan_path(root, earlier)
+    write_json(path, read_json(path) | {"written": 0})
     assert next(records(root))[0] == newest
     page = {"plans": {"one": earlier}, "stamps": {}, "options": {}, "names": []}
     (root / published).parent.mkdir(exist_ok=True)
@@ -230,6 +235,36 @@ def test_a_lean_bundle_leaves_out_scores_that_no_figure_reads(
     before = sha256(run / "predictions.parquet")
     assert unbundle(tmp_path / "lean.zip", plan.root).known == len(runs_of(plan))
     assert sha256(run / "predictions.parquet") == before, "what is there is more, and stays"
+
+
+def test_a_binary_task_stays_one_in_a_lean_bundle_if_its_probabilities_are_its_classes(
+    tmp_path: Path,
+) -> None:
+    """As of a run that is sure of everything; they look like those of a regression."""
+    plan = trained_root.make_root(tmp_path / "made")
+    path = run_folder(plan, "three") / "predictions.parquet"
+    sure = [
+        row | ({"scores": [row["prediction"]]} if row["task"] == "para" else {})
+        for row in pq.read_table(path).to_pylist()
+    ]
+    pq.write_table(pa.Table.from_pylist(sure, schema=pq.read_schema(path)), path)
+    bundle(plan.root, tmp_path / "lean.zip", lean=True, base=REPOSITORY)
+    unbundle(tmp_path / "lean.zip", tmp_path / "other")
+    new = tmp_path / "other" / path.relative_to(plan.root)
+    for row in pq.read_table(new).to_pylist():
+        read = row["split"] != "test" and row["task"] == "para"
+        assert row["scores"] == ([row["prediction"]] if read else None)
+
+
+def test_a_lean_bundle_of_an_earlier_version_can_be_shown(plan: Plan, tmp_path: Path) -> None:
+    """They left out probabilities that equal predictions, as if the task were a regression."""
+    table = pq.read_table(run_folder(plan, "three") / "predictions.parquet")
+    lean = [row | {"scores": None} for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(lean, schema=table.schema), tmp_path / "lean.parquet")
+    found = read_predicted({0: tmp_path / "lean.parquet"}, "para")
+    assert found is not None
+    assert over_seeds("para", found).right.sum() == (found.prediction == found.label).sum()
+    assert calibration_error(binned(found.scores[0, :, 0], found.label, 10)) <= 1
 
 
 def test_predictions_are_packed_by_the_rows_of_their_data(plan: Plan, made: Path) -> None:

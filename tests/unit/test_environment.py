@@ -105,7 +105,7 @@ def test_the_commit_is_that_of_minbert_wherever_it_is_run(
     """Not that of the folder, which may be another project's repository."""
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "--message", "other")
-    code = tmp_path / "venv" / "minbert" / "environment.py"
+    code = tmp_path / "venv" / "minbert" / "base" / "environment.py"
     code.parent.mkdir(parents=True)
     code.touch()
     monkeypatch.setattr("minbert.base.environment.__file__", str(code))
@@ -120,3 +120,33 @@ def test_the_commit_is_that_of_minbert_wherever_it_is_run(
     assert commit() == ours
     code.write_text("edited")
     assert commit() == f"{ours}+"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "edited"),
+    [
+        ("workflow/grids/mine.yaml", "paper: mine\n", ""),
+        ("workflow/grids/new.yaml", "paper: new\n", ""),
+        ("config.yaml", "seeds: [1]\n", ""),
+        ("src/minbert/base/environment.py", "edited = 1\n", "+"),
+        ("src/minbert/model/heads/mlp.py", "edited = 1\n", "+"),
+        ("src/minbert/model/heads/new.py", "new = 1\n", "+"),
+        ("src/minbert/model/heads/__pycache__/mlp.pyc", "compiled", ""),
+    ],
+)
+def test_a_commit_is_of_code_and_not_of_grids(
+    path: str, text: str, edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "src" / "minbert"
+    committed = ("base/environment.py", "model/heads/mlp.py", "../../workflow/grids/mine.yaml")
+    for name in (*committed, "../../config.yaml"):
+        (code / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / name).touch()
+    (tmp_path / ".gitignore").write_text("__pycache__/\n")
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--message", "all")
+    monkeypatch.setattr("minbert.base.environment.__file__", str(code / committed[0]))
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+    assert commit() == git(tmp_path, "rev-parse", "--short=10", "HEAD") + edited

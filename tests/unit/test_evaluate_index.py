@@ -110,6 +110,44 @@ def test_the_index_of_rows_that_are_all_scored(made: Path) -> None:
     assert "\n1 of 1 published rows scored.\n" in text
 
 
+@pytest.mark.parametrize(
+    ("figures", "scored", "status", "ours"),
+    [
+        ({"sst": 0.5}, ["sst"], "scored", "sst 0.750"),
+        ({"sst": 0.5, "para": 0.8}, ["sst"], "scored", "sst 0.750"),
+        ({"sst": 0.5, "para": 0.8}, ["lmrd"], "no labels", ""),
+        ({"overall": 0.5}, ["sst"], "no labels", ""),
+        ({"overall": 0.5}, ["overall"], "scored", "overall 0.750"),
+        ({"other": 0.5}, ["lmrd"], "scored", "other 0.750"),
+        ({}, ["lmrd"], "scored", ""),
+    ],
+)
+def test_a_row_is_scored_if_a_figure_of_the_paper_has_a_score(
+    figures: dict[str, float], scored: list[str], status: str, ours: str, tmp_path: Path
+) -> None:
+    """As a test row of several tasks, of which only one that the paper does not give has labels."""
+    made = [
+        {"paper": "p", "variant": "a", "seed": 0, "split": split, "task": task, "key": "k"}
+        | {"metric": "plain" if task == "overall" else "accuracy", "value": 0.75}
+        for split, tasks in (("dev", ["sst", "lmrd"]), ("test", scored))
+        for task in tasks
+    ]
+    pq.write_table(pa.Table.from_pylist(made, schema=SCHEMA), tmp_path / "s.parquet")
+    spec = {"paper": "p", "title": "T", "caption": "", "rule": "plain", "seeds": [0]}
+    spec |= {"backbone": "tiny", "data": "builtin", "tasks": ["sst", "para", "sts", "lmrd"]}
+    rows = [row("a", "1", split="test", published=figures)]
+    write_table(read_table(spec | {"rows": rows}, tmp_path / "s.parquet", {}), tmp_path)
+    figures = dict.fromkeys(FIGURES) | figures
+    build_index(
+        [published("a", "1", split="test", figures=figures)], [tmp_path / "table.csv"], tmp_path
+    )
+    (line,) = lines(tmp_path / "index.csv")
+    assert (lines(tmp_path / "table.csv")[0]["status"], line["status"]) == (status, status)
+    text = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert f"{int(status == 'scored')} of 1 published rows scored" in text
+    assert text.splitlines()[-1].split("|")[-2].strip() == ours
+
+
 def test_a_table_of_another_split_is_refused(made: Path) -> None:
     with pytest.raises(UserError, match=r"p / 1 / Row a / a: .*split 'dev'.*'test'"):
         build_index([published("a", "1", split="test")], [made / "table.csv"], made)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from nulls import coverage
 from nulls.__main__ import SPREADS
 from scipy.stats import t
 
+from minbert.evaluate.bootstrap import Systems
 from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.means import over_seeds
-from minbert.evaluate.reading import Of, Score, Scores
+from minbert.evaluate.reading import SCHEMA, Of, Score, Scores
 from minbert.evaluate.statistics import NORMAL, Interval
 
 
-def by_seed(values: list[float], p_floor: float | None = 0.001) -> dict[int, Score]:
-    return {n: Score(v, "k", None, p_floor=p_floor, error=0.1) for n, v in enumerate(values)}
+def by_seed(values: list[float], p_floor: float | None = 0.001, key: str = "") -> dict[int, Score]:
+    return {n: Score(v, key, None, p_floor=p_floor, error=0.1) for n, v in enumerate(values)}
 
 
 def on_dev(rows: dict[str, list[float]], task: str = "sst") -> Scores:
-    return {Of(name, "dev", task): by_seed(values) for name, values in rows.items()}
+    return {Of(name, "dev", task): by_seed(of, key=f"{name} {task}") for name, of in rows.items()}
 
 
 def widths(scores: Scores) -> dict[str, float]:
@@ -76,16 +81,113 @@ def test_splits_and_tasks_share_nothing_with_each_other() -> None:
 
 
 def test_a_stage_under_two_names_counts_once() -> None:
-    found = widths(on_dev({**ROWS, "best of": ROWS["c"]}))
-    assert found.pop("best of") == found["c"]
-    assert found == widths(on_dev(ROWS))
+    scores = on_dev(ROWS)
+    found = widths(scores | {Of("again", "dev", "sst"): scores[Of("c", "dev", "sst")]})
+    assert found.pop("again") == found["c"]
+    assert found == widths(scores)
+
+
+def test_rows_that_score_the_same_by_chance_count_each() -> None:
+    twins = {**ROWS, "b again": ROWS["b"]}
+    mean = (0.0002 + 0.0 + 0.0 + 2 * 0.0001) / 5
+    assert widths(on_dev(twins))["b"] == pytest.approx(t.ppf(0.975, 5) * np.sqrt(mean / 2))
+
+
+TASKS = ("sst", "para", "sts")
+OVERALL = {"a": [0.50, 0.51], "b": [0.60, 0.62], "c": [0.70, 0.71]}
+
+
+def with_overall(rows: dict[str, list[float]], tasks: tuple[str, ...] = TASKS) -> Scores:
+    """Return scores on each task and overall: a row's own training of each task."""
+    plain = {Of(name, "dev", "plain"): by_seed(of, None, name) for name, of in rows.items()}
+    return {key: of for task in tasks for key, of in on_dev(rows, task).items()} | plain
+
+
+def best_of(scores: Scores, values: list[float]) -> Scores:
+    """Return the scores of the best of each task: SST of b, the others of a."""
+    chosen = {"sst": "b", "para": "a", "sts": "a"}
+    best = {
+        Of("best", "dev", task): scores[Of(row, "dev", task)]
+        for task, row in chosen.items()
+        if Of(row, "dev", task) in scores
+    }
+    return best | {Of("best", "dev", "plain"): by_seed(values, None, "")}
+
+
+@pytest.mark.parametrize(
+    ("values", "of_its_own"), [([0.70, 0.70], False), ([0.70, 0.71], False), ([0.5, 0.9], True)]
+)
+def test_what_is_the_best_of_other_rows_is_no_part_of_their_variance(
+    values: list[float], of_its_own: bool
+) -> None:
+    scores = with_overall(OVERALL)
+    found = over_seeds(scores | best_of(scores, values))
+    assert {of: found[of] for of in scores} == over_seeds(scores)
+    best = found[Of("best", "dev", "plain")]
+    like = np.sqrt((0.00005 + 0.0002 + 0.00005) / 3 / 2) * t.ppf(0.975, 3)
+    own = np.sqrt(np.var(values, ddof=1) / 2) * t.ppf(0.975, 1)
+    assert half(best) == pytest.approx(own if of_its_own else like)
+    for task in TASKS:
+        chosen = found[Of("b" if task == "sst" else "a", "dev", task)]
+        assert found[Of("best", "dev", task)] == chosen
+
+
+def test_overall_scores_of_the_same_last_stage_and_other_first_ones_are_two_rows() -> None:
+    """A key is that of one stage, and an overall score may be of several."""
+    scores = with_overall(OVERALL)
+    other = {of: seeds for of, seeds in scores.items() if of.variant == "b"}
+    other = {of._replace(variant="d"): seeds for of, seeds in other.items()}
+    other[Of("d", "dev", "sst")] = by_seed([0.4, 0.5], key="d sst")
+    other[Of("d", "dev", "plain")] = by_seed([0.60, 0.63], None, "b end")
+    mean = (0.00005 + 0.0002 + 0.00005 + 0.00045) / 4
+    found = over_seeds(scores | other)[Of("a", "dev", "plain")]
+    assert half(found) == pytest.approx(t.ppf(0.975, 4) * np.sqrt(mean / 2))
+
+
+def test_a_row_that_learnt_only_what_the_overall_score_leaves_out_has_its_own_variance() -> None:
+    scores = with_overall(OVERALL)
+    unlearnt = with_overall({"d": [0.30, 0.30]})
+    unlearnt = {of: by_seed([0.3, 0.3], 0.5, "d") for of in unlearnt}
+    unlearnt[Of("d", "dev", "lmrd")] = by_seed([0.8, 0.8], key="d")
+    found = over_seeds(scores | unlearnt)
+    assert {of: found[of] for of in scores} == over_seeds(scores)
+    assert half(found[Of("d", "dev", "plain")]) == 0
+
+
+def test_tables_and_claims_use_the_same_rows(tmp_path: Path) -> None:
+    """Rows with one score and two trainings, and the best of each task."""
+    scores = with_overall(OVERALL, ("sst",)) | best_of(with_overall(OVERALL, ("sst",)), [0.7, 0.7])
+    rows = [
+        {"paper": "p", "variant": of.variant, "seed": seed, "split": of.split, "key": score.key}
+        | {"task": "overall" if of.measure == "plain" else of.measure, "value": score.value}
+        | {"metric": "plain" if of.measure == "plain" else "accuracy", "p_floor": score.p_floor}
+        for of, seeds in scores.items()
+        for seed, score in seeds.items()
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), tmp_path / "scores.parquet")
+    files = {}
+    for name, values in OVERALL.items():
+        for seed, value in enumerate(values):
+            files[f"{name} sst.{seed}"] = tmp_path / f"{name}.{seed}.parquet"
+            right = [float(n < round(100 * value)) for n in range(100)]
+            columns = {"id": [f"{n:03}" for n in range(100)], "prediction": right}
+            table = {**columns, "task": ["sst"] * 100, "split": ["dev"] * 100, "label": [1.0] * 100}
+            pq.write_table(pa.table(table), files[f"{name} sst.{seed}"])
+    systems = Systems("p", tmp_path / "scores.parquet", files, [*OVERALL, "best"], ("sst",))
+    means = over_seeds(scores, ("sst",))
+    for measure in ("sst", "plain"):
+        for name in OVERALL:
+            spread = systems.sample(name, measure).spread
+            assert spread is not None and spread.freedom == 3
+            width = t.ppf(0.975, spread.freedom) * np.sqrt(spread.whole / 2)
+            assert half(means[Of(name, "dev", measure)]) == pytest.approx(width)
 
 
 def test_overall_scores_of_rows_that_have_learnt_one_task_or_more() -> None:
     overall = {name: [value + 0.1 for value in of] for name, of in ROWS.items()}
-    unlearnt = {Of("d", "dev", "sst"): by_seed([0.25, 0.35], 0.5)}
-    unlearnt[Of("d", "dev", "plain")] = by_seed([0.2, 0.4], None)
-    plain = {Of(name, "dev", "plain"): by_seed(of, None) for name, of in overall.items()}
+    unlearnt = {Of("d", "dev", "sst"): by_seed([0.25, 0.35], 0.5, "d")}
+    unlearnt[Of("d", "dev", "plain")] = by_seed([0.2, 0.4], None, "d")
+    plain = {Of(name, "dev", "plain"): by_seed(of, None, name) for name, of in overall.items()}
     found = over_seeds(on_dev(ROWS) | plain | unlearnt)
     for name, width in widths(on_dev(ROWS)).items():
         assert half(found[Of(name, "dev", "plain")]) == pytest.approx(width)

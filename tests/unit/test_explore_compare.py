@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,7 @@ from minbert.explore.compare import compare
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
-from minbert.store.plans import VARIANT_COLUMNS, stage_rows
+from minbert.store.plans import VARIANT_COLUMNS, plan_path, records, stage_rows, write_plan
 
 
 @pytest.fixture(autouse=True)
@@ -224,6 +226,45 @@ def test_before_and_after_an_edit(edited: Plan, trained_plan: Plan) -> None:
     assert str(named) == str(found)
     turned = compare(edited.root, f"frozen@{new}", "frozen")
     assert turned.spec["A"].tolist() == [2e-2]
+
+
+def dated(folder: Path, year: int) -> None:
+    """Have a run measured its last value in `year`."""
+    path = folder / "history.parquet"
+    table = pq.read_table(path)
+    times = pa.array([datetime(year, 3, 4, 5, 6).timestamp()] * len(table), pa.float64())
+    at = table.schema.get_field_index("time")
+    pq.write_table(table.set_column(at, table.schema.field("time"), times), path)
+
+
+def test_a_copy_of_the_folder_is_trained_when_the_first_was(
+    edited: Plan, trained_plan: Plan, tmp_path: Path
+) -> None:
+    """`cp -r` gives files the time of the copy, in the order of the copy."""
+    frozen = StageRef("one", "frozen", "main")
+    old, new = (plan.train(frozen) for plan in (trained_plan, edited))
+    for node, year in ((old, 2021), (new, 2024)):
+        dated(node.folder(edited.root, 0), year)
+    copy = Path(shutil.copytree(edited.root, tmp_path / "copy", copy_function=shutil.copy))
+    for number, node in enumerate((new, old)):
+        for path in node.folder(copy, 0).iterdir():
+            os.utime(path, (2e9 + number, 2e9 + number))
+    found = compare(copy, "frozen")
+    assert found.about == (
+        f"one/frozen (main {old.key}), trained 2021-03-04 05:06",
+        f"one/frozen (main {new.key}), trained 2024-03-04 05:06",
+    )
+    assert str(found) == str(compare(edited.root, "frozen"))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_newest_plan_is_the_one_written_last_in_a_copy_too(first: int, tmp_path: Path) -> None:
+    plans = [{"jobs": {}, "files": {}, "options": text} for text in ("a", "b")]
+    written = [write_plan(tmp_path / "made", plans[at]) for at in (first, 1 - first)]
+    shutil.copytree(tmp_path / "made", tmp_path / "copy", copy_function=shutil.copy)
+    for age, name in enumerate(written):
+        os.utime(plan_path(tmp_path / "copy", name), (2e9 - age, 2e9 - age))
+    assert [name for name, _ in records(tmp_path / "copy")] == written[::-1]
 
 
 def test_what_is_not_trained_again_yet_comes_after(edited: Plan) -> None:

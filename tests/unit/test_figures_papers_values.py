@@ -17,7 +17,9 @@ from minbert.figures import (
     fusion_attention,
     gradient_cosines,
     pareto,
+    ranking,
     run_curves,
+    run_pairs,
     stability,
     sweep,
 )
@@ -299,3 +301,72 @@ def test_task_curves_tell_dev_train_and_floor_apart(tmp_path: Path) -> None:
     assert len(banded.axes[1].collections) == 1, "a band for dev, none for train"
     assert said[0].startswith("Dev scores after each epoch; thin, without bands: on the training")
     assert "Not above the floor at the 5 % level: C (SST)." in notes
+
+
+TUNED = {"t": 0.3}
+"""The floor of a variant that is scored on half of dev; the others have 0.2, on all of it."""
+
+
+@pytest.mark.parametrize(
+    ("variants", "expected"), [("a b t", [0.2, 0.2, 0.3]), ("a b", [0.2]), ("t", [0.3])]
+)
+def test_each_row_of_a_ranking_has_its_own_floor(
+    variants: str, expected: list[float], tmp_path: Path
+) -> None:
+    rows = [(name, 0, "sst", value) for name, value in (("a", 0.6), ("b", 0.5), ("t", 0.4))]
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows, TUNED)}, facts={"rules": {"p": ""}})
+    figure, _ = spec(ranking, variants).plot(inputs)
+    axes = figure.axes[0]
+    whole = [line.get_xdata()[0] for line in axes.lines if line.get_label() == "floor"]
+    parts = [of for of in axes.collections if of.get_label() == "floor"]
+    segments = [segment.tolist() for of in parts for segment in of.get_segments()]
+    assert whole + [start[0] for start, _ in segments] == expected
+    if segments:
+        assert [(start[1], end[1]) for start, end in segments] == [
+            (-0.5, 0.5),
+            (0.5, 1.5),
+            (1.5, 2.5),
+        ]
+
+
+def test_a_sweep_has_the_floors_of_its_own_variants(tmp_path: Path) -> None:
+    rows = [(name, 0, "sst", value) for name, value in (("a", 0.6), ("b", 0.5), ("t", 0.4))]
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows, TUNED)}, facts={"rules": {"p": ""}})
+    for values, expected in (({"a": 0, "b": 1}, [0.2]), ({"a": 0, "t": 1}, [0.2, 0.3])):
+        figure, notes = spec(sweep, "a b t", x="Layers", lines={"one": values}).plot(inputs)
+        (axes,) = (axes for axes in figure.axes if axes.axison)
+        assert lines(axes, "0.35") == [[at, at] for at in expected]
+        assert any(n.startswith("Several floors:") for n in notes) == (len(expected) > 1)
+
+
+@pytest.mark.parametrize("kind", ["dev_curves", "run_curves", "run_pairs", "epoch_tables"])
+def test_curves_have_the_floor_of_their_own_variant(kind: str, tmp_path: Path) -> None:
+    """The last row of the paper is scored on half of dev, as tuned rows are."""
+    rows: list[Row] = [(2, "dev", "sst", "accuracy", 0.5), (2, "dev", "sst", "loss", 1.0)]
+    made = {name: {0: history(tmp_path / name, rows)} for name in "at"}
+    stage = {"spec": {"tasks": {"sst": {"trained": True, "weight": 1.0}}, "reduction": "sum"}}
+    inputs = Inputs(
+        histories=made,
+        stage_histories={name: {"s": of} for name, of in made.items()},
+        scores={"p": scores(tmp_path / "s", [(n, 0, "sst", 0.5) for n in "at"], TUNED)},
+        facts={"rules": {"p": "plain"}, "stages": {name: [stage] for name in "at"}},
+    )
+    table = {"stage": "s", "task": "sst", "dev": [0.5]}
+    module, options = {
+        "dev_curves": (dev_curves, {}),
+        "run_curves": (run_curves, {}),
+        "run_pairs": (run_pairs, {"pairs": [("a", "t")]}),
+        "epoch_tables": (epoch_tables, {}),
+    }[kind]
+    for variants, floors in (("a t", [0.2, 0.3]), ("a", [0.2])):
+        more = dict(options)
+        if kind == "epoch_tables":
+            more["tables"] = [table | {"title": n, "variant": n} for n in variants.split()]
+        if kind == "run_pairs":
+            more["pairs"] = [tuple(variants.split() * 2)[:2]]
+        figure, notes = spec(module, variants, **more).plot(inputs)
+        found = [line[0] for axes in figure.axes for line in lines(axes, "0.35")]
+        assert sorted(set(found)) == floors
+        assert len(found) == len(floors) or kind == "run_pairs"
+        several = any(note.startswith("Several floors:") for note in notes)
+        assert several == (kind == "dev_curves" and len(floors) > 1)

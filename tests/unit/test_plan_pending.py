@@ -224,6 +224,12 @@ def test_time_is_measured_by_runs_of_the_same_shape_on_the_same_device(
     assert Costs(auto).of(stage(auto, "first")) == Cost(40, measured=True)
     finish(plan(base), seconds=3, device="NVIDIA H200")
     assert Costs(on_gpu).of(stage(on_gpu, "first")) == Cost(3, measured=True)
+    finish(plan(base), seconds=9, device="mps")
+    for device in ("cuda", "cpu"):
+        other = plan(base, "lr: 1e-4", "lr: 5e-4", device=device)
+        assert not Costs(other).of(stage(other, "first")).measured
+    mps = plan(base, "lr: 1e-4", "lr: 5e-4", device="mps")
+    assert Costs(mps).of(stage(mps, "first")) == Cost(9, measured=True)
 
 
 def test_the_totals_keep_measured_and_estimated_apart(base: Path) -> None:

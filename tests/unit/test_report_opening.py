@@ -107,6 +107,25 @@ def test_the_chart_has_every_published_row_on_dev_ours_and_the_floor(
     assert all(MARGIN <= x <= WIDTH - MARGIN for x in places)
 
 
+def test_rows_of_other_examples_have_no_floor_in_common(
+    material: Material, index: list[dict[str, str]]
+) -> None:
+    """As a tuned row, scored on half of dev, beside others."""
+    best = next(one for one in best_variants(material, index) if one.paper == PAPER)
+    label = {label: name for (paper, name), label in material.labels.items() if paper == PAPER}
+    for of, by_seed in material.scores[PAPER].items():
+        if of.split == "dev" and of.variant != label[best.label or ""]:
+            floors = {seed: score._replace(floor=0.1) for seed, score in by_seed.items()}
+            material.scores[PAPER][of] = floors
+    again = next(one for one in best_variants(material, index) if one.paper == PAPER)
+    assert again.floor == best.floor != 0.1
+    drawn = {panel.title: panel for panel in panels(material, index)}
+    assert all(strip.floor is None for panel in drawn.values() for strip in panel.strips)
+    only = [line for line in index if line["variant"] != label[best.label or ""]]
+    (strip,) = next(panel for panel in panels(material, only) if panel.title == "SST").strips
+    assert strip.floor and strip.floor.said == f"{PAPER}, floor: 0.100"
+
+
 def test_a_place_on_the_scale_is_in_proportion() -> None:
     scale = Scale.over([-0.05, 0.62])
     assert scale.ticks == [-0.2, 0.0, 0.2, 0.4, 0.6, 0.8]

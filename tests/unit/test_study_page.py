@@ -13,8 +13,11 @@ import pandas as pd
 import pytest
 from pages import study
 
+from minbert.evaluate.index import in_words
 from minbert.evaluate.statistics import interval
+from minbert.evaluate.text import read_csv
 from minbert.evaluate.verdicts import FAILS
+from minbert.spec.published import FIGURES
 
 
 @pytest.fixture
@@ -52,6 +55,16 @@ def test_equal_trainings_are_one_row_with_the_seeds_of_both(tables: Path) -> Non
     assert pair[0] == "hybrid-bert: single-task and 3-bert, as one"
     alike = [score for of in seeds.values() for score in of]
     assert pair[1] == f"{np.std(alike, ddof=1):.3f}", "as of one row with all five seeds"
+
+
+def test_the_page_counts_the_rows_that_the_index_calls_scored() -> None:
+    index = read_csv(study.STUDY / "tables" / "index.csv")
+    scored = [line for line in index if line["status"] == "scored"]
+    assert in_words(index).startswith(f"{len(scored)} of {len(index)} published rows scored")
+    assert f"| rows | {len(scored)} of the {len(index)} have scores" in study.PAGE.read_text(
+        "utf-8"
+    )
+    assert all(any(line[f"{name}_ours"] for name in FIGURES) for line in scored)
 
 
 def test_a_papers_scatter_is_of_what_has_learnt_the_task(tables: Path) -> None:

@@ -87,6 +87,7 @@ def test_a_killed_job_is_killed_and_its_rerun_supersedes_it(root: Path) -> None:
     Follower(root).finish()
     run = stored_run(root, killed.name)
     assert run.info.status == "KILLED"
+    assert run.info.end_time == 1_700_000_000_000, "when the last value was measured"
     assert sum(stored_points(root, run.info.run_id).values()) == 10
     assert "minbert.superseded" not in run.data.tags
     assert killed not in Follower(root).pending()

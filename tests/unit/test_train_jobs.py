@@ -22,6 +22,7 @@ from minbert.base.files import read_json, whole, write_json, write_text
 from minbert.base.locks import only_one, patience
 from minbert.base.progress import Progress
 from minbert.engine import device
+from minbert.engine.checkpoints import Generators
 from minbert.engine.device import choose_device, choose_precision, peak_device_memory
 
 PATIENCE = 20.0
@@ -160,6 +161,48 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
     for wish in ("gpu", "meta", "cuda:-1", "cuda:\u0661", ""):
         with pytest.raises(UserError, match=f"device is '{wish}'; expected auto, cpu"):
             choose_device(wish)
+
+
+def test_a_run_names_the_device_that_it_ran_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    found = {wish: device.device_name(torch.device(wish)) for wish in ("cpu", "mps", "cuda:1")}
+    assert found == {"cpu": "cpu", "mps": "mps", "cuda:1": "GPU 1"}
+
+
+@pytest.mark.parametrize("wish", ["cpu", "mps", "cuda"])
+def test_each_device_gives_its_own_memory_back(wish: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    emptied = []
+    for name in ("mps", "cuda"):
+        monkeypatch.setattr(
+            getattr(torch, name), "empty_cache", lambda name=name: emptied.append(name)
+        )
+    device.give_back(torch.device(wish))
+    assert emptied == [name for name in ("mps", "cuda") if name == wish]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 5.2 GB, other: 1 GB)."), True),
+        (RuntimeError("shapes cannot be multiplied"), False),
+        (ValueError("can't allocate memory"), False),
+    ],
+)
+def test_memory_that_ran_out_is_told_from_other_errors(error: Exception, expected: bool) -> None:
+    assert device.is_out_of_memory(error) == expected
+
+
+def test_a_state_has_the_random_numbers_of_mps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropout draws them there: a resumed run would draw others."""
+    state, found = torch.tensor([1, 2], dtype=torch.uint8), list[torch.Tensor]()
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: state)
+    monkeypatch.setattr(torch.mps, "set_rng_state", found.append)
+    generators = Generators(torch.device("mps"), {})
+    generators.load(generators.state())
+    assert found == [state]
 
 
 def test_precision() -> None:

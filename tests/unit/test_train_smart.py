@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from minbert.train.losses.binary_cross_entropy import BinaryCrossEntropy
 from minbert.train.losses.cosine_mse import CosineSquaredError
 from minbert.train.losses.cross_entropy import CrossEntropy
 from minbert.train.losses.mse import MeanSquaredError
-from minbert.train.penalties.smart import SmartPenalty, by_token, perturbation
+from minbert.train.penalties.smart import SmartPenalty, by_token, draws_put_back, perturbation
 from minbert.train.run import train_stage
 
 CPU = torch.device("cpu")
@@ -432,3 +433,24 @@ def test_surgery_refuses_a_task_that_comes_twice(make_spec: Any, sources: Any) -
     run = make_gradients(made, spec, torch.Generator())
     with pytest.raises(ValueError, match="'sst' is there twice"):
         run([("sst", ROWS), ("sst", ROWS)])
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="train: on mps the penalty that is only measured draws from what the training draws; "
+    "the mend is one word and makes the keys of all trainings with SMART anew",
+)
+def test_what_is_only_measured_puts_its_draws_back_on_every_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    def fork(devices: list[Any], device_type: str = "cuda") -> Any:
+        asked.append((device_type, len(devices)))
+        return nullcontext()
+
+    monkeypatch.setattr(torch.random, "fork_rng", fork)
+    for name in ("cuda", "mps"):
+        draws_put_back(torch.device(name))
+    assert asked == [("cuda", 1), ("mps", 1)]

@@ -18,16 +18,22 @@ STATUS = Path("/proc/self/status")
 
 
 def commit() -> str:
-    """Return the short git commit of this copy of minbert, with `+` if files differ from it.
+    """Return the short git commit of this copy of minbert, with `+` if its code differs from it.
 
-    It is `unknown` without git, or if the repository around the copy does not track it: a wheel in
-    an environment inside another project is of none of that project's commits.
+    Code is the package, new modules included; grids and configuration are not. It is `unknown`
+    without git, or if the repository around the copy does not track it: a wheel in an environment
+    inside another project is of none of that project's commits.
     """
     here = Path(__file__)
     if not lines_of("git", "ls-files", here.name, timeout=10, folder=here.parent):
         return "unknown"
-    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=10", "--dirty=+"]
-    return next(iter(lines_of(*command, timeout=10, folder=here.parent)), "unknown")
+    described = ("describe", "--always", "--exclude=*", "--abbrev=10")
+    changed = ("--no-optional-locks", "status", "--porcelain", "--branch", "--", "..")
+    found, status = (
+        lines_of("git", *words, timeout=10, folder=here.parent) for words in (described, changed)
+    )
+    # The first line of the status is the branch.
+    return found[0] + "+" * (len(status) > 1) if found and status else "unknown"
 
 
 def environment(device: str, threads: int, precision: str) -> dict[str, Any]:

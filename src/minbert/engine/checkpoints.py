@@ -184,12 +184,16 @@ class Generators:
         states = {f"own.{name}": own.get_state() for name, own in self.own.items()}
         if self.device.type == "cuda":
             states["cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.device.type == "mps":
+            states["mps"] = torch.mps.get_rng_state()
         return states | {"torch": torch.get_rng_state()}
 
     def load(self, state: dict[str, Any]) -> None:
         torch.set_rng_state(state["torch"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda"], self.device)
+        if self.device.type == "mps":
+            torch.mps.set_rng_state(state["mps"])
         for name, own in self.own.items():
             own.set_state(state[f"own.{name}"])
 

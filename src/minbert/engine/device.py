@@ -72,11 +72,12 @@ def _seconds(matrix: torch.Tensor) -> float:
 
 
 def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    """Return the model of a CUDA GPU, or else the device's type: `cpu` or `mps`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def peak_device_memory(device: torch.device) -> int | None:
-    """Return the peak of the device memory that torch held, in bytes; None on a CPU."""
+    """Return the peak of the device memory that torch held, in bytes; None except for CUDA."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
 
 
@@ -115,16 +116,17 @@ def set_up_memory() -> None:
 
 
 def give_back(device: torch.device | None = None) -> None:
-    """Return freed memory to the system, and that which torch caches on a CUDA `device`."""
+    """Return freed memory to the system, and that which torch caches on `device`."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it.
     if trim is not None:
         trim(0)
-    if device is not None and device.type == "cuda":
-        torch.cuda.empty_cache()
+    if device is not None and device.type != "cpu":
+        torch.get_device_module(device).empty_cache()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether `error` says that memory ran out, on whichever device."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    said = ("can't allocate memory", "MPS backend out of memory")
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in said)

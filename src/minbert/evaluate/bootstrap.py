@@ -19,10 +19,10 @@ from scipy.special import stdtrit
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
-from minbert.evaluate.reading import mostly_learned, read_scores
+from minbert.evaluate.reading import Of, has_learned, read_scores, with_spread
 from minbert.evaluate.scoring import CORRELATIONS, score_task
 from minbert.evaluate.selected import shared_ids
-from minbert.evaluate.spread import Spread, own_spread, steadied
+from minbert.evaluate.spread import Spread, own_spread, steadied_rows
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.verdicts import MOST_SEEDS
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -242,18 +242,16 @@ class Systems:
         self._predictions = predictions
         self._resampled = cache(self._resample)
         self._spreads = cache(self._steady)
-        self._variants = tuple(dict.fromkeys(variants))
-        found = {
-            (of.measure, of.variant): by_seed
+        wanted = set(variants)
+        self._scores = {
+            of: by_seed
             for of, by_seed in read_scores(scores, paper).items()
-            if of.split == "dev" and of.measure in TASKS and of.variant in self._variants
+            if of.split == "dev" and of.variant in wanted
         }
         self._files = {
-            of: {seed: f"{score.key}.{seed}" for seed, score in by_seed.items()}
-            for of, by_seed in found.items()
-        }
-        self._learned = {
-            of: bool(mostly_learned(by_seed.values())) for of, by_seed in found.items()
+            (of.measure, of.variant): {seed: f"{s.key}.{seed}" for seed, s in by_seed.items()}
+            for of, by_seed in self._scores.items()
+            if of.measure in TASKS
         }
 
     def seeds(self, variant: str, task: str) -> list[int]:
@@ -262,11 +260,8 @@ class Systems:
         return sorted(set.intersection(*of_task))
 
     def learned(self, variant: str, task: str) -> bool:
-        """Whether most of a variant's seeds are above the floor of `task`.
-
-        By an overall rule: of at least one of its tasks, as the others do not hide what it learnt.
-        """
-        return any(self._learned.get((each, variant), False) for each in self._tasks(task))
+        """Whether a variant has learned `task` (`reading.has_learned`)."""
+        return has_learned(self._scores, Of(variant, "dev", task), self._overall)
 
     def sample(self, variant: str, task: str) -> Sample:
         """Return a variant's scores on `task`, or by an overall rule, over its seeds.
@@ -277,18 +272,13 @@ class Systems:
 
     def _steady(self, task: str) -> dict[str, Spread]:
         """Return the spread to be used of each variant that has learned `task`."""
-        rows: dict[tuple[str, ...], Spread] = {}
-        names: dict[str, tuple[str, ...]] = {}
-        for variant in self._variants:
-            if not (seeds := self.seeds(variant, task)) or not self.learned(variant, task):
-                continue
-            scored = self._scored(variant, task)
-            if spread := own_spread(scored.values, scored.draws):
-                files = (self._files[each, variant] for each in self._tasks(task))
-                names[variant] = tuple(of[seed] for of in files for seed in seeds)
-                rows[names[variant]] = spread
-        used = steadied(rows)
-        return {variant: used[files] for variant, files in names.items()}
+        rows = {}
+        for row in with_spread(self._scores, self._overall):
+            if row.of.measure == task:
+                scored = self._scored(row.of.variant, task)
+                if spread := own_spread(scored.values, scored.draws):
+                    rows[row] = spread
+        return {of.variant: spread for of, spread in steadied_rows(rows).items()}
 
     def _scored(self, variant: str, task: str) -> Sample:
         seeds = self.seeds(variant, task)

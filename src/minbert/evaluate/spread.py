@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import fdtrc
 
 from minbert.evaluate.counts import Floats
+from minbert.evaluate.reading import Of, Trained
 
 Row = TypeVar("Row", bound=Hashable)
 
@@ -48,22 +49,41 @@ def own_spread(values: Floats, draws: Floats) -> Spread | None:
     return Spread(whole - float(of_examples), whole, seeds - 1)
 
 
-def steadied(rows: Mapping[Row, Spread]) -> dict[Row, Spread]:
+def steadied_rows(rows: Mapping[Trained, Spread]) -> dict[Of, Spread]:
+    """Return the spread to be used for each score, of one task or overall rule, of a paper's rows.
+
+    A training under two names counts once, and scores derived from other rows' do not count.
+    """
+    own, derived = (
+        {row.runs: spread for row, spread in rows.items() if row.derived == kind}
+        for kind in (False, True)
+    )
+    used = steadied(own, derived)
+    return {row.of: used[row.runs] for row in rows}
+
+
+def steadied(
+    rows: Mapping[Row, Spread], derived: Mapping[Row, Spread] | None = None
+) -> dict[Row, Spread]:
     """Return the spread to be used for each row, from the spreads of all of them.
 
     That is their mean, weighted by their degrees of freedom, or the row's own where that is larger,
     so that rows which vary more than the others raise few false alarms (`tests/nulls`). Outliers,
-    from the largest down, have their own, with their own degrees of freedom.
+    from the largest down, have their own, with their own degrees of freedom. So have rows `derived`
+    from others where they are outliers; they are no part of the mean.
     """
-    if not rows:
-        return {}
+    every = dict(derived or {}) | dict(rows)
     alike = sorted(rows, key=lambda row: rows[row].whole)
     while len(alike) > 1 and _is_outlier(*(rows[row] for row in reversed(alike))):
         alike.pop()
+    if not alike:
+        return every
     mean = _mean(rows[row] for row in alike)
-    return dict(rows) | {
-        row: max(mean, rows[row]._replace(freedom=mean.freedom), key=lambda spread: spread.whole)
-        for row in alike
+    others = (row for row in every if row not in rows)
+    like_them = [r for r in others if not _is_outlier(every[r], *(rows[row] for row in alike))]
+    return every | {
+        row: max(mean, every[row]._replace(freedom=mean.freedom), key=lambda spread: spread.whole)
+        for row in [*alike, *like_them]
     }
 
 

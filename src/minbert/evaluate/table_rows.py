@@ -115,15 +115,15 @@ def read_table(
 
     `tuning` is where the choices of tuned rows are, if the paper has any.
 
-    A row without scores is `not run`; `failed` if `failures`, {variant: why}, names its variant, or
-    one of the settings that it tried; or `no labels` if it is a test row whose labels are not
-    public.
+    A row without any of the scores that the paper gives, or of all if it gives none, is `not run`;
+    `failed` if `failures`, {variant: why}, names its variant, or one of the settings that it tried;
+    or `no labels` if it is a test row whose labels are not public.
     """
     found: dict[tuple[str, str], Values] = {}
     every = read_scores(scores, spec["paper"])
     for of, by_seed in every.items():
         found.setdefault((of.variant, of.split), {})[of.measure] = by_seed
-    means = over_seeds(every)
+    means = over_seeds(every, spec.get("overall_tasks", OVERALL_TASKS))
     tuned = read_tuning(tuning) if tuning else {}
     rows = []
     for row in (TableRow(**each) for each in spec["rows"]):
@@ -160,9 +160,11 @@ def _row(
     unlabelled = NO_LABELS if row.split == "test" and on_dev else NOT_RUN
     lasts = {name: [s.last for s in of if s.last is not None] for name, of in shown.items()}
     keys = {t: {s.key for s in of.values()} for t, of in values.items() if t in TASKS}
+    columns = {"other": other_task, "overall": spec["rule"]}
+    given = {columns.get(name, name) for name, of in row.published.items() if of is not None}
     return Row(
         row,
-        SCORED if shown else unlabelled,
+        SCORED if shown.keys() & (given or shown) else unlabelled,
         other_task,
         {name: means[Of(row.variant, row.split, name)] for name in shown},
         n=len({seed for name in shown for seed in values[name]}),

@@ -22,6 +22,7 @@ from minbert.evaluate.text import one_line
 from minbert.explore.run import TEXTS, sentences
 from minbert.figures.predicted import Predicted, read_predicted
 from minbert.plan import difference as plans
+from minbert.plan.earlier import ended
 from minbert.predict.lookup import Found, earlier, find, plan_of
 from minbert.report.predictions import over_seeds
 from minbert.spec.task import TASKS
@@ -162,11 +163,11 @@ def _compare(one: Found, other: Found) -> Comparison:
 def _trained(found: Found) -> datetime:
     """Return when the last of a variant's trainings ended; long ago if none did."""
     runs = [
-        node_folder(found.root, "train", key, seed) / "run.json"
+        node_folder(found.root, "train", key, seed)
         for seed, keys in found.chosen.items()
         for key in keys.values()
     ]
-    return datetime.fromtimestamp(max((path.stat().st_mtime for path in runs), default=0))
+    return datetime.fromtimestamp(max(map(ended, runs), default=0))
 
 
 def _predicted(found: Found, task: str) -> Predicted | None:

@@ -8,7 +8,15 @@ from matplotlib.ticker import MaxNLocator
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
-from minbert.figures.scored import FLOOR, measure_of, paper_floors, title_of, unlearned_note
+from minbert.figures.scored import (
+    FLOOR,
+    floors_of,
+    measure_of,
+    paper_floors,
+    several_floors,
+    title_of,
+    unlearned_note,
+)
 
 _THIN: dict[str, Any] = {"linewidth": 0.6}
 
@@ -29,6 +37,7 @@ class Spec(VariantsSpec):
         floors, flat = paper_floors(inputs)
         if floors:
             entries.append(Line2D([], [], label="floor", **style.FLOOR))
+        lowest: list[list[float]] = []
         figure, panels = style.panel_pairs(len(measures), entries)
         for measure, axes in zip(measures, panels, strict=True):
             for number, runs in enumerate(found.values()):
@@ -40,13 +49,14 @@ class Spec(VariantsSpec):
                 ):
                     curve = curves.curve_of(runs, Of(split, *measure))
                     curves.draw_curve(axes, curve, line, **about)
-            if (at := floors.get(measure_of(*measure))) is not None:
+            lowest.append(floors_of(floors, found, measure_of(*measure)))
+            for at in lowest[-1]:
                 axes.axhline(at, **style.FLOOR, zorder=1)
             axes.set(xlabel="Epoch", ylabel=title_of(measure[0]))
             curves.epoch_axis(axes, curves.longest(every), first=1)
             axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
         said = curves.lines_note(len(runs) for runs in found.values())
         more = "; thin, without bands: on the training batches, during training" * trained
-        notes = [f"Dev scores after each epoch{more}. {FLOOR}", said]
+        notes = [f"Dev scores after each epoch{more}. {FLOOR}", *several_floors(lowest), said]
         below = sorted(of for of in flat if of.variant in found)
         return figure, [*notes, *unlearned_note(below, self.variants), *absent]

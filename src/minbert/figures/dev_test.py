@@ -15,7 +15,7 @@ class Spec(FigureSpec):
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():
             scores = scored.read_scores(inputs.scores[paper], paper)
-            found = over_seeds(scores)
+            found = over_seeds(scores, inputs.overall_tasks(paper))
             flat = scored.unlearned(scores, inputs.overall_tasks(paper))
             for of, test in found.items():
                 dev = found.get(of._replace(split="dev"))

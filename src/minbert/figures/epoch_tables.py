@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import BaseModel, ConfigDict, Field
 
 from minbert.base.errors import UserError, nearest
+from minbert.evaluate import reading
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
 from minbert.figures.inputs import Drawn, Inputs, OfSeeds, VariantsSpec, listed, missing_notes
@@ -64,7 +65,8 @@ class Spec(VariantsSpec):
             band, column = divmod(number, across)
             above, below = grid[2 * band][column], grid[2 * band + 1][column]
             trained |= _draw(above, below, table, read[table.title])
-            if (floor := floors.get(table.task)) is not None and below.has_data():
+            floor = floors.get(reading.Of(table.variant, "dev", table.task))
+            if floor is not None and below.has_data():
                 below.axhline(floor, **style.FLOOR)
             if column == 0:
                 above.set_ylabel("Training loss,\nrelative")

@@ -47,7 +47,7 @@ class Spec(VariantsSpec):
                 shown = [one if at is at_floor else None for one, at in zip(ours, low, strict=True)]
                 rows.marks(axes, shown, style.look(0), filled=not at_floor, label=label)
             rows.marks(axes, said, style.look(2), filled=False, label="published", lower=0.22)
-            cut |= rows.limit(axes, [*ours, *said], 0.0)
+            cut |= rows.limit(axes, [*ours, *said], [0.0])
         rows.rows_legend(panels)
         first = next(iter(self.variants.values()))
         of_all = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}."

@@ -59,7 +59,7 @@ class Spec(VariantsSpec):
             crossed = [row for row, name in enumerate(rows) if (task, name) in flat]
             axes.axvline(0, color="0.5", linewidth=0.8, zorder=1)
             marks(axes, of_rows, label="difference", crossed=crossed)
-            cut |= limit(axes, of_rows, 0.0)
+            cut |= limit(axes, of_rows, [0.0])
         rows_legend(panels)
         over = seeds_note(one for of in found.values() for one in of.values())
         return figure, [

@@ -44,7 +44,7 @@ class Spec(FigureSpec):
         uncounted = [self.variants[name] for name in shown if name not in sizes]
         if uncounted:
             notes.append(f"Left out (parameters not counted): {', '.join(uncounted)}.")
-        found = over_seeds(paper.scores)
+        found = over_seeds(paper.scores, paper.overall_tasks)
         names = [name for name in self.variants if name in sizes]
         by_measure: dict[str, dict[str, Interval]] = {}
         for measure, name in product(paper.measures, names):

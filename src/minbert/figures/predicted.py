@@ -67,8 +67,10 @@ def _read(path: Path, task: str) -> tuple[list[str], Values, Values, Values]:
     flat = np.asarray(scores.flatten().to_numpy(zero_copy_only=False), dtype=float)
     if len(flat) % len(scores):
         raise UserError(f"{path}: rows of task '{task}' have different numbers of scores")
-    numbers = (np.asarray(table[name].to_numpy(), dtype=float) for name in ("label", "prediction"))
-    return table["id"].to_pylist(), *numbers, flat.reshape(len(scores), -1)
+    label, prediction = (table[name].to_numpy().astype(float) for name in ("label", "prediction"))
+    if not len(flat) and TASKS[task].kind == "binary":
+        flat = prediction  # Lean bundles of earlier versions lack probabilities that equal these.
+    return table["id"].to_pylist(), label, prediction, flat.reshape(len(scores), -1)
 
 
 def of_variants(

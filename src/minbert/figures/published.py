@@ -23,7 +23,7 @@ class Spec(FigureSpec):
         rules = inputs.facts["rules"]
         for paper, rule in rules.items():
             scores = scored.read_scores(inputs.scores[paper], paper)
-            means = over_seeds(scores)
+            means = over_seeds(scores, inputs.overall_tasks(paper))
             flat = scored.unlearned(scores, inputs.overall_tasks(paper))
             on_dev = {of.variant for of in scores if of.split == "dev"}
             for row in (row for row in inputs.facts["published"] if row["paper"] == paper):

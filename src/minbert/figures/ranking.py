@@ -1,6 +1,5 @@
 """A paper's variants from best to worst: overall score and each task, with intervals and floors."""
 
-from itertools import chain
 from statistics import fmean
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ class Spec(FigureSpec):
 
     def plot(self, inputs: Inputs) -> Drawn:
         paper = scored.paper_scores(inputs, self.variants, self.split)
-        found = over_seeds(paper.scores)
+        found = over_seeds(paper.scores, paper.overall_tasks)
 
         def over_tasks(name: str) -> float:
             of_tasks = (found.get(Of(name, self.split, task)) for task in TASKS)
@@ -42,21 +41,22 @@ class Spec(FigureSpec):
         titles = [f"{scored.two_lines(m)}{self._counted(inputs, m)}" for m in paper.measures]
         figure, panels = rows.rows_of_panels(labels, titles)
         flat = scored.unlearned(paper.scores, paper.overall_tasks)
-        floors = scored.floors(paper.scores, self.split)
-        shown: dict[str, list[Interval]] = {}
+        floors = scored.floors(paper.scores)
+        shown: list[Interval] = []
+        cut = False
         for axes, measure in zip(panels, paper.measures, strict=True):
             of_rows = [Of(name, self.split, measure) for name in names]
             crossed = {row for row, of in enumerate(of_rows) if of in flat}
             rows.marks(axes, [found.get(of) for of in of_rows], crossed=crossed)
-            shown[measure] = [found[of] for of in of_rows if of in found]
-        by_measure = dict(zip(paper.measures, panels, strict=True))
-        rows.floor_lines(by_measure, floors)
-        cut = [rows.limit(by_measure[of], panel, floors.get(of)) for of, panel in shown.items()]
+            rows.floor_lines(axes, [floors.get(of) for of in of_rows])
+            there = [found[of] for of in of_rows if of in found]
+            cut |= rows.limit(axes, there, scored.floors_of(floors, names, measure))
+            shown += there
         rows.rows_legend(panels)
         said = f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}, on {self.split}."
         crosses = [scored.CROSSED] if flat else []
-        over = scored.seeds_note(chain.from_iterable(shown.values()))
-        over = [" ".join([*over, scored.CUT])] if any(cut) else over
+        over = scored.seeds_note(shown)
+        over = [" ".join([*over, scored.CUT])] if cut else over
         notes = [f"{said} {scored.FLOOR}", *crosses, *over]
         best_of = [self.variants[n] for n in self.variants if n in whole and n not in best_first]
         left_out = [f"Not ranked: {listed(best_of)}, the best of others."] if best_of else []

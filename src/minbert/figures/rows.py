@@ -1,7 +1,7 @@
 """Figures with a row per variant: panels that share rows, means with intervals, floors."""
 
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -73,21 +73,25 @@ def marks(
         style.points(axes, means, [row + lower for row in part], shape, **about)
 
 
-def floor_lines(panels: Mapping[str, Axes], floors: Mapping[str, float]) -> None:
-    """Draw the floor of each measure in its panel, and make the panels wide enough."""
-    for measure, axes in panels.items():
-        if measure in floors:
-            axes.axvline(floors[measure], **style.FLOOR, label="floor", zorder=1)
-    widen(list(panels.values()))
+def floor_lines(axes: Axes, floors: Sequence[float | None]) -> None:
+    """Draw the floors of all rows, as one line if it is one number, and widen the panel."""
+    about = {**style.FLOOR, "label": "floor", "zorder": 1}
+    there = {row: at for row, at in enumerate(floors) if at is not None}
+    if len(set(there.values())) == 1:
+        axes.axvline(next(iter(there.values())), **about)
+    elif there:
+        ends_of_rows = [r - 0.5 for r in there], [r + 0.5 for r in there]
+        axes.vlines(list(there.values()), *ends_of_rows, **about)
+    widen([axes])
 
 
-def limit(axes: Axes, shown: Iterable[Interval | None], line: float | None) -> bool:
+def limit(axes: Axes, shown: Iterable[Interval | None], lines: Iterable[float]) -> bool:
     """Cut bars that would leave a panel's points unreadable, and return whether there are any.
 
-    A vertical `line` stays in the panel, too.
+    Vertical `lines` stay in the panel, too.
     """
     there = [one for one in shown if one is not None]
-    low, high = ends([*there, *([] if line is None else [Interval(line, None, None, 0)])])
+    low, high = ends([*there, *(Interval(line, None, None, 0) for line in lines)])
     reached = [value for one in there for value in one[1:3] if value is not None]
     if all(low <= value <= high for value in reached):
         return False

@@ -52,8 +52,8 @@ class Spec(VariantsSpec):
         floors, flat = paper_floors(inputs)
         figure, grid = style.panel_grid(rows, 2 * across, 1.1, entries(floors))
         panels = [row[2 * n : 2 * n + 2] for row in grid for n in range(across)][: len(runs)]
-        for run, (loss, score) in zip(runs, panels, strict=True):
-            draw_run(loss, score, run, floors)
+        for (name, run), (loss, score) in zip(found.items(), panels, strict=True):
+            draw_run(loss, score, run, floor_of(floors, name, run))
             # On the left, where it may reach over the gap to the score's panel.
             label = style.shorten(run.label, _LABEL)
             loss.set_title(f"{label}\nloss", fontsize=_SMALL, loc="left")
@@ -87,13 +87,18 @@ def score_name(task: str) -> str:
     return "overall score" if task == "overall" else title_of(task)
 
 
-def entries(floors: Mapping[str, float]) -> list[Line2D]:
+def entries(floors: Mapping[reading.Of, float]) -> list[Line2D]:
     """Return the legend entries: train, dev and, if any is known, the floor."""
     made = [style.entry("train", TRAIN), style.entry("dev", DEV)]
     return [*made, Line2D([], [], label="floor", **style.FLOOR)] if floors else made
 
 
-def draw_run(loss: Axes, score: Axes, run: Run, floors: Mapping[str, float]) -> None:
+def floor_of(floors: Mapping[reading.Of, float], name: str, run: Run) -> float | None:
+    """Return the floor of the score that is drawn of the variant `name`."""
+    return floors.get(reading.Of(name, "dev", measure_of(run.task, run.metric)))
+
+
+def draw_run(loss: Axes, score: Axes, run: Run, floor: float | None) -> None:
     """Draw a run's losses, on train smoothed over half an epoch, and scores with the floor."""
     for axes, lines, smooth in ((loss, run.loss, 0.5), (score, run.score, 0.0)):
         for curve, look, window in zip(lines, (TRAIN, DEV), (smooth, 0.0), strict=True):
@@ -104,8 +109,8 @@ def draw_run(loss: Axes, score: Axes, run: Run, floors: Mapping[str, float]) -> 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], nbins=3))
         axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
         axes.tick_params(labelsize=_SMALL - 0.5, pad=1.5)
-    if (at := floors.get(measure_of(run.task, run.metric))) is not None:
-        score.axhline(at, **style.FLOOR)
+    if floor is not None:
+        score.axhline(floor, **style.FLOOR)
 
 
 def explained(runs: Sequence[Run], inputs: Inputs) -> list[str]:

@@ -26,7 +26,8 @@ class Spec(CurvesSpec):
             for name, loss, score in zip(pair, row[:2], row[2:], strict=True):
                 label = style.shorten(self.variants[name], 30)
                 if name in found:
-                    run_curves.draw_run(loss, score, found[name], floors)
+                    floor = run_curves.floor_of(floors, name, found[name])
+                    run_curves.draw_run(loss, score, found[name], floor)
                     loss.set_title(f"{label}\nloss", fontsize=7)
                     score.set_title(f"{label}\n{score_name(found[name].task)}", fontsize=7)
                     continue

@@ -1,6 +1,6 @@
 """Scores by variant, split and measure, as figures show them: intervals, floors, and notes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,14 +43,22 @@ def read_scores(path: Path, paper: str) -> Scores:
     return reading.read_scores(path, paper) if path.is_file() else {}
 
 
-def floors(scores: Scores, split: str = "dev") -> dict[str, float]:
-    """Return the floor of each measure, which is the same for all runs: that of the data."""
-    return {
-        of.measure: score.floor
-        for of, by_seed in scores.items()
-        for score in by_seed.values()
-        if of.split == split and score.floor is not None
-    }
+def floors(scores: Scores) -> dict[Of, float]:
+    """Return the floor of each score: that of the examples, which may be half of dev or all."""
+    firsts = {of: next(iter(by_seed.values())) for of, by_seed in scores.items()}
+    return {of: score.floor for of, score in firsts.items() if score.floor is not None}
+
+
+def floors_of(found: Mapping[Of, float], variants: Container[str], measure: str) -> list[float]:
+    """Return the floors of `measure` that the variants have, each once."""
+    return sorted({at for of, at in found.items() if of.measure == measure and of[0] in variants})
+
+
+def several_floors(of_panels: Iterable[Sequence[float]]) -> list[str]:
+    """Return the note on panels with several floors, if there are any."""
+    if all(len(found) <= 1 for found in of_panels):
+        return []
+    return ["Several floors: the variants are scored on different examples."]
 
 
 def unlearned(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> set[Of]:
@@ -70,7 +78,7 @@ def measure_of(task: str, metric: str) -> str:
     return metric if task == "overall" else task
 
 
-def paper_floors(inputs: Inputs) -> tuple[dict[str, float], set[Of]]:
+def paper_floors(inputs: Inputs) -> tuple[dict[Of, float], set[Of]]:
     """Return the floors on dev, and the scores that are `unlearned`, of the papers' runs."""
     scores: Scores = {}
     flat: set[Of] = set()

@@ -18,9 +18,11 @@ from minbert.figures.scored import (
     bars,
     ends,
     floors,
+    floors_of,
     overall_note,
     paper_scores,
     seeds_note,
+    several_floors,
     title_of,
     unlearned,
 )
@@ -46,7 +48,8 @@ class Spec(VariantsSpec):
             self.check_variants(values, f"options.lines.{label}")
         shown = {name: self.variants[name] for of in self.lines.values() for name in of}
         paper = paper_scores(inputs, shown, self.split)
-        found = {of: one for of, one in over_seeds(paper.scores).items() if of.variant in shown}
+        every = over_seeds(paper.scores, paper.overall_tasks)
+        found = {of: one for of, one in every.items() if of.variant in shown}
         measures = [m for m in paper.measures if any(of.measure == m for of in found)]
         if not found:
             return style.nothing(), paper.absent
@@ -55,8 +58,9 @@ class Spec(VariantsSpec):
         entries = [style.entry(label, look) for label, look in looks.items()]
         if flat:
             entries.append(style.entry(CROSS, style.cross(style.Look("0.4", "none", "o"))))
-        lowest = floors(paper.scores, self.split)
-        if lowest:
+        of_rows = floors(paper.scores)
+        lowest = {measure: floors_of(of_rows, shown, measure) for measure in measures}
+        if any(lowest.values()):
             entries.append(style.entry("floor", style.Look("0.35", style.DOTS, "")))
         figure, panels = style.panel_pairs(len(measures), entries)
         ticks = sorted({x for of in self.lines.values() for x in of.values()})
@@ -94,9 +98,9 @@ class Spec(VariantsSpec):
             axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
             scores = [one for of, one in found.items() if of.measure == measure]
             points = [value for of in found if of.measure == measure for value in single[of]]
-            if measure in lowest:
-                axes.axhline(lowest[measure], **style.FLOOR)
-                points.append(lowest[measure])
+            for floor in lowest[measure]:
+                axes.axhline(floor, **style.FLOOR)
+                points.append(floor)
             scores += [Interval(value, None, None, 0) for value in points]
             axes.set_ylim(*ends(scores))
         hollow_note = ["Small and hollow: each seed."] * any(len(of) > 1 for of in single.values())
@@ -104,7 +108,8 @@ class Spec(VariantsSpec):
         return figure, [
             f"Scores on {self.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}."
             + (" Points at the same value are drawn side by side." if len(self.lines) > 1 else ""),
-            *([" ".join([FLOOR, *crossed])] if lowest else []),
+            *([" ".join([FLOOR, *crossed])] if any(lowest.values()) else []),
+            *several_floors(lowest.values()),
             " ".join([*seeds_note(found.values()), *hollow_note, CUT]),
             *paper.absent,
         ]

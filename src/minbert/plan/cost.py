@@ -262,13 +262,18 @@ class Costs:
         wish = self.experiment.config.device
         return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
 
+    def _like_here(self, device: str) -> bool:
+        """Whether a run's recorded device, a GPU's model, `mps` or `cpu`, is of the kind here."""
+        if self._on_gpu:
+            return device not in ("cpu", "mps")
+        return device == ("mps" if self.experiment.config.device == "mps" else "cpu")
+
     def _seconds(self, key: str) -> list[float]:
         folder = self.experiment.root / "store" / "train" / key
         return [
             record["outcome"]["seconds"]
             for record in map(sound, sorted(folder.glob("seed*/run.json")))
-            if record
-            and (record.get("environment", {}).get("device", "cpu") != "cpu") == self._on_gpu
+            if record and self._like_here(record.get("environment", {}).get("device", "cpu"))
         ]
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from minbert.base.environment import DEPENDENCIES, versions
 from minbert.base.errors import UserError, nearest
+from minbert.data.parquet import read_file
 from minbert.plan.describe import about, title
 from minbert.plan.difference import Described, difference
 from minbert.plan.experiment import PUBLISHED
@@ -118,7 +120,7 @@ class Earlier:
         candidates = []
         for described in self._others.get(_role(node.describe() | about(self.plan, node)), ()):
             if runs := self.finished(described):
-                newest = max(path.stat().st_mtime for path in runs.values())
+                newest = max(map(_made, runs.values()))
                 candidates.append((newest, described["key"], described))
         return max(candidates, key=lambda each: each[:2])[2] if candidates else None
 
@@ -191,6 +193,18 @@ class Earlier:
                 equal = filecmp.cmp(one, other, shallow=False)
             before, now = (self.described[each["kind"], each["key"]] for each in (was, need))
             yield name, equal, before, now
+
+
+def ended(folder: Path) -> float:
+    """Return when a run's last value was measured, in unix seconds, wherever it was copied to."""
+    return max(read_file(folder / "history.parquet", ["time"])["time"].to_pylist(), default=0.0)
+
+
+def _made(folder: Path) -> float:
+    """Return when a result was made; without a history, when its folder last changed."""
+    with suppress(UserError, FileNotFoundError):
+        return ended(folder)
+    return folder.stat().st_mtime
 
 
 def _role(described: Described) -> str:

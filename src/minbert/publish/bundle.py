@@ -18,6 +18,7 @@ from minbert.base.locks import in_use
 from minbert.base.version import VERSION
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text
+from minbert.plan.earlier import ended
 from minbert.publish.archive import TAKEN, WEIGHTS, Writer, files_of, json_text
 from minbert.publish.crate import Run, crate, readme
 from minbert.publish.croissant import croissant
@@ -147,7 +148,7 @@ def _add_all(
                     files[f"{at}/{file}"] = path
             if kind == "train":
                 record = read_record(folder / "run.json")
-                runs.append(Run(at, described["title"], record, _ended(folder)))
+                runs.append(Run(at, described["title"], record, ended(folder)))
     held_out = {
         of["needs"]["examples"]["key"]: f"rows/{key}/rows.parquet"
         for (kind, key), of in content.described.items()
@@ -194,11 +195,6 @@ def _finished(
         skipped = bool(wanted) and seed is not None and seed not in wanted
         if not skipped and finished(kind, described["spec"], path):
             yield f"{kind}/{key}" + ("" if seed is None else f"/seed{seed}"), path
-
-
-def _ended(folder: Path) -> float:
-    """Return when a run's last value was measured, in unix seconds."""
-    return max(read_file(folder / "history.parquet", ["time"])["time"].to_pylist(), default=0.0)
 
 
 def _about(root: Path, content: _Content, base: Path) -> dict[str, Path | str]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from minbert.data.parquet import read_file
+from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
 
 ROW = "row"
@@ -73,10 +74,11 @@ def without_unread_scores(table: pa.Table) -> pa.Table:
     They are the probabilities on dev of tasks with two classes. Gone are those on test, those of
     more classes, and a regression's values, which are its predictions.
     """
-    one = table.filter(pc.equal(pc.list_value_length(table["scores"]), 1))
-    other = pc.not_equal(pc.list_flatten(one["scores"]), one["prediction"])
-    binary = pc.unique(one["task"].filter(other))
-    read = pc.and_(pc.not_equal(table["split"], "test"), pc.is_in(table["task"], binary))
+    binary = [task for task in pc.unique(table["task"]).to_pylist() if TASKS[task].kind == "binary"]
+    read = pc.and_(
+        pc.not_equal(table["split"], "test"),
+        pc.is_in(table["task"], pa.array(binary, pa.string())),
+    )
     field = table.schema.field("scores")
     scores = pc.if_else(read, table["scores"], pa.scalar(None, field.type))
     return table.set_column(table.schema.get_field_index("scores"), field, scores)

@@ -1,6 +1,6 @@
 """The chart of the first screen: published scores, ours and the floor, as places in pixels."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import NamedTuple
@@ -75,7 +75,10 @@ def panels(material: Material, index: Sequence[Line]) -> Iterator[Panel]:
         given = [line for line in index if line["split"] == "dev" and line[f"{name}_published"]]
         rows = {paper: [r for r in given if r["paper"] == paper] for paper in material.papers}
         rows = {paper: lines for paper, lines in rows.items() if lines}
-        floors = {paper: floor_of(material, paper, name) for paper in rows}
+        floors = {
+            paper: floor_of(material, paper, name, {line["variant"] for line in lines})
+            for paper, lines in rows.items()
+        }
         if not rows:
             continue
         values = [_value(line, name, side) for line in given for side in ("published", "ours")]
@@ -100,11 +103,19 @@ def _value(line: Line, name: str, side: str) -> float | None:
     return float(text) if text else None
 
 
-def floor_of(material: Material, paper: str, measure: str) -> float | None:
-    """Return what takes no learning on the paper's dev sets; None before a run has finished."""
+def floor_of(
+    material: Material, paper: str, measure: str, variants: Collection[str]
+) -> float | None:
+    """Return what takes no learning on the dev examples that `variants` are scored on.
+
+    None before a run has finished, and if they are scored on different examples.
+    """
     rule = material.spec(f"table/{paper}")["rule"]
     wanted = rule if measure == "overall" else measure
-    for of, by_seed in material.scores[paper].items():
-        if (of.split, of.measure) == ("dev", wanted):
-            return next(iter(by_seed.values())).floor
-    return None
+    found = {
+        score.floor
+        for of, by_seed in material.scores[paper].items()
+        for score in by_seed.values()
+        if (of.split, of.measure) == ("dev", wanted) and of.variant in variants
+    }
+    return found.pop() if len(found) == 1 else None

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import METRIC_TITLES, Of, Score, mostly_learned
 from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Values, present
@@ -54,7 +53,7 @@ def comparison(
     papers: list[dict[str, Any]] = []
     for paper in material.papers:
         variants: dict[str, dict[str, int]] = {}
-        means = over_seeds(material.scores[paper])
+        means = material.means(paper)
         for of, by_seed in material.trained(paper):
             stage = (next(iter(by_seed.values())).key, of.measure)
             if stage not in found:

@@ -6,7 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of, Score, Scores, read_scores
+from minbert.evaluate.statistics import Interval
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 from minbert.store.plans import read_description
@@ -58,6 +61,11 @@ class Material:
         return {
             paper: read_scores(self.job.need(f"scores/{paper}"), paper) for paper in self.papers
         }
+
+    def means(self, paper: str) -> dict[Of, Interval]:
+        """Return the means over seeds of all scores of a paper."""
+        of_overall = self.spec(f"table/{paper}").get("overall_tasks", OVERALL_TASKS)
+        return over_seeds(self.scores[paper], of_overall)
 
     @cached_property
     def labels(self) -> dict[tuple[str, str], str]:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from minbert.evaluate.index import in_words
 from minbert.evaluate.marks import GUESS
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import SCORED
@@ -79,8 +78,9 @@ def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
         lines = [line for line in index if (line["paper"], line["split"]) == (paper, "dev")]
         figures = [line["overall_published"] for line in lines]
         published = max((float(text) for text in figures if text), default=None)
-        label = ours = None
+        label = ours = floor = None
         if best:
+            floor = floor_of(material, paper, "overall", {best.variant})
             label = material.labels[paper, best.variant]
-            ours = over_seeds(material.scores[paper])[Of(best.variant, "dev", rule)]
-        yield Best(paper, rule, label, ours, floor_of(material, paper, "overall"), published)
+            ours = material.means(paper)[Of(best.variant, "dev", rule)]
+        yield Best(paper, rule, label, ours, floor, published)

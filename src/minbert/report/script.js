@@ -158,13 +158,16 @@
 
   const signed = (value) => (value > 0 ? "+" : "") + places(value);
 
+  /** The floors of two runs: one, or two if they are scored on different examples. */
+  const floors = (runs) => [...new Set(runs.map((run) => run?.floor).filter((at) => at != null))];
+
   function scores(tasks, sides) {
     const lines = tasks.map(([task, ...runs]) => [
       task.title,
       task.metric,
       ...runs.map((run) => (run ? run.said + (run.learned ? "" : " (not above the floor)") : "—")),
       runs.every(Boolean) ? signed(runs[1].score - runs[0].score) : "—",
-      places((runs[0] ?? runs[1]).floor),
+      floors(runs).map(places).join(", "),
     ]);
     const heads = ["Task", "Score", ...sides, "Second − first", "Floor"];
     return tableOf("Scores of both", heads, lines, "left");
@@ -175,8 +178,7 @@
     const points = runs.flatMap((run) => run?.curve ?? []);
     if (!points.length) return "";
     const [wide, high, left, right, top, bottom] = [300, 170, 46, 10, 24, 26];
-    const floor = (runs[0] ?? runs[1]).floor;
-    const values = points.map((point) => point[1]).concat(floor ?? []);
+    const values = points.map((point) => point[1]).concat(floors(runs));
     const [low, most] = [Math.min(...values), Math.max(...values)];
     const room = Math.max(most - low, 0.02);
     const epochs = points.map((point) => point[0]);
@@ -195,8 +197,8 @@
     for (const epoch of new Set([first, last])) {
       svg.append(text([x(epoch), high - 10], epoch, { class: "faint", "text-anchor": "middle" }));
     }
-    if (floor != null) {
-      svg.append(draw("line", { class: "floor", x1: left, x2: wide - right, y1: y(floor), y2: y(floor) }));
+    for (const at of floors(runs).map(y)) {
+      svg.append(draw("line", { class: "floor", x1: left, x2: wide - right, y1: at, y2: at }));
     }
     for (const [at, run] of runs.entries()) {
       const placed = (run?.curve ?? []).map(([epoch, value]) => [x(epoch), y(value)]);

@@ -6,6 +6,7 @@ belongs to, with what that plan publishes. Its name is a hash of its content, so
 other settings, side by side on one results folder, do not meet.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -118,15 +119,16 @@ def plan_path(root: Path, plan: str) -> Path:
 def plan_name(record: Mapping[str, Any]) -> str:
     """Return the name of a plan's record: a hash of its content.
 
-    The digests of source files are left out: they only spare jobs a closer look at their code.
+    The digests of source files are left out: they only spare jobs a closer look at their code. So
+    is when it was written.
     """
-    return digest({name: value for name, value in record.items() if name != "files"})
+    return digest({n: value for n, value in record.items() if n not in ("files", "written")})
 
 
 def write_plan(root: Path, record: Mapping[str, Any]) -> str:
     """Write the record of a plan, as the newest one, and return its name."""
     name = plan_name(record)
-    write_json(plan_path(root, name), record)
+    write_json(plan_path(root, name), {**record, "written": time.time()})
     return name
 
 
@@ -214,10 +216,14 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Damaged ones are left out.
     """
-    paths = filter(Path.is_file, plan_path(root, "").parent.glob("*.json"))
-    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+    found = []
+    for path in filter(Path.is_file, plan_path(root, "").parent.glob("*.json")):
         with suppress(UserError):
-            yield path.stem, read_plan(root, path.stem)
+            record = read_plan(root, path.stem)
+            # Earlier versions wrote no time; that of a file is also when it was copied.
+            found.append((record.get("written", path.stat().st_mtime), path.stem, record))
+    for _, name, record in sorted(found, key=lambda each: each[:2], reverse=True):
+        yield name, record
 
 
 def _newest(root: Path, name: str) -> dict[str, Any] | None:

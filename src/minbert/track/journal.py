@@ -179,8 +179,9 @@ class Attempt:
         return self.history.stat().st_size if self.history.exists() else 0
 
     def changed(self) -> float:
-        """When the history last grew, in unix seconds."""
-        return (self.history if self.history.exists() else self.path).stat().st_mtime
+        """When the last value was measured, or else the job began, in unix seconds."""
+        rows, _ = Attempt(self.path).rows()  # Another one: `problems` are noted once.
+        return max((row.time for row in rows), default=float(self.run["started"]))
 
     def rows(self, offset: int = 0, limit: int | None = None) -> tuple[list[Measured], int]:
         """Return up to `limit` values from byte `offset` on, and the offset after them.
