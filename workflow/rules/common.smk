@@ -61,7 +61,8 @@ def threads_each():
 @functools.cache
 def demand():
     """What jobs ask for. Only Slurm assigns GPUs; on one machine jobs lease them."""
-    return Demand(PLAN, gpu=has_gpus(PLAN.config.device) if on_cluster() else None)
+    with retold(WorkflowError):
+        return Demand(PLAN, gpu=has_gpus(PLAN.config.device) if on_cluster() else None)
 
 
 def mem_mb(kind):
