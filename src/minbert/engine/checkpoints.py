@@ -222,7 +222,7 @@ def read_tensors(
 
 def remove(folder: Path, pattern: str, *but: Path) -> None:
     """Delete the files of `folder` that match `pattern`, except those in `but`."""
-    for path in set(folder.glob(pattern)).difference(but):
+    for path in set(filter(Path.is_file, folder.glob(pattern))).difference(but):
         path.unlink()
 
 

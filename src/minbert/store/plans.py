@@ -214,7 +214,7 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Damaged ones are left out.
     """
-    paths = filter(Path.is_file, plan_path(root, "").parent.glob("*.json"))
+    paths = filter(Path.is_file, plan_path(root, "").parent.glob("[0-9a-f]" * 16 + ".json"))
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         with suppress(UserError):
             yield path.stem, read_plan(root, path.stem)
