@@ -45,6 +45,12 @@ def test_looking_changes_nothing(project: Project) -> None:
     assert not fresh.root.exists()
 
 
+def test_a_copied_folder_is_whole(project: Project) -> None:
+    shutil.copytree(project.root, project.folder / "copy", copy_function=shutil.copyfile)
+    project.configure(results="copy")
+    assert planned(project) == would_run(project) == set()
+
+
 def test_plan_and_snakemake_agree_whatever_happened(finished: Project, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         said = pool.map(lambda s: scenario(finished, tmp_path / str(s), s), range(SCENARIOS))

@@ -73,6 +73,9 @@ def test_one_file_by_its_plain_name(project: Project) -> None:
     assert "Nothing to be done" in project.snakemake(target)
     project.edit(GRID, *TITLE[::-1])
     assert project.jobs() == {"publish"}, "a figure of another configuration lies among the others"
+    looked_at = content(project.root)
+    assert planned_jobs(project.snakemake("-n", target), project.variants) == {"plain"}
+    assert content(project.root) == looked_at
     project.snakemake(target)
     assert file.read_bytes() == first
     said = project.snakemake(target.replace("loss", "los"), ends=1)

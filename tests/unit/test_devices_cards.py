@@ -63,6 +63,54 @@ def test_a_driver_that_does_not_answer_is_reported(
         visible_cards({VISIBLE: "0"})
 
 
+CARD = "echo 'GPU-aaaa, 81920, 80000'"
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_failure_that_passes_costs_no_job_its_lease(
+    failures: int, nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minbert.base.process.PAUSES", (0.0, 0.0), raising=False)
+    calls = nvidia_smi.with_name("calls")
+    nvidia_smi.write_text(
+        f"#!/bin/sh\necho >> {calls}\n[ $(wc -l < {calls}) -gt {failures} ] || exit 255\n{CARD}\n"
+    )
+    nvidia_smi.chmod(0o755)
+    with device_for("auto", GB, print):
+        assert os.environ[VISIBLE] == "GPU-aaaa"
+
+
+NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("echo 'No devices were found'; exit 6", None),
+        (f'echo "{NO_DRIVER}"; exit 9', None),
+        (
+            "echo 'Failed to initialize NVML: Unknown Error'; exit 255",
+            r"nvidia-smi failed with status 255 \(Failed to initialize NVML: Unknown Error\), so",
+        ),
+        ("exit 1", r"nvidia-smi failed with status 1 \(without a word\), so the free GPUs are"),
+        (f"{CARD}; echo 'Unable to read'", r"nvidia-smi failed \(Unable to read\), so the free"),
+    ],
+    ids=["no card", "no driver", "status 255", "status 1", "a line that is none of ours"],
+)
+def test_a_failure_that_stays_is_an_error_unless_it_says_that_there_is_no_card(
+    script: str, expected: str | None, nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minbert.base.process.PAUSES", (0.0, 0.0), raising=False)
+    nvidia_smi.write_text(f"#!/bin/sh\n{script}\n")
+    nvidia_smi.chmod(0o755)
+    if expected is None:
+        with device_for("auto", GB, print) as device:
+            assert device == "auto" and VISIBLE not in os.environ
+        return
+    with pytest.raises(UserError, match=expected), device_for("auto", GB, print):
+        pass
+
+
 def test_no_card_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert in_words("auto") == "no GPU found: training runs on the CPU"

@@ -370,6 +370,18 @@ def test_damaged_descriptions_of_earlier_nodes_stop_nothing(base: Path, text: st
     assert "has never run" in line(told, "longer ")
 
 
+def test_a_users_files_among_the_descriptions_are_passed_over(base: Path) -> None:
+    made = plan(base)
+    finish(made)
+    expected = plan_text(plan(base))
+    of = description_path(made.root, "train", stage(made, "first").key)
+    for name in ("old-{}.json", "{} (copy).json", "{}-old.json"):
+        of.with_name(name.format(of.stem)).write_bytes(of.read_bytes())
+    (of.parent / "x.json").write_text("[]", "utf-8")
+    (of.parent / "train-notes.json").mkdir()
+    assert plan_text(plan(base)) == expected
+
+
 def test_folders_in_the_place_of_files_are_named(base: Path) -> None:
     made = plan(base)
     finish(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from minbert.spec.protocol import Measured
-from minbert.track.journal import Journal, attempts
+from minbert.track.journal import Journal, attempts, newest_attempts
 from minbert.track.store import network_disk, shown, sqlite_path, tracking_uri
 
 RUN = {"experiment": "paper", "key": "abcdef0123456789", "seed": 0, "name": "one . sst . s0"}
@@ -135,6 +136,20 @@ def test_attempts_sort_by_their_start_and_drafts_are_not_seen(tmp_path: Path) ->
     (tmp_path / "tracking" / ".draft.part").mkdir()
     assert [attempt.run["seed"] for attempt in attempts(tmp_path)] == [3, 1, 2]
     assert attempts(tmp_path / "nowhere") == []
+
+
+COPIES = ["old-{}", "{}.bak", "{} (copy)", "backup", f"x-{RUN['key']}-s0-9"]
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_users_copy_of_an_attempt_is_none(name: str, tmp_path: Path) -> None:
+    first = Journal.start(tmp_path, RUN)
+    first.end("FAILED", "out of memory")
+    shutil.copytree(first.folder, first.folder.with_name(name.format(first.folder.name)))
+    again = Journal.start(tmp_path, RUN)
+    again.end("FINISHED")
+    assert [attempt.path for attempt in attempts(tmp_path)] == [first.folder, again.folder]
+    assert newest_attempts(tmp_path)[RUN["key"], "0"].path == again.folder
 
 
 def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

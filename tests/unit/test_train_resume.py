@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
+from stand_in import stand_in
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_json
+from minbert.base.files import read_json, write_json
 from minbert.engine.checkpoints import Checkpoints
 from minbert.spec.parts import PARTS, load_part
 from minbert.spec.stage import StageSpec
@@ -145,6 +146,7 @@ def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
         name: str,
         checkpoints: Checkpoints | None = None,
         precision: str = "fp32",
+        device: str = "cpu",
     ) -> Results:
         out = tmp_path / name
         out.mkdir(exist_ok=True)
@@ -155,7 +157,7 @@ def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
             needed(spec),
             out,
             title=name,
-            device="cpu",
+            device=device,
             precision=precision,
             listener=told.append,
             checkpoints=checkpoints,
@@ -229,6 +231,46 @@ def test_stopped_anywhere_it_ends_in_the_same_bits(
         assert whole(found) == expected, (step, epoch)
         assert not list((tmp_path / "work").iterdir()), "a finished run leaves no state"
     assert stopped >= len(cuts) - 2, "the last step of an epoch is saved with the epoch"
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_on_an_accelerator_it_goes_on_in_mid_epoch(
+    name: str, make_spec: Any, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_spec(epochs=2, **STAGES[name])
+    with stand_in(monkeypatch):
+        expected = whole(train(spec, "uninterrupted", device="mps"))
+        with pytest.raises(SystemExit):
+            train(spec, "cut", Interrupted(tmp_path / "work", 2, None), device="mps")
+        assert whole(train(spec, "cut", ordinary(tmp_path), device="mps")) == expected
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cpu", "resuming after step 2 of 6"),
+        ("mps", "state-2.safetensors is of an older version"),
+    ],
+)
+def test_a_state_that_does_not_say_what_was_on_the_device_serves_on_a_cpu(
+    device: str,
+    message: str,
+    make_spec: Any,
+    train: Train,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = make_spec(epochs=2)
+    with stand_in(monkeypatch):
+        expected = whole(train(spec, "uninterrupted", device=device))
+        with pytest.raises(SystemExit):
+            train(spec, "cut", Interrupted(tmp_path / "work", 2, None), device=device)
+        record = read_json(tmp_path / "work" / "state.json")
+        del record["on_device"]
+        write_json(tmp_path / "work" / "state.json", record)
+        assert whole(train(spec, "cut", ordinary(tmp_path), device=device)) == expected
+    assert message in capsys.readouterr().err
 
 
 def test_stopped_again_and_again(make_spec: Any, train: Train, tmp_path: Path) -> None:

@@ -30,16 +30,15 @@ def unaged(kind, key, seed=None):
 def keyed(name):
     """Return the keyed file of a plain name.
 
-    Snakemake goes by age alone, so a plain file that holds something else is made older than the
-    Snakefile, which then is an input as well.
+    Snakemake goes by age alone, which says nothing of what a plain file holds: if that is not the
+    keyed one's content, the file is forced, as by `--forcerun`.
     """
     with retold(WorkflowError):
         source, plain = PLAN.product(name), PLAN.names / name
     same = source.exists() and plain.exists() and filecmp.cmp(source, plain, shallow=False)
-    if same or not plain.exists():
-        return [ancient(source)]
-    os.utime(plain, times=(os.path.getmtime(workflow.snakefile) - 1,) * 2)
-    return [source, workflow.snakefile]
+    if not same:
+        workflow.dag.forcefiles.add(str(plain))
+    return ancient(source)
 
 
 def on_cluster():
@@ -61,7 +60,8 @@ def threads_each():
 @functools.cache
 def demand():
     """What jobs ask for. Only Slurm assigns GPUs; on one machine jobs lease them."""
-    return Demand(PLAN, gpu=has_gpus(PLAN.config.device) if on_cluster() else None)
+    with retold(WorkflowError):
+        return Demand(PLAN, gpu=has_gpus(PLAN.config.device) if on_cluster() else None)
 
 
 def mem_mb(kind):

@@ -39,7 +39,8 @@ def publish_what_there_is():
 def tell_devices():
     """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
     if not on_cluster():
-        print(in_words(PLAN.config.device), file=sys.stderr)
+        with retold(WorkflowError):
+            print(in_words(PLAN.config.device), file=sys.stderr)
         return
     wish = PLAN.config.device
     none = "run on CPUs: the cluster has no GPU" if wish == "auto" else f"run on {wish}"

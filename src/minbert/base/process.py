@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOAD = Path("/proc/loadavg")
+PAUSES = (0.3, 0.7, 1.5)
+"""Seconds before each further attempt at a command that failed and must not."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -85,6 +87,27 @@ def variable(name: str, value: str) -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
+
+
+def answer_of(*command: str, timeout: float) -> list[str] | None:
+    """Return the lines that a command prints; None if it is not installed.
+
+    One that fails is tried again. Raises `OSError` or `SubprocessError` if that does not help, or
+    if it does not answer within `timeout` seconds.
+    """
+    pauses = iter(PAUSES)
+    while True:
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=timeout, check=True
+            )
+            return done.stdout.splitlines()
+        except FileNotFoundError:
+            return None
+        except (OSError, subprocess.CalledProcessError):
+            if (pause := next(pauses, None)) is None:
+                raise
+            time.sleep(pause)
 
 
 def lines_of(*command: str, timeout: float = 60, folder: Path | None = None) -> list[str]:

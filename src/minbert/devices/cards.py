@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from minbert.base.errors import UserError
+from minbert.base.process import answer_of
 from minbert.base.progress import counted
 
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
@@ -14,6 +15,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 FAKE = "MINBERT_FAKE_DEVICES"
 QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free")
 PATIENCE = 60  # seconds that nvidia-smi has to answer
+NO_CARDS = (6, 9, 12)
+"""How nvidia-smi ends where there is no GPU, no driver, or no library of it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:
     """Return the GPUs that CUDA would show this process, in CUDA's order.
 
     `CUDA_VISIBLE_DEVICES` limits them. For tests, `MINBERT_FAKE_DEVICES=2x80GB` (or `2x80GB/4`,
-    with 4 slots each) replaces the real cards by fake ones.
+    with 4 slots each) replaces the real cards by fake ones. Raises `UserError` if nvidia-smi fails.
     """
     present = _fake(environment[FAKE]) if environment.get(FAKE) else _nvidia_smi()
     if (limit := environment.get(VISIBLE)) is None:
@@ -98,22 +101,31 @@ def _named(word: str, present: list[Card]) -> Card | None:
 
 
 def _nvidia_smi() -> list[Card]:
-    command = [*QUERY, "--format=csv,noheader,nounits"]
+    """Return all cards of this machine; [] if it has none, or no nvidia-smi."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        lines = answer_of(*QUERY, "--format=csv,noheader,nounits", timeout=PATIENCE) or []
+        return [_card(line) for line in lines]
     except subprocess.TimeoutExpired:
-        raise UserError(
-            f"nvidia-smi did not answer within {PATIENCE} s, so the free GPUs are unknown. "
-            "Run `nvidia-smi` to see why, or set `device: cpu`"
-        ) from None
-    except (OSError, subprocess.SubprocessError):
-        return []
-    cards = []
-    for line in done.stdout.splitlines():
-        uuid, *sizes = (word.strip() for word in line.split(","))
-        memory, free = (int(s) * 2**20 if s.isdecimal() else None for s in sizes)
-        cards.append(Card(uuid, uuid, memory, free))
-    return cards
+        wrong = f"did not answer within {PATIENCE} s"
+    except subprocess.CalledProcessError as error:
+        if error.returncode in NO_CARDS:
+            return []
+        said = (error.stderr or error.stdout).strip().partition("\n")[0]
+        wrong = f"failed with status {error.returncode} ({said or 'without a word'})"
+    except (OSError, ValueError) as error:
+        wrong = f"failed ({error})"
+    raise UserError(
+        f"nvidia-smi {wrong}, so the free GPUs are unknown. Run `nvidia-smi` to see why, or set "
+        "`device: cpu`"
+    )
+
+
+def _card(line: str) -> Card:
+    uuid, *sizes = (word.strip() for word in line.split(","))
+    if len(sizes) != 2:
+        raise ValueError(line)
+    memory, free = (int(size) * 2**20 if size.isdecimal() else None for size in sizes)
+    return Card(uuid, uuid, memory, free)
 
 
 def _fake(text: str) -> list[Card]:

@@ -64,7 +64,6 @@ def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Itera
         say(_waits_for(cards, memory, folder))
     with ExitStack() as slots:
         with _locked(master):
-            # nvidia-smi may fail once and show no card; look again then.
             while (found := _with_room(folder, cards := look(), memory)) is None:
                 if cards and not said:
                     say(_waits_for(cards, memory, folder))

@@ -4,18 +4,25 @@ import subprocess
 import time
 from pathlib import Path
 
-from minbert.base.process import lines_of
+from minbert.base.errors import UserError
+from minbert.base.process import answer_of, lines_of
 
 COMMENT = "rule_"
 """The start of the comment of each job that Snakemake's executor submits, groups included."""
-PATIENCE = 60.0  # seconds to wait for cancelled jobs to end
+PATIENCE = 60.0  # seconds that sinfo has to answer, and cancelled jobs to end
 
 
 def has_gpus(wish: str) -> bool:
     """Return whether training jobs request a GPU each; for `auto`, if any node has one."""
     if wish != "auto":
         return wish.startswith("cuda")
-    lines = lines_of("sinfo", "--noheader", "--format=%G")
+    try:
+        lines = answer_of("sinfo", "--noheader", "--format=%G", timeout=PATIENCE) or []
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UserError(
+            f"sinfo failed, so it is unknown whether the cluster has GPUs ({error}). Run `sinfo` "
+            "to see why, or set `device: cuda` or `device: cpu`"
+        ) from None
     return any(word.startswith("gpu") for line in lines for word in line.split(","))
 
 

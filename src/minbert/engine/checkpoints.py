@@ -3,7 +3,7 @@
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, whole, write_json
 
+CPU = torch.device("cpu")
 RECORD = "state.json"
 
 
@@ -25,7 +26,7 @@ class Part(Protocol):
         """Return what the part needs to go on, by name: tensors, and values that JSON can hold."""
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take over what `state` returned; tensors are on the CPU, tuples have become lists."""
+        """Take over what `state` returned: tensors on the same device, tuples as lists."""
 
 
 class Best:
@@ -112,11 +113,15 @@ class Checkpoints:
         if record["computed_on"] != computed_on:
             # On a CPU the state of embeddings is of another kind than elsewhere.
             return f"{path} was computed on {record['computed_on']}, not {computed_on}"
+        device = next((p.device for p in parts.values() if isinstance(p, Generators)), CPU)
+        there = record.get("on_device", () if device == CPU else None)
+        if there is None:
+            return f"{path} is of an older version, which does not say what was on the device"
         if wrong := self.best.resume(**record["best"]):
             return wrong
         # One after the other: together they would be almost a second state in memory.
         for name, part in parts.items():
-            part.load(read_tensors(path, name) | record["facts"][name])
+            part.load(read_tensors(path, name, there, device) | record["facts"][name])
         return ""
 
     def after_step(self, step: int) -> None:
@@ -131,17 +136,21 @@ class Checkpoints:
         """Write the state after `step`; the one before is removed when this one is complete."""
         tensors: dict[str, Tensor] = {}
         facts: dict[str, dict[str, Any]] = {}
+        there: list[str] = []
         for name, part in self._parts.items():
             state = part.state()
             facts[name] = {key: v for key, v in state.items() if not isinstance(v, Tensor)}
             for key in state.keys() - facts[name].keys():
                 tensors[f"{name}.{key}"] = state[key].detach().cpu().contiguous()
+                if state[key].device != CPU:
+                    there.append(f"{name}.{key}")
         path = self.folder / f"state-{step}.safetensors"
         with whole(path) as temporary:
             save_file(tensors, temporary)
             checksum = file_checksum(temporary)
         record = {"identity": self.identity, "tensors": path.name, "crc32": checksum}
         record |= {"computed_on": self._computed_on, "best": self.best.state(), "facts": facts}
+        record["on_device"] = sorted(there)
         write_json(self.folder / RECORD, record)
         remove(self.folder, "state-*.safetensors", path)
         self.best.saved()
@@ -198,18 +207,26 @@ class Generators:
             own.set_state(state[f"own.{name}"])
 
 
-def read_tensors(path: Path, part: str) -> dict[str, Any]:
-    """Read a state's tensors `part.NAME` by NAME, on the CPU; they share a mapping of the file."""
+def read_tensors(
+    path: Path, part: str, there: Collection[str] = (), device: torch.device = CPU
+) -> dict[str, Any]:
+    """Read a state's tensors `part.NAME` by NAME, those that are `there` to `device`.
+
+    The others are on the CPU, and share a mapping of the file.
+    """
     start = f"{part}."
     with safe_open(path, "pt") as file:
         names = file.keys()
-        found = [name for name in names if name.startswith(start)]
-        return {name.removeprefix(start): file.get_tensor(name) for name in found}
+        return {
+            name.removeprefix(start): file.get_tensor(name).to(device if name in there else CPU)
+            for name in names
+            if name.startswith(start)
+        }
 
 
 def remove(folder: Path, pattern: str, *but: Path) -> None:
     """Delete the files of `folder` that match `pattern`, except those in `but`."""
-    for path in set(folder.glob(pattern)).difference(but):
+    for path in set(filter(Path.is_file, folder.glob(pattern))).difference(but):
         path.unlink()
 
 

@@ -16,7 +16,7 @@ from minbert.spec.architecture import BERT_BASE, Architecture
 from minbert.spec.epochs import EPOCHS, Epoch
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
-from minbert.store.node import Node, digest
+from minbert.store.node import Node, digest, seed_folders
 from minbert.store.plans import described_in, description_path
 from minbert.store.record import sound
 
@@ -272,7 +272,7 @@ class Costs:
         folder = self.experiment.root / "store" / "train" / key
         return [
             record["outcome"]["seconds"]
-            for record in map(sound, sorted(folder.glob("seed*/run.json")))
+            for record in (sound(path / "run.json") for path in seed_folders(folder).values())
             if record and self._like_here(record.get("environment", {}).get("device", "cpu"))
         ]
 

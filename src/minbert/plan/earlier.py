@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -26,6 +27,8 @@ from minbert.store.kinds import KINDS
 from minbert.store.node import Node, canonical, digest, finished, seed_folders
 from minbert.store.plans import described_in
 from minbert.store.record import RECORDS, read_record
+
+_NAME = re.compile(rf"({'|'.join(KINDS)})-[0-9a-f]{{16}}")
 
 
 def reason(earlier: Earlier, node: Node) -> str:
@@ -92,6 +95,8 @@ class Earlier:
         self.described: dict[tuple[str, str], Described] = {}
         """Every description by kind and key."""
         for path in sorted((plan.root / "store" / "spec").glob("*.json")):
+            if not _NAME.fullmatch(path.stem):
+                continue  # not ours
             try:
                 described = described_in(path)
                 self.described[described["kind"], described["key"]] = described

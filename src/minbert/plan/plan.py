@@ -226,11 +226,15 @@ class Plan(Experiment):
 
     @cached_property
     def stamp(self) -> str:
-        """A hash of all that is published, but where its data came from, and of the publisher."""
+        """A hash of all that is published, and of the publisher.
+
+        Where data came from and where the results lie are not part of it.
+        """
         code = code_modules([PUBLISHER], SHOWN_OUTSIDE)
         facts = self.publication["papers"].items()
         papers = {paper: {**of, "source": ""} for paper, of in facts}
-        return digest([self.publication | {"papers": papers}, code])
+        products = {name: str(path.relative_to(self.root)) for name, path in self.products.items()}
+        return digest([self.publication | {"papers": papers, "products": products}, code])
 
     @cached_property
     def mark(self) -> Path:

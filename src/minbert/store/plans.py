@@ -217,7 +217,8 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Damaged ones are left out.
     """
     found = []
-    for path in filter(Path.is_file, plan_path(root, "").parent.glob("*.json")):
+    named = plan_path(root, "").parent.glob("[0-9a-f]" * 16 + ".json")
+    for path in filter(Path.is_file, named):
         with suppress(UserError):
             record = read_plan(root, path.stem)
             # Earlier versions wrote no time; that of a file is also when it was copied.

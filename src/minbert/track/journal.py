@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -39,6 +40,8 @@ SYSTEM = "system"
 """The `split` of what a job uses of its machine, with what was measured as the `task`."""
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
+_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-(.+-s\w+)-\d+")
+"""An attempt's folder: when it began, key and seed, and its process."""
 
 
 class Journal:
@@ -216,12 +219,9 @@ class Attempt:
 
 
 def attempts(root: Path) -> list[Attempt]:
-    """Return the attempts under `root`, oldest first. Names that begin with a dot are drafts."""
-    folder = root / TRACKING
-    if not folder.is_dir():
-        return []
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    return [Attempt(folder / name) for name in names if (folder / name / "run.json").exists()]
+    """Return the attempts under `root`, oldest first; other folders there are a user's copies."""
+    paths = sorted((root / TRACKING).glob("*/run.json"))
+    return [Attempt(path.parent) for path in paths if _NAME.fullmatch(path.parent.name)]
 
 
 def newest_attempts(root: Path) -> dict[tuple[str, str], Attempt]:
@@ -239,8 +239,8 @@ def _stamp(parent: Path, which: str) -> str:
     It orders the attempts, of which the last counts, even if the clock is set back.
     """
     now = datetime.now(UTC)
-    earlier = [path.name.partition("-")[0] for path in parent.glob(f"[!.]*-{which}-*")]
-    if earlier:
+    names = (_NAME.fullmatch(path.name) for path in parent.glob(f"*-{which}-*"))
+    if earlier := [name[1] for name in names if name and name[2] == which]:
         latest = datetime.strptime(max(earlier), _STAMP).replace(tzinfo=UTC)
         now = max(now, latest + timedelta(microseconds=1))
     return now.strftime(_STAMP)

@@ -78,7 +78,7 @@ def _gpus() -> dict[str, float]:
     found: dict[str, float] = {}
     if visible := os.environ.get(VISIBLE):
         lines = lines_of(*_GPU, ",".join(_ASKED), "--id", visible, timeout=_PATIENCE)
-        for number, line in enumerate(lines):
+        for number, line in enumerate(line for line in lines if line.count(",") == 3):
             busy, used, total, watts = map(_number, line.split(","))
             shown = {"utilization_percentage": busy, "power_usage_watts": watts}
             if used is not None and total:
