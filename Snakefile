@@ -30,6 +30,7 @@ from minbert.commands.watch import Idle, Watch
 from minbert.spec.config import config_files
 from minbert.store.job import SEEDED
 from minbert.store.plans import plan_name
+from minbert.track.store import check_store
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 

@@ -95,6 +95,17 @@ def test_a_mistake_is_told_before_any_job(mistake: str, restored: Project) -> No
     assert not (restored.root / "store" / "data").exists()
 
 
+@pytest.mark.parametrize("uri", ["file:runs", "databricks", "mysql://me:secret@127.0.0.1:9/runs"])
+def test_a_store_that_can_be_none_is_told_before_any_job(uri: str, restored: Project) -> None:
+    words = [f"MLFLOW_TRACKING_URI={uri}", "snakemake", "--cores", "2", "all"]
+    printed = restored.run("env", *words, ends=1)
+    assert f"MLFLOW_TRACKING_URI is '{uri.replace('me:secret', '***')}', where no run" in printed
+    assert f"or unset it: runs are then stored in {restored.root}/mlflow.db" in printed
+    assert "Traceback" not in printed
+    assert not (restored.root / "store" / "data").exists()
+    assert not (restored.folder / "runs").exists()
+
+
 def test_the_plan_and_snakemake_read_one_yaml(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project")
     # In YAML 1.1 these are 8, 10 and 90.

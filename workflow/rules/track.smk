@@ -83,6 +83,8 @@ onstart:
     with retold(WorkflowError):
         HELD.enter_context(in_use(ROOT))
         HELD.enter_context(only_one(STORE / "plans", f"a workflow on {ROOT}"))
+        if PLAN.config.tracking.enabled:
+            check_store(ROOT)
         write(PLAN)
     tell_devices()
     note_command()

@@ -461,6 +461,7 @@ def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _follow(arguments: argparse.Namespace) -> None:
     from minbert.track.follower import Follower
+    from minbert.track.store import check_store
 
     def draw(history: Path, title: str, rule: str, target: Path) -> None:
         from minbert.figures.one_run import draw_run
@@ -469,9 +470,11 @@ def _follow(arguments: argparse.Namespace) -> None:
 
     if not arguments.results.is_dir():
         raise UserError(f"{arguments.results}: there is no such results folder to follow")
+    check_store(arguments.results)
     follower = Follower(arguments.results, plan=arguments.plan, draw=draw)
     if arguments.once:
-        follower.finish()
+        if follower.finish():
+            raise SystemExit(1)
     else:
         follower.follow(until_pid=arguments.until)
 

@@ -20,17 +20,20 @@ from minbert.track.store import Tag, say
 _ELSEWHERE = "elsewhere"
 
 
-def tell_of_arrived(root: Path, plan: str) -> None:
+def tell_of_arrived(root: Path, plan: str) -> list[str]:
     """Leave an attempt for each finished training of a plan that no attempt tells of.
 
-    One that cannot be read is reported and left out. Only a process that holds the follower's lock
-    may call this.
+    One that cannot be read is reported and left out; its folder is returned. Only a process that
+    holds the follower's lock may call this.
     """
+    failed = []
     for job in _arrived(root, plan):
         try:
             _tell(job)
         except (UserError, OSError, KeyError, ValueError, TypeError) as error:
             say(f"{job.out}: not in MLflow: {error}")
+            failed.append(str(job.out))
+    return failed
 
 
 def _arrived(root: Path, plan: str) -> Iterator[Job]:

@@ -9,6 +9,8 @@ import hashlib
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +28,7 @@ from minbert.track.store import (
     GRID,
     Store,
     Tag,
+    first_line,
     open_store,
     own_store,
     say,
@@ -36,9 +39,13 @@ from minbert.track.store import (
 _CURSOR = "cursor.json"
 _STORED = "stored.json"
 _LAST_SECONDS = 5.0
-# MLflow's error codes for a wrong request, as opposed to a failed connection: others may go on.
+_NAMED = 3
+_SWEEPS = 10
+"""At most in a last pass, so that what fails once can fail again, after all others."""
+# MLflow's error codes for a wrong request, as opposed to a failed connection.
 _REFUSALS = {
     "INVALID_PARAMETER_VALUE",
+    "PERMISSION_DENIED",
     "RESOURCE_DOES_NOT_EXIST",
     "RESOURCE_ALREADY_EXISTS",
     "BAD_REQUEST",
@@ -75,6 +82,8 @@ class Follower:
         self._runs: dict[str, writer.StoredRun] = {}
         self._experiments: set[str] = set()
         self._refused: set[str] = set()
+        self._failed: dict[str, int] = {}
+        self._described: set[str] = set()
         self._done: set[str] = set()
         # A store's URI may hold a password, so only its digest is written to disk. A store in the
         # results folder moves with it.
@@ -115,8 +124,8 @@ class Follower:
                 self.sweep()
             self._report_left()
 
-    def finish(self, patience: float = 20.0) -> None:
-        """Store all that there is in one pass; never raises because of the store.
+    def finish(self, patience: float = 20.0) -> int:
+        """Store all that there is; never raises because of the store. Return what is left undone.
 
         If another follower works here, waits up to `patience` seconds for it to do so.
         """
@@ -128,8 +137,12 @@ class Follower:
                 time.sleep(0.2)
             else:
                 self._tell_of_arrived()
-                self.sweep()
-        self._report_left()
+                for _ in range(_SWEEPS):
+                    before = dict(self._failed)
+                    self.sweep()
+                    if before == self._failed:
+                        break
+        return self._report_left()
 
     def pending(self, ended_only: bool = False) -> list[Attempt]:
         """Return the attempts that are not completely in the store, oldest first.
@@ -143,7 +156,7 @@ class Follower:
                 attempt.run["experiment"], attempt.group
             except _BROKEN as error:
                 self._refused.add(attempt.name)
-                say(f"{attempt.path / 'run.json'} cannot be read: {_first_line(error)}")
+                say(f"{attempt.path / 'run.json'} cannot be read: {first_line(error)}")
             else:
                 self._attempts[attempt.name] = attempt
         path = sqlite_path(self.uri)
@@ -166,7 +179,7 @@ class Follower:
             if not self.failing:
                 say(
                     f"the store at {self.uri} does not answer; jobs go on, and their "
-                    f"figures are stored when it is back ({_first_line(error)})"
+                    f"figures are stored when it is back ({first_line(error)})"
                 )
             self.failing = True
             return
@@ -178,13 +191,18 @@ class Follower:
         if self.plan is None:
             return
         try:
-            tell_of_arrived(self.root, self.plan)
+            self._refused.update(tell_of_arrived(self.root, self.plan))
         except (UserError, OSError) as error:
-            say(f"imported runs are not in MLflow: {_first_line(error)}")
+            self._refused.add("imported runs")
+            say(f"imported runs are not in MLflow: {first_line(error)}")
 
-    def _report_left(self) -> None:
-        if left := len(self.pending(ended_only=True)):
-            say(f"not stored yet, until the workflow's next start: {counted(left, 'run')}")
+    def _report_left(self) -> int:
+        left = sorted({attempt.name for attempt in self.pending(ended_only=True)} | self._refused)
+        if left:
+            named = ", ".join(left[:_NAMED]) + (", ..." if len(left) > _NAMED else "")
+            much = f"{counted(len(left), 'run')} ({named})"
+            say(f"not stored yet, until the workflow's next start: {much}")
+        return len(left)
 
     def _lock_file(self) -> IO[str]:
         path = self.root / FOLLOWER
@@ -193,34 +211,68 @@ class Follower:
 
     def _store_all(self) -> None:
         store = self._connect()
-        closed: list[tuple[Attempt, dict[str, Any]]] = []
-        for attempt in self.pending():  # Again: now it is known which runs the store has.
-            try:
-                if note := self._advance(store, attempt):
-                    closed.append((attempt, note))
-            except Exception as error:
-                if not _is_refusal(error) and not isinstance(error, _BROKEN):
-                    raise
-                # It does not stop the others, and is tried again at the next start.
-                self._refused.add(attempt.name)
-                say(f"{attempt.path}: not stored: {_first_line(error)}")
-        for attempt, _ in closed:
-            if attempt.run["tags"].get(Tag.KIND) == GRID:
+        pending = self.pending()  # Again: now it is known which runs the store has.
+        for name in sorted({attempt.run["experiment"] for attempt in pending} - self._described):
+            self._describe(store, name)
+            self._described.add(name)
+        late: list[Exception] = []
+        grids: list[tuple[Attempt, dict[str, Any]]] = []
+        for attempt in sorted(pending, key=lambda attempt: attempt.name in self._failed):
+            with self._alone(attempt, late):
+                note = self._advance(store, attempt)
+                if note and attempt.run["tags"].get(Tag.KIND) == GRID:
+                    grids.append((attempt, note))
+                else:
+                    self._settle(attempt, note)
+        for attempt, note in grids:
+            with self._alone(attempt, late):
                 self._store_grid(store, attempt)
-        for name in sorted({attempt.run["experiment"] for attempt, _ in closed}):
-            try:
-                papers.describe(store, name, self.facts.get(name))
-            except Exception as error:
-                if not _is_refusal(error):
+                self._describe(store, attempt.run["experiment"])
+                self._settle(attempt, note)
+        if late:
+            raise late[0]
+
+    @contextmanager
+    def _alone(self, attempt: Attempt, late: list[Exception]) -> Iterator[None]:
+        """Keep what cannot be stored of one attempt from holding up the others.
+
+        At its first failure the store is opened anew: it may have changed since, or be gone. An
+        attempt that is refused twice waits for the next start. Any other second failure is added to
+        `late`: it is tried again, after the others.
+        """
+        try:
+            yield
+        except Exception as error:
+            refused = _is_refusal(error) or isinstance(error, _BROKEN)
+            failed = self._failed.get(attempt.name, 0)
+            self._failed[attempt.name] = min(failed + 1, 2)
+            if failed == 0:
+                self._store = None
+                if not refused:
                     raise
-                say(f"no description was stored for '{name}': {_first_line(error)}")
-        # Last of all, so that whatever was interrupted before is done again.
-        for attempt, note in closed:
+            elif refused:
+                self._refused.add(attempt.name)
+            else:
+                late.append(error)
+            if failed == 1:
+                say(f"{attempt.path}: not stored: {first_line(error)}")
+
+    def _settle(self, attempt: Attempt, note: dict[str, Any] | None) -> None:
+        """Note an attempt's end if it has come. Last: what was interrupted is done again."""
+        if note:
             attempt.note(_STORED, note)
+        self._failed.pop(attempt.name, None)
+
+    def _describe(self, store: Store, paper: str) -> None:
+        try:
+            papers.describe(store, paper, self.facts.get(paper))
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            say(f"no description was stored for '{paper}': {first_line(error)}")
 
     def _store_grid(self, store: Store, attempt: Attempt) -> None:
         """Store the rows of a grid's own run, and register its model."""
-        paper = attempt.run["experiment"]
         names = sorted(n for n, a in self._attempts.items() if a.group == attempt.group)
         if attempt.name != names[-1]:
             return
@@ -228,35 +280,42 @@ class Follower:
             self._attempts[name].group: (self._attempts[name], self._runs[name])
             for name in sorted(self._runs.keys() & self._attempts.keys())
         }
-        try:
-            store_rows(store, attempt, names[0], trained)
-            papers.register_best(store, paper)
-        except Exception as error:
-            if not _is_refusal(error):
-                raise
-            say(f"rows and model of '{paper}' are incomplete: {_first_line(error)}")
+        store_rows(store, attempt, names[0], trained)
+        papers.register_best(store, attempt.run["experiment"])
 
     def _connect(self) -> Store:
         """Open the store, and learn which runs it has of the experiments we know."""
         if self._store is None:
             self._store = open_store(self.root, self.uri)
-            self._experiments, self._runs, self._done = set(), {}, set()
+            self._experiments, self._runs = set(), {}
+            self._done, self._described = set(), set()
         for name in {a.run["experiment"] for a in self._attempts.values()} - self._experiments:
-            papers.describe(self._store, name, self.facts.get(name))
-            runs = writer.known_runs(self._store, self._store.experiment(name))
-            for attempt in runs.keys() & self._attempts.keys():
-                cursor = self._attempts[attempt].recall(_CURSOR)
-                if cursor.get("run_id") == (stored := runs[attempt]).run_id:
+            runs = writer.known_runs(self._store, name)
+            for attempt in self._attempts.values():
+                if attempt.run["experiment"] != name:
+                    continue
+                cursor = attempt.recall(_CURSOR)
+                note = attempt.recall(_STORED) or cursor
+                stored = runs.get(attempt.name)
+                if stored is None and note and note.get("store", self._digest) == self._digest:
+                    # The experiment was renamed, or the store is a new one.
+                    stored = writer.known_run(self._store, note["run_id"])
+                if stored is None:
+                    continue
+                if cursor.get("run_id") == stored.run_id:
                     stored.offset, stored.described = cursor["offset"], True
+                runs[attempt.name] = stored
             self._runs.update(runs)
             self._experiments.add(name)
         return self._store
 
     def _is_stored(self, attempt: Attempt) -> bool:
+        run = self._runs.get(attempt.name)
+        if run is not None and run.deleted:
+            return True  # It stays so.
         note = attempt.recall(_STORED)
         if note.get("store") != self._digest:
             return False
-        run = self._runs.get(attempt.name)
         if self._experiments and (run is None or run.run_id != note["run_id"]):
             return False
         # If locks do not work across machines, a job can seem dead and go on.
@@ -275,7 +334,7 @@ class Follower:
         # Mark the older attempts of the same key and seed with the newest one's name.
         *older, newest = sorted(n for n, a in self._attempts.items() if a.group == attempt.group)
         for run in filter(None, map(self._runs.get, older)):
-            if run.superseded != newest:
+            if run.superseded != newest and not run.deleted:
                 store.client.set_tag(run.run_id, Tag.SUPERSEDED, newest)
                 run.superseded = newest
         if not stored.described:
@@ -294,7 +353,3 @@ class Follower:
 
 def _is_refusal(error: Exception) -> bool:
     return getattr(error, "error_code", None) in _REFUSALS
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -150,7 +150,7 @@ def store_rows(store: Store, attempt: Attempt, grid: str, trained: Trained) -> N
     for run in old.values():
         store.client.set_tag(run.info.run_id, Tag.SUPERSEDED, attempt.name)
     for stored, parent in _children(rows, ids, trained, attempt.run["experiment"]):
-        if stored.parent != parent:
+        if stored.parent != parent and not stored.deleted:
             store.client.set_tag(stored.run_id, Tag.PARENT, parent)
             stored.parent = parent
 

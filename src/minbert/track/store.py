@@ -118,6 +118,82 @@ def check_sqlite(path: Path) -> None:
         ) from None
 
 
+def check_uri(root: Path) -> None:
+    """Raise `UserError`, with MLflow's reason, if the URI of `root`'s store can never be one.
+
+    Contacts no server, and imports mlflow for neither a server nor a sqlite file.
+    """
+    uri = tracking_uri(root)
+    path = sqlite_path(uri)
+    if path is not None:
+        check_sqlite(path)
+    if uri == own_store(root):
+        return
+    try:
+        if path is None:
+            _try(uri)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            place = path if path.exists() else path.parent
+            if not os.access(place, os.W_OK):
+                raise PermissionError(f"{place} is not writable")
+    except Exception as error:
+        raise _no_store(root, uri, error) from None
+
+
+def check_store(root: Path) -> None:
+    """Raise `UserError` like `check_uri`, and if a server answers that it takes no request of ours.
+
+    One that does not answer may do so later.
+    """
+    root = Path(root).resolve()
+    check_uri(root)
+    if not is_remote(uri := tracking_uri(root)):
+        return
+    from mlflow.exceptions import MlflowException
+
+    try:
+        open_store(root).client.search_experiments(max_results=1)
+    except MlflowException as error:
+        if error.get_http_status_code() < 500:
+            raise _no_store(root, uri, error) from None
+
+
+def _try(uri: str) -> None:
+    """Raise what MLflow, or what it connects with, has against a URI, without a connection."""
+    if uri.startswith("http"):
+        import requests
+
+        requests.Request("GET", uri).prepare()
+        return
+    os.environ.update(environment())
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    from mlflow.store.db.db_types import DATABASE_ENGINES
+    from mlflow.tracking import MlflowClient
+    from mlflow.utils.databricks_utils import get_databricks_host_creds
+    from sqlalchemy import create_engine
+
+    kind = uri.partition(":")[0].partition("+")[0]
+    if kind in DATABASE_ENGINES:  # A client would connect, again and again.
+        create_engine(uri).dispose()
+    else:
+        MlflowClient(tracking_uri=uri, registry_uri=uri)
+    if kind == "databricks":
+        get_databricks_host_creds(uri)
+
+
+def _no_store(root: Path, uri: str, error: Exception) -> UserError:
+    install = "install it, or " if isinstance(error, ImportError) else ""
+    return UserError(
+        shown(
+            f"MLFLOW_TRACKING_URI is '{uri}', where no run can be stored: "
+            f"{first_line(error).partition('. ')[0].rstrip('.')}; {install}set it to a server "
+            "(http://HOST:PORT) or a database (sqlite:////FOLDER/mlflow.db), or unset it: runs "
+            f"are then stored in {root / 'mlflow.db'}"
+        )
+    )
+
+
 def put_paths_right(root: Path, uri: str) -> None:
     """Let the store in results `root` name its files there, if the folder was moved or copied.
 
@@ -179,6 +255,11 @@ def shown(text: str) -> str:
     return re.sub(r"(?<=://)[^/@\s]+@", "***@", text)
 
 
+def first_line(error: Exception) -> str:
+    """Return what an exception says in its first line, or else its type."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
 def say(message: str) -> None:
     """Print one line about tracking to standard error; nothing if its disk is full."""
     with suppress(OSError):
@@ -199,7 +280,10 @@ class Store:
         if name not in self._experiments:
             found = self.client.get_experiment_by_name(name) or self._create(name)
             if found.lifecycle_stage == "deleted":
+                gone = [run.info.run_id for run in self.runs(found.experiment_id)]
                 self.client.restore_experiment(found.experiment_id)
+                for run_id in gone:  # MLflow restores them too.
+                    self.client.delete_run(run_id)
                 say(f"experiment '{name}' was deleted in MLflow; restored, as it has new runs")
             self._experiments[name] = str(found.experiment_id)
         return self._experiments[name]

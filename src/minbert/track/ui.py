@@ -1,4 +1,6 @@
-"""MLflow's UI on the store of a results folder. Nothing here imports mlflow.
+"""MLflow's UI on the store of a results folder.
+
+Nothing here imports mlflow, but to check a store that is neither sqlite nor a server.
 
 One worker and no job runner: 2 processes and half a gigabyte instead of 15 and three.
 """
@@ -38,13 +40,14 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
 
     If `port` is taken, the next free one is used. If the store is itself a server, this prints its
     addresses and returns. Raises `UserError` if there is no store yet, no free port, or the server
-    does not start, or ends by itself.
+    does not start, or ends by itself, and for a URI that is no store (`store.check_uri`).
     """
     root = Path(root).resolve()
     uri = store.tracking_uri(root)
+    if store.is_remote(uri) and not uri.startswith("http"):
+        raise UserError(f"the runs are stored in '{uri}', which has its own page")
+    store.check_uri(root)
     if store.is_remote(uri):
-        if not uri.startswith("http"):
-            raise UserError(f"the runs are stored in '{uri}', which has its own page")
         _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
         return
     if (path := store.sqlite_path(uri)) is not None and not path.exists():
@@ -56,8 +59,6 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
             again = shlex.join(["minbert", "follow", "--once", "--results", str(root)])
             why = f"; `{again}` makes it from the runs in {root / TRACKING}"
         raise UserError(f"no MLflow store at {path}{why}")
-    if path is not None:
-        store.check_sqlite(path)
     if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
         store.put_paths_right(root, uri)
     if (free := free_port(host, port)) != port:

@@ -21,7 +21,7 @@ from minbert.track.journal import BEST, COST, FLOOR, SYSTEM, TEST, Attempt
 from minbert.track.store import Store, Tag, say
 
 if TYPE_CHECKING:
-    from mlflow.entities import Metric
+    from mlflow.entities import Metric, Run
 
 Draw = Callable[[Path, str, str, Path], None]
 """Draws a history (parquet) with a title and the overall rule to a PNG file."""
@@ -42,6 +42,7 @@ class StoredRun:
 
     run_id: str
     artifacts: str
+    deleted: bool = False
     superseded: str | None = None
     parent: str | None = None
     described: bool = False
@@ -58,18 +59,34 @@ def metric_name(row: Measured) -> str:
     return re.sub(r"[^\w/. :-]", "_", "/".join(words))
 
 
-def known_runs(store: Store, experiment_id: str) -> dict[str, StoredRun]:
-    """Return the runs of an experiment by the name of their attempt."""
+def known_runs(store: Store, experiment: str) -> dict[str, StoredRun]:
+    """Return the runs of an experiment, deleted ones too, by the name of their attempt."""
+    found = store.client.get_experiment_by_name(experiment)
     return {
-        tags[Tag.ATTEMPT]: StoredRun(
-            run.info.run_id,
-            run.info.artifact_uri,
-            tags.get(Tag.SUPERSEDED),
-            tags.get(Tag.PARENT),
-        )
-        for run in store.runs(experiment_id)
-        if Tag.ATTEMPT in (tags := run.data.tags)
+        run.data.tags[Tag.ATTEMPT]: _known(run)
+        for run in (store.runs(found.experiment_id) if found else ())
+        if Tag.ATTEMPT in run.data.tags
     }
+
+
+def known_run(store: Store, run_id: str) -> StoredRun | None:
+    """Return the run of an id, whatever experiment it is in; None if there is none."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return _known(store.client.get_run(run_id))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return None
+
+
+def _known(run: Run) -> StoredRun:
+    info, tags = run.info, run.data.tags
+    deleted = info.lifecycle_stage == "deleted"
+    return StoredRun(
+        info.run_id, info.artifact_uri, deleted, tags.get(Tag.SUPERSEDED), tags.get(Tag.PARENT)
+    )
 
 
 def create(store: Store, attempt: Attempt) -> StoredRun:
