@@ -17,9 +17,8 @@ from minbert.data.tokenizer import TOKENIZERS, load_tokenizer
 from minbert.spec.architecture import WEIGHTS, Architecture
 from minbert.spec.parts import PARTS, load_part
 
-SETTINGS, SPECIAL, ADDED = BESIDE = (
-    *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-)
+_SETTINGS, _ADDED = "tokenizer_config.json", "added_tokens.json"
+_BESIDE = (_SETTINGS, "special_tokens_map.json", _ADDED)
 _OF_BERT = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 _OF_FAMILY = dict(zip(("bert", "distilbert", "electra"), _OF_BERT, strict=True)) | {
     "roberta": "RobertaTokenizer"
@@ -27,7 +26,7 @@ _OF_FAMILY = dict(zip(("bert", "distilbert", "electra"), _OF_BERT, strict=True))
 _MADE = {"vocab.txt": _OF_BERT, "vocab.json": ("RobertaTokenizer",)}
 """Which classes of transformers, but for "Fast", are made from such a file alone."""
 _UNLIKE = ("BertJapaneseTokenizer", "BertweetTokenizer", "PhobertTokenizer", "RoCBertTokenizer")
-"""Those that no `tokenizer.json` says."""
+"""Those whose tokens no `tokenizer.json` gives."""
 _NORMALIZER = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
@@ -51,6 +50,8 @@ def check_names(folder: Path, arch: Architecture) -> None:
     Those of another kind of encoder are left to the job that reads them, and damaged weights.
     """
     path, first = folder / WEIGHTS, arch.hugging_face("embeddings.word.weight")[0]
+    if not path.is_file():
+        return
     try:
         with safe_open(path, "numpy") as file:
             names = list(file.keys())
@@ -74,7 +75,7 @@ def check_tokenizer(folder: Path, arch: Architecture) -> None:
     path = next((path for name in TOKENIZERS if (path := folder / name).is_file()), None)
     if path is None:
         return
-    said = {name: read_json(folder / name) for name in BESIDE if (folder / name).is_file()}
+    said = {name: read_json(folder / name) for name in _BESIDE if (folder / name).is_file()}
     kind, where = _OF_FAMILY.get(arch.family, ""), f"config.json: model_type is '{arch.family}'"
     for name, values in (("config.json", read_json(folder / "config.json")), *said.items()):
         if named := values.get("tokenizer_class"):
@@ -101,19 +102,19 @@ def _unlike(
     made: Mapping[str, Any], said: Mapping[str, Mapping[str, Any]], kind: str
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield file, key and value of what is `said` beside a tokenizer and not so in it."""
-    settings = said.get(SETTINGS, {})
+    settings = said.get(_SETTINGS, {})
     parts = [("add_prefix_space", made["pre_tokenizer"], "add_prefix_space")]
     if kind in _OF_BERT:
         parts += [(key, made["normalizer"], name) for key, name in _NORMALIZER.items()]
     for key, part, name in parts:
         if key in settings and name in (part or ()) and settings[key] != part[name]:
-            yield SETTINGS, key, settings[key]
+            yield _SETTINGS, key, settings[key]
     tokens = [
         (name, key, token)
         for name, values in said.items()
         for key, value in values.items()
-        if name == ADDED or key.endswith(("_token", "_special_tokens", "added_tokens_decoder"))
-        for token in ([key] if name == ADDED else _listed(value))
+        if name == _ADDED or key.endswith(("_token", "_special_tokens", "added_tokens_decoder"))
+        for token in ([key] if name == _ADDED else _listed(value))
     ]
     has = {token["content"] for token in made["added_tokens"]}
     yield from ((name, key, token) for name, key, token in tokens if token not in has)
