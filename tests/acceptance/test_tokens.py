@@ -155,6 +155,7 @@ def to_be(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
 
 
+CUT = "train: of a pair that is cut, the longer sentence keeps the odd token, else the second"
 FEWER = "data: a vocabulary smaller than vocab_size is accepted"
 
 
@@ -590,12 +591,12 @@ def test_what_a_refusal_advises_is_enough(
 
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(f, marks=to_be("train: a pair is cut alike")) for f in encoders.FAMILIES],
+    [pytest.param(f, marks=to_be(CUT)) for f in encoders.FAMILIES],
 )
 def test_a_pair_is_cut_as_by_transformers(
     family: str, models: dict[str, Path], base: Path, tmp_path: Path
 ) -> None:
-    """Of two sentences that are cut alike, the second keeps the odd token."""
+    """Where both sentences are cut, the longer keeps the odd token: the second of two as long."""
     folder = edited(models[family], FAMILY_FILES[family], tmp_path / "model")
     reference, made = theirs(folder), made_of(folder, base)
     two_types = read_architecture(made.backbone / "config.json").two_types
@@ -610,7 +611,7 @@ def test_a_pair_is_cut_as_by_transformers(
         (NO_TOKENS, "the film"),
         pytest.param(
             ("the film", NO_TOKENS),
-            marks=to_be("train: a pair is framed as one though its second sentence has no token"),
+            marks=to_be("train: a pair is framed as one, though its second sentence has no token"),
         ),
     ],
     ids=["first", "second"],
