@@ -105,7 +105,7 @@ def test_overall_claims_need_its_tasks(tmp_path: Path) -> None:
     made = plan(tmp_path, "overall_tasks: [news]\n" + claim % ("part", "overall"))
     assert made.claims is not None
     assert made.claims.spec["overall_tasks"] == {"mine": ("news",)}
-    assert [task["name"] for task in made.claims.spec["own_tasks"]] == ["news", "points", "same"]
+    assert [name for name, *_ in made.claims.spec["shown"]] == ["sst", "news", "points", "same"]
     with pytest.raises(UserError, match="'overall' needs the task 'sst', which variant 'all' does"):
         plan(tmp_path, claim % ("part", "overall"))
     with pytest.raises(UserError, match=r"unknown task 'newz'\. Did you mean 'news'"):
@@ -211,7 +211,8 @@ def test_a_published_figure_may_be_of_a_task_of_ones_own(tmp_path: Path) -> None
 
 
 def test_specs_of_built_in_tasks_name_none_of_ones_own(tmp_path: Path) -> None:
+    plan(tmp_path)
     planning_folder(tmp_path, TWO_STAGES)
     config = load_config({"grids": ["g"], "data": "builtin", "backbone": "builtin"})
     for made in Plan.of(config, tmp_path).nodes.values():
-        assert "own_tasks" not in canonical(made.spec)
+        assert "news" not in canonical(made.spec)

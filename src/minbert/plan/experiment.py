@@ -19,6 +19,7 @@ from minbert.data.lmrd import LMRD_PIN, review_files
 from minbert.data.originals import label_files
 from minbert.data.own import own_files
 from minbert.data.tables import READERS, form_of
+from minbert.plan.folder import check_config, check_names, check_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
     Architecture,
@@ -387,7 +388,10 @@ class Sources:
             return self._builtin_backbone()
         folder = Path(name)
         if folder.is_dir():
+            check_config(folder / "config.json")
             shapes = from_hugging_face(folder / "config.json")
+            check_names(folder, shapes)
+            check_tokenizer(folder, shapes)
             files = {p.name: self.cache.digest(p) for p in backbone_files(folder)}
             spec: dict[str, Any] = {"files": files}
             extra = {"folder": str(folder.absolute())}

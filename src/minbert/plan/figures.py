@@ -13,7 +13,7 @@ from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile, check_name
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.resolve import Grid, Stage, Variant
-from minbert.spec.task import TASKS, own_tasks
+from minbert.spec.task import TASKS, shown_tasks
 from minbert.spec.yaml import load_yaml, validated
 from minbert.store.node import Need, Node
 
@@ -88,7 +88,7 @@ def _node(
 ) -> Node:
     tasks = [task for grid in exp.grids if paper in (grid.paper, ALL) for task in grid.tasks]
     shown = {
-        **own_tasks(tasks),
+        **shown_tasks(tasks),
         "kind": spec.kind,
         "paper": paper,
         "name": name,

@@ -12,7 +12,7 @@ from minbert.plan.parameters import parameters
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim, Published
 from minbert.spec.resolve import Grid, StageRef, Variant
-from minbert.spec.task import TASKS, own_tasks, task_facts
+from minbert.spec.task import TASKS, shown_tasks, task_facts
 from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
@@ -77,7 +77,7 @@ def _tuning(exp: Experiment, grid: Grid) -> Node | None:
     if not rows:
         return None
     spec: dict[str, Any] = {"paper": grid.paper, "title": grid.title, "rule": grid.overall}
-    spec |= {"rows": rows, "seeds": list(exp.config.seeds), **own_tasks(grid.tasks)}
+    spec |= {"rows": rows, "seeds": list(exp.config.seeds), **shown_tasks(grid.tasks)}
     return Node("tuning", spec, "minbert.evaluate.choose", needs=needs)
 
 
@@ -143,7 +143,7 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "rule": grid.overall,
         "tasks": grid.tasks,
         "overall_tasks": grid.overall_tasks,
-        **own_tasks(grid.tasks),
+        **shown_tasks(grid.tasks),
         "seeds": list(exp.config.seeds),
         "backbone": exp.config.backbone,
         "data": exp.config.data,
@@ -235,7 +235,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         "data": exp.config.data,
         "select_on": select_on(exp.stages.values()),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in exp.grids if grid.claims},
-        **own_tasks(task for grid in exp.grids for task in grid.tasks),
+        **shown_tasks(task for grid in exp.grids for task in grid.tasks),
     }
     ordered = dict(sorted(needs.items()))
     return Node("claims", spec, "minbert.evaluate.claims", needs=ordered)
@@ -335,7 +335,7 @@ def report_node(
         "config": config,
         "stages": [_stage(exp, ref) for ref in exp.stages],
         "select_on": select_on(exp.stages.values()),
-        **own_tasks(tasks),
+        **shown_tasks(tasks),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
     return Node("report", spec, "minbert.report.make", needs=needs)

@@ -5,7 +5,7 @@ configuration, and reach a job with the record of its plan (docs/adding.md).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -123,14 +123,13 @@ def task_facts(name: str) -> list[str | float | bool]:
     return [task.kind, task.classes, task.pair, task.low, task.high, task.metric]
 
 
-def own_tasks(tasks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return {"own_tasks": all that is said of those of `tasks` that are not built in}, if any.
+def shown_tasks(tasks: Iterable[str]) -> dict[str, list[list[str]]]:
+    """Return {"shown": what `tasks` are called, [name, title, names of classes ...], in order}.
 
-    For the keys of what people read: it shows titles and names of classes too.
+    For the keys of what people read. All else that is said of a task is in the keys of its runs.
     """
     wanted = set(tasks)
-    found = [asdict(task) for task in TASKS.own if task.name in wanted]
-    return {"own_tasks": found} if found else {}
+    return {"shown": [[t.name, t.title, *t.names] for t in TASKS.values() if t.name in wanted]}
 
 
 def overall_tasks(tasks: Collection[str]) -> tuple[str, ...]:

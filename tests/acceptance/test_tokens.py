@@ -1,0 +1,652 @@
+"""The tokens of a folder are those that `transformers` makes of it, or the folder is refused.
+
+Each case is a folder in Hugging Face's layout, given as `backbone`. What the plan and its jobs make
+of it (`tokens.parquet`, framed as a stage frames it) is compared with
+`AutoTokenizer.from_pretrained(folder)`: ids, token types and attention of sentences and of pairs. A
+refusal is one line that names the file and the key that are in the way.
+
+A `tokenizer.json` counts as it is where nothing beside it says otherwise. `transformers` 4.57 puts
+the defaults of BERT's class over it, so that a cased one alone becomes uncased; that is no case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import encoders
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from minbert.base.errors import UserError
+from minbert.commands.plan import read_plan
+from minbert.spec.architecture import read_architecture
+from minbert.store.job import Job
+from minbert.train.examples import frame, special_tokens
+
+REPOSITORY = Path(__file__).parents[2]
+CONFIGURATION = """\
+grids: [{base}/g.yaml]
+results: {base}/results
+data: builtin
+tasks:
+  one:
+    {{kind: binary, sentence1: a, label: label,
+      files: {{train: {base}/one.jsonl, dev: {base}/dev.jsonl}}}}
+  two:
+    {{kind: binary, sentence1: a, sentence2: b, label: label,
+      files: {{train: {base}/two.jsonl, dev: {base}/dev.jsonl}}}}
+"""
+GRID = """\
+paper: p
+title: T
+overall: plain
+variants:
+  v:
+    tasks:
+      one: {loss: binary_cross_entropy}
+      two: {loss: binary_cross_entropy, pairing: cross}
+"""
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZéüÉç0123456789"
+WORDS = "東 京 東京 ##京 😀 the film co ##vid un ##want ##ed café cafe , . ' ! ? [ ]"
+PIECES = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS.split()]
+AT = len(PIECES)
+"""The id of the first token after them."""
+TEXTS = [
+    "The film is unwanted, isn't it?",
+    "[USER] and [user] liked covid19 and covid-19",
+    "Café naïve ÉCOLE",
+    "東京 the東京film",
+    "so good 😀 👍🏽",
+    "a literal [SEP] and [MASK] , </s> and <mask>",
+    "two  spaces\tand a tab",
+    "the long film " * 9,
+]
+WHOLE = 500
+"""More tokens than any pair of them has."""
+NO_TOKENS = "\u200d"
+"""A text of which nothing is left in a WordPiece vocabulary."""
+
+CONFIG, SETTINGS = "config.json", "tokenizer_config.json"
+ADDED, MAP = "added_tokens.json", "special_tokens_map.json"
+
+Edit = Callable[[Path], object]
+
+
+def put(name: str, **values: Any) -> Edit:
+    """Merge values into a JSON file of the folder."""
+
+    def edit(folder: Path) -> None:
+        path = folder / name
+        found = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        path.write_text(json.dumps(found | values), encoding="utf-8")
+
+    return edit
+
+
+def only(*names: str) -> Edit:
+    """Leave no other file of a tokenizer in the folder."""
+
+    def edit(folder: Path) -> None:
+        for path in list(folder.iterdir()):
+            if path.name not in (CONFIG, "model.safetensors", *names):
+                path.unlink()
+
+    return edit
+
+
+def vocabulary(*more: str) -> Edit:
+    """Write a `vocab.txt`, with more pieces at its end."""
+
+    def edit(folder: Path) -> None:
+        (folder / "vocab.txt").write_text("\n".join([*PIECES, *more]) + "\n", encoding="utf-8")
+
+    return edit
+
+
+def saved(*added: str, **settings: Any) -> Edit:
+    """Write all that `save_pretrained` writes of the folder's tokenizer, with tokens added."""
+
+    def edit(folder: Path) -> None:
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(folder, **settings)
+        tokenizer.add_tokens(list(added))
+        tokenizer.save_pretrained(folder)
+
+    return edit
+
+
+def rows(size: int) -> Edit:
+    """Give the encoder so many rows of embeddings."""
+
+    def edit(folder: Path) -> None:
+        put(CONFIG, vocab_size=size)(folder)
+        tensors = load_file(folder / "model.safetensors")
+        for name, tensor in tensors.items():
+            if len(tensor) == encoders.VOCABULARY:
+                tensors[name] = tensor[torch.arange(size) % len(tensor)].clone()
+        save_file(tensors, folder / "model.safetensors")
+
+    return edit
+
+
+def decoder(*tokens: str) -> dict[str, Any]:
+    """Return tokens as `added_tokens_decoder` has them, from the id `AT` on."""
+    entry = dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized"), False)
+    entry["special"] = True
+    return {str(AT + n): {"content": token, **entry} for n, token in enumerate(tokens)}
+
+
+def to_be(reason: str) -> pytest.MarkDecorator:
+    """Mark what does not hold yet: the room that is to make it so, and what is to be true."""
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
+
+
+CUT = "train: of a pair that is cut, the longer sentence keeps the odd token, else the second"
+FEWER = "data: a vocabulary smaller than vocab_size is accepted"
+
+
+def cases(fails: dict[str, str], table: dict[str, tuple[Any, ...]]) -> list[Any]:
+    """Return the cases of a table: a name, edits, and the words of a refusal, if it is one.
+
+    `fails` are the reasons of those that do not hold yet.
+    """
+    found = []
+    for name, (*edits, named) in table.items():
+        marks = [to_be(fails.pop(name))] if name in fails else []
+        found.append(pytest.param(edits, named.split(), id=name, marks=marks))
+    assert not fails
+    return found
+
+
+PLAIN = (vocabulary(),)
+FAST = (*PLAIN, saved(), only("tokenizer.json"))
+# Both are words of the vocabulary, and split as long as nothing says that they are tokens.
+USER = (vocabulary("[USER]", "covid19"),)
+USER_FAST = (*USER, saved(), only("tokenizer.json"))
+BOTH = {"[USER]": AT, "covid19": AT + 1}
+MORE = {"additional_special_tokens": ["[USER]", "covid19"]}
+USUAL = {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+DECODER = f"{SETTINGS} added_tokens_decoder"
+PIECE_CASES = cases(
+    {
+        "tokenizer.json, special tokens that it does not add": (
+            "data: a literal special token is one, or a tokenizer.json without it is refused"
+        ),
+        **{
+            f"KoBertTokenizer in {where}, tokenizer.json": "data: an unknown class is refused"
+            for where in (SETTINGS, CONFIG)
+        },
+        **{f"{form}, fewer tokens than rows": FEWER for form in ("vocab.txt", "tokenizer.json")},
+    },
+    {
+        "vocab.txt": (*PLAIN, ""),
+        "vocab.txt, cased": (*PLAIN, put(SETTINGS, do_lower_case=False), ""),
+        "vocab.txt, accents kept": (*PLAIN, put(SETTINGS, strip_accents=False), ""),
+        "vocab.txt, cased without accents": (
+            *(*PLAIN, put(SETTINGS, do_lower_case=False, strip_accents=True)),
+            "",
+        ),
+        "vocab.txt, Chinese in words": (*PLAIN, put(SETTINGS, tokenize_chinese_chars=False), ""),
+        "vocab.txt, no basic tokens": (*PLAIN, put(SETTINGS, do_basic_tokenize=False), ""),
+        "vocab.txt, usual special tokens": (*PLAIN, put(MAP, **USUAL), ""),
+        "vocab.txt, added tokens": (*PLAIN, put(ADDED, **BOTH), f"{ADDED} [USER]"),
+        "vocab.txt, words of it as added tokens": (*USER, put(ADDED, **BOTH), f"{ADDED} [USER]"),
+        "vocab.txt, special tokens": (*USER, put(MAP, **MORE), f"{MAP} additional"),
+        "vocab.txt, special tokens in settings": (
+            *(*USER, put(SETTINGS, **MORE)),
+            f"{SETTINGS} additional",
+        ),
+        "vocab.txt, added_tokens_decoder": (
+            *(*PLAIN, put(SETTINGS, added_tokens_decoder=decoder("[USER]", "covid19"))),
+            DECODER,
+        ),
+        "vocab.txt, another first token": (
+            *(vocabulary("<s>"), put(MAP, cls_token="<s>")),
+            f"{MAP} cls_token",
+        ),
+        "tokenizer.json": (*FAST, ""),
+        "tokenizer.json, cased in settings": (
+            *(*FAST, put(SETTINGS, do_lower_case=False)),
+            f"{SETTINGS} do_lower_case",
+        ),
+        "tokenizer.json, accents kept in settings": (
+            *(*FAST, put(SETTINGS, strip_accents=False)),
+            f"{SETTINGS} strip_accents",
+        ),
+        "tokenizer.json, Chinese in words in settings": (
+            *(*FAST, put(SETTINGS, tokenize_chinese_chars=False)),
+            f"{SETTINGS} tokenize_chinese_chars",
+        ),
+        "tokenizer.json, settings that its class does not read": (
+            *FAST,
+            put(SETTINGS, do_lower_case=False, tokenizer_class="PreTrainedTokenizerFast"),
+            "",
+        ),
+        "tokenizer.json, added tokens": (*FAST, put(ADDED, **BOTH), f"{ADDED} [USER]"),
+        "tokenizer.json, words of it as added tokens": (
+            *(*USER_FAST, put(ADDED, **BOTH)),
+            f"{ADDED} [USER]",
+        ),
+        "tokenizer.json, special tokens": (*USER_FAST, put(MAP, **MORE), f"{MAP} additional"),
+        "tokenizer.json, added_tokens_decoder": (
+            *(*FAST, put(SETTINGS, added_tokens_decoder=decoder("[USER]", "covid19"))),
+            DECODER,
+        ),
+        "tokenizer.json, special tokens that it does not add": (
+            *(*FAST, put("tokenizer.json", added_tokens=[])),
+            "tokenizer.json added_tokens",
+        ),
+        "as saved": (*PLAIN, saved(), ""),
+        "as saved, cased": (*PLAIN, saved(do_lower_case=False), ""),
+        "as saved, added tokens": (*PLAIN, saved("[USER]", "covid19"), ""),
+        "as saved, special tokens": (*USER, put(MAP, **MORE), saved(), ""),
+        **{
+            f"{kind} in {where}, {form}": (
+                *(*made, put(where, tokenizer_class=kind)),
+                f"{where} tokenizer_class",
+            )
+            for kind in ("BertJapaneseTokenizer", "KoBertTokenizer")
+            for where in (SETTINGS, CONFIG)
+            for form, made in (("vocab.txt", PLAIN), ("tokenizer.json", FAST))
+        },
+        "byte pairs": (
+            *(encoders.write_byte_pairs, only("vocab.json", "merges.txt")),
+            f"{CONFIG} model_type",
+        ),
+        "vocab.txt, fewer tokens than rows": (*PLAIN, rows(700), ""),
+        "tokenizer.json, fewer tokens than rows": (*FAST, rows(700), ""),
+        "vocab.txt, more tokens than rows": (*PLAIN, rows(100), "vocab.txt vocab_size"),
+        "tokenizer.json, more tokens than rows": (*FAST, rows(100), "tokenizer.json vocab_size"),
+    },
+)
+
+PAIRS = (encoders.write_byte_pairs, only("vocab.json", "merges.txt"))
+FAST_PAIRS = (*PAIRS, saved(), only("tokenizer.json"))
+AFTER = {"[USER]": encoders.VOCABULARY, "covid19": encoders.VOCABULARY + 1}
+MASK = {"content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False}
+BYTE_CASES = cases(
+    {
+        "tokenizer.json, a mask that takes spaces along": (
+            "data: what an added token takes along is compared"
+        ),
+        "fewer tokens than rows": FEWER,
+    },
+    {
+        "vocab.json": (*PAIRS, ""),
+        "tokenizer.json": (*FAST_PAIRS, ""),
+        "as saved": (encoders.write_byte_pairs, saved(), ""),
+        "as saved, a space before": (encoders.write_byte_pairs, saved(add_prefix_space=True), ""),
+        "as saved, added tokens": (
+            *(encoders.write_byte_pairs, rows(310), saved("[USER]", "covid19")),
+            "",
+        ),
+        **{
+            f"{form}, {name}": (*made, rows(310), put(file, **said), f"{file} {next(iter(said))}")
+            for form, made in (("vocab.json", PAIRS), ("tokenizer.json", FAST_PAIRS))
+            for name, file, said in (
+                ("a space before", SETTINGS, {"add_prefix_space": True}),
+                ("added tokens", ADDED, AFTER),
+                ("special tokens", MAP, MORE),
+                ("another first token", MAP, {"cls_token": "film"}),
+                ("a class of PhoBERT", SETTINGS, {"tokenizer_class": "PhobertTokenizer"}),
+                ("a class of BERTweet", CONFIG, {"tokenizer_class": "BertweetTokenizer"}),
+            )
+        },
+        "tokenizer.json, a mask that takes spaces along": (
+            *(encoders.write_byte_pairs, only("tokenizer.json")),
+            put(SETTINGS, added_tokens_decoder={"4": MASK}),
+            DECODER,
+        ),
+        "word pieces": (*PLAIN, "vocab.txt model_type"),
+        "fewer tokens than rows": (*PAIRS, rows(700), ""),
+        "more tokens than rows": (*FAST_PAIRS, rows(200), "tokenizer.json vocab_size"),
+    },
+)
+MARKED = (encoders.write_marked_byte_pairs, rows(310))
+MARKED_CASES = cases(
+    {"fewer tokens than rows": FEWER},
+    {
+        "tokenizer.json": (*MARKED, only("tokenizer.json"), ""),
+        "as saved": (*MARKED, saved(), ""),
+        "as saved, added tokens": (*MARKED, saved("[USER]", "covid19"), ""),
+        "a space before": (
+            *(*MARKED, put(SETTINGS, add_prefix_space=True)),
+            f"{SETTINGS} add_prefix_space",
+        ),
+        "added tokens": (*MARKED, put(ADDED, **AFTER), f"{ADDED} [USER]"),
+        "special tokens": (*MARKED, put(MAP, **MORE), f"{MAP} additional"),
+        "fewer tokens than rows": (*MARKED, rows(700), ""),
+        "more tokens than rows": (*MARKED, rows(200), "tokenizer.json vocab_size"),
+    },
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """The example and token tables of the tasks' train splits, and the folder of our backbone."""
+
+    texts: list[tuple[str, ...]]
+    tokens: list[tuple[np.ndarray, ...]]
+    backbone: Path
+
+    def sequences(self, longest: int) -> Iterator[tuple[list[int], list[int], list[int]]]:
+        """Yield ids, token types and attention of each row, as a stage is given them."""
+        arch = read_architecture(self.backbone / "config.json")
+        special = special_tokens(self.backbone / "tokenizer.json", arch.two_types)
+        for first, *rest in self.tokens:
+            ids, of_type_1 = frame(first, rest[0] if rest else first[:0], special, longest)
+            types = [0] * (len(ids) - of_type_1) + [1] * of_type_1
+            yield ids.tolist(), types, [1] * len(ids)
+
+
+def made_of(backbone: Path | str, base: Path, *words: str) -> Made:
+    """Plan with a backbone, and make its tokens as the workflow's jobs do."""
+    plan = read_plan([base / "config.yaml"], [f"backbone={backbone}", *words], base)
+    for node in plan.nodes.values():
+        if node.kind in ("data", "backbone", "tokens") and not node.done(plan.root):
+            described = {**node.describe(), "extra": node.extra}
+            import_module(node.maker).make(Job(plan.root, described, None, 1))
+
+    def read(node: Any, file: str, *names: str) -> list[tuple[Any, ...]]:
+        table = pq.read_table(node.folder(plan.root) / file).to_pylist()
+        picked = (row for row in table if row["split"] == "train")
+        return [tuple(row[n] for n in names if row[n] is not None) for row in picked]
+
+    texts, tokens = [], []
+    for task in ("one", "two"):
+        of_data, of_tokens = plan.sources.data(task), plan.sources.tokens(task)
+        texts += read(of_data, "examples.parquet", "sentence1", "sentence2")
+        tokens += read(of_tokens, "tokens.parquet", "tokens1", "tokens2")
+    arrays = [tuple(np.array(ids, np.int32) for ids in row) for row in tokens]
+    return Made(texts, arrays, plan.sources.backbone.folder(plan.root))
+
+
+def theirs(folder: Path) -> Any:
+    """Return the tokenizer of `transformers`; None if it has none for the folder."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder)
+    except Exception:  # It says so in many ways.
+        return None
+
+
+def check(folder: Path, base: Path, named: list[str], *hub: str) -> None:
+    """Check that our tokens of a folder are those of `transformers`, or that it is refused.
+
+    `hub` are words of the configuration under which it is on a hub, in place of its path.
+    """
+    reference = theirs(folder)
+    try:
+        made = made_of("me/model" if hub else folder, base, *hub)
+    except UserError as error:
+        said = str(error)
+        assert named and "\n" not in said and (hub or str(folder) in said), said
+        assert [word for word in named if word not in said] == [], said
+        return
+    assert reference is not None, "transformers has no tokenizer for it, and it is not refused"
+    two_types = read_architecture(made.backbone / "config.json").two_types
+    for longest in (WHOLE, 12):
+        for texts, found in zip(made.texts, made.sequences(longest), strict=True):
+            if longest == WHOLE or len(texts) == 1:
+                assert found == sequence(reference, texts, longest, two_types), texts
+
+
+def sequence(
+    reference: Any, texts: tuple[str, ...], longest: int, two_types: bool
+) -> tuple[list[int], list[int], list[int]]:
+    """Return ids, token types and attention of a sentence or pair, as `transformers` has them."""
+    found = reference(*texts, truncation=True, max_length=longest)
+    ids, attention = found["input_ids"], found["attention_mask"]
+    return ids, found["token_type_ids"] if two_types else [0] * len(ids), attention
+
+
+def write_rows(path: Path, texts: list[tuple[str, str]]) -> None:
+    """Write a `.jsonl` of sentences or pairs."""
+    rows_ = [{"a": a, "b": b, "label": n % 2} for n, (a, b) in enumerate(texts)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows_), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder to plan in, with the data of two tasks: sentences, and pairs of them."""
+    return project(tmp_path_factory.mktemp("base"), [(a, b) for a in TEXTS for b in TEXTS])
+
+
+def project(folder: Path, pairs: list[tuple[str, str]]) -> Path:
+    """Fill a folder to plan in."""
+    (folder / "workflow").mkdir()
+    shutil.copy2(REPOSITORY / "workflow" / "published.csv", folder / "workflow")
+    (folder / "g.yaml").write_text(GRID, encoding="utf-8")
+    (folder / "config.yaml").write_text(CONFIGURATION.format(base=folder), encoding="utf-8")
+    write_rows(folder / "one.jsonl", [(text, "") for text in [*TEXTS, NO_TOKENS]])
+    write_rows(folder / "two.jsonl", pairs)
+    write_rows(folder / "dev.jsonl", [(f"dev {n}", f"dev {n}") for n in range(4)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return a folder of each family with `config.json` and weights, and no tokenizer."""
+    found = {}
+    for family in encoders.FAMILIES:
+        name, settings, _ = encoders.CONFIGS[family]
+        found[family] = tmp_path_factory.mktemp(family)
+        encoders.make((name, settings, lambda folder: None), found[family])
+    return found
+
+
+FAMILY_FILES = dict.fromkeys(("bert", "distilbert", "electra"), PLAIN) | {
+    **{"roberta": PAIRS, "modernbert": MARKED}
+}
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "electra"])
+@pytest.mark.parametrize(("edits", "named"), PIECE_CASES)
+def test_word_pieces(
+    family: str,
+    edits: list[Edit],
+    named: list[str],
+    models: dict[str, Path],
+    base: Path,
+    tmp_path: Path,
+) -> None:
+    check(edited(models[family], edits, tmp_path / "model"), base, named)
+
+
+@pytest.mark.parametrize(("edits", "named"), BYTE_CASES)
+def test_byte_pairs(
+    edits: list[Edit], named: list[str], models: dict[str, Path], base: Path, tmp_path: Path
+) -> None:
+    check(edited(models["roberta"], edits, tmp_path / "model"), base, named)
+
+
+@pytest.mark.parametrize(("edits", "named"), MARKED_CASES)
+def test_byte_pairs_of_modernbert(
+    edits: list[Edit], named: list[str], models: dict[str, Path], base: Path, tmp_path: Path
+) -> None:
+    check(edited(models["modernbert"], edits, tmp_path / "model"), base, named)
+
+
+def edited(model: Path, edits: list[Edit], folder: Path) -> Path:
+    """Copy a model's folder, and edit it."""
+    shutil.copytree(model, folder)
+    for edit in edits:
+        edit(folder)
+    return folder
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """Has one commit, whose files are those of a folder."""
+
+    folder: Path
+
+    def do_GET(self) -> None:
+        names = sorted(path.name for path in self.folder.iterdir())
+        about = {"id": "me/model", "sha": COMMIT, "siblings": [{"rfilename": n} for n in names]}
+        if self.path.startswith("/api/"):
+            content = json.dumps(about).encode()
+        else:
+            content = (self.folder / self.path.rpartition("/")[2]).read_bytes()
+        self.send_response(200)
+        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+COMMIT = "abcdef0123" * 4
+
+
+@pytest.mark.parametrize(
+    ("edits", "named"),
+    cases(
+        {
+            "settings": "data: a hub's folder is compared with its settings as any folder is",
+            "added tokens": "data: added_tokens.json comes from the hub, too",
+            "special tokens": "data: special_tokens_map.json comes from the hub, too",
+        },
+        {
+            "as saved": (*PLAIN, saved("[USER]", "covid19"), ""),
+            "settings": (
+                *(*FAST, put(SETTINGS, do_lower_case=False)),
+                f"{SETTINGS} do_lower_case",
+            ),
+            "added tokens": (*PLAIN, put(ADDED, **BOTH), f"{ADDED} [USER]"),
+            "special tokens": (*USER, put(MAP, **MORE), f"{MAP} additional"),
+        },
+    ),
+)
+def test_a_folder_on_a_hub(
+    edits: list[Edit],
+    named: list[str],
+    models: dict[str, Path],
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = edited(models["bert"], edits, tmp_path / "model")
+    handler = type("Handler", (_Hub,), {"folder": folder})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        of_hub = "huggingface_hub.constants"
+        monkeypatch.setattr(f"{of_hub}.ENDPOINT", url)
+        template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr("huggingface_hub.file_download.HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(f"{of_hub}.HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(f"{of_hub}.HF_HUB_OFFLINE", False)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        try:
+            # Of one commit, keys are the same whatever it holds: each has results of its own.
+            check(folder, base, named, f"revision={COMMIT}", f"results={tmp_path / 'results'}")
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("family", "edits"),
+    [
+        ("bert", (*PLAIN, put(ADDED, **BOTH))),
+        ("bert", (*FAST, put(SETTINGS, do_lower_case=False))),
+        ("electra", (*FAST, put(ADDED, **BOTH))),
+        ("distilbert", (*USER_FAST, put(MAP, **MORE))),
+        ("roberta", (*FAST_PAIRS, put(SETTINGS, add_prefix_space=True))),
+        ("roberta", (*PAIRS, rows(310), put(ADDED, **AFTER))),
+        ("modernbert", (*MARKED, put(SETTINGS, add_prefix_space=True))),
+    ],
+)
+def test_what_a_refusal_advises_is_enough(
+    family: str, edits: tuple[Edit, ...], models: dict[str, Path], base: Path, tmp_path: Path
+) -> None:
+    folder = edited(models[family], edits, tmp_path / "model")
+    with pytest.raises(
+        UserError, match=r"AutoTokenizer\.from_pretrained\(FOLDER\)\.save_pretrained"
+    ):
+        made_of(folder, base)
+    saved()(folder)
+    check(folder, base, [])
+
+
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(f, marks=to_be(CUT)) for f in encoders.FAMILIES],
+)
+def test_a_pair_is_cut_as_by_transformers(
+    family: str, models: dict[str, Path], base: Path, tmp_path: Path
+) -> None:
+    """Where both sentences are cut, the longer keeps the odd token: the second of two as long."""
+    folder = edited(models[family], FAMILY_FILES[family], tmp_path / "model")
+    reference, made = theirs(folder), made_of(folder, base)
+    two_types = read_architecture(made.backbone / "config.json").two_types
+    for longest in (12, 13, 30):
+        for texts, found in zip(made.texts, made.sequences(longest), strict=True):
+            assert found == sequence(reference, texts, longest, two_types), (texts, longest)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (NO_TOKENS, "the film"),
+        pytest.param(
+            ("the film", NO_TOKENS),
+            marks=to_be("train: a pair is framed as one, though its second sentence has no token"),
+        ),
+    ],
+    ids=["first", "second"],
+)
+def test_a_sentence_of_no_tokens_in_a_pair(
+    texts: tuple[str, str], models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = edited(models["bert"], PLAIN, tmp_path / "model")
+    (tmp_path / "base").mkdir()
+    check(folder, project(tmp_path / "base", [texts, ("a", "the film")]), [])
+
+
+@pytest.mark.parametrize("prefix", ["module.bert.", "_orig_mod.", "model.bert.", "auto_model."])
+def test_names_that_a_wrapper_gave_are_called_that(
+    prefix: str, models: dict[str, Path], base: Path, tmp_path: Path
+) -> None:
+    folder = edited(models["bert"], PLAIN, tmp_path / "model")
+    path = folder / "model.safetensors"
+    save_file({prefix + name: tensor for name, tensor in load_file(path).items()}, path)
+    with pytest.raises(UserError) as told:
+        made_of(folder, base)
+    said = str(told.value)
+    assert said.startswith(f"{path}: ") and "\n" not in said
+    assert f"'{prefix}'" in said and "save the encoder" in said and "from one model" not in said
+
+
+def test_a_missing_model_type_is_called_missing(
+    models: dict[str, Path], base: Path, tmp_path: Path
+) -> None:
+    folder = edited(models["bert"], PLAIN, tmp_path / "model")
+    config = json.loads((folder / CONFIG).read_text("utf-8"))
+    del config["model_type"]
+    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UserError) as told:
+        made_of(folder, base)
+    said = str(told.value)
+    assert said.startswith(f"{folder / CONFIG}: has no model_type; add") and "\n" not in said
+    assert '"model_type": "bert"' in said and "None" not in said
