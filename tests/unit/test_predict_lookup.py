@@ -117,7 +117,7 @@ def test_the_task_is_named_unless_there_is_one(planned: Planned) -> None:
     both, one = find(planned.root, "both"), find(planned.root, "one")
     assert choose_task(one, None) == "sts"
     assert choose_task(both, "para") == "para"
-    with pytest.raises(UserError, match=r"several tasks: sst, para; name one \(--task\)"):
+    with pytest.raises(UserError, match=r"several tasks: sst, para; name one \(`--task sst`"):
         choose_task(both, None)
     with pytest.raises(UserError, match=r"no task 'pare'; it has sst, para. Did you mean 'para'"):
         choose_task(both, "pare")
@@ -145,7 +145,7 @@ def test_deleted_weights(planned: Planned) -> None:
 def test_a_missing_description_is_named(planned: Planned) -> None:
     planned.stage("a1", "sst", "one")
     (planned.root / "store/spec/train-a1.json").unlink()
-    with pytest.raises(UserError, match=r"no train with key a1 was .*train-a1.json is missing"):
+    with pytest.raises(UserError, match=r"'one' is not there any more: .*train-a1.json is missing"):
         find(planned.root, "one")
 
 

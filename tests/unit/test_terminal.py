@@ -46,7 +46,7 @@ def end(tally: Tally, number: int) -> None:
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Watch:
+def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
     """Four stages of 100 s each (20 s on a cluster of CPUs), and a clock that stands still."""
     a, b = (SimpleNamespace(seconds=seconds, measured=True) for seconds in (100.0, 20.0))
     costs = {None: SimpleNamespace(of=lambda node: a), False: SimpleNamespace(of=lambda node: b)}
@@ -55,7 +55,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watch:
     monkeypatch.setattr("time.monotonic", lambda: 1000.0)
     nodes = {("train", f"k{n}"): f"variant-{n}" for n in range(4)}
     monkeypatch.setattr(watch, "title", lambda plan, node, seed: f"{node} . s{seed}")
-    plan: Any = SimpleNamespace(nodes=nodes)
+    plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path)
     return Watch(plan, JOBS, slots=2, others=2)
 
 

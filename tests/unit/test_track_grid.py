@@ -44,6 +44,7 @@ FACTS = {
     "revision": "abc",
     "datasets": {"cfimdb": "d2", "sst": "d1"},
     "labels": {"one": "One", "two": "Two"},
+    "scores": "s1",
 }
 KEYS = {"one": {"sst": "k1", "cfimdb": "k1"}, "two": {"sst": "k2", "cfimdb": "k3"}}
 VALUES = {("one", 0): 0.5, ("one", 1): 0.7, ("two", 0): 0.71, ("two", 1): 0.59}

@@ -75,7 +75,7 @@ def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], lis
                     carried[target] = each
     for node, seed in pending(plan):
         target = node.folder(plan.root, seed)
-        old_stage = earlier.latest(node) if node.kind == "train" else None
+        old_stage = earlier.nearest(node) if node.kind == "train" else None
         other = difference(old_stage, node.describe()) if old_stage else None
         if other and other.spec and target not in carried:
             said = f"{other._replace(code={}, needs={})}: another experiment, which must be trained"

@@ -30,6 +30,8 @@ examples:
 Two sentences in a row are a pair; in text files a tab separates them. See docs/predicting.md.
 """
 
+_MODULE = re.compile(r"minbert(?!\.ya?ml$)(\.\w+)+")
+
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run one command; a `UserError` is printed without a traceback and exits with 2."""
@@ -376,6 +378,11 @@ def _gc(arguments: argparse.Namespace) -> None:
 def _adopt(arguments: argparse.Namespace) -> None:
     from minbert.commands.adopt import report
 
+    # argparse gives `--configfile` and `--config` all words up to the next option.
+    for given in (arguments.configfile, arguments.config):
+        modules = [word for word in given if _MODULE.fullmatch(str(word))]
+        given[:] = [word for word in given if word not in modules]
+        arguments.modules += map(str, modules)
     modules, why = arguments.modules, arguments.reason
     print(printable("\n".join(report(_read(arguments), modules, why, apply=arguments.apply))))
 

@@ -2,9 +2,12 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
+from minbert.base.files import read_json
+from minbert.base.locks import is_held
 from minbert.base.progress import clock, counted
 from minbert.commands.undecided import undecided
 from minbert.evaluate.tuning import read_tuning
@@ -19,6 +22,7 @@ from minbert.plan.pending import Pending, pending
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, StageRef, Variant
+from minbert.store.node import Node
 
 TOTALS = (
     *("paper", "variants", "stages", "distinct", "jobs", "to run"),
@@ -77,8 +81,9 @@ def why_text(plan: Plan, wanted: str) -> str:
             state = f"to run with seeds {', '.join(map(str, whys))}" if whys else "done"
             lines.append(f"{variant.paper}/{stage.ref}, {node.key}: {state}")
             lines += [f"  seed {seed}: {why}" for seed, why in whys.items() if why]
+            lines += [f"  {said}" for said in _interrupted(plan, node, list(whys))]
             if len(whys) == len(plan.config.seeds) and not any(whys.values()):
-                old = earlier.latest(node)
+                old = earlier.nearest(node)
                 told = in_full(earlier, old, node) if old else ["has never run"]
                 lines += [f"  {line}" for line in told]
     return "\n".join(lines)
@@ -97,6 +102,7 @@ def _row(
         why = f"the same stage as {owner.variant}/{owner.stage}: trained once"
     elif missing:
         why = next((jobs[node, seed] for seed in missing if jobs[node, seed]), "")
+        why = why or some(_interrupted(plan, node, missing))
         if len(missing) < len(seeds):
             why = why or f"seeds {some(map(str, missing))} have not run"
         why = why or reason(earlier, node) or "has never run"
@@ -107,6 +113,17 @@ def _row(
     cost = costs.of(node)
     time = clock(cost.seconds) + ("" if cost.measured else " est.")
     return (*names, state, shown, room, *_length(costs, stage), time, why)
+
+
+def _interrupted(plan: Plan, node: Node, seeds: Sequence[int]) -> Iterator[str]:
+    """Yield from where the trainings with these seeds go on that were stopped."""
+    for seed in seeds:
+        work = plan.root / "work" / node.key / f"seed{seed}"
+        with suppress(OSError, UserError, KeyError):
+            step = str(read_json(work / "state.json")["tensors"]).removeprefix("state-")
+            of = f"seed {seed} " if len(plan.config.seeds) > 1 else ""
+            how = "has saved" if is_held(work / "lock") else "interrupted at"
+            yield f"{of}{how} step {step.partition('.')[0]}"
 
 
 def _length(costs: Costs, stage: Stage) -> tuple[str, str]:
@@ -186,6 +203,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
             "each."
         )
     lines += [*_bound(plan, costs, jobs), *remarks(plan, earlier), *_sharing(plan)]
+    lines += [f"{grid.paper}: {said}" for grid in plan.grids for said in plan.rounded(grid)]
     lines += undecided(plan.root)
     return "\n".join(lines)
 

@@ -25,6 +25,7 @@ from minbert.commands.remaining import Work, seconds_left, trainings
 from minbert.plan.cost import Costs
 from minbert.plan.describe import title
 from minbert.plan.plan import Plan
+from minbert.track.journal import END, newest_attempts
 
 _LOOK_SECONDS = 1.0
 _COST_SECONDS = 60.0
@@ -138,10 +139,20 @@ class Watch:
         others = counted(len(tally.done) - trained, "other job")
         said = f"ran {counted(trained, 'training stage')} and {others} in "
         said += duration(time.monotonic() - self.started)
-        if tally.failed:
-            said += f"; {len(tally.failed)} failed"
+        stopped = self._stopped()
+        if failed := len(tally.failed) - stopped:
+            said += f"; {failed} failed"
+        if stopped:
+            said += f"; {stopped} interrupted, to go on from where they were"
         missed = len(tally.jobs) - len(tally.done) - len(tally.failed)
         return said + (f"; {missed} not reached" if missed > 0 else "")
+
+    def _stopped(self) -> int:
+        """Return how many of the trainings that failed were told to stop, as by Ctrl-C."""
+        newest = newest_attempts(self.plan.root)
+        failed = (newest.get((work.key, str(work.seed))) for work in self.tally.failed.values())
+        ends = (attempt.recall(END) for attempt in failed if attempt)
+        return sum(end.get("status") == "KILLED" for end in ends)
 
     def seconds_left(self) -> float | None:
         """Return how long the jobs that have not ended will take; None if that is not known.

@@ -18,7 +18,7 @@ from minbert.predict.lookup import Found, find, plan_of, variant_rows
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
-from minbert.store.plans import ONLY, SCORES, VARIANT_COLUMNS, describe_job, records
+from minbert.store.plans import VARIANT_COLUMNS, describe_job, records, score_tables
 from minbert.store.record import sound
 from minbert.track.journal import END, Attempt, newest_attempts
 
@@ -92,8 +92,7 @@ class Results:
         After that of the whole grids come variants that were run as a part alone. Before results
         are published for the first time, it is made from the runs that finished.
         """
-        paths = [path for path in (self.root / SCORES, self.root / ONLY / SCORES) if path.is_file()]
-        if not paths:
+        if not (paths := score_tables(self.root)):
             return _scores_so_far(self.root).to_pandas()
         found = read_file(paths[0]).to_pandas()
         for path in paths[1:]:
@@ -186,8 +185,8 @@ class Results:
 
     def _scored(self) -> list[dict[str, Any]]:
         """Return paper and variant of each score: the best of others are listed nowhere else."""
-        path = self.root / SCORES
-        return read_file(path, ("paper", "variant")).to_pylist() if path.is_file() else []
+        tables = (read_file(p, ("paper", "variant")) for p in score_tables(self.root))
+        return [row for table in tables for row in table.to_pylist()]
 
 
 def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:

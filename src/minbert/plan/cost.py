@@ -244,10 +244,14 @@ class Costs:
 
     @cached_property
     def _rate(self) -> tuple[float, bool]:
-        trained = (self.experiment.train(ref) for ref in self.experiment.owners.values())
+        trained: dict[str, Node] = {}
+        for ref in self.experiment.every:  # `only` may leave out what was measured.
+            with suppress(UserError):  # Nor need all of that be possible with this backbone.
+                node = self.experiment.train(ref)
+                trained[node.key] = node
         rates = [
             self.operations(node) / seconds
-            for node in trained
+            for node in trained.values()
             if node.spec["stage"]["trainable"] != "heads"
             for seconds in self._seconds(node.key)
         ]

@@ -32,8 +32,8 @@ _NAME = re.compile(rf"({'|'.join(KINDS)})-[0-9a-f]{{16}}")
 
 
 def reason(earlier: Earlier, node: Node) -> str:
-    """Return why a node is not done, as what differs from the latest finished one, or ""."""
-    old = earlier.latest(node)
+    """Return why a node is not done, as what differs from the nearest finished one, or ""."""
+    old = earlier.nearest(node)
     return str(difference(old, node.describe())) if old else ""
 
 
@@ -116,18 +116,23 @@ class Earlier:
             if finished(described["kind"], described["spec"], path)
         }
 
-    def latest(self, node: Node) -> Described | None:
-        """Return the description of the latest finished node that was what `node` is now.
+    def nearest(self, node: Node) -> Described | None:
+        """Return the description of that finished node, of those that were what `node` is now,
+        which differs least: first in settings, then in code and inputs; the latest of several.
 
+        So an edit that was undone is no difference.
         A training job is matched by paper, variant and stage, cached features by their settings,
         scores by their papers, a figure by paper and name, everything else by its title.
         """
+        new = node.describe()
         candidates = []
-        for described in self._others.get(_role(node.describe() | about(self.plan, node)), ()):
+        for described in self._others.get(_role(new | about(self.plan, node)), ()):
             if runs := self.finished(described):
                 newest = max(map(_made, runs.values()))
-                candidates.append((newest, described["key"], described))
-        return max(candidates, key=lambda each: each[:2])[2] if candidates else None
+                spec, code, needs, _ = difference(described, new)
+                order = len(spec), len(code) + len(needs), -newest, described["key"]
+                candidates.append((order, described))
+        return min(candidates, key=lambda each: each[0])[1] if candidates else None
 
     @cached_property
     def _others(self) -> dict[str, list[Described]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,6 +123,17 @@ class Experiment:
                 stage = self.every[ref]
                 waiting += [*([stage.start] if stage.start else []), *stage.fused]
         return found
+
+    def rounded(self, grid: Grid) -> Iterator[str]:
+        """Yield what became of each fraction of layers that is no whole number of them."""
+        layers = self.sources.architecture.layers if self.sources.architecture else 0
+        for stage in (stage for variant in grid.variants.values() for stage in variant.stages):
+            share = stage.spec.shared_layers
+            if layers and isinstance(share, float):
+                depth = shared_depth(share, layers) or 0
+                if abs(share - depth / layers) > 0.01:  # 0.33 is a third.
+                    said = f"'shared_layers: {share}' of {layers} layers became {depth}."
+                    yield f"{stage.ref}: {said}"
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources

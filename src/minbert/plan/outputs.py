@@ -148,7 +148,7 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "backbone": exp.config.backbone,
         "data": exp.config.data,
         "rows": rows,
-        "footnotes": _ratio_notes(exp, grid),
+        "footnotes": [*_ratio_notes(exp, grid), *exp.rounded(grid)],
         "single": grid.variants[grid.single].label if grid.single else "",
         "select_on": select_on(stage for v in grid.variants.values() for stage in v.stages),
     }

@@ -2,7 +2,7 @@
 
 import itertools
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,11 +21,13 @@ from minbert.store.plans import (
     VARIANTS,
     check_root,
     describe_job,
+    description_path,
     held_of,
     plan_path,
     read_description,
     read_plan,
     records,
+    score_tables,
     stage_rows,
 )
 
@@ -119,6 +121,7 @@ def find(root: Path, variant: str) -> Found:
     """Return a variant of the results folder `root`, as it was published last.
 
     `variant` is `VARIANT` or, if several papers have one of that name, `PAPER/VARIANT`.
+    If only an earlier part had it, it is the one that was trained last.
     `VARIANT@KEY` is the variant as an earlier plan had it, when KEY, or what begins so, was one of
     its trainings. The score table names the runs of a variant that is the best of others. The
     tasks of this process are then those of its paper. Raises `UserError` for a folder without
@@ -128,10 +131,10 @@ def find(root: Path, variant: str) -> Found:
     before, slash, named = named.rpartition("/")
     paper = before if slash else None
     rows = variant_rows(root)
-    stages: dict[tuple[str, str], dict[str, str]] = {}
-    for row in rows:
-        stages.setdefault((row["paper"], row["variant"]), {})[row["stage"]] = row["key"]
+    stages = _by_variant(rows)
     best = {} if (paper, named) in stages else _best_of(root, stages)
+    if not any(v == named and paper in (None, p) for p, v in (*stages, *best)):
+        stages |= _replaced(root, named, paper)
     name = _named([*stages, *best], named, paper, root)
     _use_tasks_of(root, name[0])
     if name in best:
@@ -168,17 +171,23 @@ def variant_rows(root: Path) -> list[dict[str, str]]:
     publication, those of the newest plan.
     """
     check_root(root)
-    paths = [path for path in (root / VARIANTS, root / ONLY / VARIANTS) if path.exists()]
-    if not paths:
+    paths = _lists(root)
+    if not any(path.exists() for path in paths):
         for _, record in records(root):
             if rows := record.get("variants"):
                 return stage_rows(rows)
     found: list[dict[str, str]] = []
-    for path in paths or [root / VARIANTS]:
+    for path in paths:
         known = {(row["paper"], row["variant"]) for row in found}
         rows = _rows_of(root, path)
         found += [row for row in rows if (row["paper"], row["variant"]) not in known]
     return found
+
+
+def _lists(root: Path) -> list[Path]:
+    """Return the published lists of variants; if there is none, where the first will be."""
+    paths = [root / VARIANTS, root / ONLY / VARIANTS]
+    return [path for path in paths if path.exists()] or paths[:1]
 
 
 def plan_of(root: Path, paper: str) -> dict[str, Any]:
@@ -193,10 +202,36 @@ def plan_of(root: Path, paper: str) -> dict[str, Any]:
     return {} if plan else next(newest, {})
 
 
+def _by_variant(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], dict[str, str]]:
+    """Return {(paper, variant): {stage: key}}."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        found.setdefault((row["paper"], row["variant"]), {})[row["stage"]] = row["key"]
+    return found
+
+
+def _replaced(root: Path, name: str, paper: str | None) -> dict[tuple[str, str], dict[str, str]]:
+    """Return trained variants of this name that earlier plans had, as the newest of them did."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for _, record in records(root):
+        for of, stages in _by_variant(stage_rows(record.get("variants", ()))).items():
+            if of[1] == name and paper in (None, of[0]) and of not in found:
+                with suppress(UserError):  # Its descriptions were deleted, and so its results.
+                    if _trained(root, *of, stages).chosen:
+                        found[of] = stages
+    return found
+
+
 def _trained(root: Path, paper: str, name: str, stages: Mapping[str, str]) -> Found:
     """Return a variant with these stages, as far as they are trained."""
     wanted: dict[str, str] = {}
     for key in stages.values():
+        if not (path := description_path(root, "train", key)).exists():
+            raise UserError(
+                f"{paper}: variant '{name}' is not there any more: {path} is missing, as after "
+                "`minbert gc --delete`, which deletes the weights too; "
+                f"`{_snakemake(root, paper)}` trains the variant again if its grid still has it"
+            )
         # A later stage takes over all its tasks, even those that it does not train.
         tasks = read_description(root, "train", key)["spec"]["stage"]["tasks"]
         wanted |= dict.fromkeys(tasks, key)
@@ -227,7 +262,8 @@ def choose_task(found: Found, task: str | None) -> str:
     if task is None:
         if len(found.tasks) > 1:
             raise UserError(
-                f"{about} has several tasks: {', '.join(found.tasks)}; name one (--task)"
+                f"{about} has several tasks: {', '.join(found.tasks)}; name one (`--task "
+                f'{found.tasks[0]}`, in Python `task="{found.tasks[0]}"`)'
             )
         return found.tasks[0]
     if task not in found.tasks:
@@ -263,9 +299,9 @@ def _named(
         )
     names = [v for p, v in known if paper in (None, p)]
     unscored = ""
-    if not (root / SCORES).is_file():
+    if not score_tables(root):
         unscored = f" (the best of other variants is known once {root / SCORES} exists)"
-    lists = shlex.join(["cut", "-f", "1,2", str(root / VARIANTS)])
+    lists = shlex.join(["cut", "-f", "1,2", *map(str, _lists(root))])
     raise UserError(
         f"{root}: no variant '{variant}'{unscored}; `{lists}` lists them.{nearest(variant, names)}"
     )
@@ -281,8 +317,9 @@ def _rows_of(root: Path, path: Path) -> list[dict[str, str]]:
         below = [shlex.quote(str(p.parent)) for p in sorted(root.glob(f"*/{VARIANTS}"))]
         hint = f" Did you mean --results {' or --results '.join(below)}?" if below else ""
         raise UserError(
-            f"{path}: there is no such file, so the folder has no results; give another one with "
-            f"--results, or make results with `snakemake --cores 2 all`.{hint}"
+            f"{path}: there is no such file, so the folder has no results; give another one "
+            "(`--results ROOT`, in Python `minbert.open(ROOT)`), or make results with "
+            f"`snakemake --cores 2 all`.{hint}"
         )
     rows = read_csv(path, delimiter="\t")
     if not rows or not {"paper", "variant", "stage", "key"} <= rows[0].keys():
@@ -304,18 +341,18 @@ def _best_of(
     root: Path, trained: Mapping[tuple[str, str], object]
 ) -> dict[tuple[str, str], dict[int, dict[str, str]]]:
     """Return {(paper, variant): {seed: {task: key}}} of scored variants that train nothing."""
-    if not (root / SCORES).is_file():
-        return {}
-    from minbert.evaluate.reading import read_scores
-
     best: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
-    for paper in dict.fromkeys(paper for paper, _ in trained):
-        _use_tasks_of(root, paper)
-        for of, by_seed in read_scores(root / SCORES, paper).items():
-            name = (paper, of.variant)
-            if of.split == "dev" and of.measure in TASKS and name not in trained:
-                for seed, score in by_seed.items():
-                    best.setdefault(name, {}).setdefault(seed, {})[of.measure] = score.key
+    for path in score_tables(root):
+        from minbert.evaluate.reading import read_scores
+
+        known = {*trained, *best}
+        for paper in dict.fromkeys(paper for paper, _ in trained):
+            _use_tasks_of(root, paper)
+            for of, by_seed in read_scores(path, paper).items():
+                name = (paper, of.variant)
+                if of.split == "dev" and of.measure in TASKS and name not in known:
+                    for seed, score in by_seed.items():
+                        best.setdefault(name, {}).setdefault(seed, {})[of.measure] = score.key
     return best
 
 

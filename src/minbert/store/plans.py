@@ -157,6 +157,11 @@ def check_root(root: Path) -> None:
         raise UserError(f"{root}: has the files of a part; its results folder is {root.parent}")
 
 
+def score_tables(root: Path) -> list[Path]:
+    """Return the published score tables: of whole grids, then of the last part."""
+    return [path for path in (root / SCORES, root / ONLY / SCORES) if path.is_file()]
+
+
 def held_of(root: Path, paper: str, what: str) -> Any:
     """Return `what` of `held` for a paper, of its whole grid or else of a part; None: neither."""
     found = (held(folder).get(what, {}) for folder in (root, root / ONLY))

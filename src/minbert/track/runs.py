@@ -22,7 +22,7 @@ from minbert.spec.protocol import OVERALL_TASKS, Measured
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
-from minbert.store.plans import SCORES
+from minbert.store.plans import SCORES, score_tables
 from minbert.store.record import sound
 from minbert.track import scores
 from minbert.track.flavour import mlmodel, model_files
@@ -218,14 +218,15 @@ def card_facts(
 ) -> str:
     """Return the sections of a model's card, Markdown: its published scores, data and terms.
 
-    There are no scores before results are published, and if those that are published are of other
-    trainings than `keys`, {task: key}.
+    They are of the trainings `keys`, {task: key}; if only an earlier part had these, the scores are
+    those in the store. There are none before they were made.
     """
     wanted = [("paper", "=", paper), ("variant", "=", variant), ("seed", "=", seed)]
-    published = root / SCORES
-    rows = read_file(published, _COLUMNS, wanted).to_pylist() if published.exists() else []
-    if not keys.items() <= {row["task"]: row["key"] for row in rows}.items():
-        rows = []
+    stored = node_folder(root, "scores", facts["scores"]) / "scores.parquet"
+    tables = [*score_tables(root), *([stored] if stored.is_file() else [])]
+    found = (read_file(path, _COLUMNS, wanted).to_pylist() for path in tables)
+    own_rows = (r for r in found if keys.items() <= {row["task"]: row["key"] for row in r}.items())
+    rows: list[dict[str, Any]] = next(own_rows, [])
     scores = "".join(
         f"| {row['task']} | {row['metric']} | {row['split']} | {row['value']:.4f} |\n"
         for row in rows
