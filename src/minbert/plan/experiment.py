@@ -353,6 +353,7 @@ class Sources:
             "forms": forms,
             "columns": entry.columns,
             "names": list(entry.names),
+            "ignore": list(entry.ignore),
             "made": entry.made,
         }
         return Node("data", spec, "minbert.data.own", needs=needs, extra={"paths": paths})
