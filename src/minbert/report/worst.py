@@ -57,7 +57,7 @@ def _worst(task: str, stages: Sequence[Said]) -> list[Example]:
         if TASKS[task].kind == "regression":
             most = f"{np.average(said, weights=runs):.2f}"
         else:
-            most = label_name(task, np.bincount(said.astype(int), weights=runs).argmax())
+            most = label_name(task, int(np.bincount(said.astype(int), weights=runs).argmax()))
         alike = np.isclose(errors, errors[n])
         counts = (int(right[n]), sum(runs), int(alike.sum() - alike[chosen].sum()))
         rows.append(
