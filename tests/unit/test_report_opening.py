@@ -126,6 +126,21 @@ def test_rows_of_other_examples_have_no_floor_in_common(
     assert strip.floor and strip.floor.said == f"{PAPER}, floor: 0.100"
 
 
+def test_tasks_besides_the_three_are_in_the_chart_and_among_the_medians(
+    material: Material, index: list[dict[str, str]]
+) -> None:
+    line = next(line for line in index if line["split"] == "dev" and line["status"] == "scored")
+    line |= {"other_published": "0.776", "other_ours": "0.85"}
+    drawn = {panel.title: panel for panel in panels(material, index)}
+    assert list(drawn) == ["SST", "Paraphrase", "STS", "Other tasks", "Overall"]
+    assert drawn["Other tasks"].metric == drawn["SST"].metric
+    (strip,) = drawn["Other tasks"].strips
+    assert [mark.said for mark in strip.ours] == [f"{line['row']}, ours: 0.850"]
+    material.job.spec["data"] = "real"
+    said = list(findings(material, index, judge(material), None))[-1]
+    assert ", Other tasks +0.074 (1 row)," in said
+
+
 def test_a_place_on_the_scale_is_in_proportion() -> None:
     scale = Scale.over([-0.05, 0.62])
     assert scale.ticks == [-0.2, 0.0, 0.2, 0.4, 0.6, 0.8]

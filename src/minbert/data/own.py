@@ -2,6 +2,7 @@
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from minbert.base.files import read_json, write_json
 from minbert.data.examples import Example, Rejected, fault, number_in
 from minbert.data.identity import check_unchanged, checksum
 from minbert.data.report import check_share, make_dataset, overlapping, seen
-from minbert.data.tables import READERS, read_rows
+from minbert.data.tables import READERS, read_rows, unicode_fault
 from minbert.spec.entry import DataFile, OwnTask
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS, Task
@@ -79,10 +80,11 @@ def make(job: Job) -> None:
         planned = job.spec["files"][split]
         check_unchanged(path, checksum(path, planned), planned)
     task = job.spec["task"]
-    examples, rejected = read_own(job.spec, paths)
+    examples, rejected, ignored = read_own(job.spec, paths)
     check_share(task, examples, rejected, job.spec["made"])
     leaked = overlapping(example._asdict() for example in examples)
     warnings = check_learnable(task, examples, leaked)
+    warnings += [f"{n:,} {split} rows have an ignored label" for split, n in ignored.items()]
     make_dataset(job, examples, rejected, job.spec["made"])
     # Here and not in `data.report`, whose code the keys of all data sets count.
     report = job.out / "report.json"
@@ -98,22 +100,28 @@ def make(job: Job) -> None:
 
 def read_own(
     spec: Mapping[str, Any], paths: Mapping[str, Path]
-) -> tuple[list[Example], list[Rejected]]:
-    """Read the files {split: path}; return the examples, split by split, and rejected rows.
+) -> tuple[list[Example], list[Rejected], Counter[str]]:
+    """Read the files {split: path}; return examples by split, rejected rows, ignored ones' number.
 
     `spec` has the `task`, the `forms` of the files by split, their `columns` by those of the
-    example table, the `names` of the classes, and the shares of train that are `made` into other
-    splits. Labels are names or numbers (`label_of`); a test file need not have any. A row that
-    cannot be read, or with an invalid or repeated example (`fault`), is rejected.
+    example table, the `names` of the classes, the labels to `ignore`, and the shares of train that
+    are `made` into other splits. Labels are names or numbers (`label_of`); a test file need not
+    have any. A row that cannot be read, or with an invalid or repeated example (`fault`), is
+    rejected.
     """
     task, columns = TASKS[spec["task"]], spec["columns"]
     examples: list[Example] = []
     rejected: list[Rejected] = []
     places: dict[str, str] = {}
+    ignored: Counter[str] = Counter()
     for split in (split for split in SPLITS if split in paths):
         path = paths[split]
         optional = columns["label"] if split == "test" else ""
         for line, text, row in read_rows(path, spec["forms"][split], [*columns.values()], optional):
+            label = "" if isinstance(row, str) else str(row.get(columns["label"]))
+            if label.removesuffix(".0") in spec["ignore"]:
+                ignored[split] += 1
+                continue
             found = row if isinstance(row, str) else _example(row, split, line, spec, task)
             if isinstance(found, Example) and found.id in places:
                 found = (
@@ -127,7 +135,7 @@ def read_own(
             examples.append(found)
     if spec["made"]:
         examples = with_made_splits(examples, spec["made"])
-    return examples, rejected
+    return examples, rejected, ignored
 
 
 def _example(
@@ -138,14 +146,20 @@ def _example(
     for name in ("sentence1", "sentence2"):
         if name in values and not isinstance(values[name], str):
             return f"{spec['columns'][name]} is {str(values[name])[:80]}, expected text"
-    label = label_of(values["label"], task, spec["names"])
-    if isinstance(label, str):
-        hint = "; leave the column out if test labels are not public" * (split == "test")
-        return f"{label}{hint}"
     known = f"{split}-{line}" if values.get("id") is None else str(values["id"])
     first, second = str(values["sentence1"]), values.get("sentence2")
-    example = Example(known, split, first, second, label)
-    return fault(example, task) or example
+    for name, text in (("sentence1", first), ("sentence2", second or ""), ("id", known)):
+        if wrong := unicode_fault(text):
+            return f"{spec['columns'].get(name, name)} contains {wrong}"
+    label = label_of(values["label"], task, spec["names"])
+    if isinstance(label, str):
+        wrong = label
+    else:
+        example = Example(known, split, first, second, label)
+        if not (wrong := fault(example, task)):
+            return example
+    hidden = split == "test" and wrong.startswith("label ")
+    return wrong + "; leave the column out if test labels are not public" * hidden
 
 
 def label_of(value: Any, task: Task, names: Sequence[str]) -> float | str | None:
@@ -156,9 +170,9 @@ def label_of(value: Any, task: Task, names: Sequence[str]) -> float | str | None
     """
     if value is None or value == "":
         return None
-    if isinstance(value, bool):  # as JSON writes it: a class of this name, or 0 and 1
-        value = next((name for name in names if name.lower() == str(value).lower()), int(value))
     text = str(value)
+    if (said := text.lower()) in ("true", "false"):  # a class of this name, or 0 and 1
+        text = next((name for name in names if name.lower() == said), str(int(said == "true")))
     for name in (text, text.removesuffix(".0")):
         if name in names:
             return float(names.index(name))

@@ -303,7 +303,7 @@ def cells(line: Line) -> tuple[str, ...]:
     if line["margin"] != "":
         claimed = f"{claimed} ({'within' if claimed == 'same' else 'by'} {line['margin']:g})"
     own = (
-        *(line["claim"], line["section"], f"{line['variant']} − {versus}"),  # noqa: RUF001
+        *(line["claim"], line["section"] or ABSENT, f"{line['variant']} − {versus}"),  # noqa: RUF001
         *(TASKS[task].title if task in TASKS else f"overall, {task}", claimed),
         _signed(line["published_difference"]),
     )

@@ -10,7 +10,7 @@ from minbert.evaluate.scoring import CORRELATIONS
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.table_rows import Row, Table
 from minbert.evaluate.text import ABSENT
-from minbert.spec.task import TASKS
+from minbert.spec.task import OWN_FILES, TASKS
 
 FLOOR = "Floor"
 OWN_RULE = "†"
@@ -38,15 +38,16 @@ def remarks(table: Table, rows: Sequence[Row]) -> list[str]:
         *_selection(table, rows),
         *_relative(table, rows),
         *_tuned(table, rows),
-        f"Backbone: {table.backbone}. Data: {table.data}{_own_files(table.tasks)}. "
+        f"Backbone: {table.backbone}. Data: {_data(table)}. "
         f"{ABSENT}: not published, or not a task of the row.",
     ]
 
 
-def _own_files(tasks: Sequence[str]) -> str:
-    """Say which tasks have data of one's own, if any."""
-    own = [TASKS[task].title for task in tasks if task not in TASKS.built_in]
-    return f"; own files: {_listed(own)}" if own else ""
+def _data(table: Table) -> str:
+    """Say where the data come from, and which tasks have data of one's own, if any."""
+    own = [TASKS[task].title for task in table.tasks if task not in TASKS.built_in]
+    other = "" if table.data == OWN_FILES else f"{table.data}; "
+    return f"{other}{OWN_FILES}: {_listed(own)}" if own else table.data
 
 
 def _as_normalised(task: str) -> str:

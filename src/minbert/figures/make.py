@@ -1,6 +1,8 @@
 """Drawing a planned figure: its inputs are found and its kind draws them."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from minbert.base.errors import UserError, nearest
 from minbert.figures import style
 from minbert.figures.inputs import FigureSpec, Inputs
 from minbert.spec.parts import load_part
+from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
 SEEDED = ("histories", "stage_histories", "predictions")
@@ -69,8 +72,10 @@ def draw_kind(
             said = f": unknown key '{where}'.{nearest(where, model.model_fields)}"
         raise UserError(f"figure '{kind}'{said}") from error
     stamp = "" if made.bare else made.stamp
+    shown = [dict(spec) | {"caption": ""}, inputs.facts, *map(asdict, TASKS.own)]
+    text = json.dumps(shown, ensure_ascii=False, default=str)
     about: dict[str, Any] = {"title": made.title, "caption": made.caption, "formats": formats}
-    with style.style(size and size[0]):
+    with style.style(size and size[0], text):
         figure, notes = made.plot(inputs)
         if size:
             style.fit(figure, size, "" if made.bare else made.title, notes, stamp)

@@ -1,9 +1,11 @@
 """The look that all figures share: panels, legends, heat maps, footers, and how they are saved."""
 
+import re
+import sys
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, fontManager, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
@@ -103,19 +106,46 @@ _asked: ContextVar[float | None] = ContextVar("width", default=None)
 
 
 @contextmanager
-def style(width: float | None = None) -> Iterator[None]:
+def style(width: float | None = None, text: str = "") -> Iterator[None]:
     """Use the shared style inside the block, ignoring the user's own settings.
 
-    All figures are then `width` inches wide (default: one column, or both).
+    All figures are then `width` inches wide (default: one column, or both), and can write `text`.
     """
     token = _asked.set(width)
     try:
         with mpl.rc_context():
             mpl.rcdefaults()
             mpl.rcParams.update(_RC)
+            mpl.rcParams["font.family"] = _families(text)
             yield
     finally:
         _asked.reset(token)
+
+
+def _families(text: str) -> list[str]:
+    """Return the usual font, and installed ones for what it lacks of `text`; say what all lack."""
+    found = [str(_RC["font.family"])]
+    lacking = {c for c in text if c.isprintable()} - _written_by(findfont(found[0]))
+    # TrueType first, as a PDF can hold it as it is, and upright fonts of the usual weight.
+    installed = sorted(
+        (f for f in fontManager.ttflist if not re.match(r"\.?Last ?Resort", f.name)),  # of boxes
+        key=lambda f: (not f.fname.endswith(".ttf"), f.style != "normal", f.weight != 400, f.name),
+    )
+    for font in installed if lacking else ():
+        if more := lacking & _written_by(font.fname):
+            found.append(font.name)
+            lacking -= more
+    if lacking:
+        boxes = "".join(sorted(lacking))
+        print(f"no installed font has {boxes}: boxes stand for it in figures", file=sys.stderr)
+    return found
+
+
+def _written_by(path: str) -> set[str]:
+    """Return the characters that a font has."""
+    with suppress(RuntimeError):  # a damaged file
+        return set(map(chr, get_font(path).get_charmap()))
+    return set()
 
 
 def column() -> float:

@@ -99,7 +99,7 @@ def describe(plan: Plan, kind: str, key: str) -> Shown:
     node = plan.node(kind, key)
     spec, folder = node.spec, node.folder(plan.root)
     names = (name for name, path in plan.products.items() if path.parent == folder)
-    published = next(names).rpartition(".")[0]
+    published = next(names, "").rpartition(".")[0]  # the index of no rows has none
     if kind == "figure":
         draw = spec["draw"]
         paper = ALL if spec["paper"] == "all" else spec["paper"]

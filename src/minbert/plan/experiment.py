@@ -39,7 +39,7 @@ from minbert.spec.protocol import LMRD_URL
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import task_facts
+from minbert.spec.task import OWN_FILES, TASKS, task_facts
 from minbert.store.job import node_folder
 from minbert.store.node import Need, Node, canonical, finished
 from minbert.store.plans import described_in
@@ -94,6 +94,10 @@ class Experiment:
     def stages(self) -> dict[StageRef, Stage]:
         """Every stage of every variant that is asked for, in the order of the grids."""
         return {stage.ref: stage for v in self.variants.values() for stage in v.stages}
+
+    def data(self, tasks: Iterable[str]) -> str:
+        """Return where the built-in ones of `tasks` come from; `OWN_FILES` if there are none."""
+        return self.config.data if any(task in TASKS.built_in for task in tasks) else OWN_FILES
 
     def variant(self, ref: StageRef) -> Variant:
         """Return the variant that a stage belongs to."""
@@ -365,6 +369,7 @@ class Sources:
             "forms": forms,
             "columns": entry.columns,
             "names": list(entry.names),
+            "ignore": list(entry.ignore),
             "made": entry.made,
         }
         return Node("data", spec, "minbert.data.own", needs=needs, extra={"paths": paths})

@@ -57,7 +57,7 @@ def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Fig
 def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
     """Return the nodes of the figures over all papers, by name; `scores` are by paper.
 
-    A part of the grids has none.
+    A part of the grids has none, and papers without published rows none that shows such rows.
     """
     path = exp.base / FIGURES
     if exp.config.only or not path.exists():
@@ -73,6 +73,8 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
             )
         check_options(spec.kind, spec.options, f"{path}: figure '{name}'")
         facts = _facts(exp, exp.grids, [], reads)
+        if facts.get("published") == []:
+            continue
         found[name] = _node(exp, ALL, name, spec, _score_needs(scores, reads), facts, {})
     return found
 
@@ -93,7 +95,7 @@ def _node(
         "paper": paper,
         "name": name,
         "backbone": exp.config.backbone,
-        "data": exp.config.data,
+        "data": exp.data(tasks),
         "seeds": len(exp.config.seeds),
         "facts": facts,
         "draw": {"title": spec.title, "caption": spec.caption, **labels, **spec.options},

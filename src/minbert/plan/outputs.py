@@ -146,7 +146,7 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         **shown_tasks(grid.tasks),
         "seeds": list(exp.config.seeds),
         "backbone": exp.config.backbone,
-        "data": exp.config.data,
+        "data": exp.data(grid.tasks),
         "rows": rows,
         "footnotes": [*_ratio_notes(exp, grid), *exp.rounded(grid)],
         "single": grid.variants[grid.single].label if grid.single else "",
@@ -232,7 +232,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         "titles": titles,
         "seeds": len(exp.config.seeds),
         "backbone": exp.config.backbone,
-        "data": exp.config.data,
+        "data": exp.data(task for grid in exp.grids if grid.claims for task in grid.tasks),
         "select_on": select_on(exp.stages.values()),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in exp.grids if grid.claims},
         **shown_tasks(task for grid in exp.grids for task in grid.tasks),
@@ -330,7 +330,7 @@ def report_node(
     config = exp.config.model_dump(mode="json", exclude_defaults=True, exclude=set(UNSHOWN))
     spec = {
         "backbone": exp.config.backbone,
-        "data": exp.config.data,
+        "data": exp.data(tasks),
         "seeds": list(exp.config.seeds),
         "config": config,
         "stages": [_stage(exp, ref) for ref in exp.stages],

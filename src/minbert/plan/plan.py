@@ -144,7 +144,8 @@ class Plan(Experiment):
                 publish(made.tuning, f"tables/{paper}.tuning")
         for name, figure in self.figures.items():
             publish(figure, name)
-        publish(self.index)
+        if self.index.spec["published"]:
+            publish(self.index)
         if self.claims:
             publish(self.claims)
         publish(self.report, "report")
@@ -207,6 +208,7 @@ class Plan(Experiment):
         """
         made, config = self.outputs[grid.paper], self.config
         rows = grid.rows.values()
+        source = self.data(grid.tasks)
         used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
         return {
             "tuning": made.tuning and made.tuning.key,
@@ -217,7 +219,7 @@ class Plan(Experiment):
             "rule": grid.overall,
             "file": _below(grid.path, self.base),
             "seeds": list(config.seeds),
-            "source": config.data if config.data == "builtin" else config.course,
+            "source": config.course if source == "real" else source,
             "backbone": config.backbone,
             "revision": config.revision,
             "datasets": {task: self.sources.data(task).key for task in TASKS if task in used},

@@ -3,7 +3,6 @@
 All of an input is read and checked before the first prediction is made.
 """
 
-import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,8 +11,8 @@ from typing import NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.progress import counted
-from minbert.data.examples import decode, split_lines, text_fault
-from minbert.data.tables import csv_records, tsv_fields
+from minbert.data.examples import decode, text_fault
+from minbert.data.tables import csv_records, json_lines, lines_of, tsv_records, unicode_fault
 from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")
@@ -48,10 +47,12 @@ def from_words(words: Sequence[str], task: Task) -> list[Item]:
 def from_bytes(content: bytes, name: str, form: str, task: Task) -> list[Item]:
     """Return the examples of a file's `content` in the format `form` (one of `FORMATS`).
 
-    Raises `UserError` naming `name` and the line of what is not an example of `task`, and for an
-    input without examples. Ids are those of the input; they may repeat or be missing.
+    Blank lines are none. Raises `UserError` naming `name` and the line of what is not an example of
+    `task`, and for an input without examples. Ids are those of the input; they may repeat or be
+    missing.
     """
-    items = list(_READERS[form](decode(content, name), name, task))
+    text = decode(content, name).replace("\r\r\n", "\n")
+    items = list(_READERS[form](text, name, task))
     if not items:
         raise UserError(f"{name}: found no sentences ({form}); expected one example or more")
     return items
@@ -74,13 +75,9 @@ def item(task: Task, where: str, identity: str | int | None, sentences: Sequence
     for text in sentences:
         if wrong := text_fault(text):
             raise UserError(f"{where}: a sentence {wrong}, expected {_expected(task)}")
-    try:
-        "".join([*sentences, str(identity)]).encode()
-    except UnicodeEncodeError:
-        raise UserError(
-            f"{where}: found half of a surrogate pair or a byte that is not UTF-8, expected "
-            "Unicode text"
-        ) from None
+    for text in (*sentences, str(identity)):
+        if wrong := unicode_fault(text):
+            raise UserError(f"{where}: found {wrong}")
     return Item(where, identity, sentences[0], sentences[1] if task.pair else None)
 
 
@@ -90,7 +87,7 @@ def _expected(task: Task) -> str:
 
 
 def _read_text(text: str, name: str, task: Task) -> Iterator[Item]:
-    for number, line in enumerate(split_lines(text), start=1):
+    for number, line in lines_of(text):
         where = f"{name}, line {number}"
         found = line.split("\t")
         if len(found) != 1 + task.pair:
@@ -103,11 +100,11 @@ def _read_text(text: str, name: str, task: Task) -> Iterator[Item]:
 
 def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
     rows = _records(text, name, form)
-    _, header = next(rows, (1, []))
+    first, header = next(rows, (1, []))
     if not header:
         return
     header = [column.strip() for column in header]
-    names, given_id = _names(header, f"{name}, line 1", task)
+    names, given_id = _names(header, f"{name}, line {first}", task)
     columns = [header.index(column) for column in names]
     identity = header.index(given_id) if given_id else None
     for number, row in rows:
@@ -122,19 +119,18 @@ def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
 
 
 def _records(text: str, name: str, form: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, fields); TSV line by line, as a stray quote would swallow the rows after it."""
+    """Yield (line, fields)."""
     if form == "csv":
         yield from csv_records(text, name)
         return
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
-    lines = split_lines(text)
-    width = len(lines[0].split("\t")) if lines else 0
-    for number, line in enumerate(lines, start=1):
-        yield number, tsv_fields(line, width)
+    for number, _, fields in tsv_records(text):
+        if isinstance(fields, str):
+            raise UserError(f"{name}, line {number}: {fields}")
+        yield number, fields
 
 
 def _read_jsonl(text: str, name: str, task: Task) -> Iterator[Item]:
-    for number, line in enumerate(split_lines(text), start=1):
+    for number, line in json_lines(text, name):
         where = f"{name}, line {number}"
         try:
             value = json.loads(line, object_pairs_hook=partial(_once, where, task))

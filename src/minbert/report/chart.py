@@ -9,7 +9,10 @@ from minbert.evaluate.reading import METRIC_TITLES
 from minbert.report.material import Material
 from minbert.spec.task import TASKS
 
-TITLES = {"sst": "SST", "para": "Paraphrase", "sts": "STS", "overall": "Overall"}
+TITLES = {
+    **{"sst": "SST", "para": "Paraphrase", "sts": "STS", "other": "Other tasks"},
+    "overall": "Overall",
+}
 """The panels: what the index calls the measure, and their titles."""
 
 WIDTH, MARGIN = 300, 16
@@ -89,7 +92,8 @@ def panels(material: Material, index: Sequence[Line]) -> Iterator[Panel]:
             at = floors[paper]
             line = None if at is None else scale.mark(at, f"{paper}, floor: {at:.3f}")
             strips.append(Strip(paper, theirs, ours, line))
-        metric = METRIC_TITLES[TASKS[name].metric] if name in TASKS else "the paper's own rule"
+        of_other = METRIC_TITLES["accuracy"] if name == "other" else "the paper's own rule"
+        metric = METRIC_TITLES[TASKS[name].metric] if name in TASKS else of_other
         yield Panel(title, metric, strips, [scale.mark(t, f"{t:.1f}") for t in scale.ticks])
 
 

@@ -10,7 +10,7 @@ from minbert.evaluate.reading import METRIC_TITLES, Of, Score, mostly_learned
 from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Values, present
 from minbert.report.material import Material
-from minbert.report.predictions import Said, Stage, Texts, marks
+from minbert.report.predictions import Said, Stage, Texts, label_name, marks
 from minbert.spec.task import TASKS
 
 EXAMPLES = 120
@@ -78,7 +78,8 @@ def _task(task: str, one: Said, places: Sequence[int], texts: Texts) -> dict[str
     return {
         "title": known.title,
         "metric": METRIC_TITLES[known.metric],
-        "classes": [f"{value}" for value in marks(task) if one.confusion],
+        "names": known.names,
+        "classes": [label_name(task, value) for value in marks(task) if one.confusion],
         "differ": (known.high - known.low) / 5 if known.kind == "regression" else 0.5,
         "examples": shown,
     }

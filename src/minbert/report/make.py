@@ -88,6 +88,7 @@ def _page(material: Material) -> dict[str, Any]:
         "script": (here / "script.js").read_text(encoding="utf-8"),
         "banner": banner(material),
         "findings": list(findings(material, index, verdicts, claims)),
+        "indexed": bool(index),
         "chart": chart,
         "panels": list(chart.panels(material, index)),
         "guess": GUESS,

@@ -66,7 +66,7 @@ def _against_papers(index: Sequence[Line]) -> str:
         pairs = [(r[f"{name}_ours"], r[f"{name}_published"]) for r in index if r["split"] == "dev"]
         gaps = [float(ours) - float(theirs) for ours, theirs in pairs if ours and theirs]
         if gaps:
-            said.append(f"{title} {median(gaps):+.3f} ({len(gaps)} rows)")
+            said.append(f"{title} {median(gaps):+.3f} ({len(gaps)} row{'s' * (len(gaps) != 1)})")
     return ", ".join(said).replace("-", "−")  # noqa: RUF001 - the minus sign
 
 

@@ -48,6 +48,12 @@ def marks(task: str) -> range:
     return range(low, high + step, step)
 
 
+def label_name(task: str, label: float) -> str:
+    """Return the name of a class, or a number."""
+    names = TASKS[task].names
+    return names[int(label)] if names else f"{label:g}"
+
+
 Stage = tuple[str, str]
 """The training key and the task."""
 

@@ -242,7 +242,8 @@
         const texts = example.texts.map((text) => make("p", { dir: "auto" }, text));
         const away = Math.abs(a - example.label) - Math.abs(b - example.label);
         const better = away < 0 ? sides[0] : away > 0 ? sides[1] : "neither";
-        lines.push([make("div", {}, ...texts), task.title, `${example.label}`, `${a}`, `${b}`, better]);
+        const values = [example.label, a, b].map((value) => task.names[value] ?? `${value}`);
+        lines.push([make("div", {}, ...texts), task.title, ...values, better]);
       }
       counts.push(`${task.title} ${differ} of ${task.examples.length}`);
     }

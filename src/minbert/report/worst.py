@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minbert.report.material import Material
-from minbert.report.predictions import Said, Stage
+from minbert.report.predictions import Said, Stage, label_name
 from minbert.spec.task import TASKS
 
 WORST = 15
@@ -55,10 +55,12 @@ def _worst(task: str, stages: Sequence[Said]) -> list[Example]:
     for n in map(int, chosen):
         said = np.array([one.said[n] for one in stages])
         if TASKS[task].kind == "regression":
-            shown = f"{np.average(said, weights=runs):.2f}"
+            most = f"{np.average(said, weights=runs):.2f}"
         else:
-            shown = f"{np.bincount(said.astype(int), weights=runs).argmax()}"
+            most = label_name(task, int(np.bincount(said.astype(int), weights=runs).argmax()))
         alike = np.isclose(errors, errors[n])
         counts = (int(right[n]), sum(runs), int(alike.sum() - alike[chosen].sum()))
-        rows.append(Example(ids[n], task, f"{label[n]:g}", shown, f"{errors[n]:.2f}", *counts))
+        rows.append(
+            Example(ids[n], task, label_name(task, label[n]), most, f"{errors[n]:.2f}", *counts)
+        )
     return rows

@@ -192,7 +192,8 @@ class OwnTask(TaskEntry):
     """A task of one's own: where its examples lie.
 
     `dev` and `test` are shares of train's rows that become these splits, chosen by a hash of the
-    text, so that rows with the same text stay together.
+    text, so that rows with the same text stay together. Rows whose label is one of `ignore` are
+    left out, such as SNLI's `-`.
     """
 
     files: Annotated[
@@ -200,6 +201,10 @@ class OwnTask(TaskEntry):
     ]
     dev: Share | None = None
     test: Share | None = None
+    ignore: Annotated[
+        ClassNames,
+        BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...]),
+    ] = ()
 
     @model_validator(mode="after")
     def _each_split_once(self) -> Self:
@@ -211,6 +216,8 @@ class OwnTask(TaskEntry):
                 "has no dev examples to choose the best epoch by: add a file, 'files.dev', or make "
                 "the split: 'dev: 0.1'"
             )
+        if both := [name for name in self.ignore if name in self.names]:
+            raise ValueError(f"'{both[0]}' is one of 'classes' and of 'ignore'; keep one of them")
         if (taken := sum(self.made.values())) >= 1:
             raise ValueError(
                 f"'dev' and 'test' are shares of train whose sum is {taken:g}, expected less than "

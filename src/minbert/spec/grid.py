@@ -222,9 +222,8 @@ def _head(paper: str, files: Sequence[tuple[Path, GridFile]]) -> RawGrid:
                     f"{other}: paper '{paper}' has another '{key}' in {given[key]}: "
                     f"{getattr(head, key)!r}; leave it out here, or name another paper"
                 )
-    for key in ("title", "overall"):
-        if key not in given:
-            raise UserError(f"{path}: the key '{key}' is missing; no file of '{paper}' gives it")
+    if "title" not in given:
+        raise UserError(f"{path}: the key 'title' is missing; no file of '{paper}' gives it")
     return RawGrid(head, path, given)
 
 

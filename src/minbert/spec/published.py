@@ -30,13 +30,13 @@ Name = Annotated[str, Field(min_length=1)]
 class Claim(Spec):
     """One claim: `variant` scores higher (or as `direction` says) than `against`, on each `task`.
 
-    `text` is the claim in our words, `section` where the paper makes it. `against` is a variant,
-    several (all of them), `majority`, or a score that the paper gives. Scores that differ by at
-    most `margin` count as the same, except for the directions `higher` and `lower`.
+    `text` is the claim in our words, `section` where the paper makes it, if there is one. `against`
+    is a variant, several (all of them), `majority`, or a score that the paper gives. Scores that
+    differ by at most `margin` count as the same, except for the directions `higher` and `lower`.
     """
 
     text: Name
-    section: Name
+    section: str = ""
     variant: Name
     against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2)]
     task: Name | Annotated[tuple[Name, ...], Field(min_length=1)] = "overall"

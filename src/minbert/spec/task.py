@@ -99,6 +99,9 @@ class Tasks(Mapping[str, Task]):
         return len(self._all)
 
 
+OWN_FILES = "own files"
+"""The source of the data if no task is built in."""
+
 _FILE = Path(__file__).with_name("tasks.yaml")
 
 BUILT_IN: dict[str, TaskEntry] = {

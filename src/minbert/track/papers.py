@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minbert.spec.protocol import OVERALL_TASKS
-from minbert.spec.task import TASKS
+from minbert.spec.task import OWN_FILES, TASKS
 from minbert.track.journal import BEST, COST, TEST
 from minbert.track.store import CURVES, GRID, MODE, ROW, VIEW, Store, Tag, table_url, view_tag
 
@@ -121,7 +121,8 @@ def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: Run 
     seeds = ", ".join(map(str, facts["seeds"]))
     data = "the built-in corpus" if facts["source"] == "builtin" else facts["source"]
     if own := [task for task in tasks_of(facts) if task not in TASKS.built_in]:
-        data += f"; own files: {', '.join(own)}"
+        other = "" if data == OWN_FILES else f"{data}; "
+        data = f"{other}{OWN_FILES}: {', '.join(own)}"
     backbone = "built in, pretrained here" if facts["backbone"] == "builtin" else facts["backbone"]
     where = "the grid's own run appears when all is trained"
     if grid:
