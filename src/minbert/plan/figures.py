@@ -92,7 +92,7 @@ def _node(
         "kind": spec.kind,
         "paper": paper,
         "name": name,
-        "backbone": exp.config.backbone,
+        "backbone": exp.sources.encoder,
         "data": exp.config.data,
         "seeds": len(exp.config.seeds),
         "facts": facts,
