@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import sqlite3
 import zipfile
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from .course import run_on_files
-from .project import PAPER, Project, planned_jobs
+from minbert.base.files import write_text
+
+from .course import run_on_files, write_course
+from .project import CHECKOUT, CONFIG, PAPER, Project, copy_workflow, planned_jobs
 
 pytestmark = pytest.mark.pipeline
 
@@ -144,7 +148,7 @@ def test_a_colleagues_seed_joins_mine(whole: Project, fresh: Project) -> None:
 
 
 def test_the_files_of_the_data_are_not_needed(finished: Project, tmp_path: Path) -> None:
-    """Nor is the place the same; what must read them says that they are not there."""
+    """What must read them says that they are not there; those of another name are not these."""
     whole = finished.copy(tmp_path / "whole")
     whole.configure(tracking="{enabled: false}", labels="null")
     run_on_files(whole)
@@ -155,9 +159,80 @@ def test_the_files_of_the_data_are_not_needed(finished: Project, tmp_path: Path)
     assert "no such folder" in fresh.minbert("plan", ends=2)
     fresh.minbert("unbundle", "runs.zip")
     fresh.configure(course="elsewhere")
+    for refused in (fresh.minbert("plan", ends=2), fresh.snakemake("all", ends=1)):
+        assert "no such folder: elsewhere" in refused
+    fresh.configure(course="course")
     assert rules(fresh).isdisjoint(UNTRAINED)
     fresh.snakemake("all")
     assert fresh.tables() == whole.tables()
     fresh.configure(seeds="[2]")
     assert "cannot read" in (printed := fresh.snakemake("all", ends=1))
-    assert "elsewhere/ids-sst-" in printed
+    assert "course/ids-sst-" in printed
+
+
+ROWS = """\
+paper: mine
+title: Mine
+overall: normalised
+variants:
+  all:
+    epochs: 20
+    tasks:
+      "*": {loss: cross_entropy}
+      sst: {}
+      lmrd: {}
+      news: {}
+"""
+SOURCES = {
+    "course": "course",
+    "lmrd": "reviews",
+    "labels": "public",
+    "tasks": "{news: {files: news, kind: classification, classes: 2, sentence1: a, label: b}}",
+    "backbone": "model",
+}
+
+
+OTHERS = {
+    **{"course": "another", "lmrd": "another", "labels": "another"},
+    **{"tasks": SOURCES["tasks"].replace("files: news", "files: another")},
+    "backbone": "bert-large-folder",
+}
+
+
+def test_no_source_is_needed_where_a_bundle_brought_its_results(tmp_path: Path) -> None:
+    """One of another name is refused before anything runs, whatever else is there."""
+    copy_workflow(tmp_path / "all")
+    project = Project(tmp_path / "all")
+    write_course(project.folder / "course")
+    labelled = (project.folder / "course" / "ids-sst-dev.csv").read_text("utf-8").splitlines()[1:]
+    trees = "".join(f"(2 (2 {line.split()[1]}) (2 fun))\n" for line in labelled)
+    write_text(project.folder / "public" / "trees" / "dev.txt", trees)
+    for split, n in (("train", 20), ("dev", 8)):
+        rows = "".join(f"{split} text {at},{at % 2}\n" for at in range(n))
+        write_text(project.folder / "news" / f"{split}.csv", f"a,b\n{rows}")
+    for folder, rating in product(("train", "test"), (("neg", 2), ("pos", 9))):
+        for at in range(12):
+            path = project.folder / "reviews" / folder / rating[0] / f"{at}_{rating[1]}.txt"
+            write_text(path, f"{folder} {rating[0]} number {at}")
+    shutil.copytree(CHECKOUT / "workflow" / "backbone", project.folder / "model")
+    write_text(project.folder / "workflow" / "grids" / "mine.yaml", ROWS)
+    (project.folder / "workflow" / "figures.yaml").unlink()
+    write_text(project.folder / "config.yaml", CONFIG)
+    project.configure(grids="[mine]", data="real", tracking="{enabled: false}", **SOURCES)
+    project.snakemake("all")
+    tables = project.tables()
+    project.minbert("bundle", "runs.zip")
+    for name in ("course", "reviews", "public", "news", "model", "results"):
+        (project.folder / name).rename(project.folder / f"{name}-away")
+    project.minbert("unbundle", "runs.zip")
+    assert rules(project).isdisjoint(UNTRAINED), project.jobs()
+    project.snakemake("all")
+    assert project.tables() == tables
+    project.minbert("bundle", "again.zip")
+    shutil.rmtree(project.root)
+    project.minbert("unbundle", "again.zip")
+    assert rules(project).isdisjoint(UNTRAINED), "what was imported can be shared once more"
+    for key, other in OTHERS.items():
+        project.configure(**SOURCES | {key: other})
+        assert re.search(r"no (such )?(file or )?folder", project.minbert("plan", ends=2))
+    assert "no such folder" in project.snakemake("all", ends=1)

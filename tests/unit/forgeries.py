@@ -331,6 +331,10 @@ def hidden_task(bundle: Forgery) -> None:
     bundle.about["tasks"] = [asdict(TASKS["sst"])]
 
 
+def odd_sources(bundle: Forgery) -> None:
+    bundle.about["sources"] = {f"data-{'0' * 16}": ["\ud800"]}
+
+
 HOSTILE: dict[str, tuple[Change, str]] = {
     "a path upwards": (named("train/../../../evil.json"), r"evil\.json: is not part of a bundle"),
     "an absolute path": (named("/etc/cron.d/evil"), "evil: is not part of a bundle"),
@@ -361,6 +365,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     ),
     "a list that is none": (no_list, r"bundle\.json: is not a list of files"),
     "tasks that are none": (odd_tasks, "has tasks of its own that cannot be read"),
+    "a source with half a character": (odd_sources, r"bundle\.json: is not a list of files"),
     "a task like a built-in one": (hidden_task, "defines the task 'sst', which is built in"),
     "edited settings": (edited_settings, "does not match its key: its content has"),
     "a foreign maker": (foreign_maker, "is to be made by modules that are not in its key"),

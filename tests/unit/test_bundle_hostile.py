@@ -21,7 +21,7 @@ from minbert.publish.bundle import bundle
 from minbert.publish.unbundle import unbundle
 from minbert.spec.task import TASKS
 from minbert.store.node import key_of
-from minbert.store.plans import description_path, write_description
+from minbert.store.plans import brought, description_path, write_description
 
 
 @pytest.fixture(autouse=True)
@@ -67,8 +67,10 @@ def test_an_unchanged_forgery_is_taken_in(good: Path, plan: Plan, tmp_path: Path
     """So that the others are refused for their changes alone; `lean` is of earlier bundles."""
     forged = Forgery(good, plan)
     forged.about["lean"] = True
+    forged.about["sources"] = {f"backbone-{'0' * 16}": ["of none of its nodes"]}
     forged.written(tmp_path / "same.zip")
     assert unbundle(tmp_path / "same.zip", tmp_path).new > 5
+    assert not brought(tmp_path)
 
 
 @pytest.mark.parametrize("left", [0.1, 0.5, 0.99])

@@ -97,8 +97,10 @@ def test_the_index_counts_by_status(made: Path) -> None:
     assert [line["status"] for line in found] == ["scored", "failed", "scored", "not configured"]
     assert [line["sst_ours"] for line in found] == ["0.25", "", "0.75", ""]
     assert [line["keys"] for line in found] == ["ka", "", "kc", ""]
+    assert [line["backbone"] for line in found] == ["tiny", "tiny", "tiny", ""]
     text = (made / "index.md").read_text(encoding="utf-8")
     assert f"\n{summary}.\n" in text and "sst 0.500" in text and "sst 0.250" in text
+    assert text.endswith("\nBackbone: tiny.\n")
     build_index([], [], made)
     text = (made / "index.md").read_text(encoding="utf-8")
     assert text == "# Every published row\n\nNone of these papers has a published row.\n"

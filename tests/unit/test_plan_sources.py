@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,17 @@ from planning import planning_folder
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.data import course, lmrd
-from minbert.data.identity import git_blob
+from minbert.data.identity import git_blob, sha256
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.experiment import Experiment, Sources
 from minbert.plan.plan import Plan
 from minbert.spec.config import REVISION, load_config
 from minbert.spec.protocol import LMRD_URL
 from minbert.spec.resolve import StageRef
-from minbert.spec.task import Task
+from minbert.spec.task import TASKS, Task
 from minbert.store.job import Job
 from minbert.store.node import Node, canonical, lasting
-from minbert.store.plans import description_path
+from minbert.store.plans import brought_path, description_path
 from minbert.train import backbone
 from minbert.train.features import cache_features
 
@@ -277,69 +278,184 @@ def _encoders(code: Mapping[str, str]) -> set[str]:
     return names
 
 
-def leave(node: Node, root: Path, *files: str) -> None:
-    """Leave what a bundle has of a finished node: its description, and files without texts."""
-    write_json(description_path(root, node.kind, node.key), json.loads(canonical(node.describe())))
-    for file in files:
-        write_text(node.folder(root) / file, "{}")
+CALLED = {
+    "sst": ("course", "given"),
+    "lmrd": ("lmrd", "reviews.tar"),
+    "mine": ("tasks", "mine"),
+    "each": ("tasks", "each/train.csv, each/dev.csv"),
+    "labels": ("labels", "labels"),
+    "backbone": ("backbone", "model"),
+}
+"""What a node is of: the key of the configuration, and what that calls it."""
 
 
-def test_results_of_a_bundle_are_planned_without_their_sources(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The keys are those that the files gave; without a bundle, files that are gone are refused."""
-    root = tmp_path / "results"
-    own = {"mine": {"files": "mine", "kind": "binary", "sentence1": "a", "label": "b"}}
-    config = {"tasks": own, "course": str(folder), "backbone": "model", "labels": "labels"}
+class Absent:
+    """Finished nodes of every kind of source, as a bundle leaves them, and no source there."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.root = place, place / "results"
+        entry = {"kind": "binary", "sentence1": "a", "label": "b"}
+        files = {split: f"each/{split}.csv" for split in ("train", "dev")}
+        self.config: dict[str, Any] = {
+            "tasks": {"mine": entry | {"files": "mine"}, "each": entry | {"files": files}},
+            "course": "given",
+            "lmrd": "reviews.tar",
+            "backbone": "model",
+            "labels": "labels",
+        }
+        for name in ("mine", "each"):
+            for split in ("train", "dev"):
+                write_text(place / name / f"{split}.csv", "a,b\nx,1\n")
+        write_text(place / "reviews.tar", "reviews")
+        write_json(place / "model" / "config.json", BERT)
+        write_text(place / "model" / "vocab.txt", "[PAD]\n")
+        write_text(place / "model" / "model.safetensors", "weights")
+        write_text(place / "labels" / "quora_duplicate_questions.tsv", "id\n")
+        TASKS.use(Task.of(*each) for each in load_config(self.values()).tasks.items())
+        self.made = self.sources()
+        self.nodes = {name: node_of(self.made, name) for name in CALLED}
+        for node in self.nodes.values():
+            self.leave(node)
+        (place / "away").mkdir()
+        for name in ("given", "reviews.tar", "mine", "each", "model", "labels"):
+            (place / name).rename(place / "away" / name)
+
+    def leave(self, node: Node) -> None:
+        """Leave what a bundle has of a finished node: its description, and files without texts."""
+        described = json.loads(canonical(node.describe()))
+        write_json(description_path(self.root, node.kind, node.key), described)
+        for file in lasting(node.kind, node.spec):
+            write_text(node.folder(self.root) / file, "{}")
+        if node.kind == "backbone" and self.made.architecture:
+            write_json(node.folder(self.root) / "config.json", self.made.architecture.model_dump())
+
+    def values(self, **config: Any) -> dict[str, Any]:
+        return {"grids": "hybrid-bert", "data": "real", **self.config, **config}
+
+    def sources(self, *there: str, **config: Any) -> Sources:
+        """Return the sources of the configuration; those `there` come back before."""
+        for name in there:
+            (self.place / "away" / name).rename(self.place / name)
+        return Sources(load_config(self.values(**config)), self.root, REPOSITORY)
+
+    def brought(self, *names: str, called: str = "") -> None:
+        """Note that a bundle brought the nodes for their sources, or for what is `called` so."""
+        of = [(self.nodes[name], called or CALLED[name][1]) for name in names]
+        write_json(brought_path(self.root), {f"{n.kind}-{n.key}": [source] for n, source in of})
+
+    def key(self, name: str, **config: Any) -> str | None:
+        """Return the key that is planned for a node whose own source is not there."""
+        there = {"backbone": [], "labels": ["model", "given"]}.get(name, ["model"])
+        node = node_of(self.sources(*there, **config), name)
+        return node and node.key
+
+
+def node_of(made: Sources, name: str) -> Any:
+    if name == "labels":
+        return made.labels("para")
+    return made.backbone if name == "backbone" else made.data(name)
+
+
+@pytest.fixture
+def absent(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Absent]:
     monkeypatch.chdir(tmp_path)
-    write_text(tmp_path / "mine" / "train.csv", "a,b\nx,1\n")
-    write_text(tmp_path / "mine" / "dev.csv", "a,b\nx,1\n")
-    write_json(tmp_path / "model" / "config.json", BERT)
-    write_text(tmp_path / "model" / "vocab.txt", "[PAD]\n")
-    write_text(tmp_path / "labels" / "quora_duplicate_questions.tsv", "id\n")
-    with using(Task.of("mine", load_config({"grids": "hybrid-bert", "tasks": own}).tasks["mine"])):
-        made = sources(root, **config)
-        nodes = {
-            "sst": made.data("sst"),
-            "para": made.data("para"),
-            "mine": made.data("mine"),
-            "labels": made.labels("para"),
-            "backbone": made.backbone,
-        }
-        assert nodes["labels"] is not None
-        for name in ("course", "mine", "model", "labels"):
-            (tmp_path / name).rename(tmp_path / f"{name}-away")
-        with pytest.raises(UserError):
-            sources(root, **config)
-        leave(nodes["backbone"], root)
-        write_json(nodes["backbone"].folder(root) / "config.json", made.architecture.model_dump())
-        with pytest.raises(UserError, match="no such folder"):
-            sources(root, **config | {"labels": None}).data("sst")
-        for name in ("sst", "para", "mine"):
-            leave(nodes[name], root, "report.json")
-        leave(nodes["labels"], root, "labels.parquet", "joined.json")
-        again = sources(root, **config)
-        assert again.architecture == made.architecture
-        assert again.backbone.key == nodes["backbone"].key
-        assert again.data("sst").key == nodes["sst"].key
-        assert again.data("mine").key == nodes["mine"].key
-        found = again.labels("para")
-        assert found is not None and found.key == nodes["labels"].key
-        assert again.labels("sst") is None
+    folder.rename(tmp_path / "given")
+    with using(*TASKS.own):
+        yield Absent(tmp_path)
 
-        for name in ("sst", "mine", "labels", "backbone"):  # made once more by other code
-            node = nodes[name]
-            same = Node(node.kind, node.spec, "minbert.data.rows", needs=node.needs)
-            leave(same, root, *lasting(node.kind, node.spec))
-            if name == "backbone":
-                write_json(same.folder(root) / "config.json", made.architecture.model_dump())
-        again = sources(root, **config)
-        found = [again.backbone, again.data("sst"), again.data("mine"), again.labels("para")]
-        assert {node.key for node in found if node} == {
-            nodes[name].key for name in ("sst", "mine", "labels", "backbone")
-        }
 
-        other = Node("data", {**nodes["sst"].spec, "files": {}}, nodes["sst"].maker)
-        leave(other, root, "report.json")
-        with pytest.raises(UserError, match=r"from several: .*Give the files, or"):
-            sources(root, **config).data("sst")
+@pytest.mark.parametrize("name", CALLED)
+def test_a_source_that_is_not_there_gets_no_results_of_another(absent: Absent, name: str) -> None:
+    """Neither any that are there, nor those that a bundle brought for a source of another name."""
+    with pytest.raises(UserError, match=r"no such|there is no|cannot read"):
+        absent.key(name)
+    absent.brought(name, called="another")
+    for back in {"model", "given"} & {path.name for path in absent.place.iterdir()}:
+        (absent.place / back).rename(absent.place / "away" / back)
+    with pytest.raises(UserError, match=r"no such|there is no|cannot read"):
+        absent.key(name)
+
+
+@pytest.mark.parametrize("revision", [None, "0" * 40])
+@pytest.mark.parametrize("called", ["google-bert/bert-base-uncased", "bert-large-folder"])
+def test_a_name_of_the_hub_gets_no_results_of_another_backbone(
+    absent: Absent, called: str, revision: str | None
+) -> None:
+    absent.brought("backbone")
+    if revision:
+        made = absent.sources(backbone=called, revision=revision)
+        assert made.backbone.spec == {"hub": called, "revision": revision}
+    else:
+        with pytest.raises(UserError, match=r"no such folder\. If it is a hub name, pin it"):
+            absent.sources(backbone=called, revision=None)
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_a_bundle_brought_for_a_source_stands_for_it(absent: Absent, name: str) -> None:
+    """Also when other code made it once more; not when another one is of the same name."""
+    node = absent.nodes[name]
+    again = Node(node.kind, node.spec, "minbert.data.rows", needs=node.needs)
+    other = Node(node.kind, {**node.spec, "files": {"train": "sha256:0"}}, node.maker)
+    for more in (again, other):
+        absent.leave(more)
+    source = CALLED[name][1]
+    names = [f"{node.kind}-{of.key}" for of in (node, again)]
+    write_json(brought_path(absent.root), {at: [source] for at in names})
+    assert absent.key(name) == node.key
+    if name == "backbone":
+        assert absent.sources().architecture == absent.made.architecture
+    if name == "labels":
+        assert absent.sources().labels("sst") is None
+    names.append(f"{node.kind}-{other.key}")
+    write_json(brought_path(absent.root), {at: [source] for at in names})
+    with pytest.raises(UserError, match=rf"{source}, are not there, .* from several: .*Give the"):
+        node_of(absent.sources(), name)
+
+
+def stated(absent: Absent, name: str) -> dict[str, Any]:
+    """Return a configuration that states the checksums of the files that a node is made of."""
+    files = absent.nodes[name].spec["files"]
+    if name in ("mine", "each"):
+        return {"checksums": {f"{name}/{split}.csv": of for split, of in files.items()}}
+    if name == "lmrd":
+        return {"checksums": {"reviews.tar": files}}
+    if name == "backbone":
+        return {"checksums": {f"model/{file}": f"sha256:{of}" for file, of in files.items()}}
+    pins = {split: file for split, (file, _) in course.course_files("sst").items()}
+    return {"checksums": {f"./given/{pins[split]}": of for split, of in files.items()}}
+
+
+@pytest.mark.parametrize("name", ["sst", "lmrd", "mine", "each", "backbone"])
+def test_results_of_stated_checksums_stand_for_a_source(absent: Absent, name: str) -> None:
+    """They count before what a bundle said, and files that are there must have them."""
+    config = stated(absent, name)
+    assert absent.key(name, **config) == absent.nodes[name].key
+    other = re.sub("[0-9a-f]{32,}", lambda of: "f" * len(of[0]), json.dumps(config), count=1)
+    wrong = json.loads(other)
+    absent.brought(name)
+    with pytest.raises(UserError, match=r"are not there, and .* none of the stated checksums"):
+        node_of(absent.sources(**wrong), name)
+    source = CALLED[name][1].partition("/")[0]
+    assert node_of(absent.sources(source, **config), name).key == absent.nodes[name].key
+    with pytest.raises(
+        UserError, match=r"its checksum is .*, and the configuration states .*f{32}"
+    ):
+        node_of(absent.sources(**wrong), name)
+
+
+def test_a_stated_file_that_a_folder_lacks_is_named(absent: Absent) -> None:
+    config = stated(absent, "backbone")
+    (absent.place / "away" / "model" / "vocab.txt").unlink()
+    with pytest.raises(UserError, match=r"cannot read .*model/vocab\.txt"):
+        absent.sources("model", **config)
+
+
+def test_an_encoder_is_named_by_what_it_is(absent: Absent) -> None:
+    weights = sha256(absent.place / "away" / "model" / "model.safetensors")[:8]
+    assert absent.made.encoder == f"bert, 2 layers, 32 wide, weights {weights} (model)"
+    hub = {"backbone": "google-bert/bert-base-uncased", "revision": "0" * 40}
+    named = "bert, 12 layers, 768 wide, commit 00000000 (google-bert/bert-base-uncased)"
+    assert absent.sources(**hub).encoder == named
+    own = absent.sources(backbone="builtin", pretraining={"layers": 1})
+    key = own.backbone.key[:8]
+    assert own.encoder == f"bert, 1 layer, 128 wide, pretrained here as {key} (builtin)"

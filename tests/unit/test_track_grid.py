@@ -41,7 +41,7 @@ FACTS = {
     "seeds": [0, 1],
     "source": "https://course.example/data",
     "backbone": "google-bert/bert-base-uncased",
-    "revision": "abc",
+    "encoder": "bert, 12 layers, 768 wide, commit abc (google-bert/bert-base-uncased)",
     "datasets": {"cfimdb": "d2", "sst": "d1"},
     "labels": {"one": "One", "two": "Two"},
     "scores": "s1",
@@ -214,7 +214,7 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
         "| sst | accuracy | dev | 0.3550 |",
         "| sst | 8544 | 1101 | 2210 | `d1` |",
         "- sst: Stanford Sentiment Treebank",
-        "- backbone `google-bert/bert-base-uncased`: Apache 2.0",
+        f"- backbone {FACTS['encoder']}: Apache 2.0",
     ):
         assert said in card
     assert card.index("- sst:") < card.index("- cfimdb:")

@@ -9,7 +9,7 @@ from typing import Any
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.table_rows import SCORED
-from minbert.evaluate.text import csv_text, markdown_table, read_csv
+from minbert.evaluate.text import csv_text, markdown, markdown_table, read_csv
 from minbert.spec.published import FIGURES
 from minbert.store.job import Job
 
@@ -19,7 +19,7 @@ NAMES = ("paper", "table", "row", "variant")
 COLUMNS = (
     *(*NAMES, "split", "status", "seeds"),
     *(f"{figure}_{side}" for figure in FIGURES for side in ("published", "ours")),
-    *("reason", "keys"),
+    *("backbone", "reason", "keys"),
 )
 
 NOT_CONFIGURED = "not configured"
@@ -72,7 +72,7 @@ def _line(row: Line, found: Mapping[tuple[str, ...], Line]) -> dict[str, Any]:
     columns = {"other": ours["other_task"], "overall": f"overall_{ours['overall_rule']}"}
     scores = {figure: ours.get(f"{columns.get(figure, figure)}_mean", "") for figure in FIGURES}
     line |= {f"{figure}_ours": scores[figure] for figure in FIGURES}
-    return line | {name: ours[name] for name in ("status", "seeds", "reason", "keys")}
+    return line | {name: ours[name] for name in ("status", "seeds", *COLUMNS[-3:])}
 
 
 def _markdown(lines: Sequence[Line]) -> str:
@@ -85,6 +85,8 @@ def _markdown(lines: Sequence[Line]) -> str:
     said = "Accuracy for SST, para and other; Pearson r for STS; overall by the paper's own rule."
     parts = ["# Every published row", f"{summary[0].upper()}{summary[1:]}."]
     parts += [said, markdown_table(cells)] if lines else []
+    names = dict.fromkeys(line["backbone"] for line in lines if "backbone" in line)
+    parts += [f"Backbone: {markdown(name)}." for name in names]
     return "\n\n".join(parts) + "\n"
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
+from minbert.base.progress import counted
 from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
 from minbert.data.lmrd import LMRD_PIN, review_files
@@ -22,6 +23,7 @@ from minbert.data.tables import READERS, form_of
 from minbert.plan.folder import check_config, check_names, check_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
+    WEIGHTS,
     Architecture,
     architecture_parts,
     check_pairing,
@@ -35,14 +37,14 @@ from minbert.spec.only import part_of
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.places import URLS
 from minbert.spec.pretraining import PACKAGED, Pretraining
-from minbert.spec.protocol import LMRD_URL
+from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import OWN_FILES, TASKS, task_facts
 from minbert.store.job import node_folder
-from minbert.store.node import Need, Node, canonical, finished
-from minbert.store.plans import described_in
+from minbert.store.node import Need, Node, canonical, digest, finished
+from minbert.store.plans import brought, described_in
 
 PUBLISHED = Path("workflow/published.csv")
 _HUB_NAME = r"[\w.-]{1,96}(/[\w.-]{1,96})?"
@@ -204,6 +206,8 @@ class Sources:
     def __init__(self, config: Config, root: Path, base: Path) -> None:
         self.config, self.root, self.base = config, root, base
         self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
+        self._brought = brought(root)
+        self._stated = {Path(path): checksum for path, checksum in config.checksums.items()}
         self._data: dict[str, Node] = {}
         self._tokens: dict[str, Node] = {}
         self.backbone, self.architecture = self._backbone()
@@ -254,14 +258,15 @@ class Sources:
     def labels(self, task: str) -> Node | None:
         """Return the node of the public labels of `task`'s test rows; None if none are given."""
         files = self._label_files.get(task, {})
-        found = {name: f"sha256:{self.cache.digest(path)}" for name, path in files.items()}
-        if self._labels_gone and (known := self._known("labels", task)):
+        found = {name: self._checksum(path) for name, path in files.items()}
+        source = self.config.labels
+        if self._labels_gone and (known := self._known("labels", source, {}, task)):
             found = known["spec"]["files"]
         if not found:
             return None
         spec = {"task": task, "facts": task_facts(task), "files": found}
         needs = {"examples": Need(self.data(task), "examples.parquet")}
-        extra = {"paths": {name: str(path.absolute()) for name, path in files.items()}}
+        extra = {"paths": {n: str(path.absolute()) for n, path in files.items()}, "source": source}
         return Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
 
     @cached_property
@@ -274,30 +279,58 @@ class Sources:
     @cached_property
     def _labels_gone(self) -> bool:
         """Whether the folder of labels is not here, and a bundle had labels."""
-        gone = self.config.labels is not None and not Path(self.config.labels).exists()
-        return gone and any((self.root / "store" / "spec").glob("labels-*.json"))
+        source = self.config.labels
+        gone = source is not None and not Path(source).exists()
+        had = (of for name, of in self._brought.items() if name.startswith("labels-"))
+        return gone and any(source in of for of in had)
 
-    def _known(self, kind: str, task: str | None = None) -> dict[str, Any] | None:
-        """Return the description of a finished node whose source is not here; None without one.
+    def _checksum(self, path: Path, kind: str = "sha256") -> str:
+        """Return the checksum of a file; `UserError` if the configuration states another one."""
+        files = review_files(path.absolute()) if kind == "tree" else {}
+        found = self.cache.tree(path, files) if files else self.cache.digest(path, kind)
+        found = f"{kind}:{found}"
+        if (stated := self._stated.get(path, found)) != found:
+            raise UserError(
+                f"{path}: its checksum is {found}, and the configuration states {stated}; put the "
+                "file there that is meant, or correct the checksum"
+            )
+        return found
 
-        So results that came in a bundle are planned without the files that they were made from.
-        Raises `UserError` if there are several such nodes, made from different files, as it cannot
-        be told which is meant.
+    def _stated_of(self, paths: Mapping[str, Path]) -> dict[str, str]:
+        return {name: self._stated[path] for name, path in paths.items() if path in self._stated}
+
+    def _known(
+        self, kind: str, source: str | None, stated: Mapping[str, str], task: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return the description of a finished node that stands for a source that is not here.
+
+        Either it was made of just the files that the configuration has `stated`, or a bundle
+        brought it for the `source` of this very name, and nothing else is stated. None if nothing
+        is stated or brought. Raises `UserError` if there is no node of what is stated, or several,
+        made from different files, as it cannot be told which is meant.
         """
         found: dict[str, dict[str, Any]] = {}
         for path in sorted((self.root / "store" / "spec").glob(f"{kind}-*.json")):
             with suppress(UserError):
                 described = described_in(path)
                 spec, folder = described["spec"], node_folder(self.root, kind, described["key"])
-                if "files" in spec and spec.get("task") == task and finished(kind, spec, folder):
+                if "files" not in spec or spec.get("task") != task:
+                    continue
+                files = spec["files"] if isinstance(spec["files"], dict) else {"": spec["files"]}
+                if kind == "backbone":
+                    files = {name: f"sha256:{of}" for name, of in files.items()}
+                named = source in self._brought.get(path.stem, [])
+                meant = stated.items() <= files.items() if named else stated and files == stated
+                if meant and finished(kind, spec, folder):
                     # Nodes of other code or columns may be made from the same files.
-                    found[canonical([spec["files"], spec.get("forms")])] = described
-        if len(found) > 1:
+                    found[canonical([files, spec.get("forms")])] = described
+        if len(found) > 1 or (stated and not found):
             what = f"{kind} of task '{task}'" if task else kind
             keys = ", ".join(described["key"] for described in found.values())
+            made = f"results made from several: {keys}" if found else "none of the stated checksums"
             raise UserError(
-                f"the files of the {what} are not there, and {self.root}/store has results made "
-                f"from several: {keys}. Give the files, or delete what is not meant"
+                f"the files of the {what}, {source}, are not there, and {self.root}/store has "
+                f"{made}. Give the files, state their `checksums`, or import a bundle of them"
             )
         return next(iter(found.values()), None)
 
@@ -325,13 +358,14 @@ class Sources:
             needs = {s: _fetched(f"{source.rstrip('/')}/{n}", pin) for s, (n, pin) in pins.items()}
             found = {split: pin for split, (_, pin) in pins.items()}
             return Node("data", {**shown, "files": found}, maker, needs=needs)
-        if not Path(source).exists() and (known := self._known("data", task)):
-            paths = {s: Path(source) / name for s, (name, _) in course_files(task).items()}
+        paths = {split: Path(source) / name for split, (name, _) in course_files(task).items()}
+        gone = not Path(source).exists()
+        if gone and (known := self._known("data", source, self._stated_of(paths), task)):
             found = known["spec"]["files"]
         else:
             paths = in_folder(task, Path(source))
-            found = {s: f"git:{self.cache.digest(p, 'git')}" for s, p in paths.items()}
-        extra = {"paths": {split: str(path.absolute()) for split, path in paths.items()}}
+            found = {split: self._checksum(path, "git") for split, path in paths.items()}
+        extra = {"paths": {s: str(path.absolute()) for s, path in paths.items()}, "source": source}
         return Node("data", {**shown, "files": found}, maker, extra=extra)
 
     def _own(self, task: str) -> Node:
@@ -341,10 +375,17 @@ class Sources:
         paths: dict[str, str] = {}
         needs: dict[str, Need] = {}
         files = entry.files
-        given = [file.path for file in (files.train, files.dev, files.test) if file and file.path]
-        local = [files.folder] if files.folder else given
+        given = {split: file for split in SPLITS if (file := getattr(files, split))}
+        local = [path for path in (files.folder, *(file.path for file in given.values())) if path]
+        source = ", ".join(local)
+        stated = {s: f"sha256:{file.sha256}" for s, file in given.items() if file.url}
+        named = {s: Path(file.path) for s, file in given.items() if file.path}
+        if files.folder:
+            below = {path.stem: path for path in self._stated if path.parent == Path(files.folder)}
+            named = {"train": Path(files.folder), **below}
+        stated |= self._stated_of(named)
         gone = bool(local) and not any(Path(path).exists() for path in local)
-        if gone and (known := self._known("data", task)):
+        if gone and (known := self._known("data", source, stated, task)):
             found, forms = known["spec"]["files"], known["spec"]["forms"]
             paths = dict.fromkeys(found, local[0])
         for split, file in {} if paths else own_files(task, entry).items():
@@ -353,9 +394,8 @@ class Sources:
                 needs[split] = _fetched(file.url, found[split])
                 name, way = needs[split].file, "; download it yourself first"
             else:
-                path = Path(str(file.path)).absolute()
-                found[split] = f"sha256:{self.cache.digest(path)}"
-                name = paths[split] = str(path)
+                found[split] = self._checksum(Path(str(file.path)))
+                name = paths[split] = str(Path(str(file.path)).absolute())
                 way = ""
             try:
                 forms[split] = form_of(name)
@@ -372,7 +412,8 @@ class Sources:
             "ignore": list(entry.ignore),
             "made": entry.made,
         }
-        return Node("data", spec, "minbert.data.own", needs=needs, extra={"paths": paths})
+        extra = {"paths": paths, "source": source}
+        return Node("data", spec, "minbert.data.own", needs=needs, extra=extra)
 
     def _lmrd(self) -> Node:
         maker = "minbert.data.lmrd"
@@ -385,16 +426,14 @@ class Sources:
                     "Download the file yourself and give its path."
                 )
             return Node("data", spec, maker, needs={"archive": _fetched(source, LMRD_PIN)})
-        path = Path(source).absolute()
-        if path.is_dir():
-            spec["files"] = f"tree:{self.cache.tree(path, review_files(path))}"
-        elif path.is_file():
-            spec["files"] = f"md5:{self.cache.digest(path, 'md5')}"
-        elif known := self._known("data", "lmrd"):
+        path = Path(source)
+        if path.is_dir() or path.is_file():
+            spec["files"] = self._checksum(path, "tree" if path.is_dir() else "md5")
+        elif known := self._known("data", source, self._stated_of({"": path}), "lmrd"):
             spec["files"] = known["spec"]["files"]
         else:
             raise UserError(f"lmrd is {source!r}, and there is no such file or folder")
-        return Node("data", spec, maker, extra={"path": str(path)})
+        return Node("data", spec, maker, extra={"path": str(path.absolute()), "source": source})
 
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name = self.config.backbone
@@ -403,23 +442,26 @@ class Sources:
         if name == "builtin":
             return self._builtin_backbone()
         folder = Path(name)
+        stated = {path.name: path for path in self._stated if path.parent == folder}
+        shapes = None
         if folder.is_dir():
             check_config(folder / "config.json")
             shapes = from_hugging_face(folder / "config.json")
             check_names(folder, shapes)
             check_tokenizer(folder, shapes)
-            files = {p.name: self.cache.digest(p) for p in backbone_files(folder)}
-            spec: dict[str, Any] = {"files": files}
-            extra = {"folder": str(folder.absolute())}
+            read = backbone_files(folder)
+            sums = {path: self._checksum(path) for path in (*stated.values(), *read)}
+            files = {path.name: sums[path].partition(":")[2] for path in read}
+        elif not self.config.revision and (
+            known := self._known("backbone", name, self._stated_of(stated))
+        ):
+            made = node_folder(self.root, "backbone", known["key"])
+            shapes, files = read_architecture(made / "config.json"), known["spec"]["files"]
+        if shapes:
+            extra = {"folder": str(folder.absolute()), "source": self.config.backbone}
             parts = architecture_parts(shapes)
-            return Node("backbone", spec, "minbert.train.backbone", parts, extra=extra), shapes
-        if not self.config.revision and (known := self._known("backbone")):
-            of = node_folder(self.root, "backbone", known["key"])
-            extra = {"folder": str(folder.absolute())}
-            made = read_architecture(of / "config.json")
-            parts = architecture_parts(made)
-            node = Node("backbone", known["spec"], "minbert.train.backbone", parts, extra=extra)
-            return node, made
+            node = Node("backbone", {"files": files}, "minbert.train.backbone", parts, extra=extra)
+            return node, shapes
         if name.startswith((".", "/", "~")) or not re.fullmatch(_HUB_NAME, name, re.ASCII):
             raise UserError(
                 f"backbone {name!r}: no such folder. Give a folder with a Hugging Face model, "
@@ -437,9 +479,23 @@ class Sources:
                 f"backbone {name!r}: no such folder, and a hub name needs a `revision` of its "
                 f"own: found {revision}, the commit of {BACKBONE}"
             )
-        spec = {"hub": name, "revision": revision}
+        spec: dict[str, Any] = {"hub": name, "revision": revision}
         of_hub = KNOWN.get(name)
         return Node("backbone", spec, "minbert.train.backbone", architecture_parts(of_hub)), of_hub
+
+    @property
+    def encoder(self) -> str:
+        """What the encoder is (kind, shapes, weights), then what the configuration calls it."""
+        spec, arch = self.backbone.spec, self.architecture
+        if files := spec.get("files"):
+            shards = {name: of for name, of in files.items() if name.endswith(".safetensors")}
+            weights = f"weights {files.get(WEIGHTS, digest(shards))[:8]}"
+        elif "hub" in spec:
+            weights = f"commit {spec['revision'][:8]}"
+        else:
+            weights = f"pretrained here as {self.backbone.key[:8]}"
+        shapes = arch and f"{arch.family}, {counted(arch.layers, 'layer')}, {arch.hidden} wide, "
+        return f"{shapes or ''}{weights} ({self.config.backbone})"
 
     @property
     def _packaged(self) -> bool:

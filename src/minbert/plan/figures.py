@@ -94,7 +94,7 @@ def _node(
         "kind": spec.kind,
         "paper": paper,
         "name": name,
-        "backbone": exp.config.backbone,
+        "backbone": exp.sources.encoder,
         "data": exp.data(tasks),
         "seeds": len(exp.config.seeds),
         "facts": facts,

@@ -25,7 +25,8 @@ RUN_FILES = {
 """What the report reads of a run."""
 UNSHOWN = (
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
-    *("keep_weights", "tracking", "course", "lmrd", "labels", "tasks", "verify"),
+    *("keep_weights", "tracking", "course", "lmrd", "labels", "checksums"),
+    *("tasks", "verify"),
 )
 """Settings that change no result, and where data lie, so that they change no report either."""
 
@@ -145,7 +146,7 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "overall_tasks": grid.overall_tasks,
         **shown_tasks(grid.tasks),
         "seeds": list(exp.config.seeds),
-        "backbone": exp.config.backbone,
+        "backbone": exp.sources.encoder,
         "data": exp.data(grid.tasks),
         "rows": rows,
         "footnotes": [*_ratio_notes(exp, grid), *exp.rounded(grid)],
@@ -231,7 +232,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         "claims": lines,
         "titles": titles,
         "seeds": len(exp.config.seeds),
-        "backbone": exp.config.backbone,
+        "backbone": exp.sources.encoder,
         "data": exp.data(task for grid in exp.grids if grid.claims for task in grid.tasks),
         "select_on": select_on(exp.stages.values()),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in exp.grids if grid.claims},
@@ -329,7 +330,7 @@ def report_node(
             needs[f"labels/{task}"] = Need(node_of, "joined.json")
     config = exp.config.model_dump(mode="json", exclude_defaults=True, exclude=set(UNSHOWN))
     spec = {
-        "backbone": exp.config.backbone,
+        "backbone": exp.sources.encoder,
         "data": exp.data(tasks),
         "seeds": list(exp.config.seeds),
         "config": config,

@@ -221,7 +221,7 @@ class Plan(Experiment):
             "seeds": list(config.seeds),
             "source": config.course if source == "real" else source,
             "backbone": config.backbone,
-            "revision": config.revision,
+            "encoder": self.sources.encoder,
             "datasets": {task: self.sources.data(task).key for task in TASKS if task in used},
             "labels": {v.name: v.label for v in rows if v.tried or not v.best_of},
         }

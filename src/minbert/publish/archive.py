@@ -59,12 +59,13 @@ class _Entry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What `bundle.json` says."""
+    """What `bundle.json` says. `sources` are as in `store.plans.brought`."""
 
     format: Literal["minbert bundle"] = "minbert bundle"
     version: int = VERSION
     package: str
     tasks: list[dict[str, Any]] = []
+    sources: dict[str, list[str]] = {}
     files: dict[str, _Entry]
 
 
@@ -219,6 +220,7 @@ def _manifest(
                 "make it again, or use the minbert that made it"
             )
         manifest = Manifest.model_validate(read)
+        json_text(manifest.sources).encode()  # as it is written
     except (ValueError, RecursionError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)

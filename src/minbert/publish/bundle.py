@@ -52,10 +52,14 @@ class Bundled:
 
 @dataclass(frozen=True)
 class _Content:
-    """What plans ask for: descriptions by kind and key, and the plans' records, newest first."""
+    """What plans ask for: descriptions by kind and key, and the plans' records, newest first.
+
+    `sources` are what the plans call that of each node: {KIND-KEY: names}.
+    """
 
     records: list[dict[str, Any]]
     described: dict[tuple[str, str], Described]
+    sources: dict[str, list[str]]
 
     @property
     def tasks(self) -> list[dict[str, Any]]:
@@ -93,7 +97,7 @@ def bundle(
             if not runs:
                 of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
                 raise UserError(f"{root} has no finished run{of} of its newest plan to bundle")
-            writer.end(package=VERSION, tasks=content.tasks)
+            writer.end(package=VERSION, tasks=content.tasks, sources=content.sources)
     return Bundled(len(runs), out.stat().st_size)
 
 
@@ -124,7 +128,12 @@ def _content(root: Path) -> _Content:
     while lost := [at for at, of in found.items() if not found.keys() >= needs_of(of)]:
         for at in lost:
             del found[at]
-    return _Content(every, dict(sorted(found.items())))
+    sources: dict[str, list[str]] = {}
+    for kind, key in found:
+        told = [record["jobs"].get(f"{kind}-{key}", {"extra": {}})["extra"] for record in every]
+        if names := {extra["source"] for extra in told if extra.get("source")}:
+            sources[f"{kind}-{key}"] = sorted(names)
+    return _Content(every, dict(sorted(found.items())), sources)
 
 
 def _add_all(

@@ -15,15 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json
+from minbert.base.files import read_json, write_json
 from minbert.base.locks import in_use
 from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
-from minbert.publish.archive import Refused, unpack
+from minbert.publish.archive import Manifest, Refused, unpack
 from minbert.publish.checks import check_descriptions, check_nodes
 from minbert.publish.packed import without_unread_scores
 from minbert.spec.task import TASKS, use_tasks_of
-from minbert.store.plans import write_description
+from minbert.store.plans import brought, brought_path, write_description
 from minbert.store.record import ADOPTED
 
 _SHOWN = 5
@@ -66,11 +66,21 @@ def unbundle(path: Path, root: Path, *, keep: bool = False) -> Taken:
             known = sum((root / "store" / name / "run.json").exists() for name in runs)
             for each in described.values():
                 write_description(root, each)
+            _note_sources(root, manifest, nodes)
             for _, _, name in nodes:
                 _move(store / name, root / "store" / name)
             return Taken(len(runs) - known, known, len(left))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _note_sources(root: Path, manifest: Manifest, nodes: list[tuple[str, str, str]]) -> None:
+    """Keep for which sources the nodes of a bundle stand, beside what earlier bundles said."""
+    noted = brought(root)
+    for name in {f"{kind}-{key}" for kind, key, _ in nodes} & manifest.sources.keys():
+        noted[name] = sorted({*noted.get(name, []), *manifest.sources[name]})
+    if noted:
+        write_json(brought_path(root), noted)
 
 
 def _use_tasks(tasks: list[dict[str, Any]], refused: Refused) -> None:

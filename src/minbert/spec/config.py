@@ -64,6 +64,12 @@ def _to_folder(value: str) -> str:
     return value
 
 
+Checksum = Annotated[
+    str, Field(pattern=r"^((sha256|tree):[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
+]
+"""The digest of a file by its kind (`minbert.data.identity`); `tree` is that of LMRD's folder."""
+
+
 class Sizes(Spec):
     """Examples in each split of a task of the built-in corpus."""
 
@@ -160,10 +166,11 @@ class Config(Spec):
 
     `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `labels` is a folder
     with the original files of labels of test rows, which nothing but scores on test reads.
-    `backbone` is
-    `builtin`, a folder, or a hub name with its `revision`. Another version of one of
-    `dependencies` means training again. With `verify`, data is read again even if size and time of
-    its files are as they were. `defaults` are merged under a stage's settings, `override`
+    `backbone` is `builtin`, a folder, or a hub name with its `revision`. `checksums` are those of
+    files by path: a file that is there must have its own, and finished results that were made of
+    just these stand for a source that is not. Another version of one of `dependencies` means
+    training again. With `verify`, data is read again even if size and time of its files are as they
+    were. `defaults` are merged under a stage's settings, `override`
     over them, after `scale`. What these make equal although a grid has it different is
     refused, but for the settings that `may_vanish` names. `only` asks for a part of the grids:
     patterns of papers, variants and PAPER/VARIANT.
@@ -185,6 +192,7 @@ class Config(Spec):
     ] = Field(default_factory=dict)
     backbone: Location = BACKBONE
     revision: str | None = None
+    checksums: dict[Location, Checksum] = Field(default_factory=dict)
     pretraining: Pretraining = Pretraining()
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,2})?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
@@ -42,6 +42,10 @@ class _Need(BaseModel):
 
 class _Stage(BaseModel):
     tasks: dict[str, dict[str, Any]]
+
+
+class _Sources(RootModel[dict[str, list[str]]]):
+    pass
 
 
 _READ: dict[str, dict[str, Any]] = {
@@ -109,6 +113,19 @@ def write_description(root: Path, described: Mapping[str, Any]) -> None:
     except (FileNotFoundError, UserError):
         pass
     write_json(path, described)
+
+
+def brought_path(root: Path) -> Path:
+    """Return where `unbundle` keeps what bundles said of sources."""
+    return root / "store" / "sources.json"
+
+
+def brought(root: Path) -> dict[str, list[str]]:
+    """Return {KIND-KEY: names} of the sources that nodes of bundles stand for; none if damaged."""
+    try:
+        return _Sources.model_validate(read_json(brought_path(root))).root
+    except (FileNotFoundError, UserError, ValidationError):
+        return {}
 
 
 def plan_path(root: Path, plan: str) -> Path:

@@ -123,7 +123,6 @@ def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: Run 
     if own := [task for task in tasks_of(facts) if task not in TASKS.built_in]:
         other = "" if data == OWN_FILES else f"{data}; "
         data = f"{other}{OWN_FILES}: {', '.join(own)}"
-    backbone = "built in, pretrained here" if facts["backbone"] == "builtin" else facts["backbone"]
     where = "the grid's own run appears when all is trained"
     if grid:
         page = f"#/experiments/{identity}/runs/{grid.info.run_id}"
@@ -131,13 +130,12 @@ def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: Run 
         where = f"[the grid's own run]({page}{MODE}), [its table]({table})"
     views = {"rows": VIEW, "curves of all runs": CURVES}
     links = ", ".join(f"[{n}]({table_url('', identity, v)[1:]})" for n, v in views.items())
-    at = f" at {facts['revision']}" if facts["revision"] else ""
     head = f"**{facts['title']}.** {about}".strip()
     return f"""{head}
 
 - Grid: `{facts["file"]}`, {len(facts["labels"])} variants
 - Data: {data}; tasks {", ".join(tasks_of(facts))}; seeds {seeds}
-- Backbone: {backbone}{at}
+- Backbone: {facts.get("encoder", facts["backbone"])}
 - Overall score: `{facts["rule"]}` (see the documentation's statistics)
 - In the results folder: `tables/{paper}.md`, `figures/{paper}`
 - In MLflow: {links}; {where}

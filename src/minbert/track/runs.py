@@ -245,7 +245,7 @@ def card_facts(
     if (backbone := facts["backbone"]) == "builtin":
         terms += "- backbone: pretrained here on generated text, Apache 2.0\n"
     else:
-        terms += f"- backbone `{backbone}`: {_HUB.get(backbone, _OWN)}\n"
+        terms += f"- backbone {facts.get('encoder', backbone)}: {_HUB.get(backbone, _OWN)}\n"
     return f"""## Scores
 
 | task | metric | split | score |
