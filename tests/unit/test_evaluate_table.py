@@ -151,6 +151,12 @@ def test_csv_golden(tmp_path: Path, two_seeds: Path) -> None:
     assert (line["parameters"], line["parameters_bert_base"]) == ("1234", "110000000")
 
 
+def test_csv_has_the_digits_that_every_machine_agrees_on() -> None:
+    machines = (0.019513798794267956, 0.01951379879426796)
+    texts = {typeset.csv_text(["r", "n", "of"], [{"r": r, "n": 3, "of": None}]) for r in machines}
+    assert texts == {"r,n,of\n0.019513799,3,\n"}
+
+
 def test_markdown_golden(tmp_path: Path, two_seeds: Path) -> None:
     spec = table(
         row("Row A", "a", parameters=1_234_567, parameters_bert_base=110_000_000),

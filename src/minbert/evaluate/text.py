@@ -120,9 +120,15 @@ def read_csv(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
 def csv_text(
     columns: Sequence[str], lines: Iterable[Mapping[str, Any]], delimiter: str = ","
 ) -> str:
-    """Return `lines` as csv with a heading; None is an empty cell."""
+    """Return `lines` as csv with a heading; None is an empty cell.
+
+    Floats have 8 significant digits: the last bits of a sum depend on the processor.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    for line in lines:
+        writer.writerow(
+            {k: float(f"{v:.8g}") if isinstance(v, float) else v for k, v in line.items()}
+        )
     return text.getvalue()
