@@ -1,6 +1,6 @@
 """A stand-in for an accelerator: its tensors lie on the CPU, but refuse to mix with the CPU's.
 
-It goes by the name of `mps`, which has no random state that a checkpoint keeps.
+It goes by the name of `mps`, whose random numbers it does not have: dropout draws on the CPU.
 """
 
 from __future__ import annotations
@@ -95,4 +95,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch, Checked():
         patch.setattr(torch.backends.mps, "is_available", lambda: True)
         patch.setattr(torch, "Generator", lambda device="cpu": generator())
+        patch.setattr(torch.mps, "get_rng_state", lambda: torch.zeros(1, dtype=torch.uint8))
+        patch.setattr(torch.mps, "set_rng_state", lambda state: None)
         yield

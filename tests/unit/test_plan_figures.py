@@ -146,7 +146,9 @@ def test_the_stamp_counts_the_seeds(base: Path, kind: str, monkeypatch: pytest.M
     read(monkeypatch, papers=("scores",))
     made = plan(base)
     drawing = drawing_of(Job(made.root, figure(made).describe(), None, 1))
-    assert drawing["stamp"].endswith("backbone builtin  data builtin  2 seeds")
+    assert drawing["stamp"].endswith(
+        "backbone bert, 2 layers, 128 wide, pretrained here (builtin)  data builtin  2 seeds"
+    )
 
 
 def test_tasks_narrow_variants_and_files(

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from minbert.base.environment import DEPENDENCIES, versions
 from minbert.base.errors import UserError, nearest
-from minbert.data.parquet import read_file
 from minbert.plan.describe import about, title
 from minbert.plan.difference import Described, difference
 from minbert.plan.experiment import PUBLISHED
@@ -207,6 +206,8 @@ class Earlier:
 
 def ended(folder: Path) -> float:
     """Return when a run's last value was measured, in unix seconds, wherever it was copied to."""
+    from minbert.data.parquet import read_file  # pyarrow: a plan of nothing finished needs none
+
     return max(read_file(folder / "history.parquet", ["time"])["time"].to_pylist(), default=0.0)
 
 

@@ -493,7 +493,7 @@ class Sources:
         elif "hub" in spec:
             weights = f"commit {spec['revision'][:8]}"
         else:
-            weights = f"pretrained here as {self.backbone.key[:8]}"
+            weights = "pretrained here"
         shapes = arch and f"{arch.family}, {counted(arch.layers, 'layer')}, {arch.hidden} wide, "
         return f"{shapes or ''}{weights} ({self.config.backbone})"
 

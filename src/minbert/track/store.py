@@ -169,13 +169,13 @@ def _try(uri: str) -> None:
     os.environ.update(environment())
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     from mlflow.store.db.db_types import DATABASE_ENGINES
+    from mlflow.store.db.utils import create_sqlalchemy_engine
     from mlflow.tracking import MlflowClient
     from mlflow.utils.databricks_utils import get_databricks_host_creds
-    from sqlalchemy import create_engine
 
     kind = uri.partition(":")[0].partition("+")[0]
     if kind in DATABASE_ENGINES:  # A client would connect, again and again.
-        create_engine(uri).dispose()
+        create_sqlalchemy_engine(uri).dispose()
     else:
         MlflowClient(tracking_uri=uri, registry_uri=uri)
     if kind == "databricks":
