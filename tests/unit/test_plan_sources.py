@@ -443,6 +443,20 @@ def test_results_of_stated_checksums_stand_for_a_source(absent: Absent, name: st
         node_of(absent.sources(**wrong), name)
 
 
+@pytest.mark.parametrize("way", ["{place}/model", "model/../model", "./model"])
+def test_a_checksum_is_of_one_file_however_its_path_is_written(absent: Absent, way: str) -> None:
+    config = stated(absent, "backbone") | {"backbone": way.format(place=absent.place)}
+    assert absent.key("backbone", **config) == absent.nodes["backbone"].key
+    config["checksums"]["model/vocab.txt"] = "sha256:" + "f" * 64
+    with pytest.raises(UserError, match=r"the configuration states sha256:f{64}"):
+        absent.sources("model", **config)
+
+
+def test_a_folder_with_stated_checksums_is_none_of_the_hub(absent: Absent) -> None:
+    config = stated(absent, "backbone") | {"revision": "0" * 40}
+    assert absent.key("backbone", **config) == absent.nodes["backbone"].key
+
+
 def test_a_stated_file_that_a_folder_lacks_is_named(absent: Absent) -> None:
     config = stated(absent, "backbone")
     (absent.place / "away" / "model" / "vocab.txt").unlink()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -89,11 +89,11 @@ def variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def answer_of(*command: str, timeout: float) -> list[str] | None:
+def answer_of(*command: str, timeout: float, final: Collection[int] = ()) -> list[str] | None:
     """Return the lines that a command prints; None if it is not installed.
 
-    One that fails is tried again. Raises `OSError` or `SubprocessError` if that does not help, or
-    if it does not answer within `timeout` seconds.
+    One that fails is tried again, unless it ends with one of the `final` statuses. Raises `OSError`
+    or `SubprocessError` if that does not help, or if it does not answer within `timeout` seconds.
     """
     pauses = iter(PAUSES)
     while True:
@@ -104,7 +104,9 @@ def answer_of(*command: str, timeout: float) -> list[str] | None:
             return done.stdout.splitlines()
         except FileNotFoundError:
             return None
-        except (OSError, subprocess.CalledProcessError):
+        except (OSError, subprocess.CalledProcessError) as error:
+            if getattr(error, "returncode", None) in final:
+                raise
             if (pause := next(pauses, None)) is None:
                 raise
             time.sleep(pause)

@@ -103,7 +103,8 @@ def _named(word: str, present: list[Card]) -> Card | None:
 def _nvidia_smi() -> list[Card]:
     """Return all cards of this machine; [] if it has none, or no nvidia-smi."""
     try:
-        lines = answer_of(*QUERY, "--format=csv,noheader,nounits", timeout=PATIENCE) or []
+        query = (*QUERY, "--format=csv,noheader,nounits")
+        lines = answer_of(*query, timeout=PATIENCE, final=NO_CARDS) or []
         return [_card(line) for line in lines]
     except subprocess.TimeoutExpired:
         wrong = f"did not answer within {PATIENCE} s"

@@ -64,7 +64,7 @@ def build_claims(
     runs' files by KEY.SEED. A claim holds or fails if its p-value, adjusted by Holm for all claims
     of its paper in the grids, is at most .05; otherwise it is within noise. A claim about variants
     without scores is `not run`; one about a variant that has not learnt the task, or about the same
-    training under two names, cannot be judged. The csv has every number unrounded: `low` and
+    training under two names, cannot be judged. In the csv, with 8 significant digits, `low` and
     `high` are adjusted like p, `low_95` and `high_95` are of this difference alone.
     """
     lines: list[dict[str, Any]] = []

@@ -26,7 +26,7 @@ def make(job: Job) -> None:
 def write_table(table: Table, folder: Path) -> None:
     """Write `table.csv`, `table.md` and `table.tex` in `folder`.
 
-    The csv has every number unrounded and in a column of its own: `sst_published`, `sst_mean`,
+    The csv has each number in a column, with 8 significant digits: `sst_published`, `sst_mean`,
     `sst_low`, `sst_high`, `sst_n`, `sst_sd` (the standard deviation over the row's own seeds),
     `sst_last` (the mean after the last epoch) and so on; those of `delta_m` are in per cent.
     `sst_floor` is what takes no learning, `sst_above` and `sst_constant` how many seeds are above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -207,7 +208,7 @@ class Sources:
         self.config, self.root, self.base = config, root, base
         self.cache = DigestCache(root / "store" / "digests.json", verify=config.verify)
         self._brought = brought(root)
-        self._stated = {Path(path): checksum for path, checksum in config.checksums.items()}
+        self._stated = {_absolute(path): of for path, of in config.checksums.items()}
         self._data: dict[str, Node] = {}
         self._tokens: dict[str, Node] = {}
         self.backbone, self.architecture = self._backbone()
@@ -289,7 +290,7 @@ class Sources:
         files = review_files(path.absolute()) if kind == "tree" else {}
         found = self.cache.tree(path, files) if files else self.cache.digest(path, kind)
         found = f"{kind}:{found}"
-        if (stated := self._stated.get(path, found)) != found:
+        if (stated := self._stated.get(_absolute(path), found)) != found:
             raise UserError(
                 f"{path}: its checksum is {found}, and the configuration states {stated}; put the "
                 "file there that is meant, or correct the checksum"
@@ -297,7 +298,8 @@ class Sources:
         return found
 
     def _stated_of(self, paths: Mapping[str, Path]) -> dict[str, str]:
-        return {name: self._stated[path] for name, path in paths.items() if path in self._stated}
+        at = {name: _absolute(path) for name, path in paths.items()}
+        return {name: self._stated[path] for name, path in at.items() if path in self._stated}
 
     def _known(
         self, kind: str, source: str | None, stated: Mapping[str, str], task: str | None = None
@@ -381,7 +383,8 @@ class Sources:
         stated = {s: f"sha256:{file.sha256}" for s, file in given.items() if file.url}
         named = {s: Path(file.path) for s, file in given.items() if file.path}
         if files.folder:
-            below = {path.stem: path for path in self._stated if path.parent == Path(files.folder)}
+            folder = _absolute(files.folder)
+            below = {path.stem: path for path in self._stated if path.parent == folder}
             named = {"train": Path(files.folder), **below}
         stated |= self._stated_of(named)
         gone = bool(local) and not any(Path(path).exists() for path in local)
@@ -442,7 +445,7 @@ class Sources:
         if name == "builtin":
             return self._builtin_backbone()
         folder = Path(name)
-        stated = {path.name: path for path in self._stated if path.parent == folder}
+        stated = {path.name: path for path in self._stated if path.parent == _absolute(name)}
         shapes = None
         if folder.is_dir():
             check_config(folder / "config.json")
@@ -452,7 +455,7 @@ class Sources:
             read = backbone_files(folder)
             sums = {path: self._checksum(path) for path in (*stated.values(), *read)}
             files = {path.name: sums[path].partition(":")[2] for path in read}
-        elif not self.config.revision and (
+        elif (stated or not self.config.revision) and (
             known := self._known("backbone", name, self._stated_of(stated))
         ):
             made = node_folder(self.root, "backbone", known["key"])
@@ -520,6 +523,11 @@ def select_on(stages: Iterable[Stage]) -> str:
     """Return what the stages' `select_on` say, `both` if they differ (`evaluate.selected`)."""
     said = {stage.spec.select_on for stage in stages}
     return said.pop() if len(said) == 1 else "both"
+
+
+def _absolute(path: Path | str) -> Path:
+    """Return one path for all ways to write it; links are not followed."""
+    return Path(os.path.abspath(path))
 
 
 def _is_url(source: str) -> bool:

@@ -243,8 +243,11 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in filter(Path.is_file, named):
         with suppress(UserError):
             record = read_plan(root, path.stem)
-            # Earlier versions wrote no time; that of a file is also when it was copied.
-            found.append((record.get("written", path.stat().st_mtime), path.stem, record))
+            written = record.get("written")
+            if not isinstance(written, int | float):
+                # Earlier versions wrote no time; that of a file is also when it was copied.
+                written = path.stat().st_mtime
+            found.append((written, path.stem, record))
     for _, name, record in sorted(found, key=lambda each: each[:2], reverse=True):
         yield name, record
 
