@@ -147,13 +147,17 @@ class Campaign:
         self.project.run("snakemake", "--unlock", ends=None)
 
     def _settle(self) -> None:
-        """Wait for the follower; start another one where it was killed, or the server was away."""
+        """Wait for the follower; start another one where it was killed, or the server was away.
+
+        `minbert gc` then removes what killed steps were writing; a training does that itself.
+        """
         if self.server is not None:
             self.server.wait()
         for _ in range(10):
             told = self.project.minbert("follow", "--once")
             if "not stored yet" not in told and "does not answer" not in told:
                 break
+        self.project.minbert("gc", "--delete")
 
 
 def server_harm(campaign: Campaign, harm: Callable[[Server], None]) -> Callable[[], bool]:

@@ -113,6 +113,8 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     made = plan(base)
     fill(made)
     key, other = made.train(next(iter(made.stages))).key, "0" * 16
+    killed = made.nodes["train", key].folder(made.root, 0) / ".model.safetensors.77.part"
+    write_text(killed, "what a killed process was writing")
     (made.root / "store/train" / other / "seed0").mkdir(parents=True)
     states = {f"{of}/{seed}": made.root / "work" / of / seed / "state-9.safetensors"
               for of in (key, other, "1" * 16) for seed in ("seed0", "seed1")}  # fmt: skip
@@ -127,6 +129,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     ]
     left = [name for name, path in states.items() if path.exists()]
     assert left == [f"{key}/seed0"]
+    assert killed.parent.exists() and not killed.exists()
 
 
 def test_nothing_is_deleted_beside_a_workflow(base: Path) -> None:

@@ -120,6 +120,26 @@ def test_a_step_sees_the_gpu_that_it_computes_on(
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
 
 
+def test_a_training_removes_what_a_killed_one_was_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no more: its state, and what others are downloading, stay."""
+    node = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
+    tell(tmp_path, node.describe(), extra={"device": "cpu"})
+    folders = [tmp_path / at / node.key / "seed0" for at in ("work", "store/train")]
+    for name in ("state-9.safetensors", ".state-9.safetensors.77.part", ".aclImdb.tar.gz.part"):
+        for folder in folders:
+            write_text(folder / name, "x")
+    left: list[set[str]] = []
+
+    def train(*_: object) -> None:
+        left.extend({path.name for path in folder.iterdir()} - {"lock"} for folder in folders)
+
+    monkeypatch.setattr("minbert.commands.steps._train_on", train)
+    run_step(tmp_path, "train", node.key, 0, 1)
+    assert left == [{"state-9.safetensors", ".aclImdb.tar.gz.part"}] * 2
+
+
 @pytest.mark.parametrize("kind", ["scores", "report", "rows"])
 def test_nothing_is_made_of_half_of_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

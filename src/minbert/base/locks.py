@@ -100,6 +100,15 @@ def in_use(root: Path, *, alone: bool = False) -> Iterator[None]:
         yield
 
 
+def remove_half_written(folder: Path) -> None:
+    """Delete the files under `folder` that killed processes were writing, as of `files.whole`.
+
+    Whoever calls it holds the lock without which nobody writes there.
+    """
+    for path in folder.rglob(".*.[0-9]*.part"):
+        path.unlink()
+
+
 def _holder(handle: IO[str]) -> str:
     handle.seek(0)
     return handle.read().strip() or "unknown"

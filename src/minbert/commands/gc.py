@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minbert.base.errors import UserError
-from minbert.base.locks import in_use
+from minbert.base.locks import in_use, remove_half_written
 from minbert.base.progress import counted
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -64,11 +64,15 @@ def _leftover(plan: Plan, kind: str, key: str, paths: list[Path]) -> Leftover:
 
 
 def delete(plan: Plan, found: list[Leftover]) -> None:
-    """Delete leftovers, and what describes other nodes and plans; `UserError` if anything runs."""
+    """Delete leftovers, and what describes other nodes and plans; `UserError` if anything runs.
+
+    What killed processes were writing goes, too.
+    """
     with in_use(plan.root, alone=True):
         for each in found:
             for path in each.paths:
                 _remove(path)
+        remove_half_written(plan.root / "store")
         for path in description_path(plan.root, "", "").parent.glob("*-*.json"):
             kind, _, key = path.stem.partition("-")
             if _KEY.fullmatch(key) and (kind, key) not in plan.nodes:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
 from minbert.base.lean import imports, without_pandas
-from minbert.base.locks import in_use, only_one, patience
+from minbert.base.locks import in_use, only_one, patience, remove_half_written
 from minbert.devices.lease import device_for, no_gpu
 from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
@@ -147,6 +147,8 @@ def _train(job: Job) -> None:
         if waited and finished("train", job.spec, job.out):
             print("the process that was waited for has finished it", file=sys.stderr)
             return
+        for folder in (work, job.out):
+            remove_half_written(folder)
         with _lease(job) as leased:
             _train_on(leased, work)
 
