@@ -174,6 +174,9 @@ def test_a_budget_keeps_the_ratios_of_epochs_and_of_batches(tmp_path: Path) -> N
     sizes = {name: task.batch_size for name, task in uneven.items()}
     # Half of each; none below 6 but one that was smaller.
     assert sizes == {name: {"sst": 64, "lmrd": 4}.get(name, 8) for name in uneven}
+    divided = {"epochs": 0.15, "steps": {"per_epoch": 25, "least": 100, "epochs": 10}}
+    forty = spec(grid(tmp_path, "  forty: {extends: all, epochs: 40}\n", scale=divided), "forty")
+    assert (forty.epochs, forty.sampler.steps) == (10, 100)
     small = grid(
         tmp_path,
         '  uneven: {extends: all, tasks: {"*": {batch_size: 8}, sst: {batch_size: 128}}}\n',

@@ -108,11 +108,13 @@ class HeadScale(Spec):
 class Steps(Spec):
     """The optimiser steps of a stage: `per_epoch` for each epoch of its grid, `least` at least.
 
-    A stage whose steps have one task each has as many for each of its tasks.
+    A stage whose steps have one task each has as many for each of its tasks. The steps are divided
+    into `epochs`, each of which ends with dev scores (default: as many as the stage has).
     """
 
     per_epoch: Whole | None = None
     least: Whole = 1
+    epochs: Whole | None = None
 
 
 class BatchSizes(Spec):

@@ -252,6 +252,7 @@ def _adjusted(spec: StageSpec, config: Config) -> dict[str, Any]:
         if scale.steps.per_epoch:
             steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
             tasks = len(spec.trained_tasks) if spec.sampler.name in ONE_TASK else 1
+            values["epochs"] = scale.steps.epochs or values["epochs"]
             values["sampler"] |= {"steps": -(-steps * tasks // values["epochs"])}
         if to := scale.batch_size.largest:
             largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
