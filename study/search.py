@@ -32,6 +32,7 @@ KINDS = {
     "adapter-fusion/adapter-fusion": "fusion",
     "minbert-downstream/r1": "heads",
 }
+FILES = ("workflow/overlays/minilm.yaml", "study/minilm.yaml", "study/search.yaml")
 EPOCHS = 10
 """Dev scores of a run; the last tenth of a run is one of them."""
 
@@ -54,7 +55,15 @@ def train(only: str | None = None) -> None:
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(given | ({"only": [only]} if only else {})))
         files = ["workflow/overlays/minilm.yaml", "study/minilm.yaml", "study/search.yaml", config]
-        words = ["snakemake", "all", "--cores", "2", "--keep-going", "--configfile", *map(str, files)]
+        words = [
+            "snakemake",
+            "all",
+            "--cores",
+            "2",
+            "--keep-going",
+            "--configfile",
+            *map(str, files),
+        ]
         subprocess.run(words, cwd=STUDY.parent, check=False)
 
 

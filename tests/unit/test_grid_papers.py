@@ -11,12 +11,12 @@ from minbert.plan.cost import SIZES
 from minbert.plan.figures import FIGURES
 from minbert.spec.architecture import shared_depth
 from minbert.spec.config import load_config
-from minbert.spec.epochs import EPOCHS
+from minbert.spec.epochs import EPOCHS, Epoch
+from minbert.spec.model import Spec
 from minbert.spec.parts import PARTS
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Grid, StageRef, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TaskSpec
 from minbert.spec.yaml import load_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_every_part_is_used_by_some_row(grids: dict[str, Grid]) -> None:
     others = {part for part in known if part.startswith(kinds)}
     others |= {"sampler:temperature", "sampler:annealed", "trainable:lora", "schedule:linear"}
     others |= {"figure:sweep"}
-    assert known - used == others - {"surgery:pcgrad"}
+    assert known - used == others - {"surgery:pcgrad", "surgery:pytorch_pcgrad"}
 
 
 def test_hybrid_bert_table_3(grids: dict[str, Grid]) -> None:
@@ -93,6 +93,11 @@ def test_hybrid_bert_table_3(grids: dict[str, Grid]) -> None:
 
 def test_hybrid_bert_in_words(grids: dict[str, Grid]) -> None:
     grid = grids["hybrid-bert"]
+    frozen = spec(grid, "baseline").optimiser
+    assert (frozen.lr, frozen.weight_decay) == (1e-3, 0.0)
+    reverse = spec(grid, "sequential-sts-first")
+    assert changed(spec(grid, "sequential"), reverse) == {"sampler"}
+    assert reverse.sampler.order == ("sts", "para", "sst")
     whole = spec(grid, "hybrid-bert")
     for same in ("depth-3", "dropout-0.3", "cross"):
         assert spec(grid, f"hybrid-bert-{same}") == whole
@@ -128,9 +133,10 @@ def test_adapter_fusion(grids: dict[str, Grid]) -> None:
     adapters = {s.ref.stage: s for s in grid.variants["adapter"].stages}
     assert list(adapters) == ["lmrd", "sst", "para", "sts"]
     assert {s.spec.optimiser.lr for s in adapters.values()} == {1e-4}
-    for stage in grid.variants["adapter-fusion"].stages:
-        assert stage.fused == tuple(s.ref for s in adapters.values())
-        assert (stage.spec.trainable, stage.spec.optimiser.lr) == ("fusion", 5e-5)
+    for name, fused in (("", list(adapters)), ("-no-para", ["lmrd", "sst", "sts"])):
+        for stage in grid.variants[f"adapter-fusion{name}"].stages:
+            assert stage.fused == tuple(adapters[each].ref for each in fused)
+            assert (stage.spec.trainable, stage.spec.optimiser.lr) == ("fusion", 5e-5)
     best = grid.variants["best"]
     assert best.best_by == "task" and best.test and "last-linear" not in best.best_of
 
@@ -150,7 +156,13 @@ def test_minbert_downstream(grids: dict[str, Grid]) -> None:
     assert (r4.tasks["sts"].head.name, r4.tasks["sts"].head.depth) == ("cosine", 1)
     assert spec(grid, "r7") == r4
     assert changed(r4, spec(grid, "r6")) == {"smart"}
-    assert changed(r4, spec(grid, "r8")) == {"surgery"}
+    assert changed(r4, spec(grid, "r8")) == changed(r4, spec(grid, "r8-library")) == {"surgery"}
+    assert changed(r4, spec(grid, "r4-alternating")) == {"sampler"}
+    assert epoch(spec(grid, "r4-alternating")).steps == 3 * epoch(r4).steps
+    for task in ("sst", "cfimdb"):
+        one, fixed = (spec(grid, f"{task}-finetune{more}") for more in ("", "-dropout"))
+        assert (one.dropout, changed(one, fixed)) == (r4.dropout, {"dropout"})
+        assert fixed.dropout == spec(grid, "r11").dropout
     first, second = grid.variants["r5"].stages
     assert first.spec.trained_tasks == ("para",) and second.start == first.ref
     assert changed(r4, second.spec) == {"start"}
@@ -162,13 +174,16 @@ def test_minbert_downstream(grids: dict[str, Grid]) -> None:
     assert spec(grid, "deep-sts").tasks["sts"].head.depth == 3
     smart = {n: spec(grid, n).smart for n in grid.variants if n.startswith("smart-")}
     assert {s.weight for s in smart.values() if s} == {1, 3, 5} and len(smart) == 9
-    for chosen in (spec(grid, "r6").smart, *smart.values()):
+    summed, means = spec(grid, "r6").smart, spec(grid, "r6-means").smart
+    assert summed and means and changed(means, summed) == {"divergence", "reduction"}
+    assert (summed.weight, summed.divergence, summed.reduction) == (5, "detached_kl", "sum")
+    for chosen in (summed, *smart.values()):
         assert chosen and (chosen.normalise, chosen.noise, chosen.step) == ("token", 1e-5, 1e-3)
         assert chosen.ascents == 1
     assert {s.regression for n, s in smart.items() if s and n.endswith("-kl")} == {"symmetric_kl"}
 
 
-def changed(one: StageSpec | TaskSpec, other: StageSpec | TaskSpec) -> set[str]:
+def changed(one: Spec, other: Spec) -> set[str]:
     return {name for name in type(one).model_fields if getattr(one, name) != getattr(other, name)}
 
 
@@ -183,10 +198,18 @@ def test_minibert_unleashed(grids: dict[str, Grid]) -> None:
     assert (rss.sampler.name, rss.sampler.share) == ("recycled", 0.495)
     assert {n: t.batch_size for n, t in rss.tasks.items()} == {"sst": 8, "para": 128, "sts": 8}
     rows = [v.name for v in grid.variants.values() if v.name.startswith("rss")]
+    # 1,094 steps are the paper's epoch (section 6.1), over twice as many pairs.
+    assert (sr.epochs, rss.epochs, epoch(rss).steps) == (10, 20, 1094 // 2 + 1)
+    apart = [rows.pop(rows.index(name)) for name in ("rss-mean", "rss-distance")]
     poolings = {name: {t.pooling for t in spec(grid, name).tasks.values()} for name in rows}
     assert poolings.pop("rss") == {"cls"} and poolings.pop("rss-mtp-gs-cnn") == {"max"}
     assert set.union(*poolings.values()) == {"mean"}
     assert [n for n in rows if spec(grid, n).surgery] == rows[3:]
+    both = {task: changed(rss.tasks[task], spec(grid, "rss-mp").tasks[task]) for task in rss.tasks}
+    assert both == {"sst": {"pooling"}, "para": (two := {"pooling", "features"}), "sts": two}
+    for name, one in zip(apart, ("pooling", "features"), strict=True):
+        alone = spec(grid, name).tasks
+        assert all(changed(rss.tasks[task], alone[task]) == {one} & both[task] for task in both)
     for name in rows:
         for task in spec(grid, name).tasks.values():
             residual = {None: None, True: True, False: False}[
@@ -198,7 +221,10 @@ def test_minibert_unleashed(grids: dict[str, Grid]) -> None:
             assert depth == 1 or task.head.width == 384
     sts = spec(grid, "rss-mp-cs").tasks["sts"]
     assert (sts.head.name, sts.head.depth, sts.loss) == ("cosine", 0, "mse")
-    assert spec(grid, "rss-mp").tasks["para"].features == ("u", "v", "|u-v|")
+    for name, features in (("baseline", ()), ("sr", ()), ("rss", ()), ("rss-mp", ("|u-v|",))):
+        for stage in grid.variants[name].stages:
+            pairs = [stage.spec.tasks[task] for task in ("para", "sts") if task in stage.spec.tasks]
+            assert {task.features for task in pairs} <= {("u", "v", *features)}, name
 
 
 @pytest.mark.parametrize(
@@ -220,7 +246,7 @@ def test_single_tasks_are_those_of_a_multitask_row_in_as_many_steps(
         assert epoch(alone) == (examples[0], {task: examples[1][task]})
 
 
-def epoch(of: StageSpec) -> tuple[int, dict[str, int]]:
+def epoch(of: StageSpec) -> Epoch:
     """Return the steps and examples of an epoch on the course's files."""
     return EPOCHS[of.sampler.name](of, {task: SIZES[task].train for task in of.trained_tasks})
 
