@@ -57,7 +57,11 @@ def test_blocks_shared_at_the_top_are_drawn_there() -> None:
 
 
 def test_a_models_drawing_says_its_parameters() -> None:
-    tasks = {name: {"head": {"name": "mlp", "depth": 3}} for name in ("sst", "sts")}
+    head = {"name": "mlp", "depth": 3}
+    tasks = {
+        "sst": {"head": head, "convolution": {"kernel": 3, "residual": True}},
+        "sts": {"head": head, "convolution": None},
+    }
     counts = ({"total": 109_500_000, "heads": 13_570}, {"total": 219_000_000, "heads": 640})
     stages = {
         name: [
@@ -74,5 +78,6 @@ def test_a_models_drawing_says_its_parameters() -> None:
     said = [text.get_text() for text in figure.findobj(Text)]
     assert "A\nparameters: 110 M, 50% of the largest" in said and "B\nparameters: 219 M" in said
     assert said.count("layers 1 to 12\n85.1 M") == 1 + 2
+    assert said.count("convolution\n+ residual") == 2  # SST's, in both models
     assert {"SST\nmlp, 3", "heads: 13.6 k in total", "heads: 640 in total"} <= set(said)
     assert notes[0].startswith("Backbone: 12 layers of 768 units.")

@@ -93,6 +93,12 @@ def _model(axes: Axes, stage: Mapping[str, Any], arch: Architecture) -> float:
                 said = said.replace("layers ", "layers\n").replace("embeddings", "embed-\ndings")
             _box(axes, first, floor, width, block.height, color, said)
         floor += block.height
+    convolutions = {n: spec["tasks"][task]["convolution"] for n, task in enumerate(tasks)}
+    for number, convolution in convolutions.items():
+        if convolution:
+            residual = "\n+ residual" if convolution["residual"] else ""
+            _box(axes, number, floor, 1, 1.0, _OWN, f"convolution{residual}")
+    floor += any(convolutions.values())
     for number, task in enumerate(tasks):
         head = spec["tasks"][task]["head"]
         said = f"{TASKS[task].title}\n{head['name']}, {head['depth']}"
