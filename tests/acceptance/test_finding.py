@@ -246,7 +246,9 @@ class TestFractions:
         assert "became" not in told and "7 training jobs, 1 to run" in told
 
 
-TWO_ROWS = ("--config", "only=[1-bert,sst-only]")
+# No more trainings than are stopped: Snakemake loses a Ctrl-C that comes while it prints a line, and
+# then goes on with what is left.
+ONE_ROW = ("--config", "only=[1-bert]")
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +259,7 @@ def stopped(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> tupl
         scale="{learning_rate: 50, epochs: 100}", checkpoint_seconds="0.2", seeds="[0, 1]"
     )
     shutil.rmtree(project.root / "store" / "train")
-    words = ("snakemake", "--cores", "2", "all", *TWO_ROWS)
+    words = ("snakemake", "--cores", "2", "all", *ONE_ROW)
     process = project.start(*words, process_group=0)
     states = (project.root / "work").rglob
     try:
@@ -279,7 +281,7 @@ class TestInterrupted:
         project = stopped[0]
         states = sorted((project.root / "work").rglob("state.json"))
         assert len(states) == 2
-        planned = project.minbert("plan", *TWO_ROWS)
+        planned = project.minbert("plan", *ONE_ROW)
         for path in states:
             key, seed = path.parts[-3], path.parent.name.removeprefix("seed")
             step = re.findall(r"\d+", json.loads(path.read_text("utf-8"))["tensors"])[0]
