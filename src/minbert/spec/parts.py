@@ -105,6 +105,7 @@ PARTS: dict[str, dict[str, str]] = {
     "surgery": {
         "pcgrad": "minbert.train.surgery.pcgrad:pcgrad",
         "aligned_mtl": "minbert.train.surgery.torchjd:aligned_mtl",
+        "pytorch_pcgrad": "minbert.train.surgery.pytorch_pcgrad:PytorchPCGrad",
         "cagrad": "minbert.train.surgery.torchjd:cagrad",
         "dualproj": "minbert.train.surgery.torchjd:dualproj",
         "fairgrad": "minbert.train.surgery.torchjd:fairgrad",
