@@ -63,6 +63,7 @@ STAGES: dict[str, dict[str, Any]] = {
         "shared_layers": 1,
         "optimiser": {"lr": 1e-3, "schedule": {"name": "linear", "warmup": 0.2}},
     },
+    "tasks in turn": {"sampler": {"name": "alternating"}, "optimiser": {"lr": 1e-3}},
     "tasks by temperature": {
         "sampler": {"name": "temperature", "temperature": 2.0},
         "optimiser": {"lr": 1e-3},

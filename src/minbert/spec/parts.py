@@ -98,6 +98,7 @@ PARTS: dict[str, dict[str, str]] = {
     "sampler": {
         "unified": "minbert.train.samplers.unified:Unified",
         "recycled": "minbert.train.samplers.recycled:Recycled",
+        "alternating": "minbert.train.samplers.alternating:Alternating",
         "sequential": "minbert.train.samplers.sequential:Sequential",
         "temperature": "minbert.train.samplers.temperature:Temperature",
         "annealed": "minbert.train.samplers.annealed:Annealed",

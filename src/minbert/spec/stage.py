@@ -18,7 +18,7 @@ from minbert.spec.task import COSINE_RANGE, TASKS, Part, TaskSpec, mistakes
 LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
 """A setting that came later: a spec without it is written, and has the key, as before."""
 
-ONE_TASK = frozenset({"sequential", "temperature", "annealed"})
+ONE_TASK = frozenset({"sequential", "alternating", "temperature", "annealed"})
 """Samplers whose steps have one task each."""
 
 
@@ -28,13 +28,15 @@ class Sampler(Spec):
     `unified`: each step has one batch of each task; an epoch has `examples` of each task (default:
     as many as the smallest task has). `recycled`: the same steps, but an epoch is one pass over
     the largest task, or `examples` of it drawn afresh, and smaller tasks are repeated.
+    `alternating`: what `unified` draws, one batch per step, of each task in turn.
     `sequential`: one pass over each task in `order`, one batch per step; `examples` caps each pass.
     `temperature`: as many steps, each with one batch of a task that is drawn with a probability in
     proportion to its size ** (1 / `temperature`), or to its pass if that is capped. `annealed`: the
     same with an exponent that falls from 1 in the first epoch to 0.2 in the last.
 
     With `share`, a pass is that share of a task, drawn afresh. With `steps`, an epoch has that many
-    optimiser steps instead, however large the tasks are.
+    optimiser steps instead, however large the tasks are; `alternating` rounds them up to as many
+    for each task.
     """
 
     name: Annotated[str, Part("sampler")] = "unified"
