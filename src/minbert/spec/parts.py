@@ -105,8 +105,8 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "surgery": {
         "pcgrad": "minbert.train.surgery.pcgrad:pcgrad",
-        "aligned_mtl": "minbert.train.surgery.torchjd:aligned_mtl",
         "pytorch_pcgrad": "minbert.train.surgery.pytorch_pcgrad:PytorchPCGrad",
+        "aligned_mtl": "minbert.train.surgery.torchjd:aligned_mtl",
         "cagrad": "minbert.train.surgery.torchjd:cagrad",
         "dualproj": "minbert.train.surgery.torchjd:dualproj",
         "fairgrad": "minbert.train.surgery.torchjd:fairgrad",
@@ -131,6 +131,7 @@ PARTS: dict[str, dict[str, str]] = {
     "divergence": {
         "symmetric_kl": "minbert.train.divergences.symmetric_kl:symmetric_kl",
         "squared_error": "minbert.train.divergences.squared_error:squared_error",
+        "detached_kl": "minbert.train.divergences.detached_kl:detached_kl",
     },
     "schedule": {
         "constant": "minbert.train.schedules.constant:constant",

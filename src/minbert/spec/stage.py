@@ -81,7 +81,9 @@ class Smart(Spec):
     which is then 1. `row`, algorithm 1 as published: a row's gradient is divided by its largest
     entry, and each entry of the move stays within `radius`, which `token` does not have. The
     divergence is the symmetrised KL for classifiers, and the one that `regression` names for
-    tasks whose label is a number.
+    tasks whose label is a number; or `divergence` for all. With `reduction: sum` the penalty is the
+    sum over the batch, not the mean. `divergence: detached_kl` with that sum is what the library
+    smart-pytorch computes.
     """
 
     weight: NonNegative
@@ -91,6 +93,8 @@ class Smart(Spec):
     normalise: Literal["token", "row"] = "token"
     radius: Positive | None = None
     regression: Annotated[str, Part("divergence")] = "squared_error"
+    divergence: Annotated[str, Part("divergence")] | None = LeftOut
+    reduction: Literal["sum"] | None = LeftOut
 
     @model_validator(mode="after")
     def _radius_of_rows(self) -> Self:
@@ -214,9 +218,10 @@ class StageSpec(Spec):
             known = TASKS[name]
             coin = self.smart is not None and divergence(self.smart, name) == "symmetric_kl"
             if known.kind == "regression" and coin and (known.low, known.high) != COSINE_RANGE:
+                key = "divergence" if self.smart and self.smart.divergence else "regression"
                 yield (
                     f"task '{name}' has labels from {known.low:g} to {known.high:g}: "
-                    "'smart.regression: symmetric_kl' is for those from 0 to 5; take squared_error"
+                    f"'smart.{key}: symmetric_kl' is for those from 0 to 5; take squared_error"
                 )
         order = self.sampler.order
         if order is not None and self.sampler.name != "sequential":
@@ -307,4 +312,5 @@ class StageSpec(Spec):
 
 def divergence(smart: Smart, task: str) -> str:
     """Return the name of the divergence that `smart` uses for `task`."""
-    return smart.regression if TASKS[task].kind == "regression" else "symmetric_kl"
+    usual = smart.regression if TASKS[task].kind == "regression" else "symmetric_kl"
+    return smart.divergence or usual
