@@ -95,6 +95,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch, Checked():
         patch.setattr(torch.backends.mps, "is_available", lambda: True)
         patch.setattr(torch, "Generator", lambda device="cpu": generator())
-        patch.setattr(torch.mps, "get_rng_state", lambda: torch.zeros(1, dtype=torch.uint8))
-        patch.setattr(torch.mps, "set_rng_state", lambda state: None)
+        nothing = torch.zeros(1, dtype=torch.uint8)
+        patch.setattr(torch.mps, "get_rng_state", lambda device=DEVICE: nothing)
+        patch.setattr(torch.mps, "set_rng_state", lambda state, device=DEVICE: None)
         yield

@@ -32,6 +32,14 @@ def test_what_training_takes_from_a_spec_by_code() -> None:
     assert set(found["parts"]) == set(spec().parts())
     assert json.loads(json.dumps(found)) == found
     assert StageSpec.model_validate({**SPEC, "smart": None}).derived()["divergences"] == {}
+    smart = {"weight": 1.0, "divergence": "detached_kl"}
+    found = StageSpec.model_validate({**SPEC, "smart": smart}).derived()
+    assert found["divergences"] == dict.fromkeys(("sst", "sts"), "detached_kl")
+    assert [name for name in found["parts"] if "diverg" in name] == ["divergence:detached_kl"]
+
+
+def test_what_was_added_to_smart_is_not_in_specs_without_it() -> None:
+    assert spec().model_dump()["smart"].keys().isdisjoint({"divergence", "reduction"})
 
 
 def test_an_edit_of_these_modules_shows_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

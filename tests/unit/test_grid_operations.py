@@ -96,6 +96,7 @@ BATCHES = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {"batch_s
         ({"name": "sequential", "examples": 9}, {"sst": 9, "para": 9, "sts": 7}),
         ({"name": "unified"}, {"sst": 7, "para": 21, "sts": 10}),
         ({"name": "unified", "examples": 20}, {"sst": 20, "para": 60, "sts": 30}),
+        ({"name": "alternating"}, {"sst": 7, "para": 21, "sts": 10}),
         ({"name": "recycled"}, {"sst": 8, "para": 23, "sts": 12}),
         ({"name": "recycled", "examples": 13}, {"sst": 6, "para": 13, "sts": 9}),
         ({"name": "recycled", "examples": 99}, {"sst": 8, "para": 23, "sts": 12}),
@@ -113,7 +114,7 @@ def test_an_epochs_examples_are_those_that_the_samplers_draw(seed: int) -> None:
     from minbert.spec.parts import load_part
 
     draw = random.Random(seed)
-    for name in ("sequential", "unified", "recycled"):
+    for name in ("sequential", "unified", "alternating", "recycled"):
         tasks = {task: {"batch_size": draw.randint(1, 9)} for task in ROWS}
         cap = draw.choice([None, draw.randint(1, 50)])
         spec = stage(tasks, sampler={"name": name, "examples": cap})

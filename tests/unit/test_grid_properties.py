@@ -43,7 +43,7 @@ SETTINGS: dict[str, st.SearchStrategy[Any]] = {
     "max_length": st.integers(8, 512),
     "reduction": st.sampled_from(["sum", "mean"]),
     "shared_layers": st.sampled_from(["all", 1, 0]),
-    "sampler.name": st.sampled_from(["unified", "recycled", "sequential"]),
+    "sampler.name": st.sampled_from(["unified", "alternating", "recycled", "sequential"]),
     "sampler.examples": st.integers(1, 10_000),
     "smart.weight": rates,
     "smart.step": rates,

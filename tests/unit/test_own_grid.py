@@ -141,9 +141,10 @@ def test_a_figure_of_another_kind_of_task_is_refused(tmp_path: Path) -> None:
 def test_labels_of_another_range_need_another_loss(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="labels from 0 to 100: loss 'cosine_mse' is for"):
         plan(tmp_path, loss="cosine_mse")
-    smart = {"weight": 1, "regression": "symmetric_kl"}
-    with pytest.raises(UserError, match=r"'points' has labels from 0 to 100: 'smart.regression"):
-        plan(tmp_path, override={"smart": smart})
+    for key in ("regression", "divergence"):
+        smart = {"weight": 1, key: "symmetric_kl"}
+        with pytest.raises(UserError, match=f"'points' has labels from 0 to 100: 'smart.{key}"):
+            plan(tmp_path, override={"smart": smart})
 
 
 def test_a_task_changes_no_key_of_others(tmp_path: Path) -> None:

@@ -31,6 +31,12 @@ STAGES: dict[str, dict[str, Any]] = {
         "smart": {"weight": 2.0},
         "optimiser": {"lr": 1e-3, "schedule": {"name": "onecycle"}},
     },
+    "whole gradients": {
+        "surgery": "pytorch_pcgrad",
+        "shared_layers": 1,
+        "shared_end": "top",
+        "optimiser": {"lr": 1e-3},
+    },
     "GradVac": {"surgery": "gradvac", "optimiser": {"lr": 1e-3}},
     "Nash-MTL": {"surgery": "nash_mtl", "optimiser": {"lr": 1e-3}},
     "PCD": {"surgery": "pcd", "optimiser": {"lr": 1e-3}},
@@ -57,6 +63,7 @@ STAGES: dict[str, dict[str, Any]] = {
         "shared_layers": 1,
         "optimiser": {"lr": 1e-3, "schedule": {"name": "linear", "warmup": 0.2}},
     },
+    "tasks in turn": {"sampler": {"name": "alternating"}, "optimiser": {"lr": 1e-3}},
     "tasks by temperature": {
         "sampler": {"name": "temperature", "temperature": 2.0},
         "optimiser": {"lr": 1e-3},

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from minbert.spec.stage import StageSpec
 from minbert.train.samplers import Step, draw
+from minbert.train.samplers.alternating import Alternating
 from minbert.train.samplers.recycled import Recycled
 from minbert.train.samplers.sequential import Sequential
 from minbert.train.samplers.unified import Unified
 
 SIZES = {"sst": 10, "para": 23, "sts": 7}
-KINDS = [Unified, Recycled, Sequential]
+KINDS = [Unified, Alternating, Recycled, Sequential]
 
 
 def generator(seed: int = 3) -> torch.Generator:
@@ -122,6 +123,36 @@ def test_unified_steps_are_complete_whatever_the_sizes(
     for step in steps:
         assert [task for task, _ in step] == list(SIZES)
         assert all(1 <= len(rows) <= b for (_, rows), b in zip(step, batches, strict=True))
+
+
+@settings(max_examples=60)
+@given(
+    examples=st.none() | st.integers(1, 60),
+    given_steps=st.none() | st.integers(1, 60),
+    batches=st.tuples(*[st.integers(1, 12)] * 3),
+    seed=st.integers(0, 2**32),
+)
+def test_alternating_steps_are_the_batches_of_unified_ones_in_turn(
+    make_spec: Any,
+    examples: int | None,
+    given_steps: int | None,
+    batches: tuple[int, int, int],
+    seed: int,
+) -> None:
+    tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
+    chosen = {"examples": examples, "steps": given_steps}
+    sampler = Alternating(
+        make_spec(tasks, sampler={"name": "alternating", **chosen}), SIZES, generator(seed)
+    )
+    if given_steps:  # of each task the same number, and as few as that takes
+        assert given_steps <= sampler.steps < given_steps + 3
+        chosen["steps"] = sampler.steps // 3
+    whole = Unified(make_spec(tasks, sampler=chosen), SIZES, generator(seed))
+    assert (sampler.steps, sampler.examples) == (3 * whole.steps, whole.examples)
+    for _ in range(2):
+        steps = [[batch] for step in whole.epoch() for batch in step]
+        assert plain(list(sampler.epoch())) == plain(steps)
+        assert len(steps) == sampler.steps
 
 
 def test_unified_leaves_out_untrained_tasks(make_spec: Any) -> None:
@@ -264,6 +295,9 @@ def test_steps_are_those_of_an_epoch_whatever_the_sizes(
     assert len(drawn) == sampler.steps
     if kind is Sequential:  # five, four and two steps are a pass; each task has one at least
         assert sampler.steps == {1: 3, 5: 5, 40: 40}[steps]
+    elif kind is Alternating:
+        assert sampler.steps == {1: 3, 5: 6, 40: 42}[steps]
+        assert [task for ((task, _),) in drawn] == list(SIZES) * (sampler.steps // 3)
     else:
         assert sampler.steps == steps and all(len(step) == 3 for step in drawn)
     for task, size in SIZES.items():

@@ -134,6 +134,10 @@ def test_an_epoch_goes_on_where_it_was_cut(kind: str, make_spec: Any) -> None:
             "surgery 'pcgrad' with the annealed sampler, which has one task per step",
         ),
         (
+            {"sampler": {"name": "alternating"}, "surgery": "pcgrad"},
+            "surgery 'pcgrad' with the alternating sampler, which has one task per step",
+        ),
+        (
             {"sampler": {"name": "temperature", "temperature": 1.0}, "weighting": "random"},
             "weighting 'random' with the temperature sampler",
         ),

@@ -17,6 +17,7 @@ from stepping import (
     make_gradients,
     task_loss,
 )
+from torch import Tensor
 from torchjd.aggregation import PCGrad
 
 from minbert.train.samplers import Step
@@ -130,6 +131,65 @@ def test_the_shared_gradient_is_torchjds_of_the_full_jacobian(
     torch.manual_seed(seed)
     expected = PCGrad()(jacobian)
     assert (flat - expected).abs().max() <= 1e-6 * expected.abs().max()
+
+
+def pytorch_pcgrad(gradients: list[Any], draw: torch.Generator) -> list[Tensor]:
+    """Return the gradients that Pytorch-PCGrad sets, from those of each task; None: it has none.
+
+    As in the library, they are laid out as one vector per task, and merged entry by entry.
+    """
+    likes = [next(g for g in of if g is not None) for of in zip(*gradients, strict=True)]
+    rows, used = [], []
+    for task in gradients:
+        pairs = list(zip(task, likes, strict=True))
+        flat = [(torch.zeros_like(like) if g is None else g).ravel() for g, like in pairs]
+        rows.append(torch.cat(flat).double())
+        used.append(torch.cat([torch.full_like(like, g is not None).ravel() for g, like in pairs]))
+    changed = []
+    for gradient in rows:
+        left = gradient.clone()
+        for j in torch.randperm(len(rows), generator=draw).tolist():
+            product = left @ rows[j]
+            if product < 0:
+                left -= product * rows[j] / rows[j].norm() ** 2
+        changed.append(left)
+    both = torch.stack(changed)
+    merged = torch.where(torch.stack(used).prod(0) > 0, both.mean(0), both.sum(0)).float()
+    parts = merged.split([like.numel() for like in likes])
+    return [part.view_as(like) for part, like in zip(parts, likes, strict=True)]
+
+
+@pytest.mark.parametrize("weighting", [None, "geometric_mean"])
+@pytest.mark.parametrize("para", [{}, MIXTURES["mean"]], ids=["all use the pooler", "two do"])
+@pytest.mark.parametrize("shared_layers", ["all", 1, 0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(
+    seed: int, shared_layers: Any, para: Any, weighting: Any, make_spec: Any, sources: Any
+) -> None:
+    tasks = {**WEIGHTS, "para": {**WEIGHTS["para"], **para}}
+    settings = {"surgery": "pytorch_pcgrad", "weighting": weighting}
+    spec = make_spec(tasks, still=True, shared_layers=shared_layers, **settings)
+    made, _ = conflicting(spec, sources)
+    run = make_gradients(made, spec, torch.Generator().manual_seed(seed))
+    run.passes.measure = True
+    trained, told = run(STEP)
+    names, parameters = zip(*made.module.named_parameters(), strict=True)
+    found = dict(zip(names, [p.grad for p in parameters], strict=True))
+    by_task = []
+    for (task, rows), each in zip(STEP, trained, strict=True):
+        factor = each.measured.get("task_weight", each.weight) / each.weight
+        loss = factor * task_loss(made, spec, task, rows)
+        by_task.append(list(torch.autograd.grad(loss, parameters, allow_unused=True)))
+    unused = [n for n, *of in zip(names, *by_task, strict=True) if all(g is None for g in of)]
+    assert [n for n, gradient in found.items() if gradient is None] == unused
+    kept = [place for place, name in enumerate(names) if name not in unused]
+    expected = pytorch_pcgrad(
+        [[task[place] for place in kept] for task in by_task], torch.Generator().manual_seed(seed)
+    )
+    largest = max(gradient.abs().max() for gradient in expected)
+    for place, wanted in zip(kept, expected, strict=True):
+        assert (found[names[place]] - wanted).abs().max() <= 1e-6 * largest, names[place]
+    assert told is not None and (told.weights > 1).any(), "there were conflicts"
 
 
 @pytest.mark.parametrize("surgery", [None, "pcgrad"])

@@ -22,6 +22,7 @@ from minbert.train.surgery.gradients import (
     layer_groups,
 )
 from minbert.train.surgery.pcgrad import PCGrad
+from minbert.train.surgery.pytorch_pcgrad import PytorchPCGrad
 
 OPPOSED = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
 
@@ -39,14 +40,17 @@ def jacobian(tasks: int, seed: int, width: int = 4) -> Tensor:
     return torch.randn(tasks, width, generator=generator(seed), dtype=torch.float64)
 
 
-def projected(gradients: Tensor, draw: torch.Generator) -> Tensor:
-    """Return PCGrad's update by the paper's algorithm, on the gradients themselves."""
+def projected(gradients: Tensor, draw: torch.Generator, itself: bool = False) -> Tensor:
+    """Return PCGrad's update by the paper's algorithm, on the gradients themselves.
+
+    Whether a gradient meets `itself` is up to the algorithm: in Pytorch-PCGrad it does.
+    """
     update = torch.zeros_like(gradients[0])
     for i, gradient in enumerate(gradients):
         changed = gradient.clone()
         for j in torch.randperm(len(gradients), generator=draw).tolist():
             product = changed @ gradients[j]
-            if j != i and product < 0:
+            if (itself or j != i) and product < 0:
                 changed -= product / gradients[j].square().sum() * gradients[j]
         update += changed
     return update
@@ -78,6 +82,18 @@ def test_pcgrad_is_algorithm_1_on_the_gradients(tasks: int, seed: int) -> None:
     rows = jacobian(tasks, seed)
     update = pcgrad(rows @ rows.T, generator(seed)) @ rows
     torch.testing.assert_close(update, projected(rows, generator(seed)))
+
+
+def test_pytorch_pcgrad_projects_a_gradient_onto_its_own_plane_too() -> None:
+    # Of each first gradient, what is left after the second and the third conflicts with it.
+    angles = torch.deg2rad(torch.tensor([0, 170, 185], dtype=torch.float64))
+    rows = torch.stack([angles.cos(), angles.sin()], 1)
+    differ = 0
+    for seed in range(20):
+        update = PytorchPCGrad(3)(rows @ rows.T, generator(seed)) @ rows
+        torch.testing.assert_close(update, projected(rows, generator(seed), itself=True))
+        differ += not torch.allclose(update, projected(rows, generator(seed)))
+    assert 0 < differ < 20
 
 
 def test_pcgrad_of_two_by_hand() -> None:

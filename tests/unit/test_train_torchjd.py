@@ -58,7 +58,7 @@ def jacobians(tasks: int = 3, steps: int = 4, seed: int = 0) -> list[Tensor]:
 
 
 def test_every_method_but_ours_is_compared() -> None:
-    assert {*AGGREGATORS, "pcgrad"} == set(PARTS["surgery"])
+    assert {*AGGREGATORS, "pcgrad", "pytorch_pcgrad"} == set(PARTS["surgery"])
 
 
 def test_all_of_torchjds_that_work_on_a_gramian_are_there() -> None:

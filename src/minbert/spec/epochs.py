@@ -47,11 +47,23 @@ def unified(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
     With unequal batch sizes that is the number of the smallest batch's task; the others' are in
     proportion.
     """
+    return _of_each(spec, sizes, spec.sampler.steps)
+
+
+def alternating(spec: StageSpec, sizes: Mapping[str, int]) -> Epoch:
+    """As `unified`, with a step for each batch; `sampler.steps` are divided evenly, rounded up."""
+    tasks, steps = len(sizes), spec.sampler.steps
+    found = _of_each(spec, sizes, -(-steps // tasks) if steps else None)
+    return found._replace(steps=found.steps * tasks)
+
+
+def _of_each(spec: StageSpec, sizes: Mapping[str, int], batches: int | None) -> Epoch:
+    """Return what `unified` draws, with that many `batches` of each task if they are given."""
     batch = {task: spec.tasks[task].batch_size for task in sizes}
     smallest = min(batch.values())
     passed = spec.sampler.examples or _pass(spec, min(sizes.values()))
-    if steps := spec.sampler.steps:
-        passed = steps * smallest
+    if batches:
+        passed = batches * smallest
     drawn = {task: passed * size // smallest for task, size in batch.items()}
     return Epoch(-(-passed // smallest), drawn)
 
@@ -98,6 +110,7 @@ EPOCHS: dict[str, Callable[[StageSpec, Mapping[str, int]], Epoch]] = {
     "sequential": sequential,
     "recycled": recycled,
     "unified": unified,
+    "alternating": alternating,
     "temperature": temperature,
     "annealed": annealed,
 }

@@ -98,12 +98,14 @@ PARTS: dict[str, dict[str, str]] = {
     "sampler": {
         "unified": "minbert.train.samplers.unified:Unified",
         "recycled": "minbert.train.samplers.recycled:Recycled",
+        "alternating": "minbert.train.samplers.alternating:Alternating",
         "sequential": "minbert.train.samplers.sequential:Sequential",
         "temperature": "minbert.train.samplers.temperature:Temperature",
         "annealed": "minbert.train.samplers.annealed:Annealed",
     },
     "surgery": {
         "pcgrad": "minbert.train.surgery.pcgrad:pcgrad",
+        "pytorch_pcgrad": "minbert.train.surgery.pytorch_pcgrad:PytorchPCGrad",
         "aligned_mtl": "minbert.train.surgery.torchjd:aligned_mtl",
         "cagrad": "minbert.train.surgery.torchjd:cagrad",
         "dualproj": "minbert.train.surgery.torchjd:dualproj",
@@ -129,6 +131,7 @@ PARTS: dict[str, dict[str, str]] = {
     "divergence": {
         "symmetric_kl": "minbert.train.divergences.symmetric_kl:symmetric_kl",
         "squared_error": "minbert.train.divergences.squared_error:squared_error",
+        "detached_kl": "minbert.train.divergences.detached_kl:detached_kl",
     },
     "schedule": {
         "constant": "minbert.train.schedules.constant:constant",

@@ -18,7 +18,7 @@ from minbert.spec.task import COSINE_RANGE, TASKS, Part, TaskSpec, mistakes
 LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
 """A setting that came later: a spec without it is written, and has the key, as before."""
 
-ONE_TASK = frozenset({"sequential", "temperature", "annealed"})
+ONE_TASK = frozenset({"sequential", "alternating", "temperature", "annealed"})
 """Samplers whose steps have one task each."""
 
 
@@ -28,13 +28,15 @@ class Sampler(Spec):
     `unified`: each step has one batch of each task; an epoch has `examples` of each task (default:
     as many as the smallest task has). `recycled`: the same steps, but an epoch is one pass over
     the largest task, or `examples` of it drawn afresh, and smaller tasks are repeated.
+    `alternating`: what `unified` draws, one batch per step, of each task in turn.
     `sequential`: one pass over each task in `order`, one batch per step; `examples` caps each pass.
     `temperature`: as many steps, each with one batch of a task that is drawn with a probability in
     proportion to its size ** (1 / `temperature`), or to its pass if that is capped. `annealed`: the
     same with an exponent that falls from 1 in the first epoch to 0.2 in the last.
 
     With `share`, a pass is that share of a task, drawn afresh. With `steps`, an epoch has that many
-    optimiser steps instead, however large the tasks are.
+    optimiser steps instead, however large the tasks are; `alternating` rounds them up to as many
+    for each task.
     """
 
     name: Annotated[str, Part("sampler")] = "unified"
@@ -79,7 +81,9 @@ class Smart(Spec):
     which is then 1. `row`, algorithm 1 as published: a row's gradient is divided by its largest
     entry, and each entry of the move stays within `radius`, which `token` does not have. The
     divergence is the symmetrised KL for classifiers, and the one that `regression` names for
-    tasks whose label is a number.
+    tasks whose label is a number; or `divergence` for all. With `reduction: sum` the penalty is the
+    sum over the batch, not the mean. `divergence: detached_kl` with that sum is what the library
+    smart-pytorch computes.
     """
 
     weight: NonNegative
@@ -89,6 +93,8 @@ class Smart(Spec):
     normalise: Literal["token", "row"] = "token"
     radius: Positive | None = None
     regression: Annotated[str, Part("divergence")] = "squared_error"
+    divergence: Annotated[str, Part("divergence")] | None = LeftOut
+    reduction: Literal["sum"] | None = LeftOut
 
     @model_validator(mode="after")
     def _radius_of_rows(self) -> Self:
@@ -212,9 +218,10 @@ class StageSpec(Spec):
             known = TASKS[name]
             coin = self.smart is not None and divergence(self.smart, name) == "symmetric_kl"
             if known.kind == "regression" and coin and (known.low, known.high) != COSINE_RANGE:
+                key = "divergence" if self.smart and self.smart.divergence else "regression"
                 yield (
                     f"task '{name}' has labels from {known.low:g} to {known.high:g}: "
-                    "'smart.regression: symmetric_kl' is for those from 0 to 5; take squared_error"
+                    f"'smart.{key}: symmetric_kl' is for those from 0 to 5; take squared_error"
                 )
         order = self.sampler.order
         if order is not None and self.sampler.name != "sequential":
@@ -305,4 +312,5 @@ class StageSpec(Spec):
 
 def divergence(smart: Smart, task: str) -> str:
     """Return the name of the divergence that `smart` uses for `task`."""
-    return smart.regression if TASKS[task].kind == "regression" else "symmetric_kl"
+    usual = smart.regression if TASKS[task].kind == "regression" else "symmetric_kl"
+    return smart.divergence or usual

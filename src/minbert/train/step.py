@@ -15,7 +15,7 @@ from minbert.train.losses import Loss
 from minbert.train.room import divide
 from minbert.train.samplers import Step
 from minbert.train.surgery import Method
-from minbert.train.surgery.gradients import Surgery, combine, inner_products
+from minbert.train.surgery.gradients import Surgery, combine, inner, inner_products
 from minbert.train.weightings import Weighting
 
 
@@ -154,8 +154,8 @@ class Gradients:
     Without surgery the loss is the weighted sum of the tasks' losses, or its mean: the tasks'
     batches go through the layers that they share as one, if all activations fit in memory, else
     one after the other. With surgery the shared parameters get the combination that the method
-    gives, others their own task's gradient. A weighting multiplies each task's loss by a factor,
-    and so all of its gradients, before surgery.
+    gives, others their own task's gradient, which a method on whole gradients weights, too. A
+    weighting multiplies each task's loss by a factor, and so all of its gradients, before surgery.
     """
 
     def __init__(self, spec: StageSpec, passes: Passes, generator: torch.Generator) -> None:
@@ -217,10 +217,7 @@ class Gradients:
         if self.weighting is not None:
             factors = self.weighting(_weighted(trained))
             trained = self.passes.noted(trained, factors)
-            for (task, _), factor in zip(step, factors, strict=True):
-                for parameter in self.own[task]:
-                    if parameter.grad is not None:
-                        parameter.grad = parameter.grad * factor
+            self._weight_own(step, factors)
         if self.method is None:
             assert factors is not None
             combine(self.shared, by_task, factors)
@@ -228,11 +225,24 @@ class Gradients:
         products = inner_products(by_task)
         if factors is not None:
             products = products * torch.outer(factors, factors)
-        surgery = Surgery(products, self.method(products.sum(0), self.generator))
-        combine(
-            self.shared, by_task, surgery.weights if factors is None else surgery.weights * factors
-        )
+        gramian, whole = products.sum(0), self.method.whole
+        if whole:
+            for place, (task, _) in enumerate(step):
+                for gradient in (p.grad for p in self.own[task] if p.grad is not None):
+                    gramian[place, place] += inner(gradient, gradient)
+        surgery = Surgery(products, self.method(gramian, self.generator))
+        if whole:
+            self._weight_own(step, surgery.weights)
+        combined = surgery.weights if factors is None else surgery.weights * factors
+        combine(self.shared, by_task, combined, mean=whole)
         return trained, surgery
+
+    def _weight_own(self, step: Step, weights: Tensor) -> None:
+        """Multiply the gradients of what only one task uses by that task's weight."""
+        for (task, _), weight in zip(step, weights, strict=True):
+            for parameter in self.own[task]:
+                if parameter.grad is not None:
+                    parameter.grad = parameter.grad * weight
 
 
 def _weighted(trained: Sequence[Trained]) -> Tensor:

@@ -61,11 +61,13 @@ class SmartPenalty:
             batch.rows,
             self.smart,
         )
+        # Parts of a batch are weighted by their shares, so that these add up to its mean or sum.
+        weight = self.smart.weight * (len(rows) / share if self.smart.reduction else 1)
         measured: dict[str, Tensor] = {}
         if measure:
             with torch.no_grad(), draws_put_back(output.device):
-                measured["unperturbed_penalty"] = self.smart.weight * apart(forward(), clean)
-        penalty = self.smart.weight * apart(forward(noise), output)
+                measured["unperturbed_penalty"] = weight * apart(forward(), clean)
+        penalty = weight * apart(forward(noise), output)
         if measure:
             measured["penalty"] = penalty.detach()
         return penalty, measured
@@ -73,7 +75,8 @@ class SmartPenalty:
 
 def draws_put_back(device: torch.device) -> AbstractContextManager[None]:
     """Return a context after which torch's default generators draw again what they drew in it."""
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])
+    devices = [] if device.type == "cpu" else [device]
+    return torch.random.fork_rng(devices, device_type=device.type)
 
 
 def perturbation(

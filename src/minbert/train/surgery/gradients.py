@@ -29,14 +29,14 @@ def inner_products(gradients: Sequence[Gradients]) -> Tensor:
     for of_parameter in zip(*gradients, strict=True):
         for (i, j), products in terms.items():
             a, b = of_parameter[i], of_parameter[j]
-            products.append(zero if a is None or b is None else _inner(a, b))
+            products.append(zero if a is None or b is None else inner(a, b))
     stacked = {pair: torch.stack(products) for pair, products in terms.items()}
     return torch.stack(
         [torch.stack([stacked[min(i, j), max(i, j)] for j in range(n)], -1) for i in range(n)], -2
     )
 
 
-def _inner(a: Tensor, b: Tensor) -> Tensor:
+def inner(a: Tensor, b: Tensor) -> Tensor:
     """Return the inner product of two dense gradients, or of two sparse ones of an embedding."""
     if not a.is_sparse:
         return torch.dot(a.flatten().float(), b.flatten().float())
@@ -48,15 +48,21 @@ def _inner(a: Tensor, b: Tensor) -> Tensor:
 
 
 def combine(
-    parameters: Sequence[Parameter], gradients: Sequence[Gradients], weights: Tensor
+    parameters: Sequence[Parameter],
+    gradients: Sequence[Gradients],
+    weights: Tensor,
+    mean: bool = False,
 ) -> None:
     """Set each parameter's gradient to the sum over tasks of weight times gradient.
 
-    Dense gradients are overwritten. A parameter that no task uses gets None: AdamW skips it.
+    With `mean`, that is divided by the number of tasks for a parameter that all of them use. Dense
+    gradients are overwritten. A parameter that no task uses gets None: AdamW skips it.
     """
     for parameter, *parts in zip(parameters, *gradients, strict=True):
         total: Tensor | None = None
-        for weight, gradient in zip(weights, parts, strict=True):
+        of_all = mean and not any(gradient is None for gradient in parts)
+        weights_here = weights / len(parts) if of_all else weights
+        for weight, gradient in zip(weights_here, parts, strict=True):
             if gradient is None:
                 continue
             if gradient.is_sparse:

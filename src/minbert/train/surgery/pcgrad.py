@@ -24,7 +24,7 @@ class PCGrad(Method):
         for i in range(n):
             row = weights[i].clone()
             for j in torch.randperm(n, generator=generator).tolist():
-                if j != i:
+                if j != i or self.whole:
                     conflict = torch.clamp(row @ gramian[:, j], max=0.0)
                     row[j] = row[j] - conflict / gramian[j, j].clamp(min=floor)
             weights[i] = row
