@@ -72,7 +72,8 @@ def test_every_part_is_used_by_some_row(grids: dict[str, Grid]) -> None:
 
 def test_hybrid_bert_table_3(grids: dict[str, Grid]) -> None:
     grid = grids["hybrid-bert"]
-    rows = {name: spec(grid, name) for name in grid.variants if name.startswith("sequential")}
+    named = {name for name in grid.variants if name.startswith("sequential")}
+    rows = {name: spec(grid, name) for name in named - {"sequential-sts-first"}}
     assert {n: (s.optimiser.schedule.name, s.optimiser.weight_decay) for n, s in rows.items()} == {
         "sequential-onecycle": ("onecycle", 0.0),
         "sequential-cosine": ("cosine", 0.0),
