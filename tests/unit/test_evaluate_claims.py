@@ -480,15 +480,16 @@ def test_curves_that_are_too_short_or_of_one_seed_cannot_be_judged(paper: Paper)
 
 
 def test_a_loss_is_compared_with_a_number(paper: Paper) -> None:
-    losses = (0.02, 0.05, 0.03)
+    losses = (2.0, 3.0, 4.0)
     for seed, loss in enumerate(losses):
         paper.run("one", seed, sst=0.7)
-        paper.curve("one", seed, loss_sst=[1.0, loss], dev_sst=[0.5, 0.6])
+        paper.curve("one", seed, loss_sst=[6.0, loss], dev_sst=[0.5, 0.6])
     claim = against("one", score=0.0, measure="loss", direction="not higher", margin=0.1)
     (line,) = paper.judge(claim)
-    assert float(line["difference"]) == pytest.approx(np.mean(losses))
+    assert float(line["difference"]) == pytest.approx(3.0)
     assert float(line["p"]) == pytest.approx(ttest_1samp(losses, 0.1).pvalue)
-    assert line["verdict"] == "holds"
+    assert line["verdict"] == "does not hold"
+    assert f"+{float(line['low']):.3f} to +{float(line['high']):.3f}" in paper.text("md")
 
 
 def test_an_epoch_is_known_to_one_that_was_scored(paper: Paper) -> None:

@@ -1,5 +1,6 @@
 """What the papers claim, and whether it held here: a table of its own."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -46,7 +47,7 @@ WIDE = {"Claim": 4.6, "Compared": 2.6}
 """LaTeX columns with line breaks, and their widths in cm."""
 
 _FULL = 1.0
-"""A difference of accuracies cannot be larger."""
+"""A difference of accuracies cannot be larger; that of losses can."""
 
 ON_CURVES = (
     "Gap: the score on train less that on dev, after the last epoch. Spread: the largest less the "
@@ -354,11 +355,12 @@ def cells(line: Line) -> tuple[str, ...]:
         return (*own, *[ABSENT] * 6, said + reason)
     if said in (HOLDS, FAILS) and 1 in _seeds(line):
         said += " for these runs"
-    excludes = line["high"] - line["low"] < 2 * _FULL
+    full = math.inf if line.get(MEASURE) == "loss" else _FULL
+    excludes = line["high"] - line["low"] < 2 * full
     interval = f"{_signed(line['low'])} to {_signed(line['high'])}" if excludes else "any"
     p = p_value(line["p_holm"])
     seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
-    detectable = f"{line['detectable']:.3f}" if line["detectable"] < _FULL else "none"
+    detectable = f"{line['detectable']:.3f}" if line["detectable"] < full else "none"
     ours = (_signed(line["difference"]), interval, detectable, p, str(line["examples"]), seeds)
     return (*own, *ours, said)
 
