@@ -15,6 +15,7 @@ CLAIMS = """
 claims:
   - {text: Nothing is better., section: "5", variant: 3-bert, against: 1-bert, task: [overall, sst]}
   - {text: It learns., section: "5", variant: 1-bert, against: majority, task: para}
+  - {text: It overfits., variant: 3-bert, against: 1-bert, task: para, measure: gap}
 """
 
 
@@ -31,7 +32,10 @@ def test_claims_run_alone_and_are_published(project: Project) -> None:
         ("3-bert", "1-bert", "normalised"),
         ("3-bert", "1-bert", "sst"),
         ("1-bert", "majority", "para"),
+        ("3-bert", "1-bert", "para"),
     ]
+    assert [line["measure"] for line in lines] == ["", "", "", "gap"]
+    assert lines[3]["verdict"] == "cannot be judged"  # by one seed, if both have learned
     assert {line["paper"] for line in lines} == {PAPER}
     assert lines[0]["published_difference"] == "0.011"
     judged = [line for line in lines if line["p"]]

@@ -54,6 +54,8 @@ def claim(**keys: Any) -> str:
         ({"task": "[sst, sst]"}, ["sst, sst: one is there twice; name each once"]),
         ({"against": "[]"}, ["against"]),
         ({"text": "''"}, ["text"]),
+        ({"measure": "gapp"}, ["measure", "gapp"]),
+        ({"against": "majority", "measure": "gap"}, ["'majority' is not trained", "no gap"]),
         ({"variants": "one"}, ["variants", "mean 'variant'"]),
     ],
 )
@@ -151,6 +153,25 @@ def test_claims_need_what_they_compare_and_no_more(base: Path) -> None:
     assert "hybrid-bert-40" not in compared
     predictions = [need for need in made.claims.needs.values() if need.node.kind == "train"]
     assert {need.seed for need in predictions} == {0, 1}
+
+
+def test_claims_on_curves_need_the_histories_of_what_they_compare(base: Path) -> None:
+    made = plan(base, "hybrid-bert")
+    assert made.claims is not None
+    on_curves = [line for line in lines(made) if "measure" in line]
+    assert {line["measure"] for line in on_curves} == {"spread", "loss"}
+    assert {line["published"] for line in on_curves} == {None}
+    wanted = {
+        f"history.{made.train(made.grids[0].variants[name].stages[-1].ref).key}.{seed}"
+        for line in on_curves
+        for name in (line["variant"], *line["others"])
+        for seed in (0, 1)
+    }
+    assert {name for name in made.claims.needs if name.startswith("history.")} == wanted
+    assert len(wanted) == 6
+    assert not any(
+        name.startswith("history.") for name in plan(base, "adapter-fusion").claims.needs
+    )
 
 
 def test_the_best_of_others_needs_the_others(base: Path) -> None:

@@ -26,8 +26,9 @@ def undecided(root: Path) -> Iterator[str]:
     yield f"{len(open_lines)} {are} within noise ({CLAIMS}). At the spread so far, with even odds:"
     for line in sorted(needs, key=_needed):
         more = _needed(line) - _fewest(line)
+        of = " ".join([line["task"], line.get("measure", "")]).strip()
         yield (
-            f"  {line['paper']}, {line['variant']} against {line['strongest']}, {line['task']}: "
+            f"  {line['paper']}, {line['variant']} against {line['strongest']}, {of}: "
             f"{line['seeds_needed']} seeds each, {more} more, if the difference stays as it is"
         )
     if hopeless:

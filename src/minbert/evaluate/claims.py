@@ -1,14 +1,17 @@
 """What the papers claim, and whether it held here: a table of its own."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scipy.special import stdtr
 
 from minbert.base.files import write_text
-from minbert.evaluate.bootstrap import RESAMPLES, Estimate, Systems, constant, difference
+from minbert.evaluate.bootstrap import RESAMPLES, Estimate, constant, difference
+from minbert.evaluate.curves import LAST, LEAST, Curves
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.text import (
@@ -32,7 +35,9 @@ COLUMNS = (
     *("detectable", "p", "p_holm", "examples", "seeds", "seeds_against", "seeds_needed"),
     *("verdict", "reason", "method"),
 )
-TEXTS = (*COLUMNS[:8], *COLUMNS[-3:])
+MEASURE = "measure"
+"""A column of tables with claims on curves: what of them is compared; empty for scores."""
+TEXTS = (*COLUMNS[:8], *COLUMNS[-3:], MEASURE)
 """Columns that are not numbers."""
 HEADS = (
     *("Claim", "Section", "Compared", "Task", "Claimed", "Paper", "Ours", "Interval"),
@@ -42,7 +47,14 @@ WIDE = {"Claim": 4.6, "Compared": 2.6}
 """LaTeX columns with line breaks, and their widths in cm."""
 
 _FULL = 1.0
-"""A difference of accuracies cannot be larger."""
+"""A difference of accuracies cannot be larger; that of losses can."""
+
+ON_CURVES = (
+    "Gap: the score on train less that on dev, after the last epoch. Spread: the largest less the "
+    f"smallest dev score of the last {LAST} epochs. Epoch: the first with 99 % of the run's best "
+    "dev score, as a share of the run. Loss: the mean training loss of the last epoch; overall, "
+    "the sum over the tasks. Only seeds say how far these move, so one is not enough."
+)
 
 GENERATED = "builtin"
 """`data` of a configuration without real data."""
@@ -52,27 +64,33 @@ Line = Mapping[str, Any]
 
 def make(job: Job) -> None:
     """Judge what the papers claim."""
-    build_claims(job.spec, job.needs("scores"), job.needs("predictions"), job.out)
+    files = (job.needs("scores"), job.needs("predictions"), job.out, job.needs("history"))
+    build_claims(job.spec, *files)
 
 
 def build_claims(
-    spec: Line, scores: Mapping[str, Path], predictions: Mapping[str, Path], out_dir: Path
+    spec: Line,
+    scores: Mapping[str, Path],
+    predictions: Mapping[str, Path],
+    out_dir: Path,
+    histories: Mapping[str, Path],
 ) -> None:
     """Write `claims.csv`, `claims.md` and `claims.tex` in `out_dir`: a line per claim and task.
 
     `spec` is that of the node; `scores` are the papers' score tables by paper, `predictions` the
-    runs' files by KEY.SEED. A claim holds or fails if its p-value, adjusted by Holm for all claims
-    of its paper in the grids, is at most .05; otherwise it is within noise. A claim about variants
-    without scores is `not run`; one about a variant that has not learnt the task, or about the same
-    training under two names, cannot be judged. In the csv, with 8 significant digits, `low` and
-    `high` are adjusted like p, `low_95` and `high_95` are of this difference alone.
+    runs' files by KEY.SEED, `histories` those of the runs whose curves are compared. A claim holds
+    or fails if its p-value, adjusted by Holm for all claims of its paper in the grids, is at most
+    .05; otherwise it is within noise. A claim about variants without scores is `not run`. One about
+    a variant that has not learnt the task, about the same training under two names, or about curves
+    that are too short or of one seed, cannot be judged. In the csv, with 8 significant digits,
+    `low` and `high` are adjusted like p, `low_95` and `high_95` are of this difference alone.
     """
     lines: list[dict[str, Any]] = []
     for paper in spec["titles"]:
         claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
         compared = {name for claim in claims for name in (claim["variant"], *claim["others"])}
         of_overall = spec.get("overall_tasks", {}).get(paper, OVERALL_TASKS)
-        systems = Systems(paper, scores[paper], predictions, compared, of_overall)
+        systems = Curves(histories, paper, scores[paper], predictions, compared, of_overall)
         of_paper = [_line(claim, systems) for claim in claims]
         judged = [line for line in of_paper if "p" in line]
         p_values = [line["p"] for line in judged]
@@ -80,7 +98,8 @@ def build_claims(
         for line, p, level in zip(judged, *adjusted, strict=True):
             line.update(_adjusted(line, p, level))
         lines += of_paper
-    write_text(out_dir / "claims.csv", csv_text(COLUMNS, lines))
+    columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
+    write_text(out_dir / "claims.csv", csv_text(columns, lines))
     write_text(out_dir / "claims.md", _to_markdown(spec, lines))
     write_text(out_dir / "claims.tex", _to_latex(spec, lines))
 
@@ -98,23 +117,29 @@ def _number(text: str) -> float:
     return int(text) if text.isdecimal() else float(text)
 
 
-def _line(claim: Line, systems: Systems) -> dict[str, Any]:
+def on_curves(spec: Line) -> bool:
+    """Return whether some claims of a node's spec compare curves, not scores."""
+    return any(MEASURE in claim for claim in spec["claims"])
+
+
+def _line(claim: Line, systems: Curves) -> dict[str, Any]:
     """Return the csv line of a claim; without a verdict if it could be judged."""
     names = claim["others"] or ["majority" if claim["score"] is None else f"{claim['score']:g}"]
     line = {name: claim[name] for name in ("paper", "section", "variant", "task", "direction")}
     line |= {"claim": claim["text"], "against": " ".join(names)}
     line |= {"margin": claim["margin"] if claim["direction"] not in ("higher", "lower") else ""}
     line |= {"published_difference": claim["published"]}
+    line |= {MEASURE: claim[MEASURE]} if MEASURE in claim else {}
     compared = (claim["variant"], *claim["others"])
     missing = [name for name in compared if not systems.seeds(name, claim["task"])]
     if missing:
         return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
-    if reason := _why_open(claim, systems):
+    if reason := _why_open(claim, systems) or _why_no_curve(claim, systems):
         return line | {"verdict": OPEN, "reason": reason}
     return line | _judge(claim, names, systems)
 
 
-def _why_open(claim: Line, systems: Systems) -> str:
+def _why_open(claim: Line, systems: Curves) -> str:
     """Return why a claim about two or more variants cannot be judged; empty if it can."""
     variant, others, task = claim["variant"], claim["others"], claim["task"]
     twins = [name for name in others if systems.same(variant, name, task)]
@@ -129,20 +154,35 @@ def _why_open(claim: Line, systems: Systems) -> str:
     return f"{variant} did not learn" if not one else f"{', '.join(others)} did not learn"
 
 
-def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any]:
+def _why_no_curve(claim: Line, systems: Curves) -> str:
+    """Return why a claim on curves cannot be judged; empty if it can, or is about scores."""
+    if not (measure := claim.get(MEASURE)):
+        return ""
+    compared, task = (claim["variant"], *claim["others"]), claim["task"]
+    if 1 in (len(systems.seeds(name, task)) for name in compared):
+        return "one seed"
+    epochs = {name: systems.epochs(measure, name, task) for name in compared}
+    short = [f"{name} {n}" for name, n in epochs.items() if n < LEAST[measure]]
+    return f"fewer than {LEAST[measure]} scored epochs: {', '.join(short)}" if short else ""
+
+
+def _judge(claim: Line, names: Sequence[str], systems: Curves) -> dict[str, Any]:
     """Return what the systems say of a claim, before the claims judged beside it are counted.
 
     `strongest` is the one of several others that speaks most against the claim.
     """
-    variant, task = claim["variant"], claim["task"]
-    one = systems.sample(variant, task)
+    variant, task, measure = claim["variant"], claim["task"], claim.get(MEASURE)
+    sample = partial(systems.measured, measure) if measure else systems.sample
+    one = sample(variant, task)
     if claim["others"]:
-        others = {name: systems.sample(name, task) for name in names}
+        others = {name: sample(name, task) for name in names}
     else:
         given = claim["score"]
         others = {names[0]: systems.majority(task) if given is None else constant(given)}
     examples = systems.examples(task)
-    estimates = {name: difference(one, other, 1 / examples) for name, other in others.items()}
+    # What one example, or one scored epoch, weighs.
+    least = 1 / (systems.epochs(measure, variant, task) if measure == "epoch" else examples)
+    estimates = {name: difference(one, other, least) for name, other in others.items()}
     tails = {n: against(e, claim["direction"], claim["margin"]) for n, e in estimates.items()}
     worst = max(tails, key=lambda name: tails[name])
     p, supports = decision(list(tails.values()))
@@ -151,8 +191,8 @@ def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any
     line = {"strongest": worst, "estimate": estimates[worst], "p": p, "examples": examples}
     line |= {"supports": supports, "compared": len(others)}
     line |= {"seeds": len(one.values), "seeds_against": seeds_against}
-    method = "bootstrap over examples, paired" + "; variance over seeds" * several
-    return line | {"method": method}
+    methods = ["bootstrap over examples, paired"] * (not measure)
+    return line | {"method": "; ".join(methods + ["variance over seeds"] * several)}
 
 
 def _adjusted(line: dict[str, Any], p: float, level: float) -> Line:
@@ -302,9 +342,11 @@ def cells(line: Line) -> tuple[str, ...]:
         versus = f"{which} {len(names)} others"
     if line["margin"] != "":
         claimed = f"{claimed} ({'within' if claimed == 'same' else 'by'} {line['margin']:g})"
+    of_task = TASKS[task].title if task in TASKS else f"overall, {task}"
+    of_task += f": {line[MEASURE]}" if MEASURE in line else ""
     own = (
         *(line["claim"], line["section"] or ABSENT, f"{line['variant']} − {versus}"),  # noqa: RUF001
-        *(TASKS[task].title if task in TASKS else f"overall, {task}", claimed),
+        *(of_task, claimed),
         _signed(line["published_difference"]),
     )
     said = line["verdict"]
@@ -313,11 +355,12 @@ def cells(line: Line) -> tuple[str, ...]:
         return (*own, *[ABSENT] * 6, said + reason)
     if said in (HOLDS, FAILS) and 1 in _seeds(line):
         said += " for these runs"
-    excludes = line["high"] - line["low"] < 2 * _FULL
+    full = math.inf if line.get(MEASURE) == "loss" else _FULL
+    excludes = line["high"] - line["low"] < 2 * full
     interval = f"{_signed(line['low'])} to {_signed(line['high'])}" if excludes else "any"
     p = p_value(line["p_holm"])
     seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
-    detectable = f"{line['detectable']:.3f}" if line["detectable"] < _FULL else "none"
+    detectable = f"{line['detectable']:.3f}" if line["detectable"] < full else "none"
     ours = (_signed(line["difference"]), interval, detectable, p, str(line["examples"]), seeds)
     return (*own, *ours, said)
 
@@ -351,6 +394,7 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "With one seed, verdict, interval and p are about these runs on other examples: they say "
         "nothing about how another training run would score. Cannot be judged: one side is not "
         "above its floor (the most frequent class; r = 0), or both sides are the same training.",
+        *[ON_CURVES] * on_curves(spec),
         f"{FAVOURED[spec['select_on']]}; see the tables for the last epoch's scores."
         + " Both kinds are compared on that other half." * (spec["select_on"] == "both"),
         f"Backbone: {spec['backbone']}. Data: {spec['data']}. Seeds asked for: {spec['seeds']}. "

@@ -220,13 +220,16 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         if not grid.claims:
             continue
         needs[f"scores.{grid.paper}"] = Need(outputs[grid.paper].scores, "scores.parquet")
-        for name in {name for claim in grid.claims for name in claim.variants}:
+        read = {("predictions", name) for claim in grid.claims for name in claim.variants}
+        on_curves = [claim for claim in grid.claims if claim.measure != "score"]
+        read |= {("history", name) for claim in on_curves for name in claim.variants}
+        for file, name in read:
             for variant in (name, *grid.variants[name].best_of):
                 for stage in grid.variants[variant].scored.values():
                     node = exp.train(stage.ref)
                     for seed in exp.config.seeds:
-                        at = f"predictions.{node.key}.{seed}"
-                        needs[at] = Need(node, "predictions.parquet", seed)
+                        at = f"{file}.{node.key}.{seed}"
+                        needs[at] = Need(node, f"{file}.parquet", seed)
     titles = {grid.paper: grid.title for grid in exp.grids if grid.claims}
     spec = {
         "claims": lines,
@@ -257,11 +260,18 @@ def _claims(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
                 "direction": claim.direction,
                 "margin": claim.margin,
                 "published": _published_difference(exp, grid, claim, task),
+                # Left out for scores, so that the keys of such claims stay as they are.
+                **({} if claim.measure == "score" else {"measure": claim.measure}),
             }
 
 
 def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) -> float | None:
-    """Return the published difference; with several others, the one most against the claim."""
+    """Return the published difference; with several others, the one most against the claim.
+
+    Of curves, none is published.
+    """
+    if claim.measure != "score":
+        return None
     ours = _published(exp, grid, claim.variant, task)
     found = [_published(exp, grid, name, task) for name in claim.others]
     theirs = [figure for figure in (claim.score, *found) if figure is not None]

@@ -24,14 +24,17 @@ MAJORITY = "majority"
 
 Direction = Literal["higher", "lower", "same", "not higher", "not lower"]
 
+Measure = Literal["score", "gap", "spread", "epoch", "loss"]
+
 Name = Annotated[str, Field(min_length=1)]
 
 
 class Claim(Spec):
-    """One claim: `variant` scores higher (or as `direction` says) than `against`, on each `task`.
+    """One claim: `variant` is higher (or as `direction` says) than `against`, on each `task`.
 
     `text` is the claim in our words, `section` where the paper makes it, if there is one. `against`
-    is a variant, several (all of them), `majority`, or a score that the paper gives. Scores that
+    is a variant, several (all of them), `majority`, or a number that the paper gives. `measure` is
+    what is compared: scores, or a number from the curves of runs (`evaluate.curves`). Those that
     differ by at most `margin` count as the same, except for the directions `higher` and `lower`.
     """
 
@@ -40,6 +43,7 @@ class Claim(Spec):
     variant: Name
     against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2)]
     task: Name | Annotated[tuple[Name, ...], Field(min_length=1)] = "overall"
+    measure: Measure = "score"
     direction: Direction = "higher"
     margin: Annotated[NonNegative, Field(le=1)] = 0.01
 
@@ -83,6 +87,11 @@ def check_claim(
             )
     if claim.variant in claim.others:
         raise UserError(f"{where}: compares '{claim.variant}' with itself")
+    if claim.against == MAJORITY and claim.measure != "score":
+        raise UserError(
+            f"{where}: 'majority' is not trained, so it has no {claim.measure}; name a variant or "
+            "a number under 'against'"
+        )
     if claim.score is not None and abs(claim.score) > 1:
         raise UserError(
             f"{where}: 'against' is {claim.score:g}, expected a score from -1 to 1, such as 0.573"
