@@ -157,7 +157,8 @@ def test_minbert_downstream(grids: dict[str, Grid]) -> None:
     assert (r4.tasks["sts"].head.name, r4.tasks["sts"].head.depth) == ("cosine", 1)
     assert spec(grid, "r7") == r4
     assert changed(r4, spec(grid, "r6")) == {"smart"}
-    assert changed(r4, spec(grid, "r8")) == changed(r4, spec(grid, "r8-library")) == {"surgery"}
+    assert changed(r4, spec(grid, "r8")) == {"surgery"}
+    assert changed(r4, spec(grid, "r8-library")) == {"surgery", "reduction"}
     assert changed(r4, spec(grid, "r4-alternating")) == {"sampler"}
     assert epoch(spec(grid, "r4-alternating")).steps == 3 * epoch(r4).steps
     for task in ("sst", "cfimdb"):

@@ -181,10 +181,10 @@ def test_a_step_that_runs_out_in_its_surgery_is_told_once(
     loop = make_loop(make_spec(surgery="pcgrad", weighting="dynamic_average"), sources)
     failing = [torch.OutOfMemoryError("CUDA out of memory")]
 
-    def once(*given: Any) -> Any:
+    def once(*given: Any, **named: Any) -> Any:
         if failing:
             raise failing.pop()
-        return combine(*given)
+        return combine(*given, **named)
 
     monkeypatch.setattr("minbert.train.step.combine", once)
     loop.train_step(STEP)
