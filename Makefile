@@ -34,7 +34,7 @@ test: $(VENV)/.installed-test .venv-crate/.installed
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
 
-STUDY := --cores $(CORES) --configfile workflow/overlays/minilm.yaml study/minilm.yaml
+STUDY := --cores $(CORES) --configfile study/v1/settings.yaml study/minilm.yaml
 
 PARTS := depths gte tuned # study/PART.yaml, with runs in study/PART.zip and results in results/study-PART
 define TABLES # each table of study/tables, and what was made

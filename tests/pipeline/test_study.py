@@ -16,7 +16,7 @@ from .project import CHECKOUT, Project, copy_workflow
 pytestmark = pytest.mark.pipeline
 
 BUNDLES = sorted(STUDY.glob("*.zip"))
-SETTINGS = ("--configfile", "workflow/overlays/minilm.yaml", "study/minilm.yaml")
+SETTINGS = ("--configfile", "study/v1/settings.yaml", "study/minilm.yaml")
 MADE = {"": "study/tables"} | {part: f"study-{part}/only/tables" for part in PARTS}
 MAKEFILE = CHECKOUT / "Makefile"
 PAPER = {"": "minibert-unleashed", "tuned": "tuned-sum"}
