@@ -34,17 +34,19 @@ test: $(VENV)/.installed-test .venv-crate/.installed
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(BENCH)
 
-STUDY := --cores $(CORES) --configfile workflow/overlays/minilm.yaml study/minilm.yaml
-
+CONFIGURED := --configfile study/v1/settings.yaml study/minilm.yaml
+STUDY := --cores $(CORES) $(CONFIGURED)
 PARTS := depths gte tuned # study/PART.yaml, with runs in study/PART.zip and results in results/study-PART
-define TABLES # each table of study/tables, and what was made
-	cd study/tables && for table in *.*; do $(1) ../../results/study/tables/$$table $$table || exit; done
-	cd study/tables && for table in */*; do \
-		$(1) ../../results/study-$${table%/*}/only/tables/$${table#*/} $$table || exit; done
-endef
+
+# Modules that were changed since the bundles' runs and still train the same bits; the runs go on under
+# the keys of today's code. run: the record says what the run was made from. The others: a sampler, a
+# method of surgery and a penalty came in beside what was there.
+CARRIED := $(addprefix minbert.,spec.epochs $(addprefix train.,run step penalties.smart surgery \
+	surgery.gradients surgery.pcgrad))
+ADOPT := $(BIN)/minbert adopt $(CARRIED) --apply --reason "trains the same bits (Makefile: CARRIED)"
 
 study: study-tables
-	$(call TABLES,cmp)
+	$(BIN)/python study/tables.py compare
 	@echo "The tables are those of study/tables. Open results/study/report.html"
 
 study-tables: study-runs
@@ -53,11 +55,13 @@ study-tables: study-runs
 
 study-runs: $(VENV)/.installed
 	for bundle in study/seed-*.zip; do $(BIN)/minbert unbundle $$bundle --results results/study || exit; done
+	$(ADOPT) $(CONFIGURED)
 	for part in $(PARTS); do \
-		$(BIN)/minbert unbundle study/$$part.zip --results results/study-$$part || exit; done
+		$(BIN)/minbert unbundle study/$$part.zip --results results/study-$$part && \
+		$(ADOPT) $(CONFIGURED) study/$$part.yaml || exit; done
 
 study-page: study-tables $(VENV)/.installed-test
-	$(call TABLES,cp)
+	$(BIN)/python study/tables.py copy
 	cd tests && $(abspath $(BIN))/python -m pages.study && $(abspath $(BIN))/python -m pages.pictures study
 
 # The study's own scores of the row, then the row anew, on one thread as there, then both compared.

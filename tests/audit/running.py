@@ -51,8 +51,12 @@ MOST_FILE = 256 << 20
 VOLATILE = {
     *("seconds", "training_seconds", "tokens_per_second"),
     *("peak_memory_bytes", "peak_device_memory_bytes"),
+    *("format", "code", "data", "backbone"),
 }
-"""What a training's record says of its speed and size; it gets one value, for the report's sake."""
+"""What a training's record says of its speed and size, and of what it was made from.
+
+These get one value, for the report's sake.
+"""
 
 
 @dataclass

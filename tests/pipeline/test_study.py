@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 from pages.study import PAGE, PARTS, STUDY, about, filled, verdicts
 
+from minbert.base.files import read_json
+from minbert.data.digests import ids_digest, labels_digest
+from minbert.data.parquet import read_file
+from study.tables import first_keys, with_first_keys
+
 from .project import CHECKOUT, Project, copy_workflow
 
 pytestmark = pytest.mark.pipeline
 
 BUNDLES = sorted(STUDY.glob("*.zip"))
-SETTINGS = ("--configfile", "workflow/overlays/minilm.yaml", "study/minilm.yaml")
+SETTINGS = ("--configfile", "study/v1/settings.yaml", "study/minilm.yaml")
 MADE = {"": "study/tables"} | {part: f"study-{part}/only/tables" for part in PARTS}
 MAKEFILE = CHECKOUT / "Makefile"
+PREDICTIONS = "predictions.parquet"
 PAPER = {"": "minibert-unleashed", "tuned": "tuned-sum"}
 
 
@@ -26,12 +34,12 @@ PAPER = {"": "minibert-unleashed", "tuned": "tuned-sum"}
 def study(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("study") / "clone"
     copy_workflow(folder)
+    shutil.copy2(MAKEFILE, folder)
     shutil.copy2(CHECKOUT / "config.yaml", folder)
     shutil.copytree(STUDY, folder / "study")
     project = Project(folder)
-    for bundle in BUNDLES:
-        root = f"study-{bundle.stem}" if bundle.stem in PARTS else "study"
-        project.minbert("unbundle", f"study/{bundle.name}", "--results", f"results/{root}")
+    # In the environment of this process.
+    project.run("make", "study-runs", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.installed")
     return project
 
 
@@ -50,11 +58,38 @@ def test_a_table_is_the_same_to_the_byte(study: Project, part: str) -> None:
     """One of each part, as all take minutes: `make study` compares them."""
     names = [f"{PAPER.get(part, 'hybrid-bert')}.{ending}" for ending in ("csv", "md")]
     study.snakemake(*(f"results/{MADE[part]}/{name}" for name in names), *settings(part))
+    first = first_keys(study.folder / "results" / Path(MADE[part]).parts[0])
     for name in names:
-        made = study.folder / "results" / MADE[part] / name
-        assert made.read_bytes() == (STUDY / "tables" / part / name).read_bytes(), (
-            "run `make study`, look at what changed, and copy the tables"
-        )
+        made = (study.folder / "results" / MADE[part] / name).read_bytes().decode()
+        assert with_first_keys(made, first).encode() == (
+            (STUDY / "tables" / part / name).read_bytes()
+        ), "run `make study`, and look at what changed"
+
+
+def test_what_runs_were_trained_on_is_said_and_is_what_they_predict(study: Project) -> None:
+    digests = read_json(STUDY / "digests.json")
+    seen = 0
+    for path in BUNDLES:
+        root = f"study-{path.stem}" if path.stem in PARTS else "study"
+        with zipfile.ZipFile(path) as archive:
+            runs = {Path(n).parent for n in archive.namelist() if n.endswith("/run.json")}
+            needs = {
+                run: json.loads(archive.read(f"spec/train-{run.parent.name}.json"))["needs"]
+                for run in runs
+            }
+        for run, of in needs.items():
+            assert digests["backbone"][of["backbone.model.safetensors"]["key"]]
+            predicted = read_file(study.folder / "results" / root / "store" / run / PREDICTIONS)
+            for (task, test), rows in predicted.to_pandas().groupby(
+                ["task", predicted.to_pandas()["split"] == "test"]
+            ):
+                said = digests["tokens"][of[f"tokens.{task}"]["key"]]
+                assert said["task"] == task and said["train"].keys() == {"ids", "tokens", "labels"}
+                split = said["test" if test else "dev"]
+                assert split["ids"] == ids_digest(rows["id"].to_list())
+                assert split["labels"] == labels_digest(rows["label"].to_numpy())
+                seen += 1
+    assert seen > 1000
 
 
 def test_make_and_the_page_have_the_same_parts() -> None:

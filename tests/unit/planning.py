@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from minbert.base.files import write_text
-from minbert.plan.experiment import PUBLISHED
+from minbert.spec.config import PUBLISHED
 
 REPOSITORY = Path(__file__).parents[2]
 TWO_STAGES = """paper: hybrid-bert

@@ -323,6 +323,8 @@ def test_the_command_shows_first_and_wants_a_reason(
     assert "Did you mean 'minbert.model.encoder'?" in capsys.readouterr().err
     main([*words, "--apply", "--reason", "split a function"])
     assert "9 results carried over" in capsys.readouterr().out
+    main([*words, "--apply", "--reason", "split a function"])  # as a script does
+    assert capsys.readouterr().out.startswith("nothing under")
     assert (folder(after, "first") / ADOPTED).exists()
     main(["adopt", "--directory", str(base)])
     assert "nothing under" in capsys.readouterr().out

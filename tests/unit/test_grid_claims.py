@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from grid_texts import HEAD, THREE, grid, problem
 
-from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
+from minbert.spec.config import PUBLISHED
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 

@@ -261,8 +261,8 @@ def test_the_single_tasks_of_adapter_fusion_are_a_row_of_its_table(grids: dict[s
 def test_each_model_of_the_study_stands_at_the_layers_that_it_shares(
     name: str, layers: int
 ) -> None:
-    study = (ROOT / "study" / f"{of}.yaml" for of in ("minilm", name))
-    found = resolve(load_config([ROOT / "workflow/overlays/minilm.yaml", *study]), ROOT)
+    study = (ROOT / "study" / f"{of}.yaml" for of in ("v1/settings", "minilm", name))
+    found = resolve(load_config(list(study)), ROOT)
     (grid,) = (grid for grid in found if grid.paper == "hybrid-bert")
     options = grid.figures["sharing-depth"].options
     lines = Sweep(title="T", stamp="", variants=dict.fromkeys(grid.variants, "V"), **options).lines

@@ -16,9 +16,8 @@ from minbert.commands.learned import learned
 from minbert.commands.plan import plan_text
 from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, Costs, Rows
 from minbert.plan.describe import record_of
-from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
-from minbert.spec.config import load_config
+from minbert.spec.config import PUBLISHED, load_config
 from minbert.spec.task import TASKS, overall_tasks, use_tasks_of
 from minbert.store.node import canonical
 

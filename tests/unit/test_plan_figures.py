@@ -16,9 +16,9 @@ from minbert.base.files import write_text
 from minbert.figures.inputs import Inputs, Variants, absent_notes
 from minbert.figures.make import drawing_of, inputs_of
 from minbert.plan import figures
-from minbert.plan.experiment import PUBLISHED
 from minbert.plan.options import figure_options
 from minbert.plan.plan import Plan
+from minbert.spec.config import PUBLISHED
 from minbert.spec.grid import OWN
 from minbert.spec.parts import FIGURE_KINDS, PARTS, FigureKind, load_part
 from minbert.store.job import Job

@@ -16,10 +16,11 @@ from minbert.commands.plan import plan_text, why_text
 from minbert.plan import cost, earlier
 from minbert.plan.cost import Costs
 from minbert.plan.describe import write
-from minbert.plan.experiment import PUBLISHED, Experiment
+from minbert.plan.experiment import Experiment
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import inputs, pending
 from minbert.plan.plan import Plan
+from minbert.spec.config import PUBLISHED
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Stage, StageRef
 from minbert.store.node import Need, Node, canonical
@@ -393,6 +394,23 @@ def test_published_figures_are_read_or_refused(base: Path) -> None:
     (base / PUBLISHED).write_text(text.replace("overall", "total", 1), encoding="utf-8")
     with pytest.raises(UserError, match=r"its columns are .*'total'"):
         read_published(base / PUBLISHED)
+
+
+def test_published_scores_may_lie_elsewhere_and_decide_no_training(base: Path) -> None:
+    before = plan(base)
+    text = (base / PUBLISHED).read_text(encoding="utf-8").replace("0.510", "0.511")
+    write_text(base / "old" / "scores.csv", text)
+    made = plan(base, published="old/scores.csv")
+    assert [key(made, name) for name in ("1-bert", "hybrid-bert")] == [
+        key(before, name) for name in ("1-bert", "hybrid-bert")
+    ]
+    found, same = (
+        {row["variant"]: row["published"] for row in each.outputs["hybrid-bert"].table.spec["rows"]}
+        for each in (made, before)
+    )
+    assert (found["hybrid-bert"]["sst"], same["hybrid-bert"]["sst"]) == (0.511, 0.510)
+    reports = [next(n for n in of.nodes.values() if n.kind == "report") for of in (made, before)]
+    assert reports[0].spec == reports[1].spec, "where it lies is not shown"
 
 
 def test_a_long_list_of_earlier_nodes_is_looked_through_once(

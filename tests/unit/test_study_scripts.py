@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from minbert.base.errors import UserError
+from minbert.base.files import write_json, write_text
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
+from minbert.store.record import ADOPTED
+from study import tables
 from study.again import compared
 from study.quora import split, write
 
@@ -82,3 +85,42 @@ def test_predictions_are_compared_without_common_scores(trained_plan: Plan) -> N
     """As where the study's scores were published without the row."""
     scores, counts = compared(str(trained_plan.root), str(trained_plan.root), "one/three")
     assert scores.empty and counts["predictions"].sum() > 0
+
+
+FIRST, SECOND, THIRD, OTHER = ("f" * 16, "a" * 16, "1" * 16, "c" * 16)
+
+
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Leave kept tables, and made ones of results that went from `FIRST` to `THIRD`."""
+    monkeypatch.setattr(tables, "TABLES", tmp_path / "kept")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path / "made")
+    tables.first_keys.cache_clear()
+    history = [{"from": FIRST, "to": SECOND}, {"from": SECOND, "to": THIRD}]
+    for root, at in {"study": "tables", "study-gte": "only/tables"}.items():
+        write_json(tmp_path / "made" / root / f"store/train/{THIRD}/seed1" / ADOPTED, history)
+        write_text(tmp_path / "made" / root / at / "p.csv", text)
+    for kept in ("kept/p.csv", "kept/gte/p.csv"):
+        write_text(tmp_path / kept, f"keys,sst\r\n{OTHER} {FIRST},0.5\r\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        (f"keys,sst\r\n{THIRD} {OTHER},0.5\r\n", True),
+        (f"keys,sst\r\n{OTHER} {FIRST},0.5\r\n", True),
+        (f"keys,sst\r\n{THIRD} {OTHER},0.5\n", False),
+        (f"keys,sst\r\n{SECOND} {OTHER},0.5\r\n", False),
+        (f"keys,sst\r\n{THIRD} {OTHER},0.51\r\n", False),
+    ],
+)
+def test_tables_are_compared_by_the_keys_of_the_bundles(
+    text: str, same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, monkeypatch, text)
+    if not same:
+        with pytest.raises(SystemExit, match=r"kept/gte/p\.csv"):
+            tables.compare()
+    tables.copy()
+    tables.compare()
+    kept = (tmp_path / "kept" / "p.csv").read_bytes().decode()
+    assert THIRD not in kept and kept == (tmp_path / "kept" / "gte" / "p.csv").read_bytes().decode()

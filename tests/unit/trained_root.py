@@ -19,8 +19,8 @@ from minbert.evaluate.score import SCHEMA
 from minbert.evaluate.text import csv_text
 from minbert.model.weights import save_weights
 from minbert.plan.describe import write
-from minbert.plan.experiment import PUBLISHED
 from minbert.plan.plan import Plan
+from minbert.spec.config import PUBLISHED
 from minbert.spec.resolve import StageRef
 from minbert.store.plans import VARIANT_COLUMNS, stage_rows
 

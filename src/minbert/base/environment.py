@@ -15,6 +15,7 @@ DEPENDENCIES = ("torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy
 """The packages that decide a run's numbers."""
 
 STATUS = Path("/proc/self/status")
+CPUS = Path("/proc/cpuinfo")
 
 
 def commit() -> str:
@@ -37,17 +38,25 @@ def commit() -> str:
 
 
 def environment(device: str, threads: int, precision: str) -> dict[str, Any]:
-    """Return versions, commit, device, threads and precision of this process."""
+    """Return versions, commit, device, threads and precision of this process, and the CPU."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         # minbert itself need not be installed: an environment may have its packages alone.
         "packages": {"minbert": VERSION, **{name: _version(name) for name in DEPENDENCIES}},
         "commit": commit(),
+        "cpu": cpu(),
         "device": device,
         "threads": threads,
         "precision": precision,
     }
+
+
+def cpu() -> str:
+    """Return the model of this machine's CPU, as far as the system names it."""
+    lines = CPUS.read_text().splitlines() if CPUS.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor())
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:

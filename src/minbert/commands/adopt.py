@@ -173,14 +173,11 @@ def _record(each: Carry, reason: str) -> dict[str, Any]:
 
 def report(plan: Plan, modules: Sequence[str], reason: str | None, *, apply: bool) -> Iterator[str]:
     """Yield a line per result that can be carried over, or cannot; carry them over if `apply`."""
-    found, refused = adoptable(plan, modules)
-    known = {m for each in adoptable(plan)[0] for m in each.modules} if modules else set()
+    known = {name for each in Earlier(plan).described.values() for name in each["code"]}
     for module in modules:
         if module not in known:
-            raise UserError(
-                f"no result can be carried over for a change of '{module}'; what differs: "
-                f"{', '.join(sorted(known)) or 'nothing'}.{nearest(module, known)}"
-            )
+            raise UserError(f"no result is of code in a module '{module}'.{nearest(module, known)}")
+    found, refused = adoptable(plan, modules)
     if apply and found and not (reason or "").strip():
         raise UserError(
             "say by --reason why the change of code changes no result: it is kept beside each"

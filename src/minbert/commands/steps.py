@@ -156,6 +156,7 @@ def _train(job: Job) -> None:
 def _train_on(job: Job, work: Path) -> None:
     """Train; what is measured is written down for MLflow as it comes."""
     with imports():
+        from minbert.commands.provenance import provenance
         from minbert.engine.checkpoints import Checkpoints
         from minbert.track.journal import Journal
         from minbert.track.runs import describe_run, outcome
@@ -166,7 +167,12 @@ def _train_on(job: Job, work: Path) -> None:
     journal = Journal.start(job.root, describe_run(job))
     try:
         with _watched(job, journal):
-            record = _make(job, listener=journal.log, checkpoints=checkpoints)
+            record = _make(
+                job,
+                listener=journal.log,
+                checkpoints=checkpoints,
+                provenance=provenance(job),
+            )
     except BaseException as error:
         with suppress(OSError):  # On a full disk, that is the error to report.
             # A signal raises no `Exception`: a run that was told to stop has not failed.

@@ -17,7 +17,6 @@ from minbert.base.environment import DEPENDENCIES, versions
 from minbert.base.errors import UserError, nearest
 from minbert.plan.describe import about, title
 from minbert.plan.difference import Described, difference
-from minbert.plan.experiment import PUBLISHED
 from minbert.plan.pending import Pending
 from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
@@ -57,9 +56,10 @@ def remarks(plan: Plan, earlier: Earlier) -> Iterator[str]:
         yield f"{fault}. It counts as never planned; delete it."
     whole = [] if plan.config.only else plan.grids
     known = {grid.paper: grid.variants for grid in whole}
+    file = plan.config.published
     for paper, name in dict.fromkeys((row.paper, row.variant) for row in plan.published):
         if name not in known.get(paper, [name]) and (near := nearest(name, known[paper])):
-            yield f"{PUBLISHED} has a row of '{name}', which the grid of {paper} lacks.{near}"
+            yield f"{file} has a row of '{name}', which the grid of {paper} lacks.{near}"
     here = versions(DEPENDENCIES)
     found: Counter[tuple[str, str]] = Counter()
     results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]

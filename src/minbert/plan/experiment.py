@@ -47,7 +47,6 @@ from minbert.store.job import node_folder
 from minbert.store.node import Need, Node, canonical, digest, finished
 from minbert.store.plans import brought, described_in
 
-PUBLISHED = Path("workflow/published.csv")
 _HUB_NAME = r"[\w.-]{1,96}(/[\w.-]{1,96})?"
 PRETRAINING_ITEMS = 24_000
 """Texts that the built-in vocabulary is learnt from."""
@@ -74,7 +73,7 @@ class Experiment:
         whole = resolve(config, base)
         every = {s.ref: s for grid in whole for v in grid.variants.values() for s in v.stages}
         grids = tuple(part_of(whole, config.only))
-        published = tuple(read_published(base / PUBLISHED))
+        published = tuple(read_published(base / config.published))
         sources = Sources(config, Path(config.results), base)
         return cls(config, base, grids, every, published, sources)
 

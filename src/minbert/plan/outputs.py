@@ -25,8 +25,8 @@ RUN_FILES = {
 """What the report reads of a run."""
 UNSHOWN = (
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
-    *("keep_weights", "tracking", "course", "lmrd", "labels", "checksums"),
-    *("tasks", "verify"),
+    *("keep_weights", "tracking", "published", "course", "lmrd", "labels"),
+    *("checksums", "tasks", "verify"),
 )
 """Settings that change no result, and where data lie, so that they change no report either."""
 

@@ -20,6 +20,7 @@ from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
+PUBLISHED = "workflow/published.csv"
 
 MAX_SEED = 2**32 - 1
 """The largest seed that all generators of random numbers take."""
@@ -162,7 +163,8 @@ def _to_tasks(value: Any) -> Any:
 
 
 class Config(Spec):
-    """config.yaml; docs/configuration.md explains its keys. Paths are relative to where one runs.
+    """config.yaml; docs/configuration.md explains its keys. Paths are relative to where one runs,
+    those of `grids` and of `published`, the papers' scores, to the Snakefile.
 
     `tasks` are one's own beside the built-in ones, or the YAML file that has them.
 
@@ -180,6 +182,7 @@ class Config(Spec):
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
     grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list), Distinct]
+    published: Location = PUBLISHED
     seeds: Annotated[
         tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list), Distinct
     ] = (0,)

@@ -1,5 +1,6 @@
 """A training job: one stage, one seed; its weights, history, predictions and record."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,10 @@ PREDICTIONS = pa.schema(
 
 
 def make(
-    job: Job, listener: Listener | None = None, checkpoints: Checkpoints | None = None
+    job: Job,
+    listener: Listener | None = None,
+    checkpoints: Checkpoints | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Train the job's stage with its seed; return the record that is in `run.json`."""
     starts = "start" in job.described["needs"]
@@ -66,6 +70,7 @@ def make(
         threads=job.threads,
         listener=listener,
         checkpoints=checkpoints,
+        provenance=provenance,
     )
 
 
@@ -81,12 +86,14 @@ def train_stage(
     threads: int = 1,
     listener: Listener | None = None,
     checkpoints: Checkpoints | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Train one stage and write its files to `out`; return the record that is in `run.json`.
 
     Writes `model.safetensors` and `predictions.parquet` (dev and test), both of the best epoch,
     `history.parquet` and `run.json`. With `checkpoints` an interrupted run resumes from its last
-    state, which is removed when the run has ended.
+    state, which is removed when the run has ended. The record has `provenance`, too: what the run
+    was made from.
     """
     torch.set_num_threads(threads)
     set_up_memory()
@@ -109,6 +116,7 @@ def train_stage(
     history.write(out / "history.parquet")
     best.copy(out / "model.safetensors")
     record = {
+        **(provenance or {}),
         "spec": spec.model_dump(mode="json"),
         "seed": seed,
         "outcome": asdict(outcome),

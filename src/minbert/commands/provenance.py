@@ -1,0 +1,45 @@
+"""What a run's record says of what it was made from, so that it can be told from any other run.
+
+It decides no result, so it is in no key.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from minbert.data.digests import task_digests
+from minbert.model.weights import CHECKSUM
+from minbert.spec.architecture import WEIGHTS
+from minbert.store.job import Job
+from minbert.store.node import digest
+
+FORMAT = 1
+"""Of the record; it changes with the meaning of a field."""
+
+
+def provenance(job: Job) -> dict[str, Any]:
+    """Return the fields of a training job's record that name its code, its data and its backbone.
+
+    Data are digested here, for each training again: of all of Quora's 404,000 pairs that takes a
+    quarter of a second, so that no other file need be made, kept and trusted.
+    """
+    return {
+        "format": FORMAT,
+        "code": digest(job.described["code"]),
+        "data": {task: task_digests(path) for task, path in job.needs("tokens").items()},
+        "backbone": backbone_digest(job.need(f"backbone.{WEIGHTS}")),
+    }
+
+
+def backbone_digest(weights: Path) -> str | None:
+    """Return the SHA-256 of a backbone's tensors (`model.weights.checksum`), as its file has it.
+
+    It is the same however the file that they came from packs them; the checksum of that file is in
+    the backbone's description. None if the file is damaged, as who trains from it says, or from
+    elsewhere.
+    """
+    with suppress(SafetensorError), safe_open(weights, "np") as file:
+        return (file.metadata() or {}).get(CHECKSUM)
+    return None

@@ -1,0 +1,64 @@
+"""The study's tables in study/tables, compared with those that were made, or copied from them.
+
+Tables name trainings by their keys. Of results that `minbert adopt` carried over, these are here
+the first ones, by which the bundles have them.
+
+python study/tables.py compare
+python study/tables.py copy
+"""
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping
+from difflib import unified_diff
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+from minbert.base.files import write_text
+from minbert.store.record import ADOPTED, adoptions
+
+TABLES, RESULTS = Path("study/tables"), Path("results")
+KEYS = re.compile(r"\b[0-9a-f]{16}(?: [0-9a-f]{16})*\b")
+
+
+def tables() -> Iterator[tuple[Path, Path, str]]:
+    """Yield the path of each kept table, that of the one that was made, and the text of this."""
+    for table in sorted(TABLES.rglob("*.*")):
+        part = table.parent.relative_to(TABLES).name
+        root = RESULTS / (f"study-{part}" if part else "study")
+        made = root / ("only/tables" if part else "tables") / table.name
+        yield table, made, with_first_keys(made.read_bytes().decode(), first_keys(root))
+
+
+@cache
+def first_keys(root: Path) -> Mapping[str, str]:
+    """Return {key: first key} of the trainings under the results `root` that were carried over."""
+    folders = (path.parent for path in root.glob(f"store/train/*/seed*/{ADOPTED}"))
+    return {folder.parent.name: adoptions(folder)[0]["from"] for folder in folders}
+
+
+def with_first_keys(text: str, first: Mapping[str, str]) -> str:
+    """Return a table with the first keys; those of one cell are in ascending order."""
+    return KEYS.sub(lambda cell: " ".join(sorted(first.get(k, k) for k in cell[0].split())), text)
+
+
+def compare() -> None:
+    """Stop at a table that is not the same to the byte."""
+    for table, made, text in tables():
+        kept = table.read_bytes().decode()
+        if text != kept:
+            sides = (side.splitlines(keepends=True) for side in (kept, text))
+            raise SystemExit("".join(islice(unified_diff(*sides, str(table), str(made), n=0), 12)))
+
+
+def copy() -> None:
+    """Keep what was made."""
+    for table, _, text in tables():
+        write_text(table, text)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("how", choices=("compare", "copy"))
+    {"compare": compare, "copy": copy}[parser.parse_args().how]()
