@@ -41,9 +41,9 @@ PARTS := depths gte tuned # study/PART.yaml, with runs in study/PART.zip and res
 # Modules that were changed since the bundles' runs and still train the same bits; the runs go on under
 # the keys of today's code. run: the record says what the run was made from. The others: a sampler, a
 # method of surgery and a penalty came in beside what was there.
-CARRIED := $(addprefix minbert.,spec.epochs $(addprefix train.,run step penalties.smart surgery \
-	surgery.gradients surgery.pcgrad))
-ADOPT := $(BIN)/minbert adopt $(CARRIED) --apply --reason "trains the same bits (Makefile: CARRIED)"
+CARRIED := $(addprefix minbert.,spec.epochs $(addprefix train.,run step surgery surgery.gradients \
+	surgery.pcgrad))
+ADOPT := --apply --reason "trains the same bits (Makefile: CARRIED)" $(CONFIGURED)
 
 study: study-tables
 	$(BIN)/python study/tables.py compare
@@ -55,10 +55,10 @@ study-tables: study-runs
 
 study-runs: $(VENV)/.installed
 	for bundle in study/seed-*.zip; do $(BIN)/minbert unbundle $$bundle --results results/study || exit; done
-	$(ADOPT) $(CONFIGURED)
+	$(BIN)/minbert adopt $(CARRIED) minbert.train.penalties.smart $(ADOPT)
 	for part in $(PARTS); do \
 		$(BIN)/minbert unbundle study/$$part.zip --results results/study-$$part && \
-		$(ADOPT) $(CONFIGURED) study/$$part.yaml || exit; done
+		$(BIN)/minbert adopt $(CARRIED) $(ADOPT) study/$$part.yaml || exit; done
 
 study-page: study-tables $(VENV)/.installed-test
 	$(BIN)/python study/tables.py copy
