@@ -14,7 +14,7 @@ from run_files import history
 from scipy.stats import ttest_1samp, ttest_ind
 
 from minbert.base.errors import UserError
-from minbert.evaluate.claims import build_claims
+from minbert.evaluate.claims import build_claims, cells, read_claims
 from minbert.evaluate.score import score_runs
 from minbert.evaluate.text import markdown
 from minbert.spec.protocol import OVERALL_TASKS
@@ -380,6 +380,13 @@ def test_text_is_harmless_and_tables_are_whole(paper: Paper) -> None:
     assert {line.replace(r"\&", "").count("&") for line in rows} == {12}
 
 
+def test_the_report_reads_a_claim_without_a_section(paper: Paper) -> None:
+    paper.run("one", sst=0.9)
+    paper.judge(against("one", section=""))
+    (line,) = read_claims(paper.folder / "claims.csv")
+    assert cells(line)[:3] == ("It is.", "—", "one − majority")  # noqa: RUF001 - the minus sign
+
+
 def test_the_spread_of_few_seeds_is_that_of_all_rows_which_learned(paper: Paper) -> None:
     skills = {"good": (0.80, 0.86), "bad": (0.60, 0.66), "one": (0.70, 0.73), "other": (0.5, 0.53)}
     for name, shares in skills.items():
@@ -408,7 +415,8 @@ def test_claims_on_curves_are_judged_by_their_seeds(paper: Paper) -> None:
         for seed, gap in enumerate(gaps):
             paper.run(name, seed, sst=0.7)
             paper.curve(name, seed, train_sst=[0.5, 0.5 + gap], dev_sst=[0.6, 0.5])
-    paper.run("scored", sst=0.3)
+    for seed in range(2):  # its curves are not read
+        paper.run("scored", seed, sst=0.3)
     on_curves, on_scores = paper.judge(
         against("one", "two", measure="gap"), against("one", "scored")
     )
@@ -446,11 +454,16 @@ def test_curves_of_an_overall_score_are_those_of_its_tasks_together(paper: Paper
             train = {f"train_{task}": [1.0] * 5 for task in skills}
             loss = {f"loss_{task}": [2.0, 2.0, 2.0, 2.0, last + shift] for task in skills}
             paper.curve(name, seed, **dev, **train, **loss)
-    found = paper.judge(
+    for seed in range(2):
+        paper.run("uneven", seed, **skills)
+        paper.curve("uneven", seed, **dev, **train | {"train_sst": [1.0] * 4})
+    *found, uneven = paper.judge(
         *(against("one", "two", task="normalised", measure=name) for name in ("gap", "loss")),
         against("one", "two", task="plain", measure="spread"),
         against("one", "two", task="normalised", measure="spread"),
+        against("one", "uneven", task="plain", measure="gap"),
     )
+    assert uneven["reason"] == "fewer than 1 scored epochs: uneven 0"
     # Half of a difference in r counts as much as one of an accuracy.
     expected = (-0.2 * 2.5 / 3, 0.2 * 3, 0.2, 0.2 * 2.5 / 3)
     assert [float(line["difference"]) for line in found] == pytest.approx(expected)

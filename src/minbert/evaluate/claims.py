@@ -107,7 +107,7 @@ def build_claims(
 def read_claims(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a `claims.csv`, without empty values, as `cells` takes them."""
     return [
-        {"published_difference": None, "margin": "", "seeds_against": None}
+        {"section": "", "published_difference": None, "margin": "", "seeds_against": None}
         | {name: text if name in TEXTS else _number(text) for name, text in line.items() if text}
         for line in read_csv(path)
     ]
