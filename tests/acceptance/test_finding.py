@@ -246,8 +246,8 @@ class TestFractions:
         assert "became" not in told and "7 training jobs, 1 to run" in told
 
 
-# No more trainings than are stopped: Snakemake loses a Ctrl-C that comes while it prints a line, and
-# then goes on with what is left.
+# No more trainings than are stopped: Snakemake loses a Ctrl-C that comes while it prints a line,
+# and then goes on with what is left.
 ONE_ROW = ("--config", "only=[1-bert]")
 
 
