@@ -48,7 +48,8 @@ MOVES = [("sst", "para"), ("sst", "sts"), ("para", "sst"), ("para", "sts")]
 
 
 def task(trained: bool = True) -> dict[str, Any]:
-    return {"trained": trained, "weight": 1.0, "head": {"name": "mlp", "depth": 3}}
+    head = {"name": "mlp", "depth": 3}
+    return {"trained": trained, "weight": 1.0, "head": head, "convolution": None}
 
 
 def stage(tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
