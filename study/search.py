@@ -16,6 +16,7 @@ import pandas as pd
 import yaml
 
 import minbert
+from minbert.base.errors import UserError
 
 STUDY = Path(__file__).parent
 RESULTS = STUDY.parent / "results" / "search"
@@ -54,17 +55,8 @@ def train(only: str | None = None) -> None:
         given = {"results": f"results/search/{rate}-{steps}", "scale": scale, "seeds": seeds}
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(given | ({"only": [only]} if only else {})))
-        files = ["workflow/overlays/minilm.yaml", "study/minilm.yaml", "study/search.yaml", config]
-        words = [
-            "snakemake",
-            "all",
-            "--cores",
-            "2",
-            "--keep-going",
-            "--configfile",
-            *map(str, files),
-        ]
-        subprocess.run(words, cwd=STUDY.parent, check=False)
+        words = ["snakemake", "all", "--until", "train", "--cores", "2", "--configfile", *FILES]
+        subprocess.run([*words, config], cwd=STUDY.parent, check=False)
 
 
 def table() -> pd.DataFrame:
@@ -75,10 +67,10 @@ def table() -> pd.DataFrame:
     """
     found = []
     for rate, steps in SETTINGS:
-        root = RESULTS / f"{rate}-{steps}"
-        if not (root / "store" / "train").exists():
+        try:
+            history = minbert.open(RESULTS / f"{rate}-{steps}").histories()
+        except UserError:  # Nothing has finished there yet.
             continue
-        history = minbert.open(root).histories()
         dev = history[(history["split"] == "dev") & history["metric"].isin(["accuracy", "pearson"])]
         for (paper, variant, stage, task), rows in dev.groupby(
             ["paper", "variant", "stage", "task"], sort=False
