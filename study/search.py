@@ -62,8 +62,9 @@ def train(only: str | None = None) -> None:
 def table() -> pd.DataFrame:
     """Return a line for each kind, stage, setting and task: dev scores by seed, and gains.
 
-    `best` and `last` are means over seeds of the score at the stage's best epoch (by the mean of
-    its tasks' scores) and at its last; `gain` is what the last tenth of the steps adds.
+    `best` and `last` are means over seeds of the task's best score and of its last, `lowest` is the
+    worst seed's best; `gain` is what the last tenth of the steps adds. A task that the stage only
+    carries along has one score, and no line.
     """
     found = []
     for rate, steps in SETTINGS:
@@ -76,8 +77,8 @@ def table() -> pd.DataFrame:
             ["paper", "variant", "stage", "task"], sort=False
         ):
             by_seed = rows.pivot_table(index="epoch", columns="seed", values="value")
-            if len(by_seed) < 2:
-                continue  # a task that the stage does not train
+            if len(by_seed) < EPOCHS:
+                continue
             found.append(
                 {
                     "kind": KINDS[f"{paper}/{variant}"],

@@ -1,9 +1,10 @@
-"""The study's scripts: Quora's files split anew, and a row compared with its second training."""
+"""The study's scripts: Quora's files, a row's second training, tables, the search's table."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from minbert.base.files import write_json, write_text
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
 from minbert.store.record import ADOPTED
-from study import tables
+from study import search, tables
 from study.again import compared
 from study.quora import split, write
 
@@ -124,3 +125,27 @@ def test_tables_are_compared_by_the_keys_of_the_bundles(
     tables.compare()
     kept = (tmp_path / "kept" / "p.csv").read_bytes().decode()
     assert THIRD not in kept and kept == (tmp_path / "kept" / "gte" / "p.csv").read_bytes().decode()
+
+
+def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs(root: Path) -> SimpleNamespace:
+        if root.name != "7.5-800":
+            raise UserError("no run has finished")
+        scores = {0: [0.1] * 8 + [0.5, 0.3], 100: [0.2] * 8 + [0.3, 0.4]}
+        rows = [
+            (seed, "sst", epoch + 1, value)
+            for seed, values in scores.items()
+            for epoch, value in enumerate(values)
+        ]
+        history = pd.DataFrame([*rows, (0, "sts", 10, 0.9)])
+        history.columns = pd.Index(["seed", "task", "epoch", "value"])
+        own = {"paper": "hybrid-bert", "variant": "1-bert", "stage": "main", "split": "dev"}
+        return SimpleNamespace(histories=lambda: history.assign(**own, metric="accuracy"))
+
+    monkeypatch.setattr("study.search.minbert.open", runs)
+    (line,) = search.table().to_dict("records")
+    assert [line[name] for name in ("kind", "task", "rate", "steps", "seeds")] == [
+        *("all tasks, deep heads", "sst", 7.5, 800, 2)
+    ]
+    found = [line[name] for name in ("best", "lowest", "last", "gain")]
+    assert found == pytest.approx([0.45, 0.4, 0.35, -0.05])
