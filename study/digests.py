@@ -1,4 +1,4 @@
-"""study/digests.json: what the bundles' runs were trained on, as newer records say it themselves.
+"""study/digests.json: what the bundles' runs were trained on, which newer records say themselves.
 
 python study/digests.py      # needs data/ (README.md); makes tokens anew, in half a minute
 
@@ -26,7 +26,7 @@ CONFIGURATIONS = (("minilm",), ("minilm", "gte"))
 
 
 def digests(root: Path) -> dict[str, dict[str, Any]]:
-    """Return {`tokens`: {key: {task, split: digests}}, `backbone`: {key: digest}} of all bundles.
+    """Return {`tokens`: {key: {task, splits}}, `backbone`: {key: digest}} of all bundles.
 
     Examples, tokens and backbones are made under `root`. Raises `UserError` if the bundles' are of
     other keys.
@@ -41,7 +41,7 @@ def digests(root: Path) -> dict[str, dict[str, Any]]:
                 _make(node, root)
         for node in (node for node in plan.nodes.values() if node.kind == "tokens"):
             table = task_digests(node.folder(root) / "tokens.parquet")
-            found["tokens"][node.key] = {"task": node.extra["task"], **table}
+            found["tokens"][node.key] = {"task": node.extra["task"], "splits": table}
         backbone = plan.sources.backbone
         weights = backbone.folder(root) / "model.safetensors"
         found["backbone"][backbone.key] = backbone_digest(weights)

@@ -1,6 +1,6 @@
 """The search for the study's rates and steps: train a row of each kind, and write the table.
 
-python study/search.py train          # all settings, best first; goes on where it was stopped
+python study/search.py train          # all settings, likeliest first; goes on where it was stopped
 python study/search.py table          # study/search.csv, of what has finished
 
 A setting is a factor on the papers' rates and a number of steps; `results/search/RATE-STEPS` has
@@ -56,7 +56,7 @@ def train(only: str | None = None) -> None:
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(given | ({"only": [only]} if only else {})))
         words = ["snakemake", "all", "--until", "train", "--cores", "2", "--configfile", *FILES]
-        subprocess.run([*words, config], cwd=STUDY.parent, check=False)
+        subprocess.run([*words, config], cwd=STUDY.parent, check=True)
 
 
 def table() -> pd.DataFrame:
@@ -64,7 +64,7 @@ def table() -> pd.DataFrame:
 
     `best` and `last` are means over seeds of the task's best score and of its last, `lowest` is the
     worst seed's best; `gain` is what the last tenth of the steps adds. A task that the stage only
-    carries along has one score, and no line.
+    carries along has one score, and no line. Heads alone take all epochs, whatever the steps.
     """
     found = []
     for rate, steps in SETTINGS:

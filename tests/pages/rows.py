@@ -64,7 +64,8 @@ def _variant(grid: Grid, variant: Variant, reported: list[Published]) -> Iterato
             f"{name} {row.figures[name]}" for name in FIGURES if row.figures[name] is not None
         ]
         where = "In the text" if row.table == "text" else f"Table {row.table}"
-        yield f"{where}, {row.row}, {row.split}: {', '.join(figures)}.\n"
+        note = f" ({row.note})" if row.note else ""
+        yield f"{where}, {row.row}, {row.split}: {', '.join(figures)}{note}.\n"
     if variant.note:
         yield f"{variant.note}\n"
     if variant.best_of:

@@ -27,7 +27,7 @@ RISING = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
         ("epoch", [], [0.3, 0.494, 0.4, 0.5, 0.5], 0.8),
         ("epoch", [], [-0.5, -0.4, -0.2, -0.3], 0.75),
         ("epoch", [], [0.0] * 5, 0.2),
-        ("loss", [2.0, 0.5, 0.25], [], 0.25),
+        ("loss", [2.0, 0.5, 0.5], [], 1.0),
     ],
 )
 def test_measures(measure: str, train: list[float], dev: list[float], expected: float) -> None:

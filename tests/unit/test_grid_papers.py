@@ -179,6 +179,9 @@ def test_minbert_downstream(grids: dict[str, Grid]) -> None:
     summed, means = spec(grid, "r6").smart, spec(grid, "r6-means").smart
     assert summed and means and changed(means, summed) == {"divergence", "reduction"}
     assert (summed.weight, summed.divergence, summed.reduction) == (5, "detached_kl", "sum")
+    assert {
+        n for n, s in smart.items() if s and (s.divergence, s.reduction) == ("detached_kl", "sum")
+    } == {f"smart-sst-{weight}" for weight in (1, 3, 5)}
     for chosen in (summed, *smart.values()):
         assert chosen and (chosen.normalise, chosen.noise, chosen.step) == ("token", 1e-5, 1e-3)
         assert chosen.ascents == 1
@@ -201,7 +204,8 @@ def test_minibert_unleashed(grids: dict[str, Grid]) -> None:
     assert {n: t.batch_size for n, t in rss.tasks.items()} == {"sst": 8, "para": 128, "sts": 8}
     rows = [v.name for v in grid.variants.values() if v.name.startswith("rss")]
     # 1,094 steps are the paper's epoch (section 6.1), over twice as many pairs.
-    assert (sr.epochs, rss.epochs, epoch(rss).steps) == (10, 20, 1094 // 2 + 1)
+    assert (stages[-1].spec.epochs, sr.epochs, rss.epochs) == (20, 20, 20)
+    assert epoch(rss).steps == 1094 // 2 + 1
     apart = [rows.pop(rows.index(name)) for name in ("rss-mean", "rss-distance")]
     poolings = {name: {t.pooling for t in spec(grid, name).tasks.values()} for name in rows}
     assert poolings.pop("rss") == {"cls"} and poolings.pop("rss-mtp-gs-cnn") == {"max"}

@@ -37,8 +37,8 @@ def backbone_digest(weights: Path) -> str | None:
     """Return the SHA-256 of a backbone's tensors (`model.weights.checksum`), as its file has it.
 
     It is the same however the file that they came from packs them; the checksum of that file is in
-    the backbone's description. None if the file is damaged, as who trains from it says, or from
-    elsewhere.
+    the backbone's description. None if the file is damaged (training then fails and says so) or was
+    not written by minbert.
     """
     with suppress(SafetensorError), safe_open(weights, "np") as file:
         return (file.metadata() or {}).get(CHECKSUM)

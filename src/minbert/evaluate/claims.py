@@ -52,8 +52,9 @@ _FULL = 1.0
 ON_CURVES = (
     "Gap: the score on train less that on dev, after the last epoch. Spread: the largest less the "
     f"smallest dev score of the last {LAST} epochs. Epoch: the first with 99 % of the run's best "
-    "dev score, as a share of the run. Loss: the mean training loss of the last epoch; overall, "
-    "the sum over the tasks. Only seeds say how far these move, so one is not enough."
+    "dev score, as a share of the run. Loss: the mean training loss over the run; overall, the "
+    "sum over the tasks. Only seeds say how far these move, so one is not enough. "
+    "A claim on a run with too few scored epochs cannot be judged."
 )
 
 GENERATED = "builtin"
@@ -181,7 +182,9 @@ def _judge(claim: Line, names: Sequence[str], systems: Curves) -> dict[str, Any]
         others = {names[0]: systems.majority(task) if given is None else constant(given)}
     examples = systems.examples(task)
     # What one example, or one scored epoch, weighs.
-    least = 1 / (systems.epochs(measure, variant, task) if measure == "epoch" else examples)
+    least = 1 / examples
+    if measure == "epoch":
+        least = 1 / min(systems.epochs(measure, name, task) for name in (variant, *claim["others"]))
     estimates = {name: difference(one, other, least) for name, other in others.items()}
     tails = {n: against(e, claim["direction"], claim["margin"]) for n, e in estimates.items()}
     worst = max(tails, key=lambda name: tails[name])
@@ -361,7 +364,8 @@ def cells(line: Line) -> tuple[str, ...]:
     p = p_value(line["p_holm"])
     seeds = "/".join(str(s) for s in (line["seeds"], line["seeds_against"]) if s is not None)
     detectable = f"{line['detectable']:.3f}" if line["detectable"] < full else "none"
-    ours = (_signed(line["difference"]), interval, detectable, p, str(line["examples"]), seeds)
+    examples = ABSENT if MEASURE in line else str(line["examples"])
+    ours = (_signed(line["difference"]), interval, detectable, p, examples, seeds)
     return (*own, *ours, said)
 
 

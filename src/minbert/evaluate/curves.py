@@ -30,16 +30,16 @@ def measured(measure: str, train: Floats, dev: Floats) -> float:
     """Return the `measure` of a run from its curves, with a value for each epoch.
 
     `gap`: train less dev score after the last epoch. `spread`: the largest less the smallest dev
-    score of the last five epochs. `epoch`: the first whose dev score is the run's best but for 1 %
-    of it, as a share of the run; the best itself may be any epoch of a plateau. `loss`: that of
-    the last epoch, on train.
+    score of the last five epochs. `epoch`: the first whose dev score is within 1 % of the run's
+    best, as a share of the run; the best itself may be any epoch of a plateau. `loss`: the mean on
+    train over all epochs; at the end of long runs it says nothing of how fast it fell.
     """
     if measure == "spread":
         return float(np.ptp(dev[-LAST:]))
     if measure == "epoch":
         reached = dev >= dev.max() - 0.01 * abs(dev.max())
         return float((1 + reached.argmax()) / len(dev))
-    return float(train[-1] - dev[-1] if measure == "gap" else train[-1])
+    return float(train[-1] - dev[-1] if measure == "gap" else train.mean())
 
 
 class Curves(Systems):

@@ -92,7 +92,7 @@ def check_claim(
             f"{where}: 'majority' is not trained, so it has no {claim.measure}; name a variant or "
             "a number under 'against'"
         )
-    if claim.score is not None and abs(claim.score) > 1:
+    if claim.score is not None and abs(claim.score) > 1 and claim.measure != "loss":
         raise UserError(
             f"{where}: 'against' is {claim.score:g}, expected a score from -1 to 1, such as 0.573"
         )

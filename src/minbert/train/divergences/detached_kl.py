@@ -9,7 +9,7 @@ from minbert.train.losses import Loss
 
 
 def detached_kl(loss: Loss, output: Tensor, other: Tensor) -> Tensor:
-    r"""Return the mean of KL(sg(q) || p) + KL(sg(p) || q), in nats; sg has no gradient.
+    r"""Return the mean of KL(sg(q) || p) + KL(sg(p) || q), in nats; sg stops gradients.
 
     p and q are the softmax over a head's outputs, whatever its loss: of a single output it is 1,
     so that the divergence and its gradients are 0. As no target has a gradient, the gradient is

@@ -19,8 +19,9 @@ EPSILON = 1e-6
 class SmartPenalty:
     """How much a small, adversarial perturbation of the embeddings changes a task's output.
 
-    The penalty is `weight` times the divergence of f(x + e) from f(x), with gradients through both
-    outputs and none through e [T, H], which `perturbation` finds. Each pass has dropout masks of
+    The penalty is `weight` times the divergence of f(x + e) from f(x) (and times the batch's rows,
+    with `reduction: sum`), with gradients through both outputs and none through e [T, H], which
+    `perturbation` finds. Each pass has dropout masks of
     its own, as in the authors' code, so the penalty also holds how far two masks are apart: R-Drop
     (Liang et al., 2021). Noise has a generator of its own, so that a run draws the same samples,
     heads and surgery orders with and without SMART.

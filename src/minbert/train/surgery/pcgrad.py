@@ -14,8 +14,10 @@ class PCGrad(Method):
     the projected gradients. In the coordinates W of the original gradients, g_i = W_i J, every
     inner product is W_i G_j, so only `gramian` [n, n] is needed.
 
-    The orders come from `generator` (CPU). Nothing waits for `gramian`'s device.
+    With `itself`, the others include g_i. The orders come from `generator` (CPU). Nothing waits for `gramian`'s device.
     """
+
+    itself = False
 
     def __call__(self, gramian: Tensor, generator: torch.Generator) -> Tensor:
         n = gramian.shape[0]
@@ -24,7 +26,7 @@ class PCGrad(Method):
         for i in range(n):
             row = weights[i].clone()
             for j in torch.randperm(n, generator=generator).tolist():
-                if j != i or self.whole:
+                if j != i or self.itself:
                     conflict = torch.clamp(row @ gramian[:, j], max=0.0)
                     row[j] = row[j] - conflict / gramian[j, j].clamp(min=floor)
             weights[i] = row

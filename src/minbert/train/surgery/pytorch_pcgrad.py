@@ -14,4 +14,4 @@ class PytorchPCGrad(PCGrad):
     or more.
     """
 
-    whole = True
+    whole = itself = True
