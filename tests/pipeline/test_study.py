@@ -85,7 +85,8 @@ def test_what_runs_were_trained_on_is_said_and_is_what_they_predict(study: Proje
             ):
                 said = digests["tokens"][of[f"tokens.{task}"]["key"]]
                 splits = said["splits"]
-                assert said["task"] == task and splits["train"].keys() == {"ids", "tokens", "labels"}
+                assert said["task"] == task
+                assert splits["train"].keys() == {"ids", "tokens", "labels"}
                 split = splits["test" if test else "dev"]
                 assert split["ids"] == ids_digest(rows["id"].to_list())
                 assert split["labels"] == labels_digest(rows["label"].to_numpy())

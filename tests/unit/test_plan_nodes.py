@@ -138,8 +138,9 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -
     with pytest.raises(UserError, match=r"'scale\.epochs' makes 1"):
         plan(base, scale={"epochs": 0.01})
     change(base, "    label: Baseline", "    label: Baseline\n    tasks: {sst: {pooling: max}}")
-    change(base, "  1-bert:", "  other: {extends: linear, trainable: heads, train: sst, also_score: "
-           "[para, sts], optimiser: {lr: 1e-3, weight_decay: 0.0}}\n\n  1-bert:")  # fmt: skip
+    change(base, "  1-bert:", "  other: {extends: linear, trainable: heads, train: sst, "
+           "also_score: [para, sts], optimiser: {lr: 1e-3, weight_decay: 0.0}}\n\n"
+           "  1-bert:")  # fmt: skip
     pooled = {"override": {"tasks": {"*": {"pooling": "mean"}}}}
     with pytest.raises(UserError, match=r"another 'tasks\.\*\.pooling' \(max and cls\), which "
                        r"'override\.tasks\.\*\.pooling' makes mean"):  # fmt: skip

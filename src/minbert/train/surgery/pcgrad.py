@@ -14,10 +14,11 @@ class PCGrad(Method):
     the projected gradients. In the coordinates W of the original gradients, g_i = W_i J, every
     inner product is W_i G_j, so only `gramian` [n, n] is needed.
 
-    With `itself`, the others include g_i. The orders come from `generator` (CPU). Nothing waits for `gramian`'s device.
+    The orders come from `generator` (CPU). Nothing waits for `gramian`'s device.
     """
 
     itself = False
+    """Whether g_i is projected against the g_i that it was, too, when its turn comes."""
 
     def __call__(self, gramian: Tensor, generator: torch.Generator) -> Tensor:
         n = gramian.shape[0]
