@@ -465,7 +465,7 @@ def test_curves_of_an_overall_score_are_those_of_its_tasks_together(paper: Paper
     )
     assert uneven["reason"] == "fewer than 1 scored epochs: uneven 0"
     # Half of a difference in r counts as much as one of an accuracy.
-    expected = (-0.2 * 2.5 / 3, 0.2 * 3, 0.2, 0.2 * 2.5 / 3)
+    expected = (-0.2 * 2.5 / 3, 0.2 * 3 / 5, 0.2, 0.2 * 2.5 / 3)
     assert [float(line["difference"]) for line in found] == pytest.approx(expected)
 
 
@@ -496,7 +496,7 @@ def test_a_loss_is_compared_with_a_number(paper: Paper) -> None:
     losses = (2.0, 3.0, 4.0)
     for seed, loss in enumerate(losses):
         paper.run("one", seed, sst=0.7)
-        paper.curve("one", seed, loss_sst=[6.0, loss], dev_sst=[0.5, 0.6])
+        paper.curve("one", seed, loss_sst=[loss + 1, loss - 1], dev_sst=[0.5, 0.6])
     claim = against("one", score=0.0, measure="loss", direction="not higher", margin=0.1)
     (line,) = paper.judge(claim)
     assert float(line["difference"]) == pytest.approx(3.0)
