@@ -32,7 +32,7 @@ def measured(measure: str, train: Floats, dev: Floats) -> float:
     `gap`: train less dev score after the last epoch. `spread`: the largest less the smallest dev
     score of the last five epochs. `epoch`: the first whose dev score is within 1 % of the run's
     best, as a share of the run; the best itself may be any epoch of a plateau. `loss`: the mean on
-    train over all epochs; at the end of long runs it says nothing of how fast it fell.
+    train over all epochs, as the end of a long run does not show how fast it fell.
     """
     if measure == "spread":
         return float(np.ptp(dev[-LAST:]))
