@@ -287,13 +287,3 @@ def test_the_columns_of_tables_are_documented() -> None:
 
 def test_the_page_of_rows_is_what_the_grids_say() -> None:
     assert TEXT["docs/rows.md"] == rows_page(ROOT), "run cd tests && python -m pages.rows"
-
-
-def test_each_mistake_of_the_page_has_its_test() -> None:
-    listed = [row for row in rows("docs/mistakes.md", "found") if row[2]]
-    assert len(listed) >= 45
-    for found, happens, test in listed:
-        name, _, function = test.strip("`").partition("::")
-        (path,) = (ROOT / "tests").rglob(name)
-        assert f"\ndef {function}(" in path.read_text(encoding="utf-8"), f"{found}: no {test}"
-        assert happens

@@ -191,8 +191,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_variant(export)
     export.add_argument("folder", type=Path, metavar="DIR", help="a new or an empty folder")
     export.add_argument("--task", metavar="TASK", help="needed if tasks have different encoders")
-    hub = "then upload the folder to this repository of the Hugging Face hub (new ones are private)"
-    export.add_argument("--push", metavar="REPO", help=hub)
 
     compare = command(
         "compare",
@@ -437,16 +435,9 @@ def _predict(arguments: argparse.Namespace) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from minbert.predict.push import check_repository, push
-
-    asked = _asked(arguments)
-    if repository := asked.pop("push"):
-        check_repository(repository)
     from minbert.predict.export import export
 
-    print(f"{arguments.folder}: {', '.join(export(**asked))}")
-    if repository:
-        print(push(arguments.folder, repository))
+    print(f"{arguments.folder}: {', '.join(export(**_asked(arguments)))}")
 
 
 def _compare(arguments: argparse.Namespace) -> None:
