@@ -4,33 +4,20 @@
 #   snakemake --cores 8 -n all       what would run
 #   minbert plan                     the same, variant by variant, with reasons and time
 
-import contextlib
-import filecmp
-import functools
-import math
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 from minbert.base.errors import retold
-from minbert.base.locks import in_use, only_one
-from minbert.devices.cards import in_words
-from minbert.devices.slurm import cancel_orphans, has_gpus
-from minbert.plan.chains import chains
-from minbert.plan.demand import Demand, job_threads
-from minbert.plan.describe import describe, record_of, write
-from minbert.plan.pending import asked, check_installed, inputs, pending
-from minbert.plan.plan import Plan
 from minbert.commands.plan import read_plan
-from minbert.commands.remaining import Work
-from minbert.commands.summary import called, places
-from minbert.commands.watch import Idle, Watch
+from minbert.commands.rules import SOON, Rules
+from minbert.commands.session import Session
+from minbert.plan.describe import record_of
+from minbert.plan.pending import asked, check_installed, pending
+from minbert.plan.plan import Plan
 from minbert.spec.config import config_files
-from minbert.store.job import SEEDED
 from minbert.store.plans import plan_name
-from minbert.track.store import check_store
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
@@ -41,6 +28,8 @@ MAIN = workflow.modifier.is_main_snakefile()  # else a module of another workflo
 # and the second of two equal keys. Jobs that start elsewhere are given the same files and words.
 # A module's configuration is what the other workflow gives it.
 GIVEN = workflow.config_settings
+# This process submits jobs to a cluster, or is one of them: no cores are shared.
+CLUSTER = workflow.remote_exec or workflow.non_local_exec
 with retold(WorkflowError):
     if MAIN and not GIVEN.replace_workflow_config:
         FILES = config_files(GIVEN.configfiles, Path("config.yaml"))
@@ -50,6 +39,8 @@ with retold(WorkflowError):
     NAME = plan_name(record_of(PLAN))  # of the record that its jobs read (store.plans)
     JOBS = pending(PLAN)
     check_installed(JOBS)
+    CORES = None if CLUSTER else workflow.resource_settings.cores
+    JOB = Rules(PLAN, JOBS, NAME, CORES, urgent=not workflow.remote_exec)
 
 config.update(PLAN.config.model_dump(mode="json"))
 
@@ -59,9 +50,8 @@ if MAIN:
     report: "workflow/report/workflow.rst"
 
 
-ROOT = PLAN.root
-STORE = ROOT / "store"
-LOGS = ROOT / "logs"
+STORE = PLAN.root / "store"
+LOGS = PLAN.root / "logs"
 
 # Jobs use the Python that runs Snakemake, even if no environment is activated; with --sdm conda
 # they use their environment's Python, and the minbert beside this file.
@@ -89,15 +79,29 @@ if "hub" in PLAN.sources.backbone.spec:
         backbone,
 
 
-include: "workflow/rules/common.smk"
-include: "workflow/rules/data.smk"
-include: "workflow/rules/backbone.smk"
-include: "workflow/rules/train.smk"
-include: "workflow/rules/evaluate.smk"
-include: "workflow/rules/report.smk"
-include: "workflow/rules/track.smk"
-
-
 rule all:
     input:
         asked(JOBS),
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/evaluate.smk"
+
+
+SESSION = Session(PLAN, NAME)
+logger.addHandler(SESSION.idle())
+
+
+onstart:
+    with retold(WorkflowError):
+        SESSION.start(workflow, logger, JOB.threads, JOB.demand.gpu)
+
+
+onsuccess:
+    SESSION.end()
+
+
+onerror:
+    SESSION.end(partial="publish" in {job.rule.name for job in workflow.dag.jobs})

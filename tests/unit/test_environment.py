@@ -55,13 +55,6 @@ def test_the_conda_environment_follows_the_lock() -> None:
     assert {canonicalize_name(name) for name in found} == asked
 
 
-def test_every_rule_with_a_shell_has_the_environment_and_a_log() -> None:
-    for path in (ROOT / "workflow" / "rules").glob("*.smk"):
-        for block in re.split(r"^rule ", path.read_text(), flags=re.M)[1:]:
-            assert '"../../envs/minbert.yaml"' in block, f"{path.name}: {block.split(':')[0]}"
-            assert "log:" in block, f"{path.name}: {block.split(':')[0]}"
-
-
 def test_a_run_names_the_version_of_minbert_where_only_its_packages_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

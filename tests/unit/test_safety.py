@@ -100,10 +100,11 @@ def test_yaml_is_read_by_a_safe_loader() -> None:
 def test_rules_quote_what_they_pass_to_a_shell() -> None:
     """A rule's shell sees keys (hex digits), numbers and quoted paths, never labels or data."""
     found = {text for path in RULES for text in re.findall(r"\{([^{}]+)\}", "".join(shells(path)))}
-    plain = {"wildcards.key", "wildcards.seed", "threads", "params.memory"}
-    assert found == plain | {"params.at", "output:q", "log:q", "wildcards.name:q"}
-    common = (ROOT / "workflow/rules/common.smk").read_text(encoding="utf-8")
-    assert 'AT = f"--results {shlex.quote(str(ROOT))} --plan {NAME}"' in common
+    assert found == {"params.step", "params.at", "params.what", "threads", "log:q"}
+    asks = (ROOT / "src/minbert/commands/rules.py").read_text(encoding="utf-8")
+    assert 'self.at = f"--results {shlex.quote(str(plan.root))} --plan {record}"' in asks
+    names = (ROOT / "workflow/rules/evaluate.smk").read_text(encoding="utf-8")
+    assert names.count("what=") == names.count("shlex.quote(") == 2
 
 
 def shells(path: Path) -> list[str]:

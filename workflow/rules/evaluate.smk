@@ -1,173 +1,116 @@
-# Scores, tables and figures, made under their keys, then published under plain names.
+# Scores, tables, figures and the report, made under their keys, then published under plain names.
+# Snakemake's own report (`snakemake --report FILE`) takes them from these rules, with the captions
+# in workflow/report.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
-# out: store/{tuning,scores,table,index,claims,figure}/KEY/..., tables/*, figures/PAPER/*, figures/all/*
+# out: store/{tuning,scores,table,index,claims,figure,report}/KEY/..., published as tables/*,
+#      figures/PAPER/*, figures/all/* and report.html
 
 
-rule tuning:
+use rule step as scores with:
     input:
-        lambda w: unaged("tuning", w.key),
-    output:
-        shown(STORE / "tuning" / "{key}" / "tuning.csv", "tuning", "csv"),
-        shown(STORE / "tuning" / "{key}" / "tuning.md", "tuning", "md"),
-    log:
-        LOGS / "tuning" / "{key}.log",
-    priority: SHOWN
-    conda:
-        "../../envs/minbert.yaml"
-    resources:
-        mem_mb=mem_mb("tuning"),
-        runtime=minutes("tuning"),
-    params:
-        at=AT,
-        caption=lambda w: describe(PLAN, "tuning", w.key).caption,
-        published=lambda w: describe(PLAN, "tuning", w.key).published,
-    shell:
-        "exec python -m minbert tuning {wildcards.key} {params.at} 2> {log:q}"
-
-
-rule scores:
-    input:
-        lambda w: unaged("scores", w.key),
+        JOB.made_from("train", "tuning", "labels"),
     output:
         STORE / "scores" / "{key}" / "scores.parquet",
     log:
         LOGS / "scores" / "{key}.log",
-    priority: SHOWN
-    conda:
-        "../../envs/minbert.yaml"
-    resources:
-        mem_mb=mem_mb("scores"),
-        runtime=minutes("scores"),
-    params:
-        at=AT,
-    shell:
-        "exec python -m minbert scores {wildcards.key} {params.at} 2> {log:q}"
 
 
-rule table:
+use rule step as tuning with:
     input:
-        lambda w: unaged("table", w.key),
+        JOB.made_from("train"),
     output:
-        shown(STORE / "table" / "{key}" / "table.csv", "table", "csv"),
-        shown(STORE / "table" / "{key}" / "table.md", "table", "md"),
+        JOB.shown(STORE / "tuning" / "{key}" / "tuning.csv"),
+        JOB.shown(STORE / "tuning" / "{key}" / "tuning.md"),
+    log:
+        LOGS / "tuning" / "{key}.log",
+    params:
+        caption=lambda w: JOB.said(w).caption,
+        published=lambda w: JOB.said(w).published,
+
+
+use rule tuning as table with:
+    input:
+        JOB.made_from("scores", "tuning"),
+    output:
+        JOB.shown(STORE / "table" / "{key}" / "table.csv"),
+        JOB.shown(STORE / "table" / "{key}" / "table.md"),
         STORE / "table" / "{key}" / "table.tex",
     log:
         LOGS / "table" / "{key}.log",
-    priority: SHOWN
-    conda:
-        "../../envs/minbert.yaml"
-    resources:
-        mem_mb=mem_mb("table"),
-        runtime=minutes("table"),
-        turn=1,
-    params:
-        at=AT,
-        caption=lambda w: describe(PLAN, "table", w.key).caption,
-        published=lambda w: describe(PLAN, "table", w.key).published,
-    shell:
-        "exec python -m minbert table {wildcards.key} {params.at} 2> {log:q}"
 
 
-rule index:
+use rule tuning as index with:
     input:
-        lambda w: unaged("index", w.key),
+        JOB.made_from("table"),
     output:
-        shown(STORE / "index" / "{key}" / "index.csv", "index", "csv"),
-        shown(STORE / "index" / "{key}" / "index.md", "index", "md"),
+        JOB.shown(STORE / "index" / "{key}" / "index.csv"),
+        JOB.shown(STORE / "index" / "{key}" / "index.md"),
     log:
         LOGS / "index" / "{key}.log",
-    priority: SHOWN
-    conda:
-        "../../envs/minbert.yaml"
-    resources:
-        mem_mb=mem_mb("index"),
-        runtime=minutes("index"),
-    params:
-        at=AT,
-        caption=lambda w: describe(PLAN, "index", w.key).caption,
-        published=lambda w: describe(PLAN, "index", w.key).published,
-    shell:
-        "exec python -m minbert index {wildcards.key} {params.at} 2> {log:q}"
 
 
-rule claims:
+use rule tuning as claims with:
     input:
-        lambda w: unaged("claims", w.key),
+        JOB.made_from("scores", "train"),
     output:
-        shown(STORE / "claims" / "{key}" / "claims.csv", "claims", "csv"),
-        shown(STORE / "claims" / "{key}" / "claims.md", "claims", "md"),
+        JOB.shown(STORE / "claims" / "{key}" / "claims.csv"),
+        JOB.shown(STORE / "claims" / "{key}" / "claims.md"),
         STORE / "claims" / "{key}" / "claims.tex",
     log:
         LOGS / "claims" / "{key}.log",
-    priority: SHOWN
-    conda:
-        "../../envs/minbert.yaml"
-    resources:
-        mem_mb=mem_mb("claims"),
-        runtime=minutes("claims"),
-    params:
-        at=AT,
-        caption=lambda w: describe(PLAN, "claims", w.key).caption,
-        published=lambda w: describe(PLAN, "claims", w.key).published,
-    shell:
-        "exec python -m minbert claims {wildcards.key} {params.at} 2> {log:q}"
 
 
-rule figure:
+use rule tuning as figure with:
     input:
-        lambda w: unaged("figure", w.key),
+        JOB.made_from("scores", "train", "rows"),
     output:
-        shown(STORE / "figure" / "{key}" / "figure.pdf", "figure", "pdf"),
-        shown(STORE / "figure" / "{key}" / "figure.png", "figure", "png"),
+        JOB.shown(STORE / "figure" / "{key}" / "figure.pdf"),
+        JOB.shown(STORE / "figure" / "{key}" / "figure.png"),
     log:
         LOGS / "figure" / "{key}.log",
-    priority: SHOWN
-    conda:
-        "../../envs/minbert.yaml"
-    resources:
-        mem_mb=mem_mb("figure"),
-        runtime=minutes("figure"),
-        turn=1,
-    params:
-        at=AT,
-        caption=lambda w: describe(PLAN, "figure", w.key).caption,
-        published=lambda w: describe(PLAN, "figure", w.key).published,
-    shell:
-        "exec python -m minbert figure {wildcards.key} {params.at} 2> {log:q}"
+
+
+use rule tuning as report with:
+    input:
+        JOB.made_from(
+            "index", "claims", "table", "tuning", "scores", "figure", "train", "data", "labels"
+        ),
+    output:
+        JOB.shown(STORE / "report" / "{key}" / "report.html"),
+    log:
+        LOGS / "report" / "{key}.log",
+    threads: 2  # pictures are reduced in parallel, and nothing else is left to run
 
 
 # The mark is named by the hash of everything published, and by a new number whenever the plain names
 # do not hold what the configuration asks for.
 rule publish:
     input:
-        [ancient(path) for path in PLAN.copied],
+        ancient(PLAN.copied),
     output:
         PLAN.mark,
     log:
         LOGS / "publish.log",
-    priority: SHOWN
+    priority: SOON
     conda:
         "../../envs/minbert.yaml"
     params:
-        at=AT,
+        at=JOB.at,
+        what=f"--mark {shlex.quote(str(PLAN.mark))}",
     shell:
-        "exec python -m minbert publish {params.at} --mark {output:q} 2> {log:q}"
+        "exec python -m minbert publish {params.at} {params.what} 2> {log:q}"
 
 
 # One file by its plain name: snakemake --cores 8 results/figures/hybrid-bert/ranking.pdf
-rule plain:
+use rule publish as plain with:
     input:
-        lambda w: keyed(w.name),
+        lambda w: JOB.keyed(w, workflow.dag),
     output:
         PLAN.names / "{name}",
     log:
         LOGS / "plain" / "{name}.log",
     wildcard_constraints:
         name=r"(tables|figures)/.+|report\.html",
-    conda:
-        "../../envs/minbert.yaml"
     params:
-        at=AT,
-    shell:
-        "exec python -m minbert publish {params.at} --name {wildcards.name:q} 2> {log:q}"
+        what=lambda w: f"--name {shlex.quote(w.name)}",

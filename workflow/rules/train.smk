@@ -1,40 +1,46 @@
-# Training: one job for each distinct stage and seed.
+# The backbone, and training: one job for each distinct stage and seed.
 #
-# in:  store/tokens, store/backbone, the weights of the stage it starts from;
-#      for a frozen encoder store/features/KEY/features.safetensors
-# out: store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
-
+# in:  a Hugging Face folder or hub name, or nothing; store/tokens, store/backbone, the weights of
+#      the stage it starts from; for a frozen encoder store/features/KEY/features.safetensors
+# out: store/backbone/KEY/{model.safetensors,config.json,tokenizer.json},
+#      store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
 
 # Weights that no later stage needs may be deleted; measurements never are.
 kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
 
-rule features:
+use rule step as vocabulary with:
+    output:
+        STORE / "vocabulary" / "{key}" / "tokenizer.json",
+    log:
+        LOGS / "vocabulary" / "{key}.log",
+
+
+use rule step as backbone with:
     input:
-        lambda w: unaged("features", w.key),
+        JOB.made_from("vocabulary"),
+    output:
+        STORE / "backbone" / "{key}" / "model.safetensors",
+        STORE / "backbone" / "{key}" / "config.json",
+        STORE / "backbone" / "{key}" / "tokenizer.json",
+    log:
+        LOGS / "backbone" / "{key}.log",
+    threads: CORES or 1  # None if nothing runs, as with --unlock.
+
+
+use rule step as features with:
+    input:
+        JOB.made_from("tokens", "backbone"),
     output:
         STORE / "features" / "{key}" / "features.safetensors",
     log:
         LOGS / "features" / "{key}.log",
-    priority: urgency("features")
-    conda:
-        "../../envs/minbert.yaml"
-    threads: threads_each()
-    resources:
-        mem_mb=mem_mb("features"),
-        runtime=minutes("features"),
-        gpu=gpus("features"),
-    params:
-        at=AT,
-        memory=lambda w: demand().device_mb("features", w.key),
-    shell:
-        "exec python -m minbert features {wildcards.key} {params.at} --threads {threads}"
-        " --memory {params.memory} 2> {log:q}"
+    threads: JOB.threads
 
 
-rule train:
+use rule step as train with:
     input:
-        lambda w: unaged("train", w.key, int(w.seed)),
+        JOB.made_from("tokens", "backbone", "features", "train"),
     output:
         kept(STORE / "train" / "{key}" / "seed{seed}" / "model.safetensors"),
         STORE / "train" / "{key}" / "seed{seed}" / "history.parquet",
@@ -42,17 +48,4 @@ rule train:
         STORE / "train" / "{key}" / "seed{seed}" / "run.json",
     log:
         LOGS / "train" / "{key}-seed{seed}.log",
-    priority: urgency("train")
-    conda:
-        "../../envs/minbert.yaml"
-    threads: threads_each()
-    resources:
-        mem_mb=mem_mb("train"),
-        runtime=minutes("train"),
-        gpu=gpus("train"),
-    params:
-        at=AT,
-        memory=lambda w: demand().device_mb("train", w.key),
-    shell:
-        "exec python -m minbert train {wildcards.key} --seed {wildcards.seed} {params.at}"
-        " --threads {threads} --memory {params.memory} 2> {log:q}"
+    threads: JOB.threads

@@ -1,0 +1,143 @@
+"""What the rules ask of the plan: each job's inputs, command, priority and resources.
+
+The functions take a job's wildcards: its key, which says what kind of job it is, and for a training
+its seed.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import math
+import shlex
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+from snakemake.io import ancient, report
+
+from minbert.base.errors import retold
+from minbert.devices.slurm import has_gpus
+from minbert.plan.chains import Chain, chains
+from minbert.plan.demand import Demand, job_threads
+from minbert.plan.describe import Shown, describe
+from minbert.plan.pending import Job, Pending, inputs
+from minbert.plan.plan import Plan
+from minbert.store.kinds import KINDS
+
+SOON = 10**12
+"""The priority of what people look at: it is made in seconds, so before more training."""
+
+
+class Rules:
+    """The jobs of a plan, of which `jobs` would run.
+
+    `cores` are shared by all jobs; None: each runs on a node of a cluster. The plan's record has
+    the name `record`. With `urgent` unset, priorities are not computed, as in a process that runs
+    one job.
+    """
+
+    def __init__(
+        self, plan: Plan, jobs: Pending, record: str, cores: int | None, *, urgent: bool = True
+    ) -> None:
+        self.plan, self.jobs, self.cores = plan, jobs, cores
+        wish = plan.config.device
+        self.demand = Demand(plan, gpu=has_gpus(wish) if cores is None else None)
+        """What jobs ask for."""
+        self._urgent = urgent
+        self.at = f"--results {shlex.quote(str(plan.root))} --plan {record}"
+        """The options of every step: the results root, and the plan that the job belongs to."""
+        self._kinds = {key: kind for kind, key in plan.nodes}
+
+    def job(self, wildcards: Any) -> Job:
+        """Return a job's node and seed; an error if the plan has no such key."""
+        key = wildcards.key
+        with retold(WorkflowError):
+            node = self.plan.node(self._kinds.get(key, "job"), key)
+        return node, int(wildcards.seed) if KINDS[node.kind].seeded else None
+
+    def made_from(self, *kinds: str) -> Callable[[Any], list[str]]:
+        """Return a rule's input function; `kinds` are all that its jobs may be made from.
+
+        The age of files does not matter, as their paths say what they hold: a copy of the results
+        that has lost its times makes nothing again.
+        """
+
+        def files(wildcards: Any) -> list[str]:
+            job = self.job(wildcards)
+            if other := {need.node.kind for need in job[0].needs.values()}.difference(kinds):
+                raise WorkflowError(
+                    f"a job of kind '{job[0].kind}' is made from {', '.join(sorted(other))}, which "
+                    "its rule does not name"
+                )
+            return [ancient(path) for path in inputs(self.jobs, job, apart=self.cores is None)]
+
+        return files
+
+    def command(self, wildcards: Any) -> str:
+        """Return the step that makes a job's files, without `--threads`."""
+        node, seed = self.job(wildcards)
+        words = [node.kind, node.key, self.at]
+        if seed is not None:
+            words.append(f"--seed {seed}")
+        if KINDS[node.kind].computes:
+            words.append(f"--memory {self.demand.device_mb(node.kind, node.key)}")
+        return " ".join(words)
+
+    def priority(self, wildcards: Any) -> int:
+        """Return the milliseconds of the longest chain of trainings that begins with a job."""
+        job = self.job(wildcards)
+        if KINDS[job[0].kind].shown or job[0].kind == "rows":
+            return SOON
+        return math.ceil(1000 * self._chains[job].seconds) if job in self._chains else 0
+
+    def mem_mb(self, wildcards: Any, attempt: int) -> int:
+        """Return the MB of main memory that a job asks for."""
+        node, _ = self.job(wildcards)
+        return self.demand.mem_mb(node.kind, node.key, attempt)
+
+    def runtime(self, wildcards: Any, attempt: int) -> int:
+        """Return the minutes that a job asks for."""
+        node, _ = self.job(wildcards)
+        return self.demand.minutes(node.kind, node.key, attempt)
+
+    def gpu(self, wildcards: Any) -> int:
+        """Return the GPUs that a job asks Slurm for; on one machine jobs lease them."""
+        node, _ = self.job(wildcards)
+        return self.demand.gpus(node.kind, node.key) if self.cores is None else 0
+
+    def said(self, wildcards: Any) -> Shown:
+        """Return what is said of a product: its title, its caption, its plain name."""
+        node, _ = self.job(wildcards)
+        return describe(self.plan, node.kind, node.key)
+
+    def shown(self, path: Path) -> Any:
+        """Mark a file for `snakemake --report`: under its paper, with its own caption."""
+        return report(
+            path,
+            caption="../report/product.rst",
+            category=lambda wildcards: self.said(wildcards).category,
+            labels=lambda wildcards: {"what": self.said(wildcards).title, "file": path.suffix[1:]},
+        )
+
+    def keyed(self, wildcards: Any, dag: Any) -> Any:
+        """Return the keyed file of a plain name.
+
+        Snakemake goes by age alone, which says nothing of what a plain file holds: if that is not
+        the keyed one's content, the file is forced, as by `--forcerun`.
+        """
+        with retold(WorkflowError):
+            source, plain = self.plan.product(wildcards.name), self.plan.names / wildcards.name
+        if not (source.exists() and plain.exists() and filecmp.cmp(source, plain, shallow=False)):
+            dag.forcefiles.add(str(plain))
+        return ancient(source)
+
+    @cached_property
+    def threads(self) -> int:
+        """The CPU threads of a training."""
+        return job_threads(self.plan, self.jobs, self.cores)
+
+    @cached_property
+    def _chains(self) -> dict[Job, Chain]:
+        return chains(self.jobs, self.demand.costs) if self._urgent else {}

@@ -1,0 +1,104 @@
+"""A workflow's start and end, in Snakemake's own process: locks, devices, MLflow, the terminal.
+
+While it runs, nothing deletes results, one follower stores what jobs measure in MLflow, and lines
+say how far it is (`watch`). After an error, whatever finished is published.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from minbert.base.locks import in_use, only_one
+from minbert.commands.remaining import Work
+from minbert.commands.summary import called, places
+from minbert.commands.watch import Idle, Watch
+from minbert.devices.cards import in_words
+from minbert.devices.slurm import cancel_orphans
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.track.store import check_store
+
+
+class Session:
+    """One run of the workflow of `plan`, whose record has the name `record`."""
+
+    def __init__(self, plan: Plan, record: str) -> None:
+        self.plan = plan
+        self._options = ["--results", str(plan.root), "--plan", record]
+        self._held = ExitStack()  # until this process ends
+        self._watch: Watch | None = None
+
+    def idle(self) -> Idle:
+        """Return a handler that says where the results are if there is nothing to be done.
+
+        Snakemake then calls neither `start` nor `end`.
+        """
+        plan = self.plan
+        return Idle(places(plan.root, plan.names, plan.config.tracking.enabled, called()))
+
+    def start(
+        self, workflow: Any, logger: logging.Logger, threads: int, gpu: bool | None = None
+    ) -> None:
+        """Lock the results, write what jobs read, and follow Snakemake's `workflow` from now on.
+
+        Trainings have so many `threads`. `gpu`: whether each gets a GPU of a cluster; None: jobs
+        run on this machine. Raises `UserError` if another workflow runs on these results.
+        """
+        plan, store = self.plan, self.plan.root / "store"
+        self._held.enter_context(in_use(plan.root))
+        self._held.enter_context(only_one(store / "plans", f"a workflow on {plan.root}"))
+        if plan.config.tracking.enabled:
+            check_store(plan.root)
+        write(plan)
+        _tell_devices(plan.config.device, gpu)
+        logs = plan.root / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        words = [Path(sys.argv[0]).name, *sys.argv[1:]]  # of Snakemake, for the report
+        (logs / "command.txt").write_text(shlex.join(words) + "\n", encoding="utf-8")
+        if plan.config.tracking.enabled:
+            command = self._minbert("follow", "--until", str(os.getpid()))
+            with (logs / "follower.log").open("a", encoding="utf-8") as sink:
+                # In a session of its own: Ctrl-C must not end it before its last pass.
+                subprocess.Popen(command, stdout=sink, stderr=sink, start_new_session=True)
+        jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name != "all"]
+        limits = workflow.resource_settings
+        others = limits.nodes or limits.cores or 1
+        slots = limits.nodes or others // threads
+        works = [Work.of(job.rule.name, job.wildcards_dict) for job in jobs]
+        self._watch = Watch(plan, works, slots, others, gpu=gpu)
+        self._watch.start(logger)
+
+    def end(self, *, partial: bool = False) -> None:
+        """Complete MLflow, and summarise what ran and came of it; `partial`: publish what there is.
+
+        Tables then mark rows as failed or not run.
+        """
+        if partial:
+            subprocess.run(self._minbert("publish", "--partial"), check=False)
+        if self.plan.config.tracking.enabled:
+            subprocess.run(self._minbert("follow", "--once"), check=False)
+        if self._watch is not None:
+            self._watch.stop()
+            print(f"\n{self._watch.ran()}", file=sys.stderr, flush=True)
+        subprocess.run(self._minbert("summary"), check=False)
+
+    def _minbert(self, command: str, *more: str) -> list[str]:
+        return [sys.executable, "-m", "minbert", command, *self._options, *more]
+
+
+def _tell_devices(wish: str, gpu: bool | None) -> None:
+    """Report once where training will run; on Slurm, cancel jobs of a killed Snakemake."""
+    if gpu is None:
+        print(in_words(wish), file=sys.stderr)
+        return
+    none = "run on CPUs: the cluster has no GPU" if wish == "auto" else f"run on {wish}"
+    print(f"training jobs {'ask for a GPU each' if gpu else none}", file=sys.stderr)
+    if left := cancel_orphans(Path.cwd()):
+        print(f"cancelled jobs that an earlier Snakemake left: {' '.join(left)}", file=sys.stderr)
