@@ -36,8 +36,8 @@ from minbert.model.weights import load_weights
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.predict.export import export, write_model
-from minbert.predict.lookup import find
 from minbert.predict.predictor import Predictor, source_of
+from minbert.predict.resolve_run import find
 from minbert.predict.usage import example
 from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.resolve import StageRef

@@ -23,7 +23,7 @@ from minbert.explore.run import TEXTS, sentences
 from minbert.figures.predicted import Predicted, read_predicted
 from minbert.plan import difference as plans
 from minbert.plan.earlier import ended
-from minbert.predict.lookup import Found, earlier, find, plan_of
+from minbert.predict.resolve_run import ResolvedVariant, earlier, find, plan_of
 from minbert.report.predictions import over_seeds
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
@@ -106,7 +106,7 @@ class Comparison:
 
 
 def compare(root: Path, one: str, other: str | None = None) -> Comparison:
-    """Return how the variant `other` differs from `one` (names as `lookup.find` takes them).
+    """Return how the variant `other` differs from `one` (names as `resolve_run.find` takes them).
 
     Without `other`, one result of `one` is compared with another, in the order in which they were
     trained: what is published with the latest one beside it, or with the one that `@KEY` names. One
@@ -129,7 +129,7 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     return _compare(*in_order)
 
 
-def _compare(one: Found, other: Found) -> Comparison:
+def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
     rows: list[dict[str, Any]] = []
     about, counts, samples, changed = [], {}, {}, []
     for side in (one, other):
@@ -160,7 +160,7 @@ def _compare(one: Found, other: Found) -> Comparison:
     )
 
 
-def _trained(found: Found) -> datetime:
+def _trained(found: ResolvedVariant) -> datetime:
     """Return when the last of a variant's trainings ended; long ago if none did."""
     runs = [
         node_folder(found.root, "train", key, seed)
@@ -170,7 +170,7 @@ def _trained(found: Found) -> datetime:
     return datetime.fromtimestamp(max(map(ended, runs), default=0))
 
 
-def _predicted(found: Found, task: str) -> Predicted | None:
+def _predicted(found: ResolvedVariant, task: str) -> Predicted | None:
     """Return what the trained seeds predict of a task on dev; None if there are none."""
     of_seeds = {
         seed: node_folder(found.root, "train", keys[task], seed) / "predictions.parquet"
@@ -180,7 +180,7 @@ def _predicted(found: Found, task: str) -> Predicted | None:
     return read_predicted(of_seeds, task)
 
 
-def _spec(one: Found, other: Found) -> Iterator[tuple[Any, ...]]:
+def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, ...]]:
     """Yield (stage, what, name, A, B) of all that differs; stages match by name, or by place."""
     pairs = [(stage, stage) for stage in one.stages]
     if one.stages.keys() != other.stages.keys():
@@ -245,7 +245,10 @@ def _scored(one: float, other: float, a: tuple[int, ...], b: tuple[int, ...]) ->
 
 
 def _overall(
-    one: Found, other: Found, samples: Mapping[str, Any], counts: Mapping[str, int]
+    one: ResolvedVariant,
+    other: ResolvedVariant,
+    samples: Mapping[str, Any],
+    counts: Mapping[str, int],
 ) -> Iterator[dict[str, Any]]:
     """Yield the overall scores, if both have the same rule and tasks, all with the same seeds."""
     (rule, tasks), theirs = _overall_rule(one), _overall_rule(other)
@@ -259,7 +262,7 @@ def _overall(
         yield {"task": "overall", "metric": rule} | _difference((a, b), seeds.pop(), least)
 
 
-def _overall_rule(found: Found) -> tuple[str, tuple[str, ...]]:
+def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
     """Return the rule and the tasks of the overall score of a variant's paper; none if unknown."""
     paper = plan_of(found.root, found.paper).get("papers", {}).get(found.paper)
     if not paper:
@@ -268,7 +271,7 @@ def _overall_rule(found: Found) -> tuple[str, tuple[str, ...]]:
     return paper["rule"], tuple(spec["overall_tasks"])
 
 
-def _changed(task: str, a: Predicted, b: Predicted, one: Found) -> pd.DataFrame:
+def _changed(task: str, a: Predicted, b: Predicted, one: ResolvedVariant) -> pd.DataFrame:
     """Return the examples that most seeds of one side get right, and of the other wrong."""
     before, after = over_seeds(task, a), over_seeds(task, b)
     right = [2 * of.right > of.seeds for of in (before, after)]

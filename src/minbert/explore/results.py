@@ -14,7 +14,7 @@ import pandas as pd
 from minbert.base.errors import UserError, nearest
 from minbert.data.parquet import read_file
 from minbert.explore.run import Run, stage_settings
-from minbert.predict.lookup import Found, find, plan_of, variant_rows
+from minbert.predict.resolve_run import ResolvedVariant, find, plan_of, variant_rows
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
@@ -164,7 +164,7 @@ class Results:
             raise UserError(f"{self.root}: no run of '{names}'{of_seed} has finished yet")
         return pd.concat(frames, ignore_index=True)
 
-    def _named(self, names: str) -> Iterator[Found]:
+    def _named(self, names: str) -> Iterator[ResolvedVariant]:
         if "@" in names:
             yield find(self.root, names)
             return

@@ -9,10 +9,10 @@ import pandas as pd
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.predict import lookup
+from minbert.predict import resolve_run
 from minbert.predict.inputs import item
-from minbert.predict.lookup import Found, choose_task
 from minbert.predict.predict import predicted
+from minbert.predict.resolve_run import ResolvedVariant
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
 from minbert.store.plans import read_description
@@ -33,7 +33,7 @@ class Run:
     last stage that has it; those of a variant that is the best of others are stages of these.
     """
 
-    def __init__(self, found: Found, seed: int) -> None:
+    def __init__(self, found: ResolvedVariant, seed: int) -> None:
         self.paper, self.variant, self.seed = found.paper, found.name, seed
         self.tasks = tuple(task for task in found.tasks if task in found.chosen[seed])
         self._found = found
@@ -91,9 +91,9 @@ class Run:
 
         return Model(source_of(self._of(task)), device)
 
-    def _of(self, task: str | None) -> lookup.Run:
+    def _of(self, task: str | None) -> resolve_run.Run:
         TASKS.use(self._own)  # Results with other tasks may have been looked at since.
-        return self._runs[choose_task(self._found, task)]
+        return self._runs[self._found.choose_task(task)]
 
 
 class Model:
@@ -134,13 +134,13 @@ class Model:
         return pd.DataFrame([row for rows in chunks for row in rows])
 
 
-def stage_settings(found: Found) -> Iterator[tuple[str, dict[str, Any]]]:
+def stage_settings(found: ResolvedVariant) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each stage of a variant, trained or not, with its settings."""
     for stage, key in found.stages.items():
         yield stage, read_description(found.root, "train", key)["spec"]["stage"]
 
 
-def sentences(run: lookup.Run) -> pd.DataFrame:
+def sentences(run: resolve_run.Run) -> pd.DataFrame:
     """Return the texts of a task's examples: columns `id`, `sentence1`, `sentence2`.
 
     There are no rows if the table was deleted.

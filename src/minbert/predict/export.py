@@ -20,8 +20,8 @@ from minbert.model.adapter import sublayers
 from minbert.model.export import save_plain, state_of, write_hugging_face
 from minbert.model.lora import merge_lora
 from minbert.model.multitask import MultitaskModel
-from minbert.predict.lookup import Run, choose_task, find, plan_of
 from minbert.predict.predictor import Predictor, source_of
+from minbert.predict.resolve_run import Run, find, plan_of
 from minbert.predict.usage import HEADS, POOLINGS, example
 from minbert.spec.architecture import Architecture
 from minbert.spec.parts import load_part
@@ -50,7 +50,7 @@ def export(
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder}: exists already; expected a new or an empty folder")
     found = find(results, variant)
-    tasks = [choose_task(found, task)] if task else list(found.tasks)
+    tasks = [found.choose_task(task)] if task else list(found.tasks)
     runs = found.runs(tasks, seed)
     if len({run.key for run in runs.values()}) > 1:
         raise _several(tasks)

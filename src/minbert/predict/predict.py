@@ -15,8 +15,8 @@ import numpy as np
 from minbert.base.errors import UserError
 from minbert.base.files import LARGEST
 from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
-from minbert.predict.lookup import Run, choose_task, find
 from minbert.predict.output import written
+from minbert.predict.resolve_run import Run, find
 from minbert.spec.task import TASKS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def predict(
     and an example that does not suit the task.
     """
     found = find(results, variant)
-    chosen = choose_task(found, task)
+    chosen = found.choose_task(task)
     run = found.runs([chosen], seed)[chosen]
     run.file("model.safetensors")
     items = _read(chosen, sentences, source, form)

@@ -18,7 +18,7 @@ from minbert.engine.device import choose_device, set_up_memory
 from minbert.model.encoder import compute_in
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
-from minbert.predict.lookup import Run
+from minbert.predict.resolve_run import Run
 from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec

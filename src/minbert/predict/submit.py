@@ -7,8 +7,8 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.predict.lookup import Run, find
 from minbert.predict.output import written
+from minbert.predict.resolve_run import Run, find
 
 HEADERS = {
     "sst": "id \t Predicted_Sentiment \n",

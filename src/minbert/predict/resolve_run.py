@@ -1,4 +1,4 @@
-"""The training run that a variant's task comes from, found in a results folder."""
+"""The training run that a variant's task comes from, found in a results folder by name."""
 
 import itertools
 import shlex
@@ -11,7 +11,6 @@ from typing import Any
 
 from minbert.base.errors import UserError, nearest
 from minbert.evaluate.text import read_csv
-from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
@@ -30,6 +29,9 @@ from minbert.store.plans import (
     score_tables,
     stage_rows,
 )
+
+Names = tuple[str, str]
+"""A paper and a variant of it."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Found:
+class ResolvedVariant:
     """A variant and the stages that its tasks come from.
 
     `chosen` is {seed: {task: key}} as far as trained, `wanted` {task: key} as planned; `wanted` is
@@ -91,41 +93,55 @@ class Found:
 
         Raises `UserError` if there is no such seed, naming what to run.
         """
+        about = f"{self.paper}: variant '{self.name}' is not trained"
+        every = f"`{_snakemake(self.root, self.paper)}` trains every variant"
         seeds = sorted(seed for seed, keys in self.chosen.items() if set(tasks) <= keys.keys())
         if not seeds:
-            raise UserError(self._untrained(tasks))
+            bare = [t for t in tasks if not any(t in keys for keys in self.chosen.values())]
+            if not self.wanted or not bare:  # then the tasks have runs, but not of the same seed
+                raise UserError(f"{about} yet with one seed for all of {', '.join(tasks)}; {every}")
+            path = node_folder(self.root, "train", self.wanted[bare[0]], 0) / "run.json"
+            one = _snakemake(self.root, self.paper, path)
+            raise UserError(f"{about} yet ({path} is missing); `{one}` trains it, {every}")
         if seed is None:
             seed = seeds[0]
         if seed not in seeds:
             raise UserError(
-                f"{self.paper}: variant '{self.name}' is not trained with seed {seed}, but with "
-                f"{', '.join(map(str, seeds))}. Choose one of these, or add {seed} to `seeds` in "
-                f"config.yaml and run `{_snakemake(self.root, self.paper)}`"
+                f"{about} with seed {seed}, but with {', '.join(map(str, seeds))}. Choose one of "
+                f"these, or add {seed} to `seeds` in config.yaml and run "
+                f"`{_snakemake(self.root, self.paper)}`"
             )
         keys = self.chosen[seed]
-        about = (self.root, self.paper, self.name)
-        return {task: Run(*about, task, keys[task], seed) for task in tasks}
+        of = (self.root, self.paper, self.name)
+        return {task: Run(*of, task, keys[task], seed) for task in tasks}
 
-    def _untrained(self, tasks: Sequence[str]) -> str:
-        about = f"{self.paper}: variant '{self.name}' is not trained yet"
-        every = f"`{_snakemake(self.root, self.paper)}` trains every variant"
-        bare = [t for t in tasks if not any(t in keys for keys in self.chosen.values())]
-        if not self.wanted or not bare:  # then the tasks have runs, but not of the same seed
-            return f"{about} with one seed for all of {', '.join(tasks)}; {every}"
-        path = node_folder(self.root, "train", self.wanted[bare[0]], 0) / "run.json"
-        one = _snakemake(self.root, self.paper, path)
-        return f"{about} ({path} is missing); `{one}` trains it, {every}"
+    def choose_task(self, task: str | None) -> str:
+        """Return `task`, or the only task if None; `UserError` if there is no such task."""
+        about = f"{self.paper}: variant '{self.name}'"
+        if task is None:
+            if len(self.tasks) > 1:
+                raise UserError(
+                    f"{about} has several tasks: {', '.join(self.tasks)}; name one (`--task "
+                    f'{self.tasks[0]}`, in Python `task="{self.tasks[0]}"`)'
+                )
+            return self.tasks[0]
+        if task not in self.tasks:
+            raise UserError(
+                f"{about} has no task '{task}'; it has {', '.join(self.tasks)}."
+                f"{nearest(task, self.tasks)}"
+            )
+        return task
 
 
-def find(root: Path, variant: str) -> Found:
+def find(root: Path, variant: str) -> ResolvedVariant:
     """Return a variant of the results folder `root`, as it was published last.
 
-    `variant` is `VARIANT` or, if several papers have one of that name, `PAPER/VARIANT`.
-    If only an earlier part had it, it is the one that was trained last.
-    `VARIANT@KEY` is the variant as an earlier plan had it, when KEY, or what begins so, was one of
-    its trainings. The score table names the runs of a variant that is the best of others. The
-    tasks of this process are then those of its paper. Raises `UserError` for a folder without
-    results, and for an unknown or ambiguous variant, paper or key.
+    `variant` is `VARIANT` or, if several papers have one of that name, `PAPER/VARIANT`. If only
+    earlier plans had it, it is the one that was trained last. `VARIANT@KEY` is the variant as an
+    earlier plan had it, when KEY, or what begins so, was one of its trainings. The score table
+    names the runs of a variant that is the best of others. The tasks of this process are then those
+    of its paper. Raises `UserError` for a folder without results, and for an unknown or ambiguous
+    variant, paper or key.
     """
     named, _, key = variant.partition("@")
     before, slash, named = named.rpartition("/")
@@ -134,34 +150,42 @@ def find(root: Path, variant: str) -> Found:
     stages = _by_variant(rows)
     best = {} if (paper, named) in stages else _best_of(root, stages)
     if not any(v == named and paper in (None, p) for p, v in (*stages, *best)):
-        stages |= _replaced(root, named, paper)
-    name = _named([*stages, *best], named, paper, root)
-    _use_tasks_of(root, name[0])
-    if name in best:
-        used = {key for of_seed in best[name].values() for key in of_seed.values()}
+        for _, record in records(root):
+            for of in _by_variant(stage_rows(record.get("variants", ()))):
+                wanted = of[1] == named and paper in (None, of[0])
+                if wanted and (older := next(_versions(root, of), None)):
+                    stages.setdefault(of, dict(older.stages))
+    names = _named([*stages, *best], named, paper, root)
+    _use_tasks_of(root, names[0])
+    if names in best:
+        used = {key for of_seed in best[names].values() for key in of_seed.values()}
         others: dict[str, str] = {}
         for row in rows:
-            if row["paper"] == name[0] and row["key"] in used - {*others.values()}:
+            if row["paper"] == names[0] and row["key"] in used - {*others.values()}:
                 others[f"{row['variant']}/{row['stage']}"] = row["key"]
-        found = Found(root, *name, None, best[name], others)
+        found = ResolvedVariant(root, *names, None, best[names], others)
     else:
-        found = _trained(root, *name, stages[name])
+        found = _trained(root, names, stages[names])
     return _with_key(found, key) if key else found
 
 
-def earlier(found: Found) -> Iterator[Found]:
+def earlier(found: ResolvedVariant) -> Iterator[ResolvedVariant]:
     """Yield the variant as other plans had it, the newest first, as far as any of it is trained."""
-    seen = [found.stages]
-    for _, record in records(found.root):
-        rows = stage_rows(record.get("variants", ()))
-        names = (found.paper, found.name)
-        stages = {r["stage"]: r["key"] for r in rows if (r["paper"], r["variant"]) == names}
+    for each in _versions(found.root, (found.paper, found.name)):
+        if each.stages != found.stages:
+            yield each
+
+
+def _versions(root: Path, names: Names) -> Iterator[ResolvedVariant]:
+    """Yield what the plans had under these names, the newest first, as far as trained."""
+    seen: list[Mapping[str, str]] = []
+    for _, record in records(root):
+        stages = _by_variant(stage_rows(record.get("variants", ()))).get(names)
         if stages and stages not in seen:
             seen.append(stages)
             with suppress(UserError):  # Its descriptions were deleted, and so its results.
-                other = _trained(found.root, *names, stages)
-                if other.chosen:
-                    yield other
+                if (found := _trained(root, names, stages)).chosen:
+                    yield found
 
 
 def variant_rows(root: Path) -> list[dict[str, str]]:
@@ -172,22 +196,28 @@ def variant_rows(root: Path) -> list[dict[str, str]]:
     """
     check_root(root)
     paths = _lists(root)
-    if not any(path.exists() for path in paths):
+    if not paths:
         for _, record in records(root):
             if rows := record.get("variants"):
                 return stage_rows(rows)
+        below = [shlex.quote(str(p.parent)) for p in sorted(root.glob(f"*/{VARIANTS}"))]
+        hint = f" Did you mean --results {' or --results '.join(below)}?" if below else ""
+        raise UserError(
+            f"{root / VARIANTS}: there is no such file, so the folder has no results; give another "
+            "one (`--results ROOT`, in Python `minbert.open(ROOT)`), or make results with "
+            f"`snakemake --cores 2 all`.{hint}"
+        )
     found: list[dict[str, str]] = []
     for path in paths:
         known = {(row["paper"], row["variant"]) for row in found}
-        rows = _rows_of(root, path)
+        rows = read_csv(path, delimiter="\t")
         found += [row for row in rows if (row["paper"], row["variant"]) not in known]
     return found
 
 
 def _lists(root: Path) -> list[Path]:
-    """Return the published lists of variants; if there is none, where the first will be."""
-    paths = [root / VARIANTS, root / ONLY / VARIANTS]
-    return [path for path in paths if path.exists()] or paths[:1]
+    """Return the published lists of variants: of whole grids, then of a part alone."""
+    return [path for path in (root / VARIANTS, root / ONLY / VARIANTS) if path.is_file()]
 
 
 def plan_of(root: Path, paper: str) -> dict[str, Any]:
@@ -202,35 +232,23 @@ def plan_of(root: Path, paper: str) -> dict[str, Any]:
     return {} if plan else next(newest, {})
 
 
-def _by_variant(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], dict[str, str]]:
+def _by_variant(rows: Iterable[Mapping[str, str]]) -> dict[Names, dict[str, str]]:
     """Return {(paper, variant): {stage: key}}."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    found: dict[Names, dict[str, str]] = {}
     for row in rows:
         found.setdefault((row["paper"], row["variant"]), {})[row["stage"]] = row["key"]
     return found
 
 
-def _replaced(root: Path, name: str, paper: str | None) -> dict[tuple[str, str], dict[str, str]]:
-    """Return trained variants of this name that earlier plans had, as the newest of them did."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for _, record in records(root):
-        for of, stages in _by_variant(stage_rows(record.get("variants", ()))).items():
-            if of[1] == name and paper in (None, of[0]) and of not in found:
-                with suppress(UserError):  # Its descriptions were deleted, and so its results.
-                    if _trained(root, *of, stages).chosen:
-                        found[of] = stages
-    return found
-
-
-def _trained(root: Path, paper: str, name: str, stages: Mapping[str, str]) -> Found:
+def _trained(root: Path, names: Names, stages: Mapping[str, str]) -> ResolvedVariant:
     """Return a variant with these stages, as far as they are trained."""
     wanted: dict[str, str] = {}
     for key in stages.values():
         if not (path := description_path(root, "train", key)).exists():
             raise UserError(
-                f"{paper}: variant '{name}' is not there any more: {path} is missing, as after "
-                "`minbert gc --delete`, which deletes the weights too; "
-                f"`{_snakemake(root, paper)}` trains the variant again if its grid still has it"
+                f"{names[0]}: variant '{names[1]}' is not there any more: {path} is missing, as "
+                "after `minbert gc --delete`, which deletes the weights too; "
+                f"`{_snakemake(root, names[0])}` trains the variant again if its grid still has it"
             )
         # A later stage takes over all its tasks, even those that it does not train.
         tasks = read_description(root, "train", key)["spec"]["stage"]["tasks"]
@@ -240,10 +258,10 @@ def _trained(root: Path, paper: str, name: str, stages: Mapping[str, str]) -> Fo
         for seed, folder in seed_folders(root / "store" / "train" / key).items():
             if (folder / "run.json").exists():
                 chosen.setdefault(seed, {})[task] = key
-    return Found(root, paper, name, wanted, chosen, stages)
+    return ResolvedVariant(root, *names, wanted, chosen, stages)
 
 
-def _with_key(found: Found, wanted: str) -> Found:
+def _with_key(found: ResolvedVariant, wanted: str) -> ResolvedVariant:
     versions = [] if found.wanted is None else [found, *earlier(found)]
     for each in versions:
         if any(key.startswith(wanted) for key in each.stages.values()):
@@ -256,79 +274,33 @@ def _with_key(found: Found, wanted: str) -> Found:
     )
 
 
-def choose_task(found: Found, task: str | None) -> str:
-    """Return `task`, or the only task if None; `UserError` if the variant has no such task."""
-    about = f"{found.paper}: variant '{found.name}'"
-    if task is None:
-        if len(found.tasks) > 1:
-            raise UserError(
-                f"{about} has several tasks: {', '.join(found.tasks)}; name one (`--task "
-                f'{found.tasks[0]}`, in Python `task="{found.tasks[0]}"`)'
-            )
-        return found.tasks[0]
-    if task not in found.tasks:
-        raise UserError(
-            f"{about} has no task '{task}'; it has {', '.join(found.tasks)}."
-            f"{nearest(task, found.tasks)}"
-        )
-    return task
-
-
-def _named(
-    known: Sequence[tuple[str, str]], variant: str, paper: str | None, root: Path
-) -> tuple[str, str]:
+def _named(known: Sequence[Names], variant: str, paper: str | None, root: Path) -> Names:
     papers = {name for name, _ in known}
     if paper is not None and paper not in papers:
         raise UserError(
             f"{root}: no paper '{paper}'; there are {', '.join(sorted(papers))}."
             f"{nearest(paper, papers)}"
         )
-    having = sorted(p for p, v in known if v == variant and paper in (None, p))
-    if len(having) > 1:
+    having = sorted(p for p, v in known if v == variant)
+    if paper in having:
+        return paper, variant
+    if paper is None and len(having) == 1:
+        return having[0], variant
+    if having:
+        several = f"'{variant}' is a variant of several papers"
+        elsewhere = f"paper '{paper}' has no variant '{variant}'"
         raise UserError(
-            f"{root}: '{variant}' is a variant of several papers; choose one: "
+            f"{root}: {elsewhere if paper else several}; choose one: "
             f"{' or '.join(f'{name}/{variant}' for name in having)}"
         )
-    if having:
-        return having[0], variant
-    others = sorted(p for p, v in known if v == variant)
-    if others:
-        raise UserError(
-            f"{root}: paper '{paper}' has no variant '{variant}', but {', '.join(others)} has: "
-            f"{others[0]}/{variant}"
-        )
-    names = [v for p, v in known if paper in (None, p)]
     unscored = ""
     if not score_tables(root):
         unscored = f" (the best of other variants is known once {root / SCORES} exists)"
     lists = shlex.join(["cut", "-f", "1,2", *map(str, _lists(root))])
+    names = [v for p, v in known if paper in (None, p)]
     raise UserError(
         f"{root}: no variant '{variant}'{unscored}; `{lists}` lists them.{nearest(variant, names)}"
     )
-
-
-def _rows_of(root: Path, path: Path) -> list[dict[str, str]]:
-    if path.is_dir():
-        raise UserError(
-            f"{path}: expected a file, found a folder; move it away: "
-            f"`{_snakemake(root, ALL)}` writes it"
-        )
-    if not path.is_file():
-        below = [shlex.quote(str(p.parent)) for p in sorted(root.glob(f"*/{VARIANTS}"))]
-        hint = f" Did you mean --results {' or --results '.join(below)}?" if below else ""
-        raise UserError(
-            f"{path}: there is no such file, so the folder has no results; give another one "
-            "(`--results ROOT`, in Python `minbert.open(ROOT)`), or make results with "
-            f"`snakemake --cores 2 all`.{hint}"
-        )
-    rows = read_csv(path, delimiter="\t")
-    if not rows or not {"paper", "variant", "stage", "key"} <= rows[0].keys():
-        found = ", ".join(rows[0]) if rows else "no row"
-        raise UserError(
-            f"{path}: expected rows of the columns paper, variant, stage and key, found {found}; "
-            f"delete it: `{_snakemake(root, ALL)}` writes it again"
-        )
-    return rows
 
 
 def _use_tasks_of(root: Path, paper: str) -> None:
@@ -337,11 +309,9 @@ def _use_tasks_of(root: Path, paper: str) -> None:
         use_tasks_of(record)
 
 
-def _best_of(
-    root: Path, trained: Mapping[tuple[str, str], object]
-) -> dict[tuple[str, str], dict[int, dict[str, str]]]:
+def _best_of(root: Path, trained: Mapping[Names, object]) -> dict[Names, dict[int, dict[str, str]]]:
     """Return {(paper, variant): {seed: {task: key}}} of scored variants that train nothing."""
-    best: dict[tuple[str, str], dict[int, dict[str, str]]] = {}
+    best: dict[Names, dict[int, dict[str, str]]] = {}
     for path in score_tables(root):
         from minbert.evaluate.reading import read_scores
 
