@@ -183,6 +183,7 @@ def _work_off(found: Run, lines: Lines | None) -> None:
     from minbert.plan.describe import write
     from minbert.plan.pending import pending
     from minbert.plan.plan import Plan
+    from minbert.store.kinds import KINDS
 
     plan = Plan.load(Path("config.yaml"), Path())
     written = write(plan)
@@ -193,6 +194,8 @@ def _work_off(found: Run, lines: Lines | None) -> None:
         found.titles[str(node.folder(plan.root, 0).relative_to(plan.root))] = f"{node.kind} {title}"
     for node, seed in jobs:
         words = [node.kind, node.key] + ([] if seed is None else ["--seed", str(seed)])
+        if KINDS[node.kind].shown:
+            words = ["make", f"{node.kind}-{node.key}"]
         folder = node.folder(plan.root, seed)
         title = found.titles[str(node.folder(plan.root, 0).relative_to(plan.root))]
         name = title if seed is None else f"{title} s{seed}"

@@ -19,10 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .edits import EDITS, NO_EDITS
-from .project import JOB, Project
+from .project import Project, made_by
 
 Job = tuple[str, str]
-"""The rule and the key of a job; a publishing has no key."""
+"""The kind and the key of what a job makes; a publishing has no key."""
 LISTED = re.compile(r"(?m)^(\w+) +.*? +([0-9a-f]{16}) ")
 STAGE = re.compile(r"(?m)^\S+ +\S+ +([0-9a-f]{16})  (?!done)")
 
@@ -40,12 +40,7 @@ def planned(project: Project) -> set[Job]:
 
 def would_run(project: Project) -> set[Job]:
     """Return what Snakemake lists."""
-    found = set()
-    for rule, body in JOB.findall(project.snakemake("-n", "all")):
-        key = re.search(r"\bkey=(\w+)", body)
-        if rule != "all":
-            found.add((rule, key[1] if key else ""))
-    return found
+    return {(kind, key) for kind, key, _ in made_by(project.snakemake("-n", "all"))}
 
 
 def delete_files(project: Project, draw: random.Random) -> str:

@@ -227,22 +227,32 @@ class Project:
 
 
 _VARIANTS: dict[tuple[tuple[str, int, int], ...], dict[str, str]] = {}
-JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
+_JOB = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
+_MADE = re.compile(r"store/(\w+)/([0-9a-f]{16})/(?:seed(\d+)/)?")
+
+
+def made_by(printed: str) -> set[tuple[str, str, str]]:
+    """Return (kind, key, seed) of what jobs make that Snakemake prints as it starts or plans them.
+
+    Of a job that makes nothing under a key there is its rule.
+    """
+    found = set()
+    for rule, body in _JOB.findall(printed):
+        output = re.search(r"(?m)^    output: (.*)", body)
+        made = _MADE.findall(output[1]) if output else []
+        found |= {*made} or {(rule, "", "")} - {("all", "", "")}
+    return found
 
 
 def planned_jobs(printed: str, variants: Callable[[], dict[str, str]]) -> set[str]:
-    """Read the jobs out of what Snakemake prints as it starts or plans them.
+    """Return what jobs make: 'train VARIANT SEED', other kinds by their name.
 
     `variants` names training keys; it is asked only if there are any.
     """
-    found = set()
-    for rule, body in JOB.findall(printed):
-        wildcards = dict(re.findall(r"(key|seed)=(\w+)", body))
-        if rule == "train":
-            found.add(f"train {variants()[wildcards['key']]} {wildcards['seed']}")
-        elif rule != "all":
-            found.add(rule)
-    return found
+    return {
+        f"train {variants()[key]} {seed}" if kind == "train" else kind
+        for kind, key, seed in made_by(printed)
+    }
 
 
 def wait_for(what: Callable[[], bool], why: str, seconds: float = 60) -> None:

@@ -22,6 +22,11 @@ pytestmark = pytest.mark.pipeline
 
 GRID = f"workflow/grids/{PAPER}.yaml"
 NEW_SEED = 7
+FAULTY = """\
+    def plot(self, inputs: Inputs) -> Drawn:
+        raise ValueError("no ink")
+
+    def plotted("""
 
 
 @pytest.fixture
@@ -200,6 +205,22 @@ def test_a_failing_row_does_not_stop_the_others(project: Project) -> None:
     project.edit(GRID, "    optimiser: {lr: 1e+30}\n", "")
     project.snakemake("all")
     assert {row["status"] for row in project.table("hybrid-bert")} == {"scored"}
+
+
+def test_a_figure_that_fails_says_so_and_is_tried_again(project: Project) -> None:
+    project.edit("src/minbert/figures/loss_curves.py", "    def plot(", FAULTY)
+    folder, told = project.root / "figures" / PAPER, f"figures/{PAPER}/multitask-loss: not drawn: "
+    printed = project.snakemake("all", ends=1)
+    assert f"{told}ValueError: no ink" in printed
+    with Image.open(folder / "multitask-loss.png") as image:
+        assert "no ink" in image.info["Description"]
+    report = (project.root / "report.html").read_text("utf-8")
+    assert "Figures that could not be drawn." in report
+    assert project.jobs() == {"figure", "report", "publish"}
+    project.edit("src/minbert/figures/loss_curves.py", FAULTY, "    def plot(")
+    project.snakemake("all")
+    with Image.open(folder / "multitask-loss.png") as image:
+        assert "no ink" not in image.info["Description"]
 
 
 def test_a_job_whose_code_was_changed_refuses(project: Project) -> None:

@@ -41,6 +41,6 @@ def test_what_shows_results_comes_before_more_training(project: Project) -> None
     by_rule: dict[str, set[int]] = {}
     for rule, priority in told:
         by_rule.setdefault(rule, set()).add(int(priority))
-    shown = {"scores", "table", "figure", "index", "report"}
+    shown = {"scores_hybrid_bert", "figures_hybrid_bert", "summary"}
     assert shown <= by_rule.keys()
     assert min(min(by_rule[rule]) for rule in shown) > max(by_rule["train"])

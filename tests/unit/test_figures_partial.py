@@ -56,7 +56,6 @@ def test_figures_are_drawn_from_what_there_is(
     tmp_path: Path,
     listed: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "made"
     inputs: Inputs = make_inputs(out, LABELS, tasks=("sst",), failed=["b"], paper="p", epochs=2)
@@ -84,15 +83,17 @@ def test_figures_are_drawn_from_what_there_is(
     monkeypatch.setattr("minbert.publish.publish.record_grids", lambda *_, **__: None)
     figures = [(name, "figure", key) for name, key in listed["figures"].items()]
     monkeypatch.setattr("minbert.publish.publish._shown", lambda _: figures)
-    assert "p: b failed: too hot" in publish_partial(tmp_path, plan)
+    printed = publish_partial(tmp_path, plan)
+    assert "p: b failed: too hot" in printed
     for name, wide in (("ranked", style.WIDE), ("curved", style.COLUMN)):
         with Image.open(tmp_path / "figures" / "p" / f"{name}.png") as image:
             image.load()
             assert image.width == wide * 300, "the ranking has the scores that were made"
     assert said == [{"b": "too hot"}] * 3, "of this paper; what is there is not drawn again"
     assert b"/Title (p: T)" in (tmp_path / "figures" / "p" / "curved.pdf").read_bytes()
-    assert "figures/p/broken: not drawn: figure 'ranking', key 'split'" in capsys.readouterr().err
-    assert not (tmp_path / "figures" / "p" / "broken.png").exists()
+    assert (fault := "figures/p/broken: not drawn: figure 'ranking', key 'split'") in printed
+    with Image.open(tmp_path / "figures" / "p" / "broken.png") as image:
+        assert fault in image.info["Description"], "its picture says so"
     assert (tmp_path / "figures" / "p" / "there.png").exists()
     assert not (tmp_path / "store" / "figure" / "ranked").exists(), "keyed folders are complete"
     assert read_json(tmp_path / "published.json")["stamps"] == {"p": "", "all": ""}

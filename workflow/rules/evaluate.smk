@@ -3,84 +3,35 @@
 # in workflow/report.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
-# out: store/{tuning,scores,table,index,claims,figure,report}/KEY/..., published as tables/*,
+# out: store/{tuning,scores,table,figure,index,claims,report}/KEY/..., published as tables/*,
 #      figures/PAPER/*, figures/all/* and report.html
 
 
-use rule step as scores with:
-    input:
-        JOB.made_from("train", "tuning", "labels"),
-    output:
-        STORE / "scores" / "{key}" / "scores.parquet",
-    log:
-        LOGS / "scores" / "{key}.log",
+# Two jobs for each paper, scores_PAPER (with its tuning and table) and figures_PAPER; figures_all;
+# and `summary`: index, claims and report. A job makes what is missing of its files.
+for GROUP in JOB.groups():
 
-
-use rule step as tuning with:
-    input:
-        JOB.made_from("train"),
-    output:
-        JOB.shown(STORE / "tuning" / "{key}" / "tuning.csv"),
-        JOB.shown(STORE / "tuning" / "{key}" / "tuning.md"),
-    log:
-        LOGS / "tuning" / "{key}.log",
-    params:
-        caption=lambda w: JOB.said(w).caption,
-        published=lambda w: JOB.said(w).published,
-
-
-use rule tuning as table with:
-    input:
-        JOB.made_from("scores", "tuning"),
-    output:
-        JOB.shown(STORE / "table" / "{key}" / "table.csv"),
-        JOB.shown(STORE / "table" / "{key}" / "table.md"),
-        STORE / "table" / "{key}" / "table.tex",
-    log:
-        LOGS / "table" / "{key}.log",
-
-
-use rule tuning as index with:
-    input:
-        JOB.made_from("table"),
-    output:
-        JOB.shown(STORE / "index" / "{key}" / "index.csv"),
-        JOB.shown(STORE / "index" / "{key}" / "index.md"),
-    log:
-        LOGS / "index" / "{key}.log",
-
-
-use rule tuning as claims with:
-    input:
-        JOB.made_from("scores", "train"),
-    output:
-        JOB.shown(STORE / "claims" / "{key}" / "claims.csv"),
-        JOB.shown(STORE / "claims" / "{key}" / "claims.md"),
-        STORE / "claims" / "{key}" / "claims.tex",
-    log:
-        LOGS / "claims" / "{key}.log",
-
-
-use rule tuning as figure with:
-    input:
-        JOB.made_from("scores", "train", "rows"),
-    output:
-        JOB.shown(STORE / "figure" / "{key}" / "figure.pdf"),
-        JOB.shown(STORE / "figure" / "{key}" / "figure.png"),
-    log:
-        LOGS / "figure" / "{key}.log",
-
-
-use rule tuning as report with:
-    input:
-        JOB.made_from(
-            "index", "claims", "table", "tuning", "scores", "figure", "train", "data", "labels"
-        ),
-    output:
-        JOB.shown(STORE / "report" / "{key}" / "report.html"),
-    log:
-        LOGS / "report" / "{key}.log",
-    threads: 2  # pictures are reduced in parallel, and nothing else is left to run
+    rule:
+        name:
+            GROUP.name
+        input:
+            GROUP.inputs,
+        output:
+            GROUP.outputs,
+        log:
+            LOGS / f"{GROUP.name}.log",
+        priority: SOON
+        conda:
+            "../../envs/minbert.yaml"
+        threads: GROUP.threads
+        resources:
+            mem_mb=lambda w, attempt: 2200 * attempt,
+            runtime=lambda w, attempt: 30 * attempt,
+        params:
+            step=GROUP.command,
+            said=GROUP.said,
+        shell:
+            "exec python -m minbert {params.step} --threads {threads} 2> {log:q}"
 
 
 # The mark is named by the hash of everything published, and by a new number whenever the plain names

@@ -238,17 +238,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_root(summary)
     summary.add_argument("--plan", required=True, help="the plan's name, from the workflow")
 
+    figure = command("figure", _figure, "draw a published figure again")
+    _add_drawing(figure)
+    _add_root(figure)
+
+    make = command("make", _make, "step: make what people look at")
+    make.add_argument("nodes", nargs="+", metavar="KIND-KEY", help="each node's kind and key")
+    _add_step(make)
+
     for name, kind in KINDS.items():
+        if kind.shown:
+            continue
         step = command(name, _step, f"step: {kind.help}")
-        if name == "figure":
-            _add_drawing(step)
-        else:
-            step.add_argument("key", help="the node's key (16 hex digits)")
-        _add_root(step)
-        step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
-        step.add_argument(
-            "--threads", type=_whole_number(1, MAX_THREADS), default=1, help="(default: 1)"
-        )
+        step.add_argument("key", help="the node's key (16 hex digits)")
+        _add_step(step)
         if kind.seeded:
             step.add_argument("--seed", type=_whole_number(0, MAX_SEED), required=True)
         if kind.computes:
@@ -256,9 +259,14 @@ def _parser() -> argparse.ArgumentParser:
                 "--memory", type=_whole_number(0), metavar="MB", help="GPU memory that it needs"
             )
         step.set_defaults(step=name, seed=None, memory=None)
-        if name == "figure":
-            step.set_defaults(run=_figure)
     return parser
+
+
+def _add_step(parser: argparse.ArgumentParser) -> None:
+    _add_root(parser)
+    parser.add_argument("--plan", help="the plan's name (default: the newest with this key)")
+    threads = _whole_number(1, MAX_THREADS)
+    parser.add_argument("--threads", type=threads, default=1, help="(default: 1)")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -287,10 +295,7 @@ def _add_variant(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_drawing(parser: argparse.ArgumentParser) -> None:
-    """Let the step of a figure also draw a published one again, as a person asks for it."""
-    parser.add_argument(
-        "key", metavar="PAPER/NAME", help="a figure in ROOT/figures; as a step, the node's key"
-    )
+    parser.add_argument("name", metavar="PAPER/NAME", help="a figure in ROOT/figures")
     how = "(default: that of FILE, or pdf)"
     parser.add_argument("--format", dest="form", choices=("pdf", "png", "svg"), help=how)
     size = "inches, title and notes included (default: as published)"
@@ -337,6 +342,14 @@ def _step(arguments: argparse.Namespace) -> None:
     memory = arguments.memory and arguments.memory * 10**6
     at = arguments.results, arguments.step, arguments.key, arguments.seed
     run_step(*at, arguments.threads, memory, arguments.plan)
+
+
+def _make(arguments: argparse.Namespace) -> None:
+    from minbert.base.process import end_with_parent
+    from minbert.commands.steps import run_steps
+
+    end_with_parent()
+    run_steps(arguments.results, arguments.nodes, arguments.threads, arguments.plan)
 
 
 def _read(arguments: argparse.Namespace) -> Plan:
@@ -416,15 +429,13 @@ def _ui(arguments: argparse.Namespace) -> None:
 
 
 def _figure(arguments: argparse.Namespace) -> None:
-    if re.fullmatch("[0-9a-f]{16}", arguments.key):
-        return _step(arguments)
     from minbert.commands.figure import FORMATS, draw, inches
 
     out, size = arguments.out, arguments.size and inches(arguments.size)
     form = arguments.form or (out and out.suffix[1:] in FORMATS and out.suffix[1:]) or "pdf"
-    out = out or Path(f"{Path(arguments.key).name}.{form}")
+    out = out or Path(f"{Path(arguments.name).name}.{form}")
     out = out if out.suffix == f".{form}" else out.with_name(f"{out.name}.{form}")
-    draw(arguments.results, arguments.key, form, size, bare=arguments.bare, out=out)
+    draw(arguments.results, arguments.name, form, size, bare=arguments.bare, out=out)
     print(out)
 
 

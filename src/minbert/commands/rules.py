@@ -9,7 +9,8 @@ from __future__ import annotations
 import filecmp
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from minbert.plan.describe import Shown, describe
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
+from minbert.store.node import Node
 
 SOON = 10**12
 """The priority of what people look at: it is made in seconds, so before more training."""
@@ -88,7 +90,7 @@ class Rules:
     def priority(self, wildcards: Any) -> int:
         """Return the milliseconds of the longest chain of trainings that begins with a job."""
         job = self.job(wildcards)
-        if KINDS[job[0].kind].shown or job[0].kind == "rows":
+        if job[0].kind == "rows":  # Figures read these.
             return SOON
         return math.ceil(1000 * self._chains[job].seconds) if job in self._chains else 0
 
@@ -107,19 +109,19 @@ class Rules:
         node, _ = self.job(wildcards)
         return self.demand.gpus(node.kind, node.key) if self.cores is None else 0
 
-    def said(self, wildcards: Any) -> Shown:
-        """Return what is said of a product: its title, its caption, its plain name."""
-        node, _ = self.job(wildcards)
-        return describe(self.plan, node.kind, node.key)
-
-    def shown(self, path: Path) -> Any:
-        """Mark a file for `snakemake --report`: under its paper, with its own caption."""
-        return report(
-            path,
-            caption="../report/product.rst",
-            category=lambda wildcards: self.said(wildcards).category,
-            labels=lambda wildcards: {"what": self.said(wildcards).title, "file": path.suffix[1:]},
-        )
+    def groups(self) -> Iterator[Group]:
+        """Yield what people look at by the jobs that make it: two for each paper, one for all."""
+        plan = self.plan
+        for paper, made in plan.outputs.items():
+            word = paper.replace("-", "_")
+            scores = (*([made.tuning] if made.tuning else []), made.scores, made.table)
+            yield Group(self, f"scores_{word}", scores)
+            if made.figures:
+                yield Group(self, f"figures_{word}", tuple(made.figures.values()))
+        if plan.all_figures:
+            yield Group(self, "figures_all", tuple(plan.all_figures.values()))
+        claims = (plan.claims,) if plan.claims else ()
+        yield Group(self, "summary", (plan.index, *claims, plan.report), threads=2)
 
     def keyed(self, wildcards: Any, dag: Any) -> Any:
         """Return the keyed file of a plain name.
@@ -141,3 +143,65 @@ class Rules:
     @cached_property
     def _chains(self) -> dict[Job, Chain]:
         return chains(self.jobs, self.demand.costs) if self._urgent else {}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that one job makes, one after the other, by the rule `name`.
+
+    The job has the files of those that are missing, and leaves the others as they are.
+    """
+
+    rules: Rules
+    name: str
+    nodes: Sequence[Node]
+    threads: int = 1
+
+    @cached_property
+    def missing(self) -> Sequence[Node]:
+        """The nodes that would be made; all of them if none is missing."""
+        return [node for node in self.nodes if (node, None) in self.rules.jobs] or self.nodes
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The files of a job, each with its title for `snakemake --report`."""
+        return [
+            self._shown(node.kind, node.key, node.folder(self.rules.plan.root) / name)
+            for node in self.missing
+            for name in node.outputs
+        ]
+
+    def _shown(self, kind: str, key: str, path: Path) -> Any:
+        if kind == "scores" or path.suffix == ".tex":
+            return path
+        return report(
+            path,
+            caption="../report/product.rst",
+            category=lambda wildcards: describe(self.rules.plan, kind, key).category,
+            labels=lambda wildcards: {
+                "what": describe(self.rules.plan, kind, key).title,
+                "file": path.suffix[1:],
+            },
+        )
+
+    def inputs(self, wildcards: Any) -> list[str]:
+        """Return what the nodes are made from, without what the job makes itself."""
+        rules = self.rules
+        own = {str(node.folder(rules.plan.root)) for node in self.nodes}
+        paths = [
+            path
+            for node in self.missing
+            for path in inputs(rules.jobs, (node, None), apart=rules.cores is None)
+        ]
+        return [ancient(path) for path in dict.fromkeys(paths) if str(Path(path).parent) not in own]
+
+    def said(self, wildcards: Any) -> list[Shown]:
+        """Return what is said of each product: its title, its caption, its plain name."""
+        shown = (node for node in self.missing if node.kind != "scores")
+        return [describe(self.rules.plan, node.kind, node.key) for node in shown]
+
+    @property
+    def command(self) -> str:
+        """Return the step that makes the nodes."""
+        words = (f"{node.kind}-{node.key}" for node in self.missing)
+        return f"make {' '.join(words)} {self.rules.at}"

@@ -1,5 +1,7 @@
 """The rules' steps: `minbert KIND KEY` makes one node, by the function `make` of its maker.
 
+`minbert make KIND-KEY ...` makes several that people look at, one after the other.
+
 What decides a result is in the maker, whose code is in the key. Here is only what surrounds it:
 checks, locks, devices, signals, and the journal for MLflow.
 """
@@ -8,12 +10,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from traceback import format_exc
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +56,30 @@ def run_step(root: Path, *asked: Any, **more: Any) -> None:
         job = load_job(root, *asked, **more)
         _check_needs(job)
         run_job(job)
+
+
+def run_steps(root: Path, names: Sequence[str], threads: int, plan: str | None = None) -> None:
+    """Make the nodes `KIND-KEY` one after the other; figures that fail do not stop the others.
+
+    Raises `UserError` in the end if there were any, so that the next workflow tries them again.
+    """
+    _on_stop(_stop)
+    without_pandas()
+    undrawn = []
+    with in_use(root), no_gpu():
+        for kind, _, key in (name.partition("-") for name in names):
+            job = load_job(root, kind, key, None, threads, plan=plan)
+            _check_needs(job)
+            try:
+                _make(job)
+            except Exception as error:
+                if kind != "figure":
+                    raise
+                undrawn.append(job.title)
+                why = error if isinstance(error, UserError) else format_exc()
+                print(f"{job.title}: not drawn: {why}", file=sys.stderr, flush=True)
+    if undrawn:
+        raise UserError(f"not drawn: {', '.join(undrawn)}")
 
 
 def _check_needs(job: Job) -> None:

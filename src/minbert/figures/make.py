@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from pydantic import ValidationError
@@ -82,3 +83,11 @@ def draw_kind(
         if not made.bare:
             style.add_title(figure, made.title)
         style.save(figure, stem, stamp, notes=notes, **about)
+
+
+def draw_fault(fault: str, stem: Path) -> None:
+    """Save a picture that says why a figure was not drawn as `STEM.png` and `STEM.pdf`."""
+    with style.style(text=fault):
+        figure = style.new_figure(style.column(), 2.2)
+        figure.text(0.02, 0.9, "\n".join(wrap(fault, 60)), va="top")
+        style.save(figure, stem, "", notes=[], title="Not drawn", caption=fault)

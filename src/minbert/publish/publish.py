@@ -8,7 +8,6 @@ only plain names are written, without a mark, so that the next run makes everyth
 """
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,11 +52,14 @@ def publish_partial(root: Path, plan: str) -> str:
 
     A variant shows as failed, with the error, if the latest attempt at one of its stages ended in
     an error; as not run if it waits for such a stage or was not reached. A figure that cannot be
-    drawn is reported on stderr and left out.
+    drawn is reported, and its picture says so.
     """
+    from minbert.figures.make import draw_fault  # loads matplotlib
+
     record = read_plan(root, plan)
     use_tasks_of(record)
     failures = failed_variants(root, record["variants"])
+    undrawn: dict[Path, str] = {}
     with publishing(root), tempfile.TemporaryDirectory() as folder:
         names = PlainNames(root, plan, record)
         for name, kind, key in _shown(record):
@@ -72,15 +74,17 @@ def publish_partial(root: Path, plan: str) -> str:
                 if kind != "figure":
                     raise
                 why = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-                print(f"{name}: not drawn: {why}", file=sys.stderr)
-                shutil.rmtree(job.out)
+                undrawn[job.out] = f"{name}: not drawn: {why}"
+                shutil.rmtree(job.out)  # So the report warns that it is missing.
+        for out, fault in undrawn.items():
+            draw_fault(fault, out / "figure")
         names.take(Path(folder))
         if not record["below"]:
             record_grids(root, record, complete=False)
         made = node_folder(Path(folder), "index", record["index"])
         index = in_words(read_csv(made / "index.csv"))
-    said = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
-    return "\n".join([*said, index])
+    failed = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
+    return "\n".join([*failed, *undrawn.values(), index])
 
 
 @dataclass(frozen=True)
