@@ -18,6 +18,7 @@ from minbert.data.examples import LARGEST
 from minbert.data.parquet import read_file
 from minbert.data.report import write_dataset
 from minbert.data.tokenise import MAX_TOKENS, encode, tokenise
+from minbert.data.tokenizer import save_tokenizer
 from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
 from minbert.evaluate.text import latex, markdown
 from minbert.plan.experiment import Sources
@@ -54,8 +55,10 @@ def test_a_sentence_of_50_000_words_is_kept_and_cut_where_tokens_are(tmp_path: P
     examples, rejected = read_course("sst", {"train": path})
     assert rejected == [] and examples[0].sentence1 == sentence.strip()
     write_dataset("sst", examples, rejected, tmp_path / "data")
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fine"]))
+    vocabulary = tmp_path / "tokenizer.json"
+    save_tokenizer(
+        bert_tokenizer({w: n for n, w in enumerate([*SPECIAL_TOKENS, "fine"])}), vocabulary
+    )
     tokenise(tmp_path / "data" / "examples.parquet", vocabulary, tmp_path / "tokens.parquet")
     tokens = read_file(tmp_path / "tokens.parquet")["tokens1"].to_pylist()
     assert tokens == [[5] * MAX_TOKENS, [5]]
@@ -209,7 +212,7 @@ def backbone(tmp_path: Path, config: str | bytes) -> Sources:
             r"config\.json: model_type is 'gpt2'; known: bert, distilb",
         ),
         ({"model_type": "albert"}, r"Did you mean 'bert'\? Choose such a backbone, or add"),
-        ({"model_type": None}, "model_type is None"),
+        ({"model_type": None}, "model_type is 'None'"),
         ({"hidden_act": "relu"}, "hidden_act is 'relu'; only GELU is known: gelu, gelu_python, ge"),
         ({"hidden_size": "wide"}, r"config\.json: hidden_size is 'wide'; expected a valid integer"),
         ({"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_heads 5"),
@@ -239,7 +242,6 @@ def backbone(tmp_path: Path, config: str | bytes) -> Sources:
             "embeddings is 1; expected greater than or equal to 8",
         ),
         ({"type_vocab_size": 0}, "type_vocab_size is 0"),
-        ({"hidden_size": 2**20, "intermediate_size": 2**22}, "describes .* parameters, expected"),
     ],
 )
 def test_a_backbone_of_another_kind(tmp_path: Path, config: dict[str, Any], message: str) -> None:

@@ -180,7 +180,7 @@ def test_framed_sequences_are_those_of_transformers(name: str, folders: Folders)
     texts = [*TEXT, f"a {reference.sep_token} literal", "a {}, naïve\tone \u6771"]
     ids = [torch.tensor(found).numpy() for found in encode(tokenizer, texts)]
     for one, text in zip(ids, texts, strict=True):
-        row, second = frame(one, ids[0][:0], special, POSITIONS)
+        row, second = frame(one, None, special, POSITIONS)
         assert row.tolist() == reference(text)["input_ids"] and second == 0
     for one, two in zip(range(len(texts)), reversed(range(len(texts))), strict=True):
         row, second = frame(ids[one], ids[two], special, 500)
@@ -200,7 +200,7 @@ def test_a_pair_is_cut_to_leave_room_for_all_special_tokens(folders: Folders) ->
         2,
         2,
     ]
-    assert len(frame(long, long[:0], special, 20)[0]) == 20
+    assert len(frame(long, None, special, 20)[0]) == 20
 
 
 def test_vocab_json_and_merges_are_as_good_as_a_tokenizer_json(
@@ -259,11 +259,6 @@ def copy(folders: Folders, name: str, folder: Path) -> Path:
         ("distilbert", {"model_type": "bert"}, "json: has no hidden_size"),
         ("electra", {"embedding_size": 24}, r"'embeddings.word_embeddings.weight' has shape"),
         ("electra", {"model_type": "bert"}, "has shape"),
-        (
-            "bert",
-            {"vocab_size": 3000},
-            "largest token id is 299, but config.json's vocab_size is 3",
-        ),
         ("bert", {"vocab_size": 200}, "has token id 299, but config.json's vocab_size is 200"),
     ],
 )
@@ -384,15 +379,6 @@ def test_weights_of_another_family_are_called_that(folders: Folders, tmp_path: P
     state = {f"roberta.{name}": t for name, t in load_file(folder / WEIGHTS).items()}
     save_file(state, folder / WEIGHTS)
     with pytest.raises(UserError, match=r"model_type 'roberta' has, but .*model_type is 'bert'"):
-        convert_hugging_face(folder, tmp_path / "out")
-
-
-def test_a_tokenizer_of_another_family_is_refused(folders: Folders, tmp_path: Path) -> None:
-    folder = copy(folders, "roberta", tmp_path / "hf")
-    (folder / "tokenizer.json").unlink()
-    (folder / "vocab.json").unlink()
-    encoders.write_word_pieces(folder)
-    with pytest.raises(UserError, match=r"vocab.txt: a sequence begins with token 2, .*bos_token_"):
         convert_hugging_face(folder, tmp_path / "out")
 
 

@@ -47,7 +47,8 @@ def naive(first: list[int], second: list[int] | None, longest: int) -> Row:
         a = a[: longest - 2]
         return [CLS, *a, SEP], [0] * (len(a) + 2)
     while len(a) + len(b) > longest - 3:
-        (a if len(a) > len(b) else b).pop()
+        # Of two as long, that loses a token first which was not the longer one.
+        (a if (len(a), len(second)) > (len(b), len(first) - 1) else b).pop()
     return [CLS, *a, SEP, *b, SEP], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
@@ -74,7 +75,7 @@ def test_special_tokens_of_the_tokenizer(backbone: Path) -> None:
 
 
 def test_frames() -> None:
-    one, none = frame(array(7, 8), array(), SPECIAL, 10)
+    one, none = frame(array(7, 8), None, SPECIAL, 10)
     assert one.tolist() == [CLS, 7, 8, SEP] and none == 0
     pair, second = frame(array(7, 8), array(9), SPECIAL, 10)
     assert pair.tolist() == [CLS, 7, 8, SEP, 9, SEP] and second == 2
@@ -92,7 +93,7 @@ def test_frames_lose_the_longer_sentences_end_first(
     row, second = frame(array(*a), array(*b), SPECIAL, longest)
     ids, types = naive(a, b, longest)
     assert row.tolist() == ids and second == sum(types)
-    row, second = frame(array(*a), array(), SPECIAL, longest)
+    row, second = frame(array(*a), None, SPECIAL, longest)
     assert row.tolist() == naive(a, None, longest)[0] and second == 0
 
 

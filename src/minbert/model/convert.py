@@ -1,16 +1,15 @@
 """From a Hugging Face folder to a backbone folder of ours."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
-from minbert.base.errors import UserError, no_file
-from minbert.base.files import read_json, write_json
-from minbert.data.tokenizer import framing, read_tokenizer, save_tokenizer
+from minbert.base.errors import UserError
+from minbert.base.files import write_json
+from minbert.data.tokenizer import folder_tokenizer, save_tokenizer
 from minbert.model.encoder import whole_encoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, Architecture
@@ -33,39 +32,24 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     something is missing, unfit, or a pickle.
     """
     arch = from_hugging_face(folder / "config.json")
-    tokenizer, source = read_tokenizer(folder, arch.vocab_size)
-    _check_ids(tokenizer, source, arch, folder / "config.json")
+    tokenizer = folder_tokenizer(folder, arch)
     tensors, path = _read_weights(folder)
-    state = _convert(tensors, arch, path)
-    save_weights(out / WEIGHTS, state)
+    save_weights(out / WEIGHTS, _convert(tensors, arch, path))
     write_json(out / "config.json", arch.model_dump())
     save_tokenizer(tokenizer, out / "tokenizer.json")
     return arch
 
 
-def _check_ids(tokenizer: Tokenizer, source: Path, arch: Architecture, config: Path) -> None:
-    """Refuse a tokenizer that begins or ends a sequence otherwise than `config` says."""
-    around = framing(tokenizer, source)
-    ends = {0: around.before[0], -1: around.after[-1]}
-    settings = read_json(config)
-    for name, place in arch.token_ids.items():
-        if settings.get(name) not in (None, ends[place]):
-            where = "begins" if place == 0 else "ends"
-            raise UserError(
-                f"{source}: a sequence {where} with token {ends[place]}, but {config}: {name} is "
-                f"{repr(settings[name])[:80]}; the tokenizer belongs to other weights"
-            )
-
-
 def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     """Return the tensors of one file or of all shards, and the file to name in errors."""
-    path = folder / WEIGHTS
-    if wrong := no_file(path):
-        raise UserError(f"{path}: {wrong}; put the weights themselves there")
+    path, index = folder / WEIGHTS, folder / SHARDS
     if path.is_file():
         return load_weights(path), path
-    if (folder / SHARDS).is_file():
-        return _read_shards(folder), folder / SHARDS
+    if index.is_file():
+        state: dict[str, Tensor] = {}
+        for name in sorted(set(shards(folder).values())):
+            state |= load_weights(folder / name)
+        return state, index
     for name in _PICKLES:
         if (folder / name).is_file():
             raise UserError(
@@ -74,52 +58,35 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
                 "you trust it: transformers' from_pretrained, then "
                 "save_pretrained(..., safe_serialization=True)"
             )
-    raise UserError(
-        f"{path}: no such file; the folder has "
-        f"{', '.join(sorted(p.name for p in folder.iterdir())) or 'nothing'}"
-    )
-
-
-def _read_shards(folder: Path) -> dict[str, Tensor]:
-    files = shards(folder)
-    state: dict[str, Tensor] = {}
-    for name in sorted(set(files.values())):
-        tensors = load_weights(folder / name)
-        wanted = [tensor for tensor, file in files.items() if file == name]
-        if absent := [tensor for tensor in wanted if tensor not in tensors]:
-            raise UserError(
-                f"{folder / name}: has no tensor '{absent[0]}', which {SHARDS} says is there"
-            )
-        state |= {tensor: tensors[tensor] for tensor in wanted}
-    return state
+    there = ", ".join(sorted(p.name for p in folder.iterdir()))
+    raise UserError(f"{path}: no such file; the folder has {there or 'nothing'}")
 
 
 def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> dict[str, Tensor]:
     with torch.device("meta"):
-        expected = {
-            name: t.shape for name, t in whole_encoder(arch, Dropout()).state_dict().items()
-        }
-    pooler = {name for name in expected if name.startswith("pooler.")}
-    has_pooler = "pooler.dense" in arch.tensors
-    sources = {n: arch.hugging_face(n) for n in expected if has_pooler or n not in pooler}
-    found = _plain_names(tensors, arch, sources, path)
+        encoder = whole_encoder(arch, Dropout()).state_dict()
+    pooler = arch.tensors.get("pooler.dense")
+    sources = {
+        ours: arch.hugging_face(ours)
+        for ours in encoder
+        if pooler or not ours.startswith("pooler.")
+    }
+    found = _plain_names(tensors, arch, {n for theirs in sources.values() for n in theirs}, path)
     state = {}
-    if not any(name in found for n in pooler & sources.keys() for name in sources[n]):
+    if pooler is None or not any(name.startswith(f"{pooler}.") for name in found):
         log.warning(
             "%s: has no pooler. 'pooling: cls' starts from a new one, which gives tanh of the "
             "first token's state; 'mean' and 'max' need none",
             path,
         )
-        sources = {ours: theirs for ours, theirs in sources.items() if ours not in pooler}
         # Not drawn: a frozen one would be a random map, and cached features know no seed.
-        state = {
-            "pooler.dense.weight": torch.eye(arch.hidden),
-            "pooler.dense.bias": torch.zeros(arch.hidden),
-        }
+        state["pooler.dense.weight"] = torch.eye(arch.hidden)
+        state["pooler.dense.bias"] = torch.zeros(arch.hidden)
     for ours, theirs in sources.items():
-        rows, *columns = expected[ours]
-        shape = (rows // len(theirs), *columns)
-        state[ours] = torch.cat([_take(found, name, shape, path) for name in theirs])
+        if ours not in state:
+            rows, *columns = encoder[ours].shape
+            shape = [rows // len(theirs), *columns]
+            state[ours] = torch.cat([_take(found, name, shape, path) for name in theirs])
     if found:
         raise UserError(
             f"{path}: unexpected tensor '{min(found)}' of shape {list(found[min(found)].shape)}; "
@@ -130,61 +97,62 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> d
 
 
 def _plain_names(
-    tensors: Mapping[str, Tensor],
-    arch: Architecture,
-    sources: Mapping[str, Sequence[str]],
-    path: Path,
+    tensors: Mapping[str, Tensor], arch: Architecture, names: set[str], path: Path
 ) -> dict[str, Tensor]:
-    """Keep the encoder's tensors, under today's names: no heads, no constant `position_ids`.
+    """Return the encoder's tensors under today's names: no heads, no constant `position_ids`.
 
-    The encoder's begin with the same words as those in `sources`.
+    They begin with the same words as its `names`.
     """
     prefix = arch.prefix if any(name.startswith(arch.prefix) for name in tensors) else ""
     if not prefix:
-        _check_family(tensors, arch, path)
-    parts = {name.partition(".")[0] for names in sources.values() for name in names}
-    plain_names: dict[str, str] = {}
-    for name in tensors:
+        _check_prefix(tensors, arch, path)
+    first_words = {name.partition(".")[0] for name in names}
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
         stem, _, last = name.removeprefix(prefix).rpartition(".")
-        if last == "position_ids" or stem.partition(".")[0] not in parts:
-            continue
-        plain = f"{stem}.{_OLD_NAMES.get(last, last)}"
-        if plain in plain_names:
+        is_ours = name.startswith(prefix) and stem.partition(".")[0] in first_words
+        if is_ours and last != "position_ids":
+            found[f"{stem}.{_OLD_NAMES.get(last, last)}"] = tensor
+    return found
+
+
+def _check_prefix(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> None:
+    """Refuse names that begin as those in a wrapper do, or of another kind of encoder."""
+    families = {load_part("architecture", name).prefix: name for name in PARTS["architecture"]}
+    word = "." + arch.hugging_face("embeddings.word.weight")[0]
+    for name in tensors:
+        wrapper = name.removesuffix(word) + "."
+        if name.endswith(word) and wrapper not in families:
             raise UserError(
-                f"{path}: has tensor '{plain}' twice, as '{plain_names[plain]}' and as '{name}'; "
-                "take one of them out"
+                f"{path}: the names of its tensors begin with '{wrapper}', which a wrapper gave "
+                f"them, expected '{arch.prefix}' or nothing; save the encoder that is in the "
+                "wrapper, or take the rest off the names"
             )
-        plain_names[plain] = name
-    return {plain: tensors[name] for plain, name in plain_names.items() if name.startswith(prefix)}
-
-
-def _check_family(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> None:
-    """Refuse weights whose names are those of another kind of encoder."""
-    for family in PARTS["architecture"]:
-        prefix = load_part("architecture", family).prefix
-        if name := next((name for name in tensors if name.startswith(prefix)), None):
+    for prefix, family in families.items():
+        if theirs := [name for name in tensors if name.startswith(prefix)]:
             raise UserError(
-                f"{path}: has tensor '{name}', as a model of model_type '{family}' has, but "
+                f"{path}: has tensor '{theirs[0]}', as a model of model_type '{family}' has, but "
                 f"config.json's model_type is '{arch.family}'; take both files from one model"
             )
 
 
-def _take(found: dict[str, Tensor], name: str, shape: tuple[int, ...], path: Path) -> Tensor:
+def _take(found: dict[str, Tensor], name: str, shape: list[int], path: Path) -> Tensor:
+    """Take a tensor out of `found`, float32; `UserError` if it is missing or unfit."""
     if name not in found:
-        expected = f"expected of shape {list(shape)} by config.json"
-        raise UserError(f"{path}: has no tensor '{name}', {expected}")
-    if (has := tuple(found[name].shape)) != shape:
-        expected = f"expected {list(shape)} by config.json"
-        raise UserError(f"{path}: tensor '{name}' has shape {list(has)}, {expected}")
-    if not found[name].is_floating_point():
-        raise UserError(
-            f"{path}: tensor '{name}' is {str(found[name].dtype).removeprefix('torch.')}, expected "
-            "floating-point numbers; choose weights that are not quantised"
+        raise UserError(f"{path}: has no tensor '{name}', expected of shape {shape} by config.json")
+    tensor = found.pop(name)
+    if list(tensor.shape) != shape:
+        wrong = f"has shape {list(tensor.shape)}, expected {shape} by config.json"
+    elif not tensor.is_floating_point():
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        wrong = (
+            f"is {dtype}, expected floating-point numbers; choose weights that are not quantised"
         )
-    tensor = found.pop(name).to(torch.float32)
-    if not tensor.isfinite().all():
-        raise UserError(
-            f"{path}: tensor '{name}' holds NaN or infinity, expected finite numbers (float32); "
-            "download the weights again, or choose others"
+    elif not (full := tensor.to(torch.float32)).isfinite().all():
+        wrong = (
+            "holds NaN or infinity, expected finite numbers (float32); download the weights "
+            "again, or choose others"
         )
-    return tensor
+    else:
+        return full
+    raise UserError(f"{path}: tensor '{name}' {wrong}")

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
 from torch import Tensor
 
-from minbert.base.files import whole, write_json
+from minbert.base.files import write_json
 from minbert.data.tokenizer import framing, load_tokenizer, save_tokenizer
 from minbert.model.sharing import SharedEncoder
+from minbert.model.weights import save_tensors
 from minbert.spec.architecture import WEIGHTS, Architecture
-
-_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh"}
+from minbert.spec.hugging_face import ACTIVATIONS
 
 
 def state_of(encoder: SharedEncoder, task: str) -> dict[str, Tensor]:
@@ -55,20 +54,15 @@ def write_hugging_face(
 
 def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file with the one entry in its header that `transformers` asks for."""
-    with whole(path) as temporary:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        # Parts of one tensor share memory, which safetensors refuses.
-        own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-        save_file(own, temporary, metadata={"format": "pt"})
-        temporary.chmod(mode)  # safetensors lets nobody else read it
+    # Parts of one tensor share memory, which safetensors refuses.
+    save_tensors(path, {name: tensor.clone() for name, tensor in tensors.items()}, format="pt")
 
 
 def _config(arch: Architecture) -> dict[str, Any]:
     names = arch.settings
     config = {theirs: getattr(arch, ours) for ours, theirs in names.items()}
     config[names["positions"]] = arch.first_position + arch.positions
-    config[names["activation"]] = _ACTIVATIONS[arch.activation]
+    config[names["activation"]] = ACTIVATIONS[arch.activation][0]
     if "embedding" in names:
         config[names["embedding"]] = arch.embedding or arch.hidden
     return {"model_type": arch.family, "dtype": "float32", **arch.only, **config}

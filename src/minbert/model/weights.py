@@ -19,10 +19,16 @@ CHECKSUM = "sha256"
 def save_weights(path: Path, state: Mapping[str, Tensor]) -> None:
     """Write `state` with its checksum to the safetensors file `path`, whole or not at all."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    save_tensors(path, tensors, **{CHECKSUM: checksum(tensors)})
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
+    """Write `tensors` to the safetensors file `path`, with `metadata` in its header."""
     with whole(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode
-        save_file(tensors, temporary, metadata={CHECKSUM: checksum(tensors)})
+        plain = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
+        save_file(plain, temporary, metadata=metadata)
         temporary.chmod(mode)  # safetensors lets nobody else read it
 
 

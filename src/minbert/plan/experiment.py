@@ -21,7 +21,7 @@ from minbert.data.lmrd import LMRD_PIN, review_files
 from minbert.data.originals import label_files
 from minbert.data.own import own_files
 from minbert.data.tables import READERS, form_of
-from minbert.plan.folder import check_config, check_names, check_tokenizer
+from minbert.data.tokenizer import TOKENIZERS, folder_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
     WEIGHTS,
@@ -447,10 +447,9 @@ class Sources:
         stated = {path.name: path for path in self._stated if path.parent == _absolute(name)}
         shapes = None
         if folder.is_dir():
-            check_config(folder / "config.json")
             shapes = from_hugging_face(folder / "config.json")
-            check_names(folder, shapes)
-            check_tokenizer(folder, shapes)
+            if any((folder / name).is_file() for name in TOKENIZERS):
+                folder_tokenizer(folder, shapes)
             read = backbone_files(folder)
             sums = {path: self._checksum(path) for path in (*stated.values(), *read)}
             files = {path.name: sums[path].partition(":")[2] for path in read}

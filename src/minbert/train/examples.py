@@ -23,7 +23,8 @@ Pairing = Literal["siamese", "cross"] | None
 
 def special_tokens(tokenizer: Path, two_types: bool) -> Framing:
     """Read from a `tokenizer.json` what stands around sentences; `two_types` is the encoder's."""
-    return framing(load_tokenizer(tokenizer), tokenizer)._replace(two_types=two_types)
+    special = framing(load_tokenizer(tokenizer), tokenizer)
+    return special._replace(two_types=two_types and special.two_types)
 
 
 class Sequences:
@@ -100,8 +101,7 @@ class Examples(Labelled):
         if pairing == "cross":
             framed = [frame(a, b, special, max_length) for a, b in zip(first, second, strict=True)]
         else:
-            nothing = np.zeros(0, np.int32)
-            framed = [frame(tokens, nothing, special, max_length) for tokens in first + second]
+            framed = [frame(tokens, None, special, max_length) for tokens in first + second]
         rows, seconds = [row for row, _ in framed], [n for _, n in framed]
         self.sequences = Sequences(rows, seconds, device)
 
@@ -157,19 +157,21 @@ def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:
 
 
 def frame(
-    a: np.ndarray, b: np.ndarray, special: Framing, max_length: int
+    a: np.ndarray, b: np.ndarray | None, special: Framing, max_length: int
 ) -> tuple[np.ndarray, int]:
-    """Return the sequence of a sentence, or of a pair (`b` not empty), and how much is of type 1.
+    """Return the sequence of a sentence `a`, or of a pair, and how much of its end is of type 1.
 
-    It has at most `max_length` tokens: the longer sentence is cut first, then both alike.
+    It has at most `max_length` tokens: the longer sentence is cut first, then both alike. If they
+    cannot be alike, the longer one keeps a token more, the second of two as long.
     """
     before, between, after, two_types = special
     room = max_length - len(before) - len(after)
-    if not len(b):
+    if b is None:
         return np.concatenate([before, a[:room], after]), 0
     room -= len(between)
     if len(a) + len(b) > room:
-        a = a[: max(room - len(b), (room + 1) // 2)]
-        b = b[: room - len(a)]
+        shorter = min(len(a), len(b), room // 2)
+        of_a = room - shorter if len(a) > len(b) else shorter
+        a, b = a[:of_a], b[: room - of_a]
     row = np.concatenate([before, a, between, b, after])
     return row, (len(b) + len(after)) * two_types

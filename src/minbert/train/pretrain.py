@@ -205,8 +205,7 @@ def _read(tokenizer: Path, seed: int, device: torch.device) -> Text:
     framed = [frame(a, b, special, 512) for a, b in zip(one, two, strict=True)]
     framed += [frame(one[a], two[b], special, 512) for a, b in zip(pairs, partners, strict=True)]
     alone = len(framed) + np.arange(2 * len(pairs)).reshape(-1, 2)
-    empty = np.zeros(0, np.int32)
-    framed += [frame(side[p], empty, special, 512) for p in pairs for side in (one, two)]
+    framed += [frame(side[p], None, special, 512) for p in pairs for side in (one, two)]
     themes: dict[str, int] = {}
     apart = [themes.setdefault(told_apart(seconds[pair]), len(themes)) for pair in pairs]
     return Text(

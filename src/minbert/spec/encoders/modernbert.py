@@ -30,6 +30,7 @@ class ModernBert(Architecture):
 
     encoder: ClassVar[str] = "modernbert"
     two_types: ClassVar[bool] = False
+    tokenizer: ClassVar[str] = "PreTrainedTokenizer"
     settings: ClassVar[Mapping[str, str]] = {
         **{ours: name for ours, name in Architecture.settings.items() if ours != "types"},
         "layer_norm_eps": "norm_eps",
