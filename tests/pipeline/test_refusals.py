@@ -35,15 +35,15 @@ MISTAKES: dict[str, tuple[Callable[[Project], None], list[str]]] = {
     "a seed twice": (config(seeds="[0, 0]"), ["'seeds'", "there twice"]),
     "unknown grid": (
         config(grids="[hybrid-brt]"),
-        ["'hybrid-brt'", "Did you mean 'hybrid-bert'?"],
+        ["hybrid-brt.yaml: there is no such file", "Did you mean 'hybrid-bert.yaml'?"],
     ),
     "unknown key in a grid": (
         grid("surgery: pcgrad", "surgry: pcgrad"),
-        [GRID, "variant '1-bert'", "unknown key 'surgry'", "Did you mean 'surgery'?"],
+        [GRID, "unknown key 'variants.1-bert.surgry'", "Did you mean 'surgery'?"],
     ),
     "unknown part": (
         grid("surgery: pcgrad", "surgery: pcgard"),
-        [GRID, "variant '1-bert'", "surgery", "pcgard", "Did you mean 'pcgrad'?"],
+        [GRID, "'variants.1-bert.surgery'", "pcgard", "Did you mean 'pcgrad'?"],
     ),
     "impossible combination": (
         grid("shared_layers: none", "shared_layers: none\n    surgery: pcgrad"),
@@ -51,7 +51,7 @@ MISTAKES: dict[str, tuple[Callable[[Project], None], list[str]]] = {
     ),
     "wrong type": (
         grid("lr: 1e-5", "lr: fast"),
-        [GRID, "'optimiser.lr'", "'fast'", "a number"],
+        [GRID, "optimiser.lr'", "'fast'", "a number"],
     ),
     "no such folder of data": (
         config(data="real", course="/no/such/folder"),

@@ -26,6 +26,7 @@ templates:
 
 
 def grid(tmp_path: Path, *texts: str, head: str = HEAD, **config: Any) -> Grid:
+    """Return the grid of the files that `texts` make after `head`."""
     names = []
     for number, text in enumerate(texts):
         path = tmp_path / f"g{number}.yaml"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grid_texts import problem
 
 from minbert.base.errors import UserError
 from minbert.data.course import read_course
@@ -23,7 +22,6 @@ from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
 from minbert.evaluate.text import latex, markdown
 from minbert.plan.experiment import Sources
 from minbert.spec.config import load_config
-from minbert.spec.yaml import load_yaml
 
 HEADER = "\tid\tsentence\tsentiment\n"
 BERT = {
@@ -37,16 +35,6 @@ def file(tmp_path: Path, content: str | bytes) -> Path:
     path = tmp_path / "ids-sst-train.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
-
-
-@pytest.mark.parametrize("text", ["", "variants: {}", "templates: {t: {epochs: 3}}"])
-def test_a_grid_without_variants(tmp_path: Path, text: str) -> None:
-    message = problem(tmp_path, text)
-    assert "g0.yaml: paper 'demo' has no variant, so there is nothing to train" in message
-
-
-def test_an_empty_grid_file(tmp_path: Path) -> None:
-    assert "g0.yaml: the key 'paper' is missing" in problem(tmp_path, "", head="")
 
 
 def test_a_sentence_of_50_000_words_is_kept_and_cut_where_tokens_are(tmp_path: Path) -> None:
@@ -277,8 +265,3 @@ def test_a_backbone_without_sizes(tmp_path: Path) -> None:
 def test_a_backbone_whose_config_is_none(tmp_path: Path, config: str | bytes, message: str) -> None:
     with pytest.raises(UserError, match=message):
         backbone(tmp_path, config)
-
-
-def test_yaml_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("\ufeffgrids: [a]\n", encoding="utf-8")
-    assert load_yaml(tmp_path / "a.yaml") == {"grids": ["a"]}

@@ -8,14 +8,7 @@ import pytest
 from snakemake.utils import update_config
 
 from minbert.base.errors import UserError
-from minbert.spec.yaml import (
-    from_words,
-    load_yaml,
-    merge,
-    parse_yaml,
-    update,
-    without_nulls,
-)
+from minbert.spec.yaml import from_words, load_yaml, merge, parse_yaml, update, without_nulls
 
 OVERLAYS = Path(__file__).parents[2] / "workflow" / "overlays"
 
@@ -43,7 +36,6 @@ OVERLAYS = Path(__file__).parents[2] / "workflow" / "overlays"
         ("12:30", "12:30"),
         ("1_000", "1_000"),
         ("1e", "1e"),
-        ("e5", "e5"),
         ("'1e-5'", "1e-5"),
     ],
 )
@@ -53,100 +45,54 @@ def test_scalars_follow_yaml_1_2(text: str, value: Any) -> None:
     assert type(found) is type(value)
 
 
-def test_order_is_kept_and_merge_keys_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("z: &base {a: 1, b: 2}\na: {<<: *base, b: 3}\n", {"a": {"a": 1, "b": 3}}),
+        ("# nothing\n", {}),
+        ("\ufeffgrids: [a]\n", {"grids": ["a"]}),  # with a byte order mark
+    ],
+)
+def test_files_that_are_read(tmp_path: Path, text: str, value: dict[str, Any]) -> None:
     path = tmp_path / "a.yaml"
-    path.write_text("z: &base {a: 1, b: 2}\na: {<<: *base, b: 3}\nm: {<<: *base}\n")
-    assert list(load_yaml(path)) == ["z", "a", "m"]
-    assert load_yaml(path)["a"] == {"a": 1, "b": 3}
-
-
-def test_an_empty_file_is_an_empty_mapping(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("# nothing\n")
-    assert load_yaml(path) == {}
+    path.write_text(text, encoding="utf-8")
+    found = load_yaml(path)
+    assert {key: found[key] for key in value} == value and bool(found) == bool(value)
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "said"),
     [
-        ("a: 1\nb: 2\na: 3\n", ["line 3", "duplicate key 'a'", "first on line 1"]),
-        ("x:\n  a: 1\n  'a': 3\n", ["line 3", "duplicate key 'a'"]),
-        ("x:\n\ta: 1\n", ["line 2"]),
-        ("x: [1, 2\n", ["line 2", "expected ',' or ']'"]),
-        ("3: x\n", ["line 1", "must be text, found 3", "quotes"]),
-        ("? [a]\n: x\n", ["line 1", "found a list or a mapping"]),
-        ("- a\n", ["found list"]),
-        ("a: !!python/object:os.system {}\n", ["line 1", "unknown tag"]),
-        ("a: \x01\n", ["not readable as YAML"]),
-        ("a: 1\nb: " + "9" * 5000, ["line 2", "a whole number of 5,000 digits; at most 18"]),
-        ("a: !!int abc\n", ["line 1", "'abc' is tagged !!int and is none"]),
-        ("a: !!int {b: 1}\n", ["line 1", "expected a scalar node"]),
-        ("a: !!bool maybe\n", ["line 1", "'maybe' is tagged !!bool and is none"]),
-        ("a: !!float 1:30\n", ["line 1", "'1:30' is tagged !!float and is none"]),
-        ("a: !!timestamp 2001-99-99\n", ["line 1", "unknown tag"]),
-        ("a: !!binary aGk=\n", ["line 1", "unknown tag"]),
-        ("a: &me [*me]\n", ["line 1", "'*me' refers to what it stands in"]),
-        ("a: &me\n  b: *me\n", ["line 2", "'*me' refers to what it stands in"]),
-        ("a: " + "[" * 5000, ["line 1, column 52", "more than 50 levels of lists and mappings"]),
-        ("a: " + "{b: " * 5000, ["line 1", "more than 50 levels of lists and mappings"]),
-        ("\n".join(" " * n + "a:" for n in range(90)), ["line 49", "more than 50 levels"]),
-        ("a: [" + "1," * 20_000 + "]", ["line 1", "more than 20,000 values"]),
-        ('a: "\\ud800"\n', ["line 1", "half a character"]),
-        ("a: " + "x" * 1_000_000, ["more than 1,000,000 bytes"]),
+        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: duplicate key 'a' (first on line 1)"),
+        ("x:\n  a: 1\n  'a': 3\n", "line 3, column 3: duplicate key 'a'"),
+        ("x:\n\ta: 1\n", "line 2"),
+        ("x: [1, 2\n", "expected ',' or ']'"),
+        ("3: x\n", "line 1, column 1: a key must be text, found 3; put it in quotes"),
+        ("? [a]\n: x\n", "found a list or a mapping"),
+        ("- a\n", "expected 'key: value' lines at the top level, found list"),
+        (
+            "a: !!python/object:os.system {}\n",
+            "line 1, column 4: could not determine a constructor",
+        ),
+        ("a: *b\n", "undefined alias 'b'; put a value that begins with * into quotes"),
+        ("a: \x01\n", "not readable as YAML"),
+        (b"a: \xff\n", "byte 3 is not UTF-8; save it as UTF-8"),
+        (None, "there is no such file. Did you mean 'grids.yaml'?"),
     ],
-    ids=lambda value: value[:20].strip() if isinstance(value, str) else None,
 )
-def test_errors_name_file_and_line(tmp_path: Path, text: str, parts: list[str]) -> None:
+def test_errors_name_file_and_line(tmp_path: Path, text: str | bytes | None, said: str) -> None:
     path = tmp_path / "grid.yaml"
-    path.write_text(text)
+    (tmp_path / "grids.yaml").write_text("")
+    if text is not None:
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(UserError) as error:
         load_yaml(path)
-    assert str(path) in str(error.value)
-    for part in parts:
-        assert part in str(error.value)
+    assert str(error.value).startswith(str(path)) and said in str(error.value)
 
 
-def bomb(first: str, further: str) -> str:
-    """Return lines of which each holds the line before it nine times."""
-    lines = [f"a0: &a0 {first}"]
-    lines += [f"a{n}: &a{n} {further % ', '.join([f'*a{n - 1}'] * 9)}" for n in range(1, 12)]
-    return "\n".join(lines)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (bomb("[x, x, x, x]", "[%s]"), "more than 20,000 values, counted at each alias"),
-        (bomb("{x: 1, y: 2}", "{<<: [%s]}"), "more than 20,000 values, counted at each alias"),
-        (
-            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 3000)),
-            "line 48, column 12: more than 50 levels",
-        ),
-    ],
-    ids=["lists", "merged mappings", "levels"],
-)
-def test_aliases_that_stand_for_more_than_fits_are_refused(text: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        parse_yaml(text, "here")
-
-
-def test_unreadable_files_are_named(tmp_path: Path) -> None:
-    (tmp_path / "hybrid.yaml").write_bytes(b"a: \xff\n")
-    with pytest.raises(UserError, match=r"hybird.yaml: there is no such file. Did.*'hybrid.yaml'"):
-        load_yaml(tmp_path / "hybird.yaml")
-    with pytest.raises(UserError, match=r"hybrid.yaml: byte 3 is not UTF-8"):
-        load_yaml(tmp_path / "hybrid.yaml")
-    with pytest.raises(UserError, match="cannot be read: it is not a regular file"):
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
         load_yaml(tmp_path)
-    with pytest.raises(UserError, match="cannot be read: it is not a regular file"):
-        load_yaml("/dev/zero")
-    (tmp_path / "link.yaml").symlink_to("none")
-    with pytest.raises(UserError, match=r"link\.yaml: cannot be read: it is a link that leads now"):
-        load_yaml(tmp_path / "link.yaml")
-    with pytest.raises(UserError, match="cannot be read: File name too long"):
-        load_yaml(tmp_path / ("x" * 300))
-    with pytest.raises(UserError, match=r"cannot be read: .*null byte"):
-        load_yaml(tmp_path / "a\0b")
 
 
 def test_merge_is_deep_replaces_lists_and_null_deletes() -> None:
@@ -188,12 +134,14 @@ def test_configuration_files_are_put_together_as_snakemake_does(overlay: Path) -
 
 
 def test_words_of_a_command_line() -> None:
-    assert from_words(["scale.epochs=0.5", "scale.learning_rate=1e1", "seeds=[0, 1]", "x="]) == {
+    words = ["scale.epochs=0.5", "scale.learning_rate=1e1", "seeds=[0, 1]", "x=", "only=*-bert"]
+    assert from_words(words) == {
         "scale": {"epochs": 0.5, "learning_rate": 10.0},
         "seeds": [0, 1],
         "x": "",
+        "only": "*-bert",
     }
-    for word in ("epochs", "a..b=1", "=1", "a" + ".a" * 5000 + "=1"):
+    for word in ("epochs", "a..b=1", "=1"):
         with pytest.raises(UserError, match="expected KEY=VALUE"):
             from_words([word])
     with pytest.raises(UserError, match=r"^--config seeds, line 1, column 3: .* expected ',' or"):

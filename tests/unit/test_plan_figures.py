@@ -280,7 +280,7 @@ def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(bas
 def test_figures_over_all_stay_in_their_folder(base: Path, name: str) -> None:
     text = f"figures: {{'{name}': {{kind: ranking, title: T}}}}"
     write_text(base / figures.FIGURES, text)
-    with pytest.raises(UserError, match=rf"figures\.yaml: figure '{name}': a name has letters"):
+    with pytest.raises(UserError, match=rf"figures\.yaml: '{name}' is no name"):
         plan(base, "")
 
 

@@ -93,7 +93,7 @@ def test_yaml_is_read_by_a_safe_loader() -> None:
     made = set(loader._Loader.yaml_constructors) - set(yaml.SafeLoader.yaml_constructors)
     assert not {tag for tag in made if tag and "python" in tag}
     for text in ("!!python/object/apply:os.system ['true']", "!!python/name:os.system"):
-        with pytest.raises(UserError, match="unknown tag"):
+        with pytest.raises(UserError, match="could not determine a constructor"):
             loader.parse_yaml(text, "here")
 
 

@@ -11,7 +11,6 @@ from minbert.base.errors import UserError
 from minbert.commands.gc import report
 from minbert.plan.plan import Plan
 from minbert.spec.config import load_config
-from minbert.spec.yaml import from_words
 
 GRID = """paper: hybrid-bert
 title: T
@@ -118,9 +117,3 @@ def test_a_pattern_that_matches_nothing_is_refused(folder: Path) -> None:
 def test_gc_looks_at_whole_grids(folder: Path) -> None:
     with pytest.raises(UserError, match="'only' names a part, and gc looks at whole grids"):
         list(report(plan(folder, "two"), remove=False))
-
-
-def test_a_word_that_begins_with_an_asterisk_is_text() -> None:
-    assert from_words(["only=*-bert"]) == {"only": "*-bert"}
-    with pytest.raises(UserError, match=r"undefined alias.*put a value that begins with \* into"):
-        from_words(["only=[*-bert, a]"])

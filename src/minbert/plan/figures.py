@@ -9,7 +9,7 @@ from minbert.base.errors import UserError, nearest
 from minbert.plan.experiment import Experiment, select_on
 from minbert.plan.options import check_options, needs_variants
 from minbert.plan.parameters import counts, parameters
-from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile, check_name
+from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.resolve import Grid, Stage, Variant
@@ -64,7 +64,6 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
         return {}
     found = {}
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
-        check_name(name, f"{path}: figure '{name}'")
         reads = FIGURE_KINDS[spec.kind]
         if reads.of_stages or "rows" in reads.papers or needs_variants(spec.kind):
             raise UserError(

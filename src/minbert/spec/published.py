@@ -6,17 +6,16 @@ Neither decides what is trained. A claim is judged from the predictions of what 
 import csv
 import io
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from minbert.base.errors import UserError, nearest
 from minbert.base.files import content_of
-from minbert.spec.model import NonNegative, Spec
-from minbert.spec.protocol import RULES
+from minbert.spec.model import Distinct, NonNegative, Spec
 from minbert.spec.task import TASKS
 
 MAJORITY = "majority"
@@ -41,11 +40,26 @@ class Claim(Spec):
     text: Name
     section: str = ""
     variant: Name
-    against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2)]
-    task: Name | Annotated[tuple[Name, ...], Field(min_length=1)] = "overall"
+    against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2), Distinct]
+    task: Name | Annotated[tuple[Name, ...], Field(min_length=1), Distinct] = "overall"
     measure: Measure = "score"
     direction: Direction = "higher"
     margin: Annotated[NonNegative, Field(le=1)] = 0.01
+
+    @model_validator(mode="after")
+    def _comparable(self) -> Self:
+        if self.variant in self.others:
+            raise ValueError(f"compares '{self.variant}' with itself")
+        if self.against == MAJORITY and self.measure != "score":
+            raise ValueError(
+                f"'majority' is not trained, so it has no {self.measure}; name a variant or a "
+                "number under 'against'"
+            )
+        if self.score is not None and abs(self.score) > 1 and self.measure != "loss":
+            raise ValueError(
+                f"'against' is {self.score:g}, expected a score from -1 to 1, such as 0.573"
+            )
+        return self
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -68,51 +82,6 @@ class Claim(Spec):
     def variants(self) -> tuple[str, ...]:
         """All variants that are compared."""
         return (self.variant, *self.others)
-
-
-def check_claim(
-    claim: Claim,
-    scored: Mapping[str, Collection[str]],
-    overall_tasks: Collection[str],
-    where: str,
-) -> None:
-    """Refuse unknown variants and tasks, and tasks that a variant is not `scored` on.
-
-    `overall_tasks` are those of the overall score.
-    """
-    for name in claim.variants:
-        if name not in scored:
-            raise UserError(
-                f"{where}: unknown variant '{name}'.{nearest(name, [*scored, MAJORITY])}"
-            )
-    if claim.variant in claim.others:
-        raise UserError(f"{where}: compares '{claim.variant}' with itself")
-    if claim.against == MAJORITY and claim.measure != "score":
-        raise UserError(
-            f"{where}: 'majority' is not trained, so it has no {claim.measure}; name a variant or "
-            "a number under 'against'"
-        )
-    if claim.score is not None and abs(claim.score) > 1 and claim.measure != "loss":
-        raise UserError(
-            f"{where}: 'against' is {claim.score:g}, expected a score from -1 to 1, such as 0.573"
-        )
-    for names in (claim.others, claim.tasks):
-        if len({*names}) < len(names):
-            raise UserError(f"{where}: {', '.join(names)}: one is there twice; name each once")
-    overall = ("overall", *RULES)
-    known = [*TASKS, *overall]
-    for task in claim.tasks:
-        if task not in known:
-            raise UserError(
-                f"{where}: unknown task '{task}'.{nearest(task, known)} Known: {', '.join(known)}"
-            )
-        for name in claim.variants:
-            for each in overall_tasks if task in overall else (task,):
-                if each not in scored[name]:
-                    raise UserError(
-                        f"{where}: '{task}' needs the task '{each}', which variant '{name}' does "
-                        "not have; name another task or variant"
-                    )
 
 
 FIGURES = ("sst", "para", "sts", "other", "overall")

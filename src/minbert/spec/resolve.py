@@ -1,23 +1,38 @@
-"""From grid files and a configuration to typed stages, each with the stages it starts from."""
+"""From grid files and a configuration to typed stages, each with the stages it starts from.
 
-import os
-from collections.abc import Mapping, Sequence
+A variant is merged over what it `extends`; `expand` and `tune` make a variant of each value; its
+keys are defaults of its `stages`. Each stage is merged over the configuration's `defaults`, scaled,
+overridden and typed; then the stages are found that `start` and `fuse` name.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+from pydantic import Field
 
 from minbert.base.errors import UserError, nearest
-from minbert.spec.config import Config
-from minbert.spec.grid import Figure, RawGrid, RawVariant, load_grids
-from minbert.spec.protocol import Rule
-from minbert.spec.published import Claim, check_claim
-from minbert.spec.settings import unknown_keys
+from minbert.spec.config import Config, Scale
+from minbert.spec.grid import (
+    BACKBONE,
+    GridFile,
+    Looks,
+    Paper,
+    StageKeys,
+    check_name,
+    partial,
+)
+from minbert.spec.parts import FIGURE_KINDS
+from minbert.spec.protocol import RULES, Rule
+from minbert.spec.published import MAJORITY, Claim
 from minbert.spec.stage import ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, TaskSpec, overall_tasks
-from minbert.spec.yaml import MAX_DEPTH, merge, nested, validated, without_nulls
-
-BACKBONE = "backbone"
-"""What `start` says for the pretrained weights."""
+from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
 
 
 @dataclass(frozen=True, order=True)
@@ -46,9 +61,8 @@ class Stage:
     fused: tuple[StageRef, ...] = ()
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A row of a paper's grid; see `Looks`. If it is the best of others, it has no stages.
+class Variant(Looks):
+    """A row of a paper's grid, of the file `path`. If it is the best of others, it has no stages.
 
     A tuned variant is the best of its candidates, `tried`: {candidate: its settings in words}.
     These are variants too, `tuned_for` it, and no rows.
@@ -56,15 +70,17 @@ class Variant:
 
     paper: str
     name: str
+    path: Path
     label: str
     row: str
-    note: str
-    test: bool
-    stages: tuple[Stage, ...]
-    best_of: tuple[str, ...] = ()
-    best_by: Literal["overall", "task"] = "overall"
-    tried: Mapping[str, str] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+    tried: dict[str, str] = Field(default_factory=dict)
     tuned_for: str = ""
+
+    @property
+    def where(self) -> str:
+        """Its file and name, as errors begin."""
+        return f"{self.path}: variant '{self.name}'"
 
     @property
     def scored(self) -> dict[str, Stage]:
@@ -73,29 +89,16 @@ class Variant:
         return {task: found[task] for task in TASKS if task in found}
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A paper's variants, figures and claims; `path` is its (first) grid file.
+class Grid(Paper):
+    """A paper with its variants; `path` is its first grid file, `drawn_in` that of each figure.
 
-    `drawn_in` is the file of each figure.
-    `single` is the variant that trains each task alone, empty if there is none. `tasks` are all
-    that its variants are scored on, in the order of `TASKS`, `overall_tasks` those of the overall
-    score.
+    `tasks` are all that its variants are scored on, in the order of `TASKS`.
     """
 
-    paper: str
-    title: str
-    overall: Rule
-    description: str
-    variants: dict[str, Variant]
-    figures: dict[str, Figure]
-    drawn_in: Mapping[str, Path]
-    parameter_ratios: tuple[tuple[str, str], ...]
-    claims: tuple[Claim, ...]
-    single: str
     path: Path
+    variants: dict[str, Variant]
+    drawn_in: dict[str, Path]
     tasks: tuple[str, ...]
-    overall_tasks: tuple[str, ...]
 
     @property
     def rows(self) -> dict[str, Variant]:
@@ -106,331 +109,539 @@ class Grid:
 def resolve(config: Config, base: Path) -> list[Grid]:
     """Return the grids that `config` names, relative to the folder `base`.
 
-    A bare name such as `hybrid-bert` means `workflow/grids/hybrid-bert.yaml`. Every stage's keys
-    are merged over `config.defaults`; `config.scale` and then `config.override` follow. From here
-    on the tasks of this process are those of `config`. Raises `UserError` naming file, variant,
-    stage and key.
+    A bare name such as `hybrid-bert` means `workflow/grids/hybrid-bert.yaml`. Files of one paper
+    become one grid. From here on the tasks of this process are those of `config`. Raises
+    `UserError` naming file, variant, stage and key.
     """
     TASKS.use(Task.of(name, entry) for name, entry in config.tasks.items())
-    problems = [*unknown_keys(config.defaults, "defaults.")]
-    problems += unknown_keys(config.override, "override.")
-    tasks = config.override.get("tasks")
-    problems += (
-        f"'override.tasks.{name}' is null, which takes no task out of a stage; expected a mapping "
-        "('key: value' lines)"
-        for name, keys in (tasks.items() if isinstance(tasks, Mapping) else ())
-        if keys is None
-    )
-    for name in config.may_vanish:
-        problems += (f"may_vanish: {problem}" for problem in unknown_keys(nested(name, None)))
-    if problems:
-        raise UserError("\n".join(f"config: {problem}" for problem in problems))
-    paths = [
-        base / (name if name.endswith((".yaml", ".yml")) else f"workflow/grids/{name}.yaml")
-        for name in config.grids
-    ]
-    files: dict[Path, str] = {}
-    for name, path in zip(config.grids, paths, strict=True):
-        if path.stem == name and not os.path.lexists(path):
-            near = nearest(name, (each.stem for each in path.parent.glob("*.yaml")))
-            raise UserError(f"config: grids: '{name}' is {path}: there is no such file.{near}")
-        if (other := files.setdefault(path.resolve(), name)) != name:
-            raise UserError(f"config: grids '{other}' and '{name}' are one file, {path}; name one")
-    return [_grid(raw, config) for raw in load_grids(paths)]
+    for key in ("defaults", "override"):
+        validated(partial(StageSpec), getattr(config, key), f"config: {key}")
+    for key in config.may_vanish:
+        validated(partial(StageSpec), nested(key, None), "config: may_vanish")
+    paths: dict[Path, Path] = {}
+    for name in config.grids:
+        bare = not name.endswith((".yaml", ".yml"))
+        path = base / (f"workflow/grids/{name}.yaml" if bare else name)
+        if (other := paths.setdefault(path.resolve(), path)) is not path:
+            raise UserError(f"config: grids: {other} and {path} are one file; name one")
+    files = [(path, validated(GridFile, load_yaml(path), str(path))) for path in paths.values()]
+    papers = dict.fromkeys(file.paper for _, file in files)
+    return [_grid([each for each in files if each[1].paper == paper], config) for paper in papers]
 
 
-def _grid(raw: RawGrid, config: Config) -> Grid:
-    typed = {name: _variant(name, raw, config) for name in raw.variants}
-    variants = {name: _linked(v, typed, raw.variants[name]) for name, v in typed.items()}
-    stages = {stage.ref: stage for variant in variants.values() for stage in variant.stages}
-    for ref, stage in stages.items():
-        where = _where(raw.variants[ref.variant], ref)
-        _check_stage(stage, stages, where)
-        if variants[ref.variant].tuned_for:
-            _check_half(stage, stages, where)
-    rows = {name: variant for name, variant in variants.items() if not variant.tuned_for}
-    for name, variant in rows.items():
-        _check_choice(variant, variants, f"{raw.variants[name].path}: variant '{name}'")
-    head = raw.head
-    for path, pair in raw.ratios:
-        for name in pair:
-            if name not in variants:
-                raise UserError(
-                    f"{path}: parameter_ratios: no variant '{name}'.{nearest(name, variants)}"
-                )
+def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
+    """Return the grid of a paper's files."""
+    head: dict[str, Any] = {"figures": {}, "parameter_ratios": (), "claims": ()}
+    bodies: dict[str, _Body] = {}
+    drawn_in: dict[str, Path] = {}
+    for path, file in files:
+        for key in ("paper", "title", "overall", "description", "single", "overall_tasks"):
+            if key in file.model_fields_set:
+                value = getattr(file, key)
+                if head.setdefault(key, value) != value:
+                    raise UserError(
+                        f"{path}: another file says that '{key}' of paper '{file.paper}' is "
+                        f"{head[key]!r}; leave it out here, or name another paper"
+                    )
+        for body in _bodies(file, path):
+            if (other := bodies.setdefault(body.name, body)) is not body:
+                raise UserError(f"{path}: '{body.name}' is taken in {other.path}; rename one")
+        for name in file.figures:
+            if drawn_in.setdefault(name, path) is not path:
+                raise UserError(f"{path}: figure '{name}' is in {drawn_in[name]} too; rename one")
+        head["figures"] |= file.figures
+        head["parameter_ratios"] += file.parameter_ratios
+        head["claims"] += file.claims
+    path = next((path for path, file in files if file.title), files[0][0])
+    if "title" not in head:
+        raise UserError(f"{path}: the key 'title' is missing")
+    rule = head.setdefault("overall", "normalised")
+    variants: dict[str, Variant] = {}
+    for body in bodies.values():
+        for looks, keys in () if body.template else _variants(body, bodies):
+            name = looks["name"]
+            with inside(f"{body.path}: variant '{name}'"):
+                if name in variants or (name in bodies and bodies[name] is not body):
+                    raise UserError("'tune' makes a variant of that name, which is taken")
+                variant = Variant(paper=head["paper"], path=body.path, **looks)
+                stages = () if variant.best_of else _stages(variant, keys, rule, config)
+                variants[name] = variant.model_copy(update={"stages": stages})
+    if not variants:
+        raise UserError(f"{path}: paper '{head['paper']}' has no variant: nothing to train")
+    variants = {name: _linked(variant, variants) for name, variant in variants.items()}
+    _check_variants(variants)
     has = {task for variant in variants.values() for task in variant.scored}
     tasks = tuple(task for task in TASKS if task in has)
-    for name in head.overall_tasks:
-        if name not in tasks:
+    for task in head.setdefault("overall_tasks", ()):
+        if task not in tasks:
             raise UserError(
-                f"{raw.given['overall_tasks']}: overall_tasks: no variant has the task '{name}'."
-                f"{nearest(name, tasks)} They have {', '.join(tasks)}"
+                f"{path}: overall_tasks: no variant has the task '{task}'.{nearest(task, tasks)} "
+                f"They have {', '.join(tasks)}"
             )
-    whole = head.overall_tasks or overall_tasks(tasks)
-    if head.single:
-        _check_single(head.single, variants, whole, f"{raw.given['single']}: single")
-    scored = {
-        name: {task for one in (name, *variant.best_of) for task in variants[one].scored}
-        for name, variant in rows.items()
-    }
-    first: dict[Claim, str] = {}
-    for where, claim in raw.claims:
-        for name in claim.variants:
-            if name in variants and (of := variants[name].tuned_for):
-                raise UserError(
-                    f"{where}: variant '{name}' is one of the settings that '{of}' tries, which "
-                    f"have no scores of their own; name '{of}'"
-                )
-        check_claim(claim, scored, whole, where)
-        if (other := first.setdefault(claim, where)) != where:
-            raise UserError(f"{where}: is the same as {other}; take one of them out")
-    return Grid(
-        paper=head.paper,
-        title=head.title,
-        overall=head.overall,
-        description=head.description,
-        variants=variants,
-        figures=raw.figures,
-        drawn_in=raw.drawn_in,
-        parameter_ratios=tuple(pair for _, pair in raw.ratios),
-        claims=tuple(claim for _, claim in raw.claims),
-        single=head.single,
-        path=raw.path,
-        tasks=tasks,
-        overall_tasks=whole,
-    )
+    head["overall_tasks"] = head["overall_tasks"] or overall_tasks(tasks)
+    grid = Grid(**head, path=path, variants=variants, drawn_in=drawn_in, tasks=tasks)
+    with inside(", ".join(str(path) for path, _ in files)):
+        _check_names(grid)
+    return grid
 
 
-def _where(raw: RawVariant, ref: StageRef) -> str:
-    return f"{raw.path}: variant '{ref.variant}', stage '{ref.stage}'"
+@dataclass(frozen=True)
+class _Body:
+    """A template or variant as written; `settings` are what its expansion sets, by dotted key."""
+
+    name: str
+    path: Path
+    values: dict[str, Any]
+    template: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _variant(name: str, grid: RawGrid, config: Config) -> Variant:
-    """Return a variant with typed stages; what they start from is not found yet."""
-    raw, head = grid.variants[name], grid.head
-    stages = []
+def _bodies(file: GridFile, path: Path) -> Iterator[_Body]:
+    """Yield the templates and variants of a file, these with `expand` undone."""
+    for name, template in file.templates.items():
+        yield _Body(name, path, template.model_dump(exclude_unset=True), template=True)
+    for pattern, variant in file.variants.items():
+        values = variant.model_dump(exclude_unset=True)
+        axes = values.pop("expand", None) or {}
+        words = [key.rpartition(".")[2] for key in axes]
+        if sorted(words) != sorted({*re.findall(r"\{(.*?)\}", pattern)}):
+            wanted = ", ".join(f"{{{word}}}" for word in words) or "no placeholder"
+            raise UserError(
+                f"{path}: variant '{pattern}': the name must hold {wanted}, one for the last word "
+                "of each key of 'expand', and these all different"
+            )
+        options = [
+            [*choices.items()] if isinstance(choices, dict) else [(spelt(c), c) for c in choices]
+            for choices in axes.values()
+        ]
+        for combination in itertools.product(*options):
+            said = dict(zip(words, (word for word, _ in combination), strict=True))
+            looks = {key: _fill(values[key], said) for key in Looks.model_fields if key in values}
+            settings = dict(zip(axes, (value for _, value in combination), strict=True))
+            with inside(str(path)):
+                name = check_name(_fill(pattern, said))
+            yield _Body(name, path, values | looks, settings=settings)
 
-    def spec_of(values: Mapping[str, Any], where: str) -> StageSpec:
-        return validated(StageSpec, {"select": head.overall, **values}, where)
 
-    for stage, values in raw.stages:
-        ref = StageRef(head.paper, name, stage)
-        where = _where(raw, ref)
-        plain = spec_of(values, where)
-        # Merged into nothing first: their `*` is for the tasks that they name too.
-        known = _merged(merge({}, config.defaults), values, values)
-        spec = spec_of(known, where) if config.defaults else plain
-        after = f"{where}, after scale and override of the config"
-        stages.append(Stage(ref, spec_of(_adjusted(spec, config), after), plain))
-    looks = raw.looks.model_dump()
-    looks |= {"label": looks["label"] or name, "row": looks["row"] or name}
-    looks |= {"tried": raw.tried, "tuned_for": raw.tuned_for}
-    return Variant(paper=head.paper, name=name, stages=tuple(stages), **looks)
+def _fill(value: Any, said: Mapping[str, str]) -> Any:
+    for word, text in said.items() if isinstance(value, str) else ():
+        value = value.replace(f"{{{word}}}", text)
+    return value
 
 
-def _merged(
-    base: Mapping[str, Any], over: Mapping[str, Any], stage: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return `over` merged into `base` without nulls, with only those tasks that `stage` has."""
-    values = without_nulls(merge(base, over))
-    if isinstance(tasks := values.get("tasks"), Mapping):
-        known = stage.get("tasks") or {}
-        values["tasks"] = {name: value for name, value in tasks.items() if name in known}
+def spelt(value: Any) -> str:
+    """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and math.isfinite(value):
+        mantissa, _, exponent = f"{value:e}".partition("e")
+        small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+        return small if abs(value) < 1e-3 and value else f"{value:g}"
+    if isinstance(value, list | tuple):
+        return "-".join(map(spelt, value))
+    return str(value)
+
+
+def _flat(name: str, bodies: Mapping[str, _Body], *below: str) -> dict[str, Any]:
+    """Return the values of a body over those that it extends; `below` is what extends it."""
+    if name in below:
+        circle = " -> ".join([*below[below.index(name) :], name])
+        raise UserError(f"'extends' goes round in a circle: {circle}")
+    values: dict[str, Any] = {}
+    for parent in bodies[name].values.get("extends") or ():
+        if parent not in bodies:
+            raise UserError(f"'{name}' extends unknown '{parent}'.{nearest(parent, bodies)}")
+        looks = () if bodies[parent].template else Looks.model_fields
+        inherited = _flat(parent, bodies, *below, name)
+        values = merge(values, {key: v for key, v in inherited.items() if key not in looks})
+    own = bodies[name].values
+    values = merge(values, {key: value for key, value in own.items() if key != "extends"})
+    for key, value in bodies[name].settings.items():
+        values = _with(values, key, value)
     return values
 
 
-def _adjusted(spec: StageSpec, config: Config) -> dict[str, Any]:
-    """Return the values of `spec` scaled, then overridden."""
+def _with(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return `values` with a dotted key set; `stages.NAME.KEY` reaches one stage."""
+    first, _, rest = key.partition(".")
+    name, _, below = rest.partition(".")
+    changed = validated(StageKeys, nested(below if first == "stages" else key, value))
+    change = changed.model_dump(exclude_unset=True)
+    if first != "stages":
+        return merge(values, change)
+    stages = values.get("stages") or ({"name": "main"},)
+    known = [stage["name"] for stage in stages]
+    if name not in known:
+        raise UserError(
+            f"'{key}': there is no stage '{name}'.{nearest(name, known)} Known: {', '.join(known)}"
+        )
+    return {**values, "stages": [merge(s, change) if s["name"] == name else s for s in stages]}
+
+
+def _variants(
+    body: _Body, bodies: Mapping[str, _Body]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield what a variant is but for its stages, and the keys of these; then its candidates."""
+    name = body.name
+    with inside(f"{body.path}: variant '{name}'"):
+        values = without_nulls(_flat(name, bodies))
+        looks = {key: values.pop(key) for key in Looks.model_fields if key in values}
+        looks = {"name": name, "label": name, "row": name, **looks}
+        if looks.get("best_of") and values:
+            raise UserError(f"'best_of' trains nothing, so '{next(iter(values))}' does not apply")
+        tune = values.pop("tune", {})
+        tried: dict[str, str] = {}
+        candidates = []
+        for combination in itertools.product(*tune.values()) if tune else ():
+            # A half of dev chooses among the settings, so it chooses their epochs too.
+            changed: dict[str, Any] = {"select_on": "half", **values}
+            for key, value in zip(tune, combination, strict=True):
+                changed = _with(changed, key, value)
+            pairs = list(zip(_short([*tune]), map(spelt, combination), strict=True))
+            words = [re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(pair)).strip("-.") for pair in pairs]
+            candidate = check_name(".".join([name, *words]))
+            said = tried[candidate] = ", ".join(map(" ".join, pairs))
+            row = {"label": f"{looks['label']}, {said}", "row": candidate}
+            candidates.append(({"name": candidate, "tuned_for": name, **row}, changed))
+    yield looks | ({"best_of": tuple(tried), "tried": tried} if tried else {}), values
+    yield from candidates
+
+
+def _short(keys: Sequence[str]) -> list[str]:
+    """Return the last words of dotted keys, as many as tell them apart."""
+    for count in itertools.count(1):
+        found = [".".join(key.split(".")[-count:]) for key in keys]
+        if len({*found}) == len(found):
+            return found
+    raise AssertionError
+
+
+def _stages(
+    variant: Variant, values: Mapping[str, Any], rule: Rule, config: Config
+) -> tuple[Stage, ...]:
+    """Return a variant's stages; what they start from is not found yet."""
+    shared = {key: value for key, value in values.items() if key != "stages"}
+    stages: dict[str, Stage] = {}
+    for keys in values.get("stages") or ({"name": "main"},):
+        own = {**keys}
+        name = own.pop("name")
+        if name in stages:
+            raise UserError(f"two stages are called '{name}'; rename one")
+        with inside(f"stage '{name}'"):
+            chosen = _chosen(without_nulls(merge(shared, own)))
+        plain, spec = _specs(chosen, rule, config, f"stage '{name}'")
+        stages[name] = Stage(StageRef(variant.paper, variant.name, name), spec, plain)
+    return tuple(stages.values())
+
+
+def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return a stage's keys with the tasks that `train` (default: all) and `also_score` name."""
+    tasks = {name: task for name, task in keys.get("tasks", {}).items() if name != "*"}
+    train, carried = keys.pop("train", ()), keys.pop("also_score", ())
+    for key, names in (("train", train), ("also_score", carried)):
+        for name in names:
+            if name not in tasks:
+                raise UserError(
+                    f"'{key}' names '{name}', which is not among its 'tasks': "
+                    f"{', '.join(tasks)}.{nearest(name, tasks)}"
+                )
+    if both := [name for name in carried if name in train]:
+        raise UserError(f"task '{both[0]}' is in 'train' and in 'also_score'")
+    trained = train or [name for name in tasks if name not in carried]
+    kept = {name: {**tasks[name], **({"trained": True} if train else {})} for name in trained}
+    kept |= {name: {**tasks[name], "trained": False} for name in carried}
+    return {**keys, **({"tasks": kept} if "tasks" in keys else {})}
+
+
+def _specs(
+    keys: Mapping[str, Any], rule: Rule, config: Config, where: str
+) -> tuple[StageSpec, StageSpec]:
+    """Return the spec that a grid's `keys` say, and what the configuration makes of it."""
+
+    def typed(values: Mapping[str, Any], where: str) -> StageSpec:
+        return validated(StageSpec, {"select": rule, **values}, where)
+
+    def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+        values = without_nulls(merge(base, over))
+        tasks = values.get("tasks", {})
+        if gone := keys["tasks"].keys() - tasks.keys():
+            raise UserError(f"{where}: a configuration takes no task out, found null for {gone}")
+        # The configuration names tasks that not every stage has.
+        return values | {"tasks": {task: tasks[task] for task in keys["tasks"]}}
+
+    plain = typed(keys, where)
+    # Merged into nothing first: their `*` is for the tasks that they name too.
+    spec = typed(merged(merge({}, config.defaults), keys), where) if config.defaults else plain
+    adjusted = merged(_scaled(spec, config.scale), config.override)
+    return plain, typed(adjusted, f"{where}, after scale and override of the config")
+
+
+def _scaled(spec: StageSpec, scale: Scale) -> dict[str, Any]:
+    """Return the values of `spec`, of which a small machine can train fewer steps."""
     values: dict[str, Any] = spec.model_dump()
-    scale = config.scale
-    factors = scale.heads if spec.trainable == "heads" else scale
-    lr = spec.optimiser.lr * factors.learning_rate
+    heads = spec.trainable == "heads"
+    factors = scale.heads if heads else scale
     # Twelve digits, so that 3 x 1e-5 is the same stage as 3e-5.
-    values["optimiser"] |= {"lr": float(f"{lr:.12g}")}
+    values["optimiser"]["lr"] = float(f"{spec.optimiser.lr * factors.learning_rate:.12g}")
     values["epochs"] = max(1, int(spec.epochs * factors.epochs + 0.5))
-    if spec.trainable != "heads":
-        if scale.steps.per_epoch:
-            steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
-            tasks = len(spec.trained_tasks) if spec.sampler.name in ONE_TASK else 1
-            values["epochs"] = scale.steps.epochs or values["epochs"]
-            values["sampler"] |= {"steps": -(-steps * tasks // values["epochs"])}
-        if to := scale.batch_size.largest:
-            largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
-            share = min(1.0, to / largest)
-            for task in values["tasks"].values():
-                size = task["batch_size"]
-                task["batch_size"] = max(min(size, scale.batch_size.least), int(size * share + 0.5))
-    return _merged(values, config.override, values)
+    if scale.steps.per_epoch and not heads:
+        steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
+        steps *= len(spec.trained_tasks) if spec.sampler.name in ONE_TASK else 1
+        values["epochs"] = scale.steps.epochs or values["epochs"]
+        values["sampler"]["steps"] = -(-steps // values["epochs"])
+    if scale.batch_size.largest and not heads:
+        largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
+        share = min(1.0, scale.batch_size.largest / largest)
+        for task in values["tasks"].values():
+            size = task["batch_size"]
+            task["batch_size"] = max(min(size, scale.batch_size.least), int(size * share + 0.5))
+    return values
 
 
-def _linked(variant: Variant, variants: Mapping[str, Variant], raw: RawVariant) -> Variant:
+def _linked(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
     """Return `variant` with the stages found that `start` and `fuse` name."""
     linked: list[Stage] = []
     for stage in variant.stages:
-        where, spec = _where(raw, stage.ref), stage.spec
-        start = None
-        if spec.start != BACKBONE:
-            start = _find("start", spec.start, stage, variants, where)
-        fused = tuple(_find("fuse", name, stage, variants, where) for name in spec.fuse or ())
-        linked.append(replace(stage, start=start, fused=fused))
-    return replace(variant, stages=tuple(linked))
+        earlier = [before.ref.stage for before in linked]
+        with inside(f"{variant.where}: stage '{stage.ref.stage}'"):
+            start, fuse = stage.spec.start, stage.spec.fuse or ()
+            first = None if start == BACKBONE else _find("start", start, variant, earlier, variants)
+            fused = tuple(_find("fuse", name, variant, earlier, variants) for name in fuse)
+        linked.append(replace(stage, start=first, fused=fused))
+    return variant.model_copy(update={"stages": tuple(linked)})
 
 
 def _find(
-    key: str, said: str, stage: Stage, variants: Mapping[str, Variant], where: str
+    key: str, said: str, variant: Variant, earlier: list[str], variants: Mapping[str, Variant]
 ) -> StageRef:
-    """Return the stage that `key` of `stage` means: an own one, `VARIANT` or `VARIANT/STAGE`."""
-    own = {s.ref.stage: s.ref for s in variants[stage.ref.variant].stages}
-    earlier = list(own)[: list(own).index(stage.ref.stage)]
-    first, slash, rest = said.partition("/")
-    name = rest if slash and first == stage.ref.variant else said
-    if name in earlier:
-        return own[name]
-    if name == stage.ref.variant or name in own:
+    """Return the stage that `key` means: an `earlier` one, `VARIANT` or `VARIANT/STAGE`."""
+    first, slash, stage = said.partition("/")
+    own = stage if slash and first == variant.name else said
+    if own in earlier:
+        return StageRef(variant.paper, variant.name, own)
+    if first == variant.name or own in [each.ref.stage for each in variant.stages]:
         raise UserError(
-            f"{where}: '{key}: {said}' is this stage or a later one of the same variant; "
-            f"a stage starts from '{BACKBONE}', an earlier stage, or another variant"
+            f"'{key}: {said}' is this stage or a later one of the same variant; a stage starts "
+            f"from '{BACKBONE}', an earlier stage, or another variant"
         )
     if first not in variants:
         known = [BACKBONE, *earlier, *variants]
-        raise UserError(
-            f"{where}: '{key}' is unknown: '{said}'.{nearest(first, known)} "
-            f"Known: {', '.join(known)}, or VARIANT/STAGE"
-        )
-    refs = {s.ref.stage: s.ref for s in variants[first].stages}
-    if not refs:
-        others = ", ".join(variants[first].best_of)
-        raise UserError(
-            f"{where}: '{key}: {said}': variant '{first}' is the best of others: it has no stage, "
-            f"and which it is becomes known after training; name one of those: {others}"
-        )
-    if slash and rest not in refs:
-        raise UserError(
-            f"{where}: '{key}: {said}': variant '{first}' has no stage '{rest}'."
-            f"{nearest(rest, refs)} Known: {', '.join(refs)}"
-        )
-    return refs[rest] if slash else list(refs.values())[-1]
-
-
-def _check_stage(stage: Stage, stages: Mapping[StageRef, Stage], where: str) -> None:
-    """Refuse a stage that comes after itself, or starts from or fuses what does not fit."""
-    chain = [stage.ref]
-    while before := stages[chain[-1]].start:
-        if before in chain:
-            circle = " -> ".join(map(str, (*chain[chain.index(before) :], before)))
-            raise UserError(f"{where}: 'start' goes round in a circle: {circle}")
-        if len(chain) == MAX_DEPTH:
-            raise UserError(f"{where}: 'start': comes after {MAX_DEPTH} other stages or more")
-        chain.append(before)
-    if stage.start:
-        _check_start(stage, stages[stage.start], where)
-    for ref in stage.fused:
-        if stages[ref].spec.trainable != "adapters":
+        raise UserError(f"'{key}' is unknown: '{said}'.{nearest(first, known)}")
+    with inside(f"'{key}: {said}'"):
+        found = {each.ref.stage: each.ref for each in _named(first, variants, stages=True).stages}
+        if slash and stage not in found:
             raise UserError(
-                f"{where}: 'fuse' names '{ref}', which trains no adapters "
-                f"('trainable: {stages[ref].spec.trainable}')"
+                f"variant '{first}' has no stage '{stage}'.{nearest(stage, found)} "
+                f"Known: {', '.join(found)}"
             )
+    return found[stage] if slash else [*found.values()][-1]
 
 
-def _check_half(stage: Stage, stages: Mapping[StageRef, Stage], where: str) -> None:
-    """Refuse a candidate if all of dev chose its epoch, or that of a stage it comes after."""
+def _named(
+    name: str, variants: Mapping[str, Variant], *, stages: bool = False, scores: bool = False
+) -> Variant:
+    """Return the variant called `name`; refuse one without the stages or scores that are needed."""
+    if name not in variants:
+        raise UserError(f"no variant '{name}'.{nearest(name, [*variants, MAJORITY])}")
+    variant = variants[name]
+    if stages and variant.best_of:
+        raise UserError(
+            f"variant '{name}' is the best of others and trains nothing itself; name one of "
+            f"those: {', '.join(variant.best_of)}"
+        )
+    if scores and variant.tuned_for:
+        raise UserError(
+            f"variant '{name}' is one of the settings that '{variant.tuned_for}' tries, which "
+            f"have no scores; name '{variant.tuned_for}', or make it a variant of its own"
+        )
+    return variant
+
+
+def _check_variants(variants: Mapping[str, Variant]) -> None:
+    """Refuse a stage that comes after what does not fit, and a choice among what has no score."""
+    stages = {stage.ref: stage for variant in variants.values() for stage in variant.stages}
+    for ref, stage in stages.items():
+        variant = variants[ref.variant]
+        with inside(f"{variant.where}: stage '{ref.stage}'"):
+            chain = [ref]
+            while (before := stages[chain[-1]].start) and before not in chain[1:]:
+                chain.append(before)
+                if before == ref:
+                    circle = " -> ".join(map(str, chain))
+                    raise UserError(f"'start' goes round in a circle: {circle}")
+            if stage.start:
+                _check_start(stage, stages[stage.start])
+            for other in stage.fused:
+                if (trains := stages[other].spec.trainable) != "adapters":
+                    raise UserError(
+                        f"'fuse' names '{other}', which trains no adapters ('trainable: {trains}')"
+                    )
+            if variant.tuned_for:
+                _check_half(stage, stages)
+    for variant in variants.values():
+        if len({tuple(variants[name].scored) for name in variant.tried}) > 1:
+            raise UserError(f"{variant.where}: 'tune' compares settings that have different tasks")
+        for name in () if variant.tried else variant.best_of:
+            with inside(f"{variant.where}: 'best_of'"):
+                if others := _named(name, variants, scores=True).best_of:
+                    raise UserError(
+                        f"'{name}' is itself the best of others; name those: {', '.join(others)}"
+                    )
+
+
+def _check_half(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
+    """Refuse a tuned stage if all of dev chose its epoch, or that of a stage it comes after."""
     if stage.spec.select_on != "half":
         raise UserError(
-            f"{where}: 'select_on: {stage.spec.select_on}' with 'tune': a half of dev chooses "
-            "among the settings and is not reported, so it must choose the epochs too; take "
-            "'select_on' out of the variant, or of 'override' in the configuration"
+            f"'{stage.ref}' has 'select_on: {stage.spec.select_on}' and is tuned, or comes before "
+            "what is: a half of dev chooses among the settings and is not reported, so it must "
+            "choose the epochs too; say 'select_on: half' there, and nothing in 'override'"
         )
     for ref in (*([stage.start] if stage.start else []), *stage.fused):
-        if stages[ref].spec.select_on != "half":
-            raise UserError(
-                f"{where}: comes after '{ref}', whose epoch all of dev chose, and is tuned on a "
-                f"half of it; give '{ref.variant}' 'select_on: half'"
-            )
-        _check_half(stages[ref], stages, where)
+        _check_half(stages[ref], stages)
 
 
-def _check_start(stage: Stage, earlier: Stage, where: str) -> None:
+def _check_start(stage: Stage, earlier: Stage) -> None:
     """Refuse a start whose weights do not cover what this stage needs."""
-    if earlier.spec.trainable in {"adapters", "lora", "fusion"}:
+    ours, theirs, ref = stage.spec, earlier.spec, earlier.ref
+    if theirs.trainable in {"adapters", "lora", "fusion"}:
         raise UserError(
-            f"{where}: starts from '{earlier.ref}', which trains {earlier.spec.trainable} and "
-            "leaves no encoder of its own; start from a stage with 'trainable: all', or 'fuse' it"
+            f"starts from '{ref}', which trains {theirs.trainable} and leaves no encoder of its "
+            "own; start from a stage with 'trainable: all', or 'fuse' it"
         )
-    for name, task in stage.spec.tasks.items():
-        if task.head_from is None:
+    for name, task in ours.tasks.items():
+        if (other := task.head_from) is None:
             continue
-        if task.head_from not in earlier.spec.tasks:
+        if other not in theirs.tasks:
             raise UserError(
-                f"{where}: 'head_from: {task.head_from}': '{earlier.ref}' has no such task; it "
-                f"has {', '.join(earlier.spec.ordered_tasks)}"
+                f"'head_from: {other}': '{ref}' has no such task; it has "
+                f"{', '.join(theirs.ordered_tasks)}"
             )
-        if _head(name, task) != _head(task.head_from, earlier.spec.tasks[task.head_from]):
+        if _head_shape(name, task) != _head_shape(other, theirs.tasks[other]):
             raise UserError(
-                f"{where}: 'head_from: {task.head_from}': that head has another shape in "
-                f"'{earlier.ref}'; give both tasks the same head, features and number of classes"
+                f"'head_from: {other}': that head has another shape in '{ref}'; give both tasks "
+                "the same head, features and number of classes"
             )
-    if earlier.spec.shared_layers == "all":
+    if theirs.shared_layers == "all":
         return
     for key in ("shared_layers", "shared_end"):
-        theirs, ours = getattr(earlier.spec, key), getattr(stage.spec, key)
-        if theirs != ours:
+        if (had := getattr(theirs, key)) != (has := getattr(ours, key)):
             raise UserError(
-                f"{where}: '{key}: {ours}' cannot start from '{earlier.ref}', which has "
-                f"'{key}: {theirs}'; give both the same value, or share all in the earlier one"
+                f"'{key}: {has}' cannot start from '{ref}', which has '{key}: {had}'; give both "
+                "the same value, or share all in the earlier one"
             )
-    missing = [task for task in stage.spec.ordered_tasks if task not in earlier.spec.tasks]
-    if missing:
+    if missing := [task for task in ours.ordered_tasks if task not in theirs.tasks]:
         raise UserError(
-            f"{where}: starts from '{earlier.ref}', where each task has layers of its own, but "
-            f"task '{missing[0]}' has none there; start from a stage that has it"
+            f"starts from '{ref}', where each task has layers of its own, but task "
+            f"'{missing[0]}' has none there; start from a stage that has it"
         )
 
 
-def _head(name: str, task: TaskSpec) -> tuple[object, ...]:
-    """Return what determines the shapes of a task's head."""
+def _head_shape(name: str, task: TaskSpec) -> tuple[object, ...]:
     head = task.head
     return head.name, head.depth, head.width, len(task.features or ("u",)), TASKS[name].classes
 
 
-def _check_choice(variant: Variant, variants: Mapping[str, Variant], where: str) -> None:
-    """Refuse candidates that do not exist, or are themselves the best of others."""
-    for name in variant.best_of:
-        if name not in variants:
-            raise UserError(f"{where}: 'best_of' names unknown '{name}'.{nearest(name, variants)}")
-        if variants[name].tried:
-            raise UserError(
-                f"{where}: 'best_of' names '{name}', which is tuned and so chooses already; name "
-                "variants without 'tune'"
-            )
-        if variants[name].best_of:
-            raise UserError(
-                f"{where}: 'best_of' names '{name}', which is itself the best of others; name "
-                f"those: {', '.join(variants[name].best_of)}"
-            )
-        if variants[name].tuned_for not in ("", variant.name):
-            raise UserError(
-                f"{where}: 'best_of' names '{name}', one of the settings that "
-                f"'{variants[name].tuned_for}' tries; make it a variant of its own"
-            )
+def _check_names(grid: Grid) -> None:
+    """Refuse what a paper's files say of variants and tasks that are not there, or do not fit."""
+    variants = grid.variants
+    for name in itertools.chain(*grid.parameter_ratios):
+        with inside("parameter_ratios"):
+            _named(name, variants)
+    if grid.single:
+        with inside("single"):
+            scored = _named(grid.single, variants, stages=True, scores=True).scored
+            for task in grid.overall_tasks:
+                if task not in scored or scored[task].spec.trained_tasks != (task,):
+                    raise UserError(
+                        f"variant '{grid.single}' needs a stage that trains '{task}' alone and is "
+                        "the last that scores it"
+                    )
+    for name, figure in grid.figures.items():
+        reads = FIGURE_KINDS[figure.kind]
+        for shown in figure.variants:
+            with inside(f"figure '{name}'"):
+                _named(shown, variants, stages=reads.of_stages, scores="scores" in reads.papers)
+    for claim in grid.claims:
+        with inside(f"claim '{claim.text}'"):
+            if grid.claims.count(claim) > 1:
+                raise UserError("is there twice; take one of them out")
+            for name in claim.variants:
+                _named(name, variants, scores=True)
+            _check_scored(claim, grid)
 
 
-def _check_single(
-    name: str, variants: Mapping[str, Variant], tasks: Sequence[str], where: str
-) -> None:
-    """Refuse a reference that does not train each task of the overall score alone."""
-    if name not in variants:
-        raise UserError(f"{where}: no variant '{name}'.{nearest(name, variants)}")
-    if variants[name].best_of:
-        raise UserError(f"{where}: variant '{name}' is the best of others; name one that trains")
-    if of := variants[name].tuned_for:
-        raise UserError(
-            f"{where}: variant '{name}' is one of the settings that '{of}' tries; make it a "
-            "variant of its own, and name that"
-        )
-    for task in tasks:
-        stage = variants[name].scored.get(task)
-        if stage is None or stage.spec.trained_tasks != (task,):
+def _check_scored(claim: Claim, grid: Grid) -> None:
+    """Refuse a claim of a task that one of its variants is not scored on."""
+    overall = ("overall", *RULES)
+    known = [*TASKS, *overall]
+    for task in claim.tasks:
+        if task not in known:
             raise UserError(
-                f"{where}: variant '{name}' needs a stage that trains '{task}' alone and is the "
-                "last that scores it"
+                f"unknown task '{task}'.{nearest(task, known)} Known: {', '.join(known)}"
             )
+        for name in claim.variants:
+            variant = grid.variants[name]
+            scored = {t for each in (name, *variant.best_of) for t in grid.variants[each].scored}
+            for each in grid.overall_tasks if task in overall else (task,):
+                if each not in scored:
+                    raise UserError(
+                        f"'{task}' needs the task '{each}', which variant '{name}' does not have; "
+                        "name another task or variant"
+                    )
+
+
+def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
+    """Return the grids with the variants that a pattern of `only` matches; without one, all.
+
+    A pattern is a paper, a variant or `PAPER/VARIANT`, with the wildcards `*`, `?` and `[...]`. The
+    best of others comes with those others; a setting that a tuned row tries is a row by itself if
+    that row is left out. Figures and claims that are about variants which are left out go with
+    them. Raises `UserError` for a pattern that matches nothing.
+    """
+    names = {
+        (grid.paper, name): (grid.paper, name, f"{grid.paper}/{name}")
+        for grid in grids
+        for name in grid.variants
+    }
+    for pattern in only:
+        if not any(fnmatchcase(name, pattern) for each in names.values() for name in each):
+            near = nearest(pattern, itertools.chain(*names.values()))
+            raise UserError(
+                f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the "
+                f"grids {', '.join(grid.paper for grid in grids)}.{near}"
+            )
+    chosen = {
+        at for at, words in names.items() if any(fnmatchcase(w, p) for w in words for p in only)
+    }
+    parts = (_part(grid, {name for paper, name in chosen if paper == grid.paper}) for grid in grids)
+    return [part for part in parts if part.variants] if only else list(grids)
+
+
+def _part(grid: Grid, chosen: set[str]) -> Grid:
+    """Return a grid with the variants that are `chosen`, and what is about those alone."""
+    chosen |= {name for best in chosen for name in grid.variants[best].best_of}
+    gone = grid.variants.keys() - chosen
+    if not gone:
+        return grid
+    variants = {}
+    for name, variant in grid.variants.items():
+        if name in chosen and variant.tuned_for in gone:
+            variants[name] = variant.model_copy(update={"tuned_for": "", "label": name})
+        elif name in chosen:
+            variants[name] = variant
+    figures = {}
+    for name, figure in grid.figures.items():
+        left = tuple(variant for variant in figure.variants if variant in chosen)
+        # Options may name variants; then the figure needs all that it shows, and all they name.
+        named = any(f"'{variant}'" in str(figure.options) for variant in gone)
+        if (left == figure.variants and not named) or (left and not figure.options):
+            figures[name] = figure.model_copy(update={"variants": left})
+    part = {
+        "variants": variants,
+        "figures": figures,
+        "claims": tuple(claim for claim in grid.claims if gone.isdisjoint(claim.variants)),
+        "parameter_ratios": tuple(p for p in grid.parameter_ratios if gone.isdisjoint(p)),
+        "single": "" if grid.single in gone else grid.single,
+    }
+    return grid.model_copy(update=part)
