@@ -90,13 +90,12 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 
 
-SESSION = Session(PLAN, NAME)
-logger.addHandler(SESSION.idle())
+SESSION = Session(PLAN, NAME, logger)
 
 
 onstart:
     with retold(WorkflowError):
-        SESSION.start(workflow, logger, JOB.threads, JOB.demand.gpu)
+        SESSION.start(workflow, JOB.demand.gpu)
 
 
 onsuccess:

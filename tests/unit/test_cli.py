@@ -12,7 +12,6 @@ import pytest
 
 from minbert import __version__
 from minbert.commands.cli import main
-from minbert.store.kinds import KINDS
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -23,12 +22,52 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_what_people_call_and_no_step(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "--help")
-    others = ("plan", "ui", "predict", "export", "compare", "submit", "follow", "publish", "make")
-    for command in (*(name for name, kind in KINDS.items() if not kind.shown), *others):
-        assert re.search(rf"(?m)^ +{command}\b", text), command
+    found = set(re.findall(r"(?m)^ {4}(\w+) ", text))
+    people = {"plan", "learned", "ensemble", "gc", "adopt", "bundle", "unbundle", "ui", "predict"}
+    assert found == people | {"export", "compare", "submit", "figure"}
     assert "snakemake --cores N all" in text
+    for command in found:
+        text = printed(capsys, command, "--help")
+        assert "--configfile" in text and "--config " in text and "--results" in text, command
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("plam", "no command 'plam'. Did you mean 'plan'?"),
+        ("table", "no command 'table'. `minbert make table-KEY` makes it."),
+    ],
+)
+def test_a_command_that_there_is_not_is_answered_with_one_that_there_is(
+    command: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "x"])
+    assert ended.value.code == 2 and said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "root"),
+    [
+        ((), "named"),
+        (("--results", "given"), "given"),
+        (("--config", "results=other"), "other"),
+        (("--configfile", "more.yaml"), "more"),
+    ],
+)
+def test_every_command_finds_the_results_of_the_configuration(
+    words: tuple[str, ...], root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found: list[Path] = []
+    monkeypatch.setattr("minbert.track.ui.serve", lambda at, **_: found.append(at))
+    main(["ui"])
+    Path("config.yaml").write_text("grids: [a]\nresults: named\n")
+    Path("more.yaml").write_text("results: more\n")
+    main(["ui", *words])
+    assert found == [Path("results"), Path(root)]
 
 
 def test_help_of_training(capsys: pytest.CaptureFixture[str]) -> None:

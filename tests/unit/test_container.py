@@ -88,7 +88,7 @@ def imported() -> set[str]:
     """
     found = set()
     package = ROOT / "src" / "minbert"
-    snakemakes = {package / "commands" / name for name in ("rules.py", "session.py", "watch.py")}
+    snakemakes = {package / "commands" / name for name in ("rules.py", "session.py", "progress.py")}
     for path in set(package.rglob("*.py")) - snakemakes:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):

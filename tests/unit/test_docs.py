@@ -13,7 +13,7 @@ from own_tasks import using
 from pages.rows import rows_page
 from pydantic import BaseModel
 
-from minbert.commands.cli import _parser
+from minbert.commands.cli import _Parser
 from minbert.spec.config import Config, Corpus, Sizes, load_config
 from minbert.spec.entry import OwnTask
 from minbert.spec.parts import PARTS
@@ -123,7 +123,7 @@ def test_modules_of_the_architecture_exist() -> None:
 
 
 def subcommands() -> set[str]:
-    actions = [a for a in _parser()._actions if a.choices]
+    actions = [a for a in _Parser()._actions if a.choices]
     return {choice for action in actions for choice in action.choices or ()}
 
 

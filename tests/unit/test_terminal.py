@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,15 +15,18 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.commands import watch
-from minbert.commands.remaining import Work, seconds_left
-from minbert.commands.summary import places, summary
-from minbert.commands.watch import Idle, Tally, Watch, gpu_use
+from minbert.commands import progress
+from minbert.commands.progress import Idle, Progress, Work
+from minbert.commands.summary import CLAIMS, places, summary, undecided
+from minbert.evaluate.claims import COLUMNS
 from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.text import csv_text
 from minbert.evaluate.winner import winners
 from minbert.store.plans import write_plan
 
-JOBS = [*(Work("train", f"k{n}", 0) for n in range(4)), Work("data"), Work("scores", "s")]
+JOBS = [*(Work("train", f"k{n}", 0) for n in range(4)), Work("data", "d"), Work("scores_p")]
+EACH = 100 - progress.OTHERS
+"""Seconds that a stage is expected to take: 100 with its start and end."""
 
 
 def record(event: LogEvent | None, text: str = "", **said: Any) -> logging.LogRecord:
@@ -33,30 +35,37 @@ def record(event: LogEvent | None, text: str = "", **said: Any) -> logging.LogRe
     return made
 
 
-def begin(tally: Tally, number: int, work: Work) -> None:
+def begin(watched: Progress, number: int) -> None:
+    work = JOBS[number]
     wildcards = {"key": work.key, "seed": str(work.seed)} if work.key else None
     said = {"jobid": number, "rule_name": work.rule, "wildcards": wildcards}
-    if work.rule == "scores":
-        said["wildcards"] = {"key": work.key}
-    tally.emit(record(LogEvent.JOB_INFO, **said))
+    watched.emit(record(LogEvent.JOB_INFO, **said))
 
 
-def end(tally: Tally, number: int) -> None:
-    tally.emit(record(LogEvent.JOB_FINISHED, job_id=number))
+def end(watched: Progress, number: int) -> None:
+    watched.emit(record(LogEvent.JOB_FINISHED, job_id=number))
+
+
+def fail(watched: Progress, number: int) -> None:
+    watched.emit(record(LogEvent.JOB_ERROR, jobid=number))
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
-    """Four stages of 100 s each (20 s on a cluster of CPUs), and a clock that stands still."""
-    a, b = (SimpleNamespace(seconds=seconds, measured=True) for seconds in (100.0, 20.0))
-    costs = {None: SimpleNamespace(of=lambda node: a), False: SimpleNamespace(of=lambda node: b)}
-    monkeypatch.setattr(watch, "Costs", lambda plan, gpu: costs[gpu])
-    monkeypatch.setattr(watch, "gpu_use", lambda: "")
-    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    made = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr("time.monotonic", lambda: made.now)
+    return made
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace) -> Progress:
+    """Four stages, and a clock that stands still."""
+    costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=EACH))
+    monkeypatch.setattr(progress, "Costs", lambda plan: costs)
+    monkeypatch.setattr(progress, "title", lambda plan, node, seed: f"{node} . s{seed}")
     nodes = {("train", f"k{n}"): f"variant-{n}" for n in range(4)}
-    monkeypatch.setattr(watch, "title", lambda plan, node, seed: f"{node} . s{seed}")
-    plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path)
-    return Watch(plan, JOBS, slots=2, others=2)
+    plan: Any = SimpleNamespace(nodes=nodes)
+    return Progress(plan, JOBS)
 
 
 def test_jobs_of_another_workflow_may_have_wildcards_of_the_same_names() -> None:
@@ -65,112 +74,44 @@ def test_jobs_of_another_workflow_may_have_wildcards_of_the_same_names() -> None
     assert Work.of("train", {"seed": "7", "key": "a"}) == Work("train", "a", 7)
 
 
-def test_jobs_are_counted_from_snakemakes_events(watched: Watch) -> None:
-    tally = watched.tally
-    begin(tally, 1, JOBS[4])
-    end(tally, 1)
-    for number, work in enumerate(JOBS[:3], 2):
-        begin(tally, number, work)
-    end(tally, 2)
-    tally.emit(record(LogEvent.JOB_ERROR, jobid=3))
-    tally.emit(record(None, "a word by the way"))
+def test_jobs_are_counted_from_snakemakes_events(watched: Progress) -> None:
+    begin(watched, 4)
+    end(watched, 4)
+    for number in range(3):
+        begin(watched, number)
+    end(watched, 0)
+    fail(watched, 1)
+    watched.emit(record(None, "a word by the way"))
     line = watched.line()
-    assert "training: 1 of 4 stages done" in line
-    assert "other jobs: 1 of 2" in line and "failed: 1" in line
-    assert "now: variant-2 . s0" in line
-    assert watched.ran() == ("ran 1 training stage and 1 other job in 0 s; 1 failed; 3 not reached")
+    assert line.startswith("training: 1 of 4 stages done | other jobs: 1 of 2")
+    assert line.endswith("failed: 1 | now: variant-2 . s0")
+    assert watched.ran() == "ran 1 training stage and 1 other job in 0 s; 1 failed; 3 not reached"
+    begin(watched, 1)  # It is tried again.
+    assert "failed" not in watched.line()
 
 
-START, QUICK, SCORES = 4, 2, 3
-"""Seconds that are expected beside those of a stage, and of data and of scores."""
-
-
-def test_the_time_left_is_that_of_all_jobs_that_are_left(
-    watched: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    each, others = 100 + START, QUICK + SCORES
-    assert watched.seconds_left() == (4 * each + others) / 2  # two jobs at a time
-    line = "training: 0 of 4 stages done | other jobs: 0 of 2 | about 4 min left"
-    assert watched.line() == line
-    begin(watched.tally, 1, JOBS[0])
-    monkeypatch.setattr("time.monotonic", lambda: 1040.0)
-    assert watched.seconds_left() == (4 * each - 40 + others) / 2
-    monkeypatch.setattr("time.monotonic", lambda: 1000.0 + each)
-    end(watched.tally, 1)
-    assert watched.seconds_left() == (3 * each + others) / 2
-    for number, work in enumerate(JOBS[1:4], 2):
-        begin(watched.tally, number, work)
-    monkeypatch.setattr("time.monotonic", lambda: 1000.0 + 2 * each)
-    for number in (2, 3, 4):
-        end(watched.tally, number)
-    assert watched.seconds_left() == SCORES  # one after the other, whatever runs side by side
-    assert "4 of 4 stages done | other jobs: 0 of 2 | under a minute left" in watched.line()
-    for number, work in enumerate(JOBS[4:], 5):
-        begin(watched.tally, number, work)
-        end(watched.tally, number)
+def test_the_time_left_follows_the_pace_so_far(watched: Progress, clock: SimpleNamespace) -> None:
+    begin(watched, 0)
+    begin(watched, 1)
+    assert watched.seconds_left() is None and "left" not in watched.line()
+    clock.now += 50  # Two at a time, twice as fast as expected.
+    end(watched, 0)
+    end(watched, 1)
+    assert watched.seconds_left() == pytest.approx(50 * (200 + 2 * progress.OTHERS) / 200)
+    assert "about 1 min 0 s left" in watched.line()
+    begin(watched, 2)
+    clock.now += 50  # Half of it is done.
+    assert watched.seconds_left() == pytest.approx(100 * (150 + 2 * progress.OTHERS) / 250)
+    fail(watched, 2)  # It is not waited for.
+    assert watched.seconds_left() == pytest.approx(100 * (100 + 2 * progress.OTHERS) / 200)
+    for number in (3, 4, 5):
+        begin(watched, number)
+        end(watched, number)
     assert watched.seconds_left() == 0 and "left" not in watched.line()
 
 
-def test_jobs_that_take_longer_than_expected_slow_the_rest_before_they_end() -> None:
-    stages = [Work("train", f"k{n}") for n in range(10)]
-    costs = dict.fromkeys(stages, 20.0 - START)
-    assert seconds_left(stages, {}, {}, costs, (2, 2)) == 100
-    at = [seconds_left(stages, {}, dict.fromkeys(stages[:2], s), costs, (2, 2)) for s in (20, 40)]
-    assert at == [80, pytest.approx((8 * 20 * 5 / 3) / 2)]  # of 100 s, 60 were reckoned
-    ended = dict.fromkeys(stages[:2], 100.0)
-    assert seconds_left(stages[2:], ended, {}, costs, (2, 2)) == pytest.approx(
-        8 * 20 * 220 / 60 / 2
-    )
-    quick = dict.fromkeys(stages[:2], 5.0)
-    assert seconds_left(stages[2:], quick, {}, costs, (2, 2)) == pytest.approx(8 * 20 * 0.5 / 2)
-
-
-def test_each_rule_has_its_own_pace_and_room() -> None:
-    figures = [Work("figure", f"f{n}") for n in range(9)]
-    stage = Work("train", "k")
-    left = seconds_left([stage, *figures[1:]], {figures[0]: 9.0}, {}, {stage: 20.0}, (1, 4))
-    assert left == pytest.approx(20 + START + 8 * 3 * (9 + 3) / (3 + 3) / 4)
-
-
-def test_of_a_queue_nothing_is_said_until_some_have_ended(watched: Watch) -> None:
-    watched.gpu = False
-    assert watched.seconds_left() is None and "time left not known yet" in watched.line()
-    for number in range(3):
-        begin(watched.tally, number, JOBS[number])
-        watched.tally.running[number] = JOBS[number], 1000.0 - (20 + START)
-        end(watched.tally, number)
-    assert watched.seconds_left() == 20 + START  # not the 100 s of this machine
-
-
-def test_a_failed_stage_is_not_waited_for(watched: Watch) -> None:
-    begin(watched.tally, 1, JOBS[0])
-    watched.tally.emit(record(LogEvent.JOB_ERROR, jobid=1))
-    assert watched.seconds_left() == (3 * (100 + START) + QUICK + SCORES) / 2
-
-
-def test_a_stage_may_fail_while_the_time_left_is_reckoned(watched: Watch) -> None:
-    failed = watched.tally.failed
-
-    class Slow(Work):
-        def __hash__(self) -> int:
-            failed[len(failed)] = JOBS[1]
-            return super().__hash__()
-
-    failed[0] = Slow("train", "k0", 0)
-    assert watched.seconds_left() is not None
-
-
-def test_a_stage_that_is_tried_again_has_not_failed(watched: Watch) -> None:
-    begin(watched.tally, 1, JOBS[0])
-    watched.tally.emit(record(LogEvent.JOB_ERROR, jobid=1))
-    begin(watched.tally, 1, JOBS[0])
-    assert "about 4 min left" in watched.line() and "failed" not in watched.line()
-    end(watched.tally, 1)
-    assert watched.ran() == ("ran 1 training stage and 0 other jobs in 0 s; 5 not reached")
-
-
 def test_the_console_keeps_errors_and_lets_blocks_of_jobs_go(
-    watched: Watch, tmp_path: Path
+    watched: Progress, tmp_path: Path
 ) -> None:
     logger = logging.Logger("snakemake-like")
     console = logging.StreamHandler(io.StringIO())
@@ -179,10 +120,10 @@ def test_the_console_keeps_errors_and_lets_blocks_of_jobs_go(
     logger.addHandler(file)
     watched.start(logger)
     for event, text in ((LogEvent.JOB_INFO, "rule train"), (LogEvent.JOB_ERROR, "Error in rule")):
-        logger.info(text, extra={"event": event, "jobid": 1, "rule_name": "train"})
+        logger.info(text, extra={"event": event, "jobid": 1, "rule_name": "data"})
     logger.info("Select jobs to execute...")
     logger.info("a warning of another kind")
-    watched.stop()
+    watched.stop(logger)
     logger.info("after the end", extra={"event": LogEvent.JOB_STARTED})
     assert console.stream.getvalue().splitlines() == [
         "Error in rule",
@@ -190,25 +131,7 @@ def test_the_console_keeps_errors_and_lets_blocks_of_jobs_go(
         "after the end",
     ]
     assert "rule train" in (tmp_path / "log").read_text()  # Snakemake's own file has it all
-    assert (
-        list(watched.tally.failed.values()) == [Work("train")]
-        and watched.tally not in logger.handlers
-    )
-
-
-def test_gpus_are_told_and_their_absence_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tool = tmp_path / "nvidia-smi"
-    monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
-    tool.write_text("#!/bin/sh\necho '0, 87, 12345, 143771'\necho '1, [N/A], [N/A], 143771'\n")
-    tool.chmod(0o755)
-    assert gpu_use() == "GPU 0 87 % 12.1 of 140 GiB, GPU 1"
-    tool.write_text("#!/bin/sh\necho 'no devices were found'\nexit 6\n")
-    assert gpu_use() == ""
-    tool.unlink()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu_use() == ""
+    assert list(watched.failed.values()) == [Work("data")] and watched not in logger.handlers
 
 
 def scores(root: Path, rows: list[tuple[str, str, int, str, str, float, str]]) -> Path:
@@ -301,3 +224,27 @@ def test_when_there_is_nothing_to_be_done_the_places_are_told(
         f"report  {tmp_path / 'report.html'}",
         f"runs    minbert ui --results {tmp_path}",
     ]
+
+
+def line(verdict: str, needed: int | None, **more: object) -> dict[str, object]:
+    about = {"paper": "p", "variant": "a", "strongest": "b", "task": "sst", "verdict": verdict}
+    return about | {"seeds": 3, "seeds_against": 3, "seeds_needed": needed} | more
+
+
+def test_seeds_that_would_decide_claims(tmp_path: Path) -> None:
+    assert list(undecided(tmp_path)) == []
+    lines = [
+        line("within noise", 12, variant="late", measure="gap"),
+        line("within noise", 5),
+        line("within noise", None),
+        line("holds", None),
+    ]
+    write_text(tmp_path / CLAIMS, csv_text((*COLUMNS, "measure"), lines))
+    assert list(undecided(tmp_path)) == [
+        "Within noise, by tables/claims.csv: 3 of 4 claims; more seeds would probably decide 2 of "
+        "them:",
+        "  p, a against b, sst: 5 seeds each",
+        "  p, late against b, sst gap: 12 seeds each",
+    ]
+    write_text(tmp_path / CLAIMS, csv_text(COLUMNS, lines[3:]))
+    assert list(undecided(tmp_path)) == []

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minbert import __version__
-from minbert.base.errors import UserError, printable, unwritable
+from minbert.base.errors import UserError, nearest, printable, unwritable
 from minbert.base.process import settle_in
 from minbert.base.progress import counted
 from minbert.predict.inputs import FORMATS
-from minbert.spec.config import MAX_SEED, MAX_THREADS
+from minbert.spec.config import MAX_SEED, MAX_THREADS, config_files, load_config
 from minbert.store.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -36,8 +36,11 @@ _MODULE = re.compile(r"minbert(?!\.ya?ml$)(\.\w+)+")
 def main(words: Sequence[str] | None = None) -> None:
     """Run one command; a `UserError` is printed without a traceback and exits with 2."""
     settle_in()
-    arguments = _parser().parse_args(words)
+    words = sys.argv[1:] if words is None else words
+    parser = _Parser()
     try:
+        parser.check_command(words)
+        arguments = parser.parse_args(words)
         arguments.run(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()  # At the exit a closed pipe would be an error.
@@ -71,85 +74,98 @@ class _Mixed(argparse.ArgumentParser):
             self._mixing = False
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="minbert",
-        description="The ablation grids of four papers on multitask BERT fine-tuning.",
-        epilog="Run the grids themselves by: snakemake --cores N all",
-    )
-    parser.add_argument("--version", action="version", version=f"minbert {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Mixed)
+class _Parser(argparse.ArgumentParser):
+    """The parser of all commands; those that only rules call are in no list."""
 
-    def command(
-        name: str, run: Callable[[argparse.Namespace], None], help: str, **about: Any
+    def __init__(self) -> None:
+        super().__init__(
+            prog="minbert",
+            description="The ablation grids of four papers on multitask BERT fine-tuning.",
+            epilog="Run the grids themselves by: snakemake --cores N all",
+        )
+        self.add_argument("--version", action="version", version=f"minbert {__version__}")
+        self.commands = self.add_subparsers(required=True, metavar="COMMAND", parser_class=_Mixed)
+        _add_looks(self._command)
+        _add_uses(self._command)
+        _add_steps(self._command)
+
+    def check_command(self, words: Sequence[str]) -> None:
+        """Refuse a command that there is not, with the nearest that there is."""
+        known = self.commands.choices
+        if words and not words[0].startswith("-") and words[0] not in known:
+            made = words[0] in KINDS
+            now = f" `minbert make {words[0]}-KEY` makes it." if made else nearest(words[0], known)
+            raise UserError(f"no command '{words[0]}'.{now} `minbert --help` lists them")
+
+    def _command(
+        self,
+        name: str,
+        run: Callable[[argparse.Namespace], None],
+        help: str,
+        step: bool = False,
+        **about: Any,
     ) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = commands.add_parser(name, help=help, **about)
+        """Add a command: people's all take the options of the configuration, a step only a root."""
+        about = {"description": help, **about, **({} if step else {"help": help})}
+        made: argparse.ArgumentParser = self.commands.add_parser(name, **about)
         made.set_defaults(run=run)
+        if step:
+            made.add_argument("--results", type=Path, default=Path("results"), metavar="ROOT")
+            return made
+        results = "the results folder (default: that of the configuration)"
+        made.add_argument("--results", type=Path, metavar="ROOT", help=results)
+        over, names = "read after config.yaml; later files win", ("--configfile", "--configfiles")
+        made.add_argument(*names, type=Path, nargs="+", default=[], metavar="FILE", help=over)
+        single = "settings; they win over all files"
+        made.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help=single)
+        where = "the folder of the Snakefile (default: the current one)"
+        made.add_argument("--directory", type=Path, default=Path(), metavar="DIR", help=where)
         return made
 
+
+def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands on the plan and the store."""
     plan = command("plan", _plan, "show what is done, what would run, and why")
-    _add_config(plan)
     verify = "read data again even if the size and time of its files are unchanged"
     plan.add_argument("--verify", action="store_true", help=verify)
-    plan.add_argument(
-        "--why",
-        metavar="VARIANT",
-        help="explain in full why a variant (or PAPER/VARIANT) would run",
-    )
+    why = "explain in full why a variant (or PAPER/VARIANT) would run"
+    plan.add_argument("--why", metavar="VARIANT", help=why)
 
-    learned = command(
-        "learned", _learned, "show which rows learnt the tasks that they learnt in their paper"
-    )
-    _add_config(learned)
+    command("learned", _learned, "show which rows learnt the tasks that they learnt in their paper")
 
     ensemble = command(
         "ensemble", _ensemble, "show what the seeds of each variant score as an ensemble"
     )
-    _add_config(ensemble)
     ensemble.add_argument("--split", choices=("dev", "test"), default="dev", help="(default: dev)")
 
     gc = command("gc", _gc, "list results that the configuration no longer needs")
-    _add_config(gc)
     gc.add_argument("--delete", action="store_true", help="delete them")
 
     adopt = command("adopt", _adopt, "keep results after a refactoring of their code")
-    adopt.add_argument(
-        "modules",
-        nargs="*",
-        metavar="MODULE",
-        help="only results whose code differs in no other module",
-    )
-    _add_config(adopt)
+    module = "only results whose code differs in no other module"
+    adopt.add_argument("modules", nargs="*", metavar="MODULE", help=module)
     adopt.add_argument("--apply", action="store_true", help="carry them over")
     adopt.add_argument("--reason", metavar="TEXT", help="why it changes no result")
 
     bundle = command("bundle", _bundle, "write the finished runs to one file, to share them")
     bundle.add_argument("out", type=Path, metavar="OUT.zip")
-    _add_root(bundle)
     bundle.add_argument("--weights", action="store_true", help="include the weights of each run")
     no_scores = "leave out the scores that no table, figure or claim needs"
     bundle.add_argument("--lean", action="store_true", help=no_scores)
-    bundle.add_argument(
-        "--seeds",
-        type=_whole_number(0),
-        nargs="+",
-        default=(),
-        metavar="N",
-        help="only runs of these seeds (default: all)",
-    )
-    _add_directory(bundle)
+    number, seeds = _whole_number(0), "only runs of these seeds (default: all)"
+    bundle.add_argument("--seeds", type=number, nargs="+", default=(), metavar="N", help=seeds)
 
     unbundle = command("unbundle", _unbundle, "import the finished runs of a bundle")
     unbundle.add_argument("file", type=Path, metavar="FILE")
-    _add_root(unbundle)
     stay = "skip runs that exist here with other content, and those that start from them"
     unbundle.add_argument("--keep", action="store_true", help=stay)
 
+
+def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands on finished results."""
     ui = command("ui", _ui, "show the runs in MLflow")
-    _add_root(ui)
-    ui.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
-    )
+    address = "address to listen on (default: %(default)s)"
+    ui.add_argument("--host", default="127.0.0.1", help=address)
     free = "or the next free one (default: %(default)s)"
     ui.add_argument("--port", type=_whole_number(1, 65535), default=5000, help=free)
 
@@ -162,22 +178,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_variant(predict)
-    predict.add_argument(
-        "sentences", nargs="*", metavar="SENTENCE", help="what to make predictions for"
-    )
+    what = "what to make predictions for"
+    predict.add_argument("sentences", nargs="*", metavar="SENTENCE", help=what)
     predict.add_argument("--task", metavar="TASK", help="one of the variant's tasks")
-    predict.add_argument(
-        "--in",
-        dest="source",
-        metavar="FILE",
-        help="a file of sentences, or - for standard input (the default unless it is a terminal)",
-    )
-    predict.add_argument(
-        "--format",
-        dest="form",
-        choices=FORMATS,
-        help="input format (default: by the file's ending, or text)",
-    )
+    source = "a file of sentences, or - for standard input (the default unless it is a terminal)"
+    predict.add_argument("--in", dest="source", metavar="FILE", help=source)
+    form = "input format (default: by the file's ending, or text)"
+    predict.add_argument("--format", dest="form", choices=FORMATS, help=form)
     predict.add_argument("--out", type=Path, metavar="FILE", help="(default: standard output)")
     predict.add_argument("--device", default="auto", help="auto, cpu, mps, cuda or cuda:N")
 
@@ -202,7 +209,6 @@ def _parser() -> argparse.ArgumentParser:
     names = "VARIANT, PAPER/VARIANT, or either with @KEY for its earlier result of that key"
     compare.add_argument("one", metavar="A", help=names)
     compare.add_argument("other", metavar="B", nargs="?", help="what to compare it with")
-    _add_root(compare)
 
     submit = command(
         "submit",
@@ -212,108 +218,67 @@ def _parser() -> argparse.ArgumentParser:
         "default project.",
     )
     _add_variant(submit)
-    submit.add_argument(
-        "--out", type=Path, metavar="DIR", help="(default: ROOT/submissions/PAPER/VARIANT/seedN)"
-    )
+    folder = "(default: ROOT/submissions/PAPER/VARIANT/seedN)"
+    submit.add_argument("--out", type=Path, metavar="DIR", help=folder)
 
-    follow = command("follow", _follow, "store what jobs measure in MLflow, as they run")
-    _add_root(follow)
-    follow.add_argument(
-        "--until", type=_whole_number(1), metavar="PID", help="end when this process has ended"
-    )
+    figure = command("figure", _figure, "draw a published figure again")
+    figure.add_argument("name", metavar="PAPER/NAME", help="a figure in ROOT/figures")
+    how = "(default: that of FILE, or pdf)"
+    figure.add_argument("--format", dest="form", choices=("pdf", "png", "svg"), help=how)
+    size = "inches, title and notes included (default: as published)"
+    figure.add_argument("--size", metavar="WxH", help=size)
+    bare = "leave out the title and the stamp"
+    figure.add_argument("--no-title", dest="bare", action="store_true", help=bare)
+    figure.add_argument("--out", type=Path, metavar="FILE", help="(default: NAME.FORMAT)")
+
+
+def _add_steps(command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add what the rules and the workflow call."""
+    follow = command("follow", _follow, "store what jobs measure in MLflow, as they run", step=True)
+    until = "end when this process has ended"
+    follow.add_argument("--until", type=_whole_number(1), metavar="PID", help=until)
     follow.add_argument("--plan", help="the plan's name, for the papers' descriptions")
     follow.add_argument("--once", action="store_true", help="store what there is, then end")
 
-    publish = command("publish", _publish, "copy tables and figures to their plain names")
-    _add_root(publish)
+    publish = command(
+        "publish", _publish, "copy tables and figures to their plain names", step=True
+    )
     publish.add_argument("--plan", required=True, help="the plan's name, as the rule gives it")
     how = publish.add_mutually_exclusive_group(required=True)
     how.add_argument("--mark", type=Path, help="publish all, then write this file")
     how.add_argument("--name", help="publish this file alone, such as tables/hybrid-bert.md")
-    how.add_argument(
-        "--partial", action="store_true", help="publish what there is, after a failure"
-    )
+    partial = "publish what there is, after a failure"
+    how.add_argument("--partial", action="store_true", help=partial)
 
-    summary = command("summary", _summary, "summarise a workflow and its results")
-    _add_root(summary)
+    summary = command("summary", _summary, "summarise a workflow and its results", step=True)
     summary.add_argument("--plan", required=True, help="the plan's name, from the workflow")
 
-    figure = command("figure", _figure, "draw a published figure again")
-    _add_drawing(figure)
-    _add_root(figure)
-
-    make = command("make", _make, "step: make what people look at")
+    make = command("make", _make, "make what people look at", step=True)
     make.add_argument("nodes", nargs="+", metavar="KIND-KEY", help="each node's kind and key")
-    _add_step(make)
-
+    made = [make]
     for name, kind in KINDS.items():
         if kind.shown:
             continue
-        step = command(name, _step, f"step: {kind.help}")
+        step = command(name, _step, kind.help, step=True)
         step.add_argument("key", help="the node's key (16 hex digits)")
-        _add_step(step)
         if kind.seeded:
             step.add_argument("--seed", type=_whole_number(0, MAX_SEED), required=True)
         if kind.computes:
-            step.add_argument(
-                "--memory", type=_whole_number(0), metavar="MB", help="GPU memory that it needs"
-            )
+            memory = "GPU memory that it needs"
+            step.add_argument("--memory", type=_whole_number(0), metavar="MB", help=memory)
         step.set_defaults(step=name, seed=None, memory=None)
-    return parser
-
-
-def _add_step(parser: argparse.ArgumentParser) -> None:
-    _add_root(parser)
-    parser.add_argument("--plan", help="the plan's name (default: the newest with this key)")
-    threads = _whole_number(1, MAX_THREADS)
-    parser.add_argument("--threads", type=threads, default=1, help="(default: 1)")
-
-
-def _add_config(parser: argparse.ArgumentParser) -> None:
-    names, over = ("--configfile", "--configfiles"), "read after config.yaml; later files win"
-    parser.add_argument(*names, type=Path, nargs="+", default=[], metavar="FILE", help=over)
-    single = "settings; they win over all files"
-    parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help=single)
-    _add_directory(parser)
-
-
-def _add_directory(parser: argparse.ArgumentParser) -> None:
-    where = "the folder of the Snakefile (default: the current one)"
-    parser.add_argument("--directory", type=Path, default=Path(), metavar="DIR", help=where)
+        made.append(step)
+    for step in made:
+        step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
+        number = _whole_number(1, MAX_THREADS)
+        step.add_argument("--threads", type=number, default=1, help="(default: 1)")
 
 
 def _add_variant(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "variant",
-        metavar="VARIANT",
-        help="a name in ROOT/variants.tsv; PAPER/VARIANT if several papers have it",
-    )
-    parser.add_argument(
-        "--seed", type=_whole_number(0), metavar="N", help="(default: the smallest trained)"
-    )
-    _add_root(parser)
-
-
-def _add_drawing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="PAPER/NAME", help="a figure in ROOT/figures")
-    how = "(default: that of FILE, or pdf)"
-    parser.add_argument("--format", dest="form", choices=("pdf", "png", "svg"), help=how)
-    size = "inches, title and notes included (default: as published)"
-    parser.add_argument("--size", metavar="WxH", help=size)
-    parser.add_argument(
-        "--no-title", dest="bare", action="store_true", help="leave out the title and the stamp"
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="(default: NAME.FORMAT)")
-
-
-def _add_root(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=Path("results"),
-        metavar="ROOT",
-        help="the results folder (default: %(default)s)",
-    )
+    name = "a name in ROOT/variants.tsv; PAPER/VARIANT if several papers have it"
+    parser.add_argument("variant", metavar="VARIANT", help=name)
+    smallest = "(default: the smallest trained)"
+    parser.add_argument("--seed", type=_whole_number(0), metavar="N", help=smallest)
 
 
 def _whole_number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
@@ -352,12 +317,22 @@ def _make(arguments: argparse.Namespace) -> None:
     run_steps(arguments.results, arguments.nodes, arguments.threads, arguments.plan)
 
 
+def _root(arguments: argparse.Namespace) -> Path:
+    """Return the results folder: as given, or that of the configuration, or else `results`."""
+    if arguments.results:
+        return Path(arguments.results)
+    files = config_files(arguments.configfile, arguments.directory / "config.yaml")
+    if not (arguments.configfile or arguments.config or files[0].exists()):
+        return Path("results")
+    return Path(load_config(files, arguments.config).results)
+
+
 def _read(arguments: argparse.Namespace) -> Plan:
     from minbert.commands.plan import read_plan
-    from minbert.spec.config import config_files
 
     files = config_files(arguments.configfile, arguments.directory / "config.yaml")
-    return read_plan(files, arguments.config, arguments.directory)
+    words = [*arguments.config, *([f"results={of}"] if (of := arguments.results) else [])]
+    return read_plan(files, words, arguments.directory)
 
 
 def _plan(arguments: argparse.Namespace) -> None:
@@ -403,7 +378,7 @@ def _bundle(arguments: argparse.Namespace) -> None:
     from minbert.publish.bundle import bundle
 
     made = bundle(
-        arguments.results,
+        _root(arguments),
         arguments.out,
         weights=arguments.weights,
         lean=arguments.lean,
@@ -416,16 +391,17 @@ def _bundle(arguments: argparse.Namespace) -> None:
 def _unbundle(arguments: argparse.Namespace) -> None:
     from minbert.publish.unbundle import unbundle
 
-    found = unbundle(arguments.file, arguments.results, keep=arguments.keep)
+    root = _root(arguments)
+    found = unbundle(arguments.file, root, keep=arguments.keep)
     said = f"{counted(found.new, 'run')} imported, {found.known} already there"
     said += f", {found.left} left out" if found.left else ""
-    print(printable(f"{arguments.results}: {said}; `minbert plan` says what is left to run"))
+    print(printable(f"{root}: {said}; `minbert plan` says what is left to run"))
 
 
 def _ui(arguments: argparse.Namespace) -> None:
     from minbert.track.ui import serve
 
-    serve(arguments.results, port=arguments.port, host=arguments.host)
+    serve(_root(arguments), port=arguments.port, host=arguments.host)
 
 
 def _figure(arguments: argparse.Namespace) -> None:
@@ -435,7 +411,7 @@ def _figure(arguments: argparse.Namespace) -> None:
     form = arguments.form or (out and out.suffix[1:] in FORMATS and out.suffix[1:]) or "pdf"
     out = out or Path(f"{Path(arguments.name).name}.{form}")
     out = out if out.suffix == f".{form}" else out.with_name(f"{out.name}.{form}")
-    draw(arguments.results, arguments.name, form, size, bare=arguments.bare, out=out)
+    draw(_root(arguments), arguments.name, form, size, bare=arguments.bare, out=out)
     print(out)
 
 
@@ -454,7 +430,7 @@ def _export(arguments: argparse.Namespace) -> None:
 def _compare(arguments: argparse.Namespace) -> None:
     from minbert.explore.compare import compare
 
-    print(printable(str(compare(arguments.results, arguments.one, arguments.other))))
+    print(printable(str(compare(_root(arguments), arguments.one, arguments.other))))
 
 
 def _submit(arguments: argparse.Namespace) -> None:
@@ -465,7 +441,9 @@ def _submit(arguments: argparse.Namespace) -> None:
 
 
 def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {name: value for name, value in vars(arguments).items() if name != "run"}
+    others = {"run", "config", "configfile", "directory"}
+    asked = {name: value for name, value in vars(arguments).items() if name not in others}
+    return asked | {"results": _root(arguments)}
 
 
 def _follow(arguments: argparse.Namespace) -> None:

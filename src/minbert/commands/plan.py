@@ -9,7 +9,7 @@ from minbert.base.errors import UserError, nearest
 from minbert.base.files import read_json
 from minbert.base.locks import is_held
 from minbert.base.progress import clock, counted
-from minbert.commands.undecided import undecided
+from minbert.commands.summary import undecided
 from minbert.evaluate.tuning import read_tuning
 from minbert.plan.chains import chains, makespan
 from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, GPU_RATE, SIZES, Costs, epoch

@@ -1,7 +1,7 @@
 """A workflow's start and end, in Snakemake's own process: locks, devices, MLflow, the terminal.
 
 While it runs, nothing deletes results, one follower stores what jobs measure in MLflow, and lines
-say how far it is (`watch`). After an error, whatever finished is published.
+say how far it is (`progress`). After an error, whatever finished is published.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.locks import in_use, only_one
-from minbert.commands.remaining import Work
+from minbert.commands.progress import Idle, Progress, Work
 from minbert.commands.summary import called, places
-from minbert.commands.watch import Idle, Watch
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans
 from minbert.plan.describe import write
@@ -27,29 +26,26 @@ from minbert.track.store import check_store
 
 
 class Session:
-    """One run of the workflow of `plan`, whose record has the name `record`."""
+    """One run of the workflow of `plan`, whose record has the name `record`.
 
-    def __init__(self, plan: Plan, record: str) -> None:
+    If there is nothing to be done, Snakemake calls neither `start` nor `end`, and its `logger` has
+    the word; then the places of the results are told.
+    """
+
+    def __init__(self, plan: Plan, record: str, logger: logging.Logger) -> None:
         self.plan = plan
         self._options = ["--results", str(plan.root), "--plan", record]
         self._held = ExitStack()  # until this process ends
-        self._watch: Watch | None = None
+        self._progress: Progress | None = None
+        self._logger = logger
+        told = places(plan.root, plan.names, plan.config.tracking.enabled, called())
+        logger.addHandler(Idle(told))
 
-    def idle(self) -> Idle:
-        """Return a handler that says where the results are if there is nothing to be done.
-
-        Snakemake then calls neither `start` nor `end`.
-        """
-        plan = self.plan
-        return Idle(places(plan.root, plan.names, plan.config.tracking.enabled, called()))
-
-    def start(
-        self, workflow: Any, logger: logging.Logger, threads: int, gpu: bool | None = None
-    ) -> None:
+    def start(self, workflow: Any, gpu: bool | None) -> None:
         """Lock the results, write what jobs read, and follow Snakemake's `workflow` from now on.
 
-        Trainings have so many `threads`. `gpu`: whether each gets a GPU of a cluster; None: jobs
-        run on this machine. Raises `UserError` if another workflow runs on these results.
+        `gpu`: whether trainings get a GPU each of a cluster; None: jobs run on this machine.
+        Raises `UserError` if another workflow runs on these results.
         """
         plan, store = self.plan, self.plan.root / "store"
         self._held.enter_context(in_use(plan.root))
@@ -68,12 +64,9 @@ class Session:
                 # In a session of its own: Ctrl-C must not end it before its last pass.
                 subprocess.Popen(command, stdout=sink, stderr=sink, start_new_session=True)
         jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name != "all"]
-        limits = workflow.resource_settings
-        others = limits.nodes or limits.cores or 1
-        slots = limits.nodes or others // threads
         works = [Work.of(job.rule.name, job.wildcards_dict) for job in jobs]
-        self._watch = Watch(plan, works, slots, others, gpu=gpu)
-        self._watch.start(logger)
+        self._progress = Progress(plan, works)
+        self._progress.start(self._logger)
 
     def end(self, *, partial: bool = False) -> None:
         """Complete MLflow, and summarise what ran and came of it; `partial`: publish what there is.
@@ -84,9 +77,9 @@ class Session:
             subprocess.run(self._minbert("publish", "--partial"), check=False)
         if self.plan.config.tracking.enabled:
             subprocess.run(self._minbert("follow", "--once"), check=False)
-        if self._watch is not None:
-            self._watch.stop()
-            print(f"\n{self._watch.ran()}", file=sys.stderr, flush=True)
+        if self._progress is not None:
+            self._progress.stop(self._logger)
+            print(f"\n{self._progress.ran()}", file=sys.stderr, flush=True)
         subprocess.run(self._minbert("summary"), check=False)
 
     def _minbert(self, command: str, *more: str) -> list[str]:

@@ -8,21 +8,21 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minbert.spec.task import use_tasks_of
+from minbert.evaluate.text import read_csv
+from minbert.evaluate.verdicts import NOISE
+from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.plans import SCORES, read_plan
 
-if TYPE_CHECKING:
-    from minbert.evaluate.winner import Winner
-
-_PLACES = (
-    ("rows", "tables/index.md"),
-    ("tables", "tables"),
-    ("claims", "tables/claims.md"),
-    ("figures", "figures"),
-    ("report", "report.html"),
-)
+PLACES = {
+    "rows": "tables/index.md",
+    "tables": "tables",
+    "claims": "tables/claims.md",
+    "figures": "figures",
+    "report": "report.html",
+}
+CLAIMS = Path("tables") / "claims.csv"
 Lines = list[tuple[str, str]]
 
 
@@ -31,11 +31,11 @@ def summary(root: Path, plan: str, command: str = "minbert") -> str:
 
     `command` is how `minbert` is called here. Raises `UserError` if there is no such record.
     """
-    listed = read_plan(root, plan)
-    use_tasks_of(listed)
-    names = root / listed["below"]
-    lines = _results(names, listed["papers"]) + _places(root, names, listed["tracking"], command)
-    return _aligned(lines)
+    record = read_plan(root, plan)
+    use_tasks_of(record)
+    names = root / record["below"]
+    found = list(_results(names, record["papers"])) if (names / SCORES).exists() else []
+    return _aligned(found + _places(root, names, record["tracking"], command))
 
 
 def places(root: Path, names: Path, tracking: bool, command: str = "minbert") -> str:
@@ -53,60 +53,68 @@ def called() -> str:
     return str(beside)
 
 
+def undecided(root: Path) -> Iterator[str]:
+    """Yield the seeds that would decide the claims under `root` that are within noise."""
+    found = read_csv(root / CLAIMS) if (root / CLAIMS).is_file() else []
+    noise = [line for line in found if line["verdict"] == NOISE]
+    if not noise:
+        return
+    needs = sorted((line for line in noise if line["seeds_needed"]), key=_seeds)
+    said = f"Within noise, by {CLAIMS}: {len(noise)} of {len(found)} claims"
+    yield f"{said}; more seeds would probably decide {len(needs)} of them:" if needs else f"{said}."
+    for line in needs:
+        of = " ".join([line["task"], line.get("measure", "")]).strip()
+        against = f"{line['variant']} against {line['strongest']}"
+        yield f"  {line['paper']}, {against}, {of}: {_seeds(line)} seeds each"
+
+
+def _seeds(line: Mapping[str, str]) -> int:
+    return int(line["seeds_needed"])
+
+
 def _places(root: Path, names: Path, tracking: bool, command: str) -> Lines:
-    lines = [(name, str(names / path)) for name, path in _PLACES if (names / path).exists()]
+    found = {what: names / path for what, path in PLACES.items()}
+    lines = [(what, str(path)) for what, path in found.items() if path.exists()]
     if tracking:
         lines.append(("runs", f"{shlex.quote(command)} ui --results {shlex.quote(str(root))}"))
     return lines
 
 
-def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Lines:
-    """Return the best variant of each of `papers`, then the warnings."""
-    from minbert.evaluate.winner import winners  # loads pyarrow, which `places` can do without
-
-    scores = names / SCORES
-    if not scores.exists():
-        return []
-    best = winners(scores, {paper: of["rule"] for paper, of in papers.items()})
-    lines = [(paper, _best(best.get(paper))) for paper in papers]
-    return lines + [("warning", text) for text in _warnings(names, scores, papers)]
-
-
-def _best(one: Winner | None) -> str:
-    if one is None:
-        return "no variant has an overall score yet"
-    of = f"mean of {len(one.dev)} seeds" if len(one.dev) > 1 else "one seed"
-    return f"best: {one.variant}, {one.rule} overall dev score {one.score:.3f} ({of})"
-
-
-def _warnings(names: Path, scores: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what a reader must know first; the report has all of it, case by case."""
-    from minbert.evaluate.index import NOT_CONFIGURED, in_words
-    from minbert.evaluate.reading import read_scores
+def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the best variant of each of `papers`, then what a reader must know first."""
+    from minbert.evaluate.index import NOT_CONFIGURED, in_words  # These load pyarrow,
+    from minbert.evaluate.reading import read_scores  # which `places` can do without.
     from minbert.evaluate.table_rows import SCORED
-    from minbert.evaluate.text import read_csv
-    from minbert.spec.task import TASKS
+    from minbert.evaluate.winner import winners
 
+    best = winners(names / SCORES, {paper: of["rule"] for paper, of in papers.items()})
+    for paper in papers:
+        said = "no variant has an overall score yet"
+        if one := best.get(paper):
+            of = f"mean of {len(one.dev)} seeds" if len(one.dev) > 1 else "one seed"
+            said = f"best: {one.variant}, {one.rule} overall dev score {one.score:.3f} ({of})"
+        yield paper, said
     runs = {
         (score.key, of.measure, seed): score
         for paper in papers
-        for of, by_seed in read_scores(scores, paper).items()
+        for of, by_seed in read_scores(names / SCORES, paper).items()
         for seed, score in by_seed.items()
         if of.split == "dev" and of.measure in TASKS and score.learned is not None
     }
     if low := [score for score in runs.values() if not score.learned]:
         said = f"{len(low)} of {len(runs)} dev scores are not above their floor"
         constant = sum(bool(score.constant) for score in low)
-        yield said + f", {constant} from runs that predict one class or number" * bool(constant)
-    index = names / "tables" / "index.csv"
-    found = read_csv(index) if index.exists() else []
-    lines = [line for line in found if line["status"] != NOT_CONFIGURED]
-    if any(line["status"] != SCORED for line in lines):
-        yield in_words(lines)
+        said += f", {constant} from runs that predict one class or number" * bool(constant)
+        yield "warning", said
+    index = names / PLACES["rows"].replace(".md", ".csv")
+    rows = read_csv(index) if index.exists() else []
+    rows = [line for line in rows if line["status"] != NOT_CONFIGURED]
+    if any(line["status"] != SCORED for line in rows):
+        yield "warning", in_words(rows)
     if any(of["source"] == "builtin" for of in papers.values()):
-        yield "the data are generated: scores say nothing about the papers' methods"
+        yield "warning", "the data are generated: scores say nothing about the papers' methods"
     if any(len(of["seeds"]) == 1 for of in papers.values()):
-        yield "one seed: differences between variants may be chance"
+        yield "warning", "one seed: differences between variants may be chance"
 
 
 def _aligned(lines: Lines) -> str:
