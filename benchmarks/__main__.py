@@ -19,7 +19,7 @@ import torch
 from benchmarks.cases import CASES, Case
 from benchmarks.report import about, draw_ratios, lines, save, table
 from benchmarks.run import Bench, Row, chosen_precisions
-from minbert.engine.device import choose_device, is_out_of_memory, set_up_memory
+from minbert.train.device import choose_device, is_out_of_memory, set_up_memory
 
 PACKAGES = {"adapters": "adapters", "torchjd": "torchjd"}
 PACKAGES |= {"sentence-transformers": "sentence_transformers"}

@@ -47,7 +47,7 @@ def relative_gap(found: Sequence[Tensor], exact: Sequence[Tensor]) -> float:
 def dev_losses(ours: Ours, task: str, outputs: Tensor) -> list[Tensor]:
     """Return the losses of `COMPARED` parts of a dev set from its outputs [N, n]."""
     labels = ours.learner.examples[task]["dev"].labels
-    loss = ours.loop.losses[task].loss
+    loss = ours.learner.losses[task].loss
     parts = zip(outputs.float().tensor_split(COMPARED), labels.tensor_split(COMPARED), strict=True)
     return [loss(*part) for part in parts]
 

@@ -28,20 +28,20 @@ from pathlib import Path
 from minbert.base.environment import peak_memory
 from minbert.store.code import code_modules
 from minbert.spec.stage import StageSpec
-from minbert.train.learner import Sources
+from minbert.train.trainable import Sources
 from minbert.train.loop import Loop
 from minbert.train.run import train_stage
 
 told = json.loads(sys.argv[1])
 code_modules(["minbert.train.run"])  # as a job makes sure that it runs the code that was planned
 base = peak_memory()
-step, first = Loop.train_step, []
+step, first = Loop.step, []
 
-def train_step(loop, batch):
+def timed_step(loop, batch):
     first.append(first[0] if first else time.time())
     return step(loop, batch)
 
-Loop.train_step = train_step
+Loop.step = timed_step
 folder = Path(told["folder"])
 (task,) = told["spec"]["tasks"]
 sources = Sources(folder / "backbone", {task: folder / f"{task}.parquet"}, {})
@@ -111,7 +111,7 @@ def main() -> None:
     import torch
 
     from benchmarks.workload import ARCHITECTURES, make_workload
-    from minbert.engine.device import choose_precision
+    from minbert.train.device import choose_precision
 
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.jobs",

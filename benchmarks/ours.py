@@ -9,15 +9,15 @@ import torch
 
 from benchmarks.workload import Workload
 from minbert.base.progress import Progress
-from minbert.engine.checkpoints import Best
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
+from minbert.train.checkpoints import Checkpoints
 from minbert.train.history import History
-from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Settings
 from minbert.train.room import budget, state_bytes
 from minbert.train.samplers import Step
+from minbert.train.trainable import Sources, TrainableModel
 
 LOSSES = {
     "classification": "cross_entropy",
@@ -60,19 +60,19 @@ class Ours:
         tokens = {task: given.tokens[task] for task in spec.tasks}
         features = {task: path for task, path in given.features.items() if task in spec.tasks}
         sources = Sources(given.backbone, tokens, features)
-        self.learner: Learner = load_part("trainable", spec.trainable)(spec, sources, device)
+        self.learner: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, device)
         room = budget(device, torch.get_num_threads(), state_bytes(self.learner.module))
-        nowhere = Best(given.backbone)  # Nothing is kept: single steps are made.
-        settings = Settings(device, precision, Progress("benchmark"), nowhere, room=room)
+        nowhere = Checkpoints(given.backbone)  # Nothing is kept: single steps are made.
+        settings = Settings(device, precision, Progress("benchmark"), nowhere, room)
         self.loop = Loop(spec, self.learner, 0, settings, History())
         self.learner.module.train()
 
     def train(self, steps: Sequence[Step]) -> list[torch.Tensor]:
         """Make one optimiser step per batch, as the loop does; return the tasks' losses."""
         for step in steps:
-            self.loop.train_step(step)
-        losses = [loss for _, _, _, _, loss in self.loop.meter.waiting]
-        self.loop.meter.waiting.clear()
+            self.loop.step(step)
+        losses = [result.loss for _, result in self.loop.meter.unread]
+        self.loop.meter.unread.clear()
         return losses
 
     def predict(self, task: str) -> torch.Tensor:

@@ -12,7 +12,7 @@ from benchmarks.cases import OTHERS, Case
 from benchmarks.machine import MatrixRate
 from benchmarks.measure import alternate, spread
 from benchmarks.sides import Sides
-from minbert.engine.device import choose_precision
+from minbert.train.device import choose_precision
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 

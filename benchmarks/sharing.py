@@ -29,7 +29,7 @@ def throughput(runs: int, repeats: int, steps: int, **told: Any) -> Spread:
 def main(words: Sequence[str] | None = None) -> None:
     """Print, by size, a table of runs at once, examples a second, and times those of one."""
     from benchmarks.workload import make_workload
-    from minbert.engine.device import choose_device, choose_precision
+    from minbert.train.device import choose_device, choose_precision
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sharing", description=__doc__)
     parser.add_argument("--sizes", nargs="+", default=["minilm", "bert-base"])

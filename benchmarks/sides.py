@@ -20,8 +20,8 @@ from minbert.spec.stage import StageSpec
 from minbert.train.features import cache_features
 from minbert.train.finetune import Finetuned
 from minbert.train.inference import distinct
-from minbert.train.learner import Sources
 from minbert.train.samplers import Step
+from minbert.train.trainable import Sources
 
 Name = tuple[str, str]
 """A side: `ours` or `peer`, and its precision."""
@@ -64,7 +64,7 @@ class Sides:
         """Return the other side; its heads start as those of `ours`."""
         if case.other == "passes":
             apart = self._ours(spec, precision)
-            setattr(apart.loop.passes, "fits_together", lambda step: False)  # noqa: B010
+            setattr(apart.loop.gradients, "fits_jointly", lambda step: False)  # noqa: B010
             return apart
         options: dict[str, Any] = {}
         if case.other == "eager":

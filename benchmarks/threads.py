@@ -28,7 +28,7 @@ from pathlib import Path
 from benchmarks.machine import synchronise
 from benchmarks.ours import Ours, stage
 from benchmarks.workload import Workload, ARCHITECTURES
-from minbert.train.learner import Sources
+from minbert.train.trainable import Sources
 
 told = json.loads(sys.argv[1])
 folder, size, device = Path(told["folder"]), told["size"], torch.device(told["device"])

@@ -16,7 +16,7 @@ from minbert.data.wordpiece import SPECIAL_TOKENS, bert_tokenizer
 from minbert.model.convert import convert_hugging_face
 from minbert.spec.architecture import Architecture
 from minbert.spec.task import TASKS
-from minbert.train.learner import Sources
+from minbert.train.trainable import Sources
 
 ARCHITECTURES = {
     "tiny": Architecture(vocab_size=1500, hidden=128, layers=4, heads=4, intermediate=512),

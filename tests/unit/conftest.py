@@ -190,7 +190,7 @@ def make_spec() -> SpecMaker:
 @pytest.fixture
 def sources(backbone: Path, tokens: dict[str, Path]) -> Callable[..., Any]:
     """Return a function from tasks (and features, start) to the files they are trained on."""
-    from minbert.train.learner import Sources
+    from minbert.train.trainable import Sources
 
     def choose(
         *tasks: str,

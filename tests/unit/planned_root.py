@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from minbert.base.files import write_json, write_text
 from minbert.evaluate.reading import SCHEMA
 from minbert.store.plans import write_plan
-from minbert.train.run import PREDICTIONS
+from minbert.train.evaluation import PREDICTIONS
 
 HEADER = "paper\tvariant\tstage\ttasks\tkey\tstart\tlabel\trow\n"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.train.history import SCHEMA
-from minbert.train.run import PREDICTIONS
+from minbert.train.evaluation import PREDICTIONS
 
 
 def history(path: Path, *rows: tuple[int, str, str, float], split: str = "dev") -> Path:

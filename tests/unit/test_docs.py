@@ -261,7 +261,7 @@ def test_the_columns_of_tables_are_documented() -> None:
     from minbert.data.tokenise import SCHEMA as TOKENS
     from minbert.evaluate.reading import SCHEMA as SCORES
     from minbert.train.history import SCHEMA as HISTORY
-    from minbert.train.run import PREDICTIONS
+    from minbert.train.evaluation import PREDICTIONS
 
     schemas = {
         "examples": example_schema(),

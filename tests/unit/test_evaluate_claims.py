@@ -20,7 +20,7 @@ from minbert.evaluate.text import markdown
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 from minbert.train.history import SCHEMA
-from minbert.train.run import PREDICTIONS
+from minbert.train.evaluation import PREDICTIONS
 
 N = 400
 

@@ -17,8 +17,8 @@ from test_train_resume import IDENTITY, STAGES, Interrupted
 
 from minbert.base.files import read_json
 from minbert.base.progress import Progress
-from minbert.engine.checkpoints import Best, Checkpoints
-from minbert.engine.device import choose_precision, is_out_of_memory
+from minbert.train.checkpoints import Best, Checkpoints
+from minbert.train.device import choose_precision, is_out_of_memory
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.train.history import History

@@ -18,7 +18,7 @@ from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.train.finetune import Finetuned
-from minbert.train.run import PREDICTIONS, train_stage
+from minbert.train.evaluation import PREDICTIONS, train_stage
 
 CPU = torch.device("cpu")
 FAST = {"lr": 3e-3}

@@ -2,11 +2,9 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from minbert.base.errors import UserError, nearest
-from minbert.base.files import read_json
 from minbert.base.locks import is_held
 from minbert.base.progress import clock, counted
 from minbert.commands.summary import undecided
@@ -119,11 +117,11 @@ def _interrupted(plan: Plan, node: Node, seeds: Sequence[int]) -> Iterator[str]:
     """Yield from where the trainings with these seeds go on that were stopped."""
     for seed in seeds:
         work = plan.root / "work" / node.key / f"seed{seed}"
-        with suppress(OSError, UserError, KeyError):
-            step = str(read_json(work / "state.json")["tensors"]).removeprefix("state-")
+        steps = [int(path.stem.partition("-")[2]) for path in work.glob("state-*.pt")]
+        if steps:
             of = f"seed {seed} " if len(plan.config.seeds) > 1 else ""
             how = "has saved" if is_held(work / "lock") else "interrupted at"
-            yield f"{of}{how} step {step.partition('.')[0]}"
+            yield f"{of}{how} step {max(steps)}"
 
 
 def _length(costs: Costs, stage: Stage) -> tuple[str, str]:

@@ -33,8 +33,8 @@ from minbert.store.node import LET_GO, finished, key_of, node_code
 from minbert.store.plans import describe_job, description_path
 
 if TYPE_CHECKING:
-    from minbert.engine.checkpoints import Checkpoints
     from minbert.track.journal import Journal
+    from minbert.train.checkpoints import Checkpoints
 
 GRACE = 8
 """Seconds that a training job has from a signal to the end of its step and the saved state."""
@@ -184,9 +184,9 @@ def _train_on(job: Job, work: Path) -> None:
     """Train; what is measured is written down for MLflow as it comes."""
     with imports():
         from minbert.commands.provenance import provenance
-        from minbert.engine.checkpoints import Checkpoints
         from minbert.track.journal import Journal
         from minbert.track.runs import describe_run, outcome
+        from minbert.train.checkpoints import Checkpoints
 
     identity = f"{job.described['key']} seed {job.seed}"
     checkpoints = Checkpoints(work, identity, job.extra["checkpoint_seconds"])

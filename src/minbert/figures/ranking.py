@@ -11,7 +11,7 @@ from minbert.evaluate.winner import ranked
 from minbert.figures import rows, scored, style
 from minbert.figures.inputs import Drawn, FigureSpec, Inputs, listed
 from minbert.spec.task import TASKS
-from minbert.train.selection import judging
+from minbert.train.selection import report_mask
 
 
 class Spec(FigureSpec):
@@ -70,4 +70,4 @@ class Spec(FigureSpec):
         wanted = [("split", "=", self.split)]
         rows = read_file(inputs.rows[measure], ["id", "label"], wanted)
         ids = rows.filter(rows["label"].is_valid())["id"].to_pylist()
-        return f"\nn = {judging(ids, how).sum()}"
+        return f"\nn = {report_mask(ids, how).sum()}"

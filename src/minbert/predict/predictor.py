@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from minbert.base.errors import UserError
 from minbert.data.tokenise import encode
 from minbert.data.tokenizer import load_tokenizer
-from minbert.engine.device import choose_device, set_up_memory
 from minbert.model.encoder import compute_in
 from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
@@ -25,10 +24,11 @@ from minbert.spec.stage import StageSpec
 from minbert.store.code import differs
 from minbert.store.node import node_code
 from minbert.store.record import precision_of, read_record
+from minbert.train.device import choose_device, set_up_memory
 from minbert.train.examples import Examples, special_tokens
 from minbert.train.inference import pool_all
-from minbert.train.learner import Learner
 from minbert.train.losses import task_loss
+from minbert.train.trainable import TrainableModel
 
 
 def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskModel:
@@ -38,7 +38,7 @@ def load_trained(spec: StageSpec, backbone: Path, weights: Path) -> MultitaskMod
     trained; the backbone's weights are read if it was frozen. Raises `UserError` naming the file
     if the two do not belong together.
     """
-    kind: type[Learner] = load_part("trainable", spec.trainable)
+    kind: type[TrainableModel] = load_part("trainable", spec.trainable)
     state = load_weights(weights)
     model = MultitaskModel(read_architecture(backbone / "config.json"), spec)
     if not model.state_dict().keys() <= state.keys():

@@ -119,8 +119,8 @@ def _check_json(path: Path) -> None:
 
 def _columns(file: str) -> list[pa.Schema]:
     """Return the columns that a table of this name may have; predictions may be packed."""
+    from minbert.train.evaluation import PREDICTIONS
     from minbert.train.history import SCHEMA as HISTORY
-    from minbert.train.run import PREDICTIONS
 
     return {
         "history.parquet": [HISTORY],
@@ -160,7 +160,7 @@ def _check_parquet(path: Path, name: str, refuse: Refused) -> None:
 
 def _check_run(folder: Path, name: str, described: Described, rows: Rows, refuse: Refused) -> None:
     """Check that a run is what its key and seed say, and that its scores fit its predictions."""
-    from minbert.train.run import PREDICTIONS
+    from minbert.train.evaluation import PREDICTIONS
 
     tasks = described["spec"]["stage"]["tasks"]
     if unknown := tasks.keys() - TASKS.keys():

@@ -127,7 +127,7 @@ PARTS: dict[str, dict[str, str]] = {
         "random": "minbert.train.weightings.random:Random",
         "geometric_mean": "minbert.train.weightings.geometric_mean:GeometricMean",
     },
-    "penalty": {"smart": "minbert.train.penalties.smart:SmartPenalty"},
+    "penalty": {"smart": "minbert.train.smart:SmartPenalty"},
     "divergence": {
         "symmetric_kl": "minbert.train.divergences.symmetric_kl:symmetric_kl",
         "squared_error": "minbert.train.divergences.squared_error:squared_error",
@@ -162,7 +162,7 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "trainable": {
         "all": "minbert.train.finetune:Finetuned",
-        "heads": "minbert.train.cached:Cached",
+        "heads": "minbert.train.frozen_probe:FrozenProbe",
         "adapters": "minbert.train.adapters:AdapterTuned",
         "fusion": "minbert.train.fusion:FusionTuned",
         "lora": "minbert.train.lora:LoRATuned",

@@ -30,7 +30,7 @@ parts only names modules, of which those that a node uses are among its parts.""
 OUTSIDE = (
     *SHOWN_OUTSIDE,
     *("minbert.spec.task", "minbert.spec.entry", "minbert.spec.model"),
-    "minbert.engine",
+    *("minbert.train.checkpoints", "minbert.train.device"),
 )
 """What other digests leave out besides: tasks and stages, as the key holds their values and what
 follows from them (`StageSpec.derived`), and how fast and how safely a run computes."""

@@ -8,7 +8,7 @@ from minbert.model.adapter import add_adapters, without_backbone
 from minbert.model.sharing import SharedEncoder
 from minbert.spec.stage import StageSpec
 from minbert.train.finetune import Finetuned
-from minbert.train.learner import Sources
+from minbert.train.trainable import Sources
 
 
 class AdapterTuned(Finetuned):

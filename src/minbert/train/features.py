@@ -4,7 +4,6 @@ from pathlib import Path
 
 import torch
 
-from minbert.engine.device import choose_device, choose_precision, set_up_memory
 from minbert.model.encoder import compute_in
 from minbert.model.packed import Packed
 from minbert.model.precision import in_full
@@ -14,6 +13,7 @@ from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture,
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.store.job import Job
+from minbert.train.device import choose_device, choose_precision, set_up_memory
 from minbert.train.examples import Pairing, read_examples, special_tokens
 from minbert.train.inference import pool_all
 

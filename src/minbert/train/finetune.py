@@ -16,11 +16,11 @@ from minbert.spec.architecture import read_architecture
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import Examples, read_examples, special_tokens
 from minbert.train.inference import pool_all
-from minbert.train.learner import Learner, Sources
 from minbert.train.samplers import Step
+from minbert.train.trainable import Sources, TrainableModel
 
 
-class Finetuned(Learner):
+class Finetuned(TrainableModel):
     """All weights are trained, starting from the backbone's or from those of an earlier stage.
 
     A head or convolution is new unless the earlier stage has one for that task, of the same shape.
@@ -35,7 +35,7 @@ class Finetuned(Learner):
             spec = spec.model_copy(update={"max_length": self.architecture.positions})
         self.module = build_model(self.architecture, spec, sources.backbone)
         self._start(spec, sources)
-        self.begins_shared = self.module.encoder.begins_shared
+        self.can_run_jointly = self.module.encoder.begins_shared
         self.module.to(device)
         special = special_tokens(sources.backbone / "tokenizer.json", self.architecture.two_types)
         words = self.architecture.vocab_size
@@ -55,7 +55,7 @@ class Finetuned(Learner):
         self.tokens_seen += batch.tokens.shape[0]
         return self.module(task, batch), labels
 
-    def together(self, step: Step) -> list[tuple[Tensor, Tensor]]:
+    def joint_forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
         found = [self.examples[task]["train"].batch(rows) for task, rows in step]
         batches = [(task, batch) for (task, _), (batch, _) in zip(step, found, strict=True)]
         self.tokens_seen += sum(batch.tokens.shape[0] for batch, _ in found)

@@ -11,7 +11,7 @@ from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
 from minbert.spec.stage import StageSpec
 from minbert.train.adapters import AdapterTuned
-from minbert.train.learner import Sources
+from minbert.train.trainable import Sources
 
 
 class FusionTuned(AdapterTuned):

@@ -1,8 +1,8 @@
-"""What a run measures: its history, training losses, and scores on train."""
+"""What a run measures: its history, and losses and scores of its training batches."""
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from minbert.base.files import whole
 from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.protocol import RULES, Measured
 from minbert.spec.task import TASKS, overall_tasks
+from minbert.train.examples import Labelled
+from minbert.train.step import TaskResult
 
 SCHEMA = pa.schema(
     [
@@ -43,14 +45,7 @@ class History:
     def log(self, step: int, epoch: int, split: str, task: str, metric: str, value: float) -> None:
         """Add one value, measured now, after step `step` (from 1) of `epoch` (from 1)."""
         now = round(time.time(), 3)
-        self.replay([Measured(step, epoch, split, task, metric, float(value), now)])
-
-    def replay(self, rows: Iterable[Measured]) -> None:
-        """Add rows, those of an interrupted run too, and pass them on to the listener."""
-        for row in rows:
-            self.rows.append(row)
-            if self.listener and "/" not in row.metric:
-                self.listener(row)
+        self._add(Measured(step, epoch, split, task, metric, float(value), now))
 
     def log_overall(self, step: int, epoch: int, split: str, scores: dict[str, float]) -> None:
         """Add the overall scores of both rules, if `scores` has all of their tasks, several."""
@@ -59,12 +54,18 @@ class History:
             if (value := overall(scores, rule, tasks)) is not None:
                 self.log(step, epoch, split, "overall", rule, value)
 
-    def state(self) -> dict[str, Any]:
-        return {"rows": self.rows}
+    def _add(self, row: Measured) -> None:
+        self.rows.append(row)
+        if self.listener and "/" not in row.metric:
+            self.listener(row)
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Take over rows; the listener gets them again."""
-        self.replay(Measured(*row) for row in state["rows"])
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": [tuple(row) for row in self.rows]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over the rows of an interrupted run; the listener gets them again."""
+        for row in state["rows"]:
+            self._add(Measured(*row))
 
     def write(self, path: Path) -> None:
         table = pa.Table.from_pylist([row._asdict() for row in self.rows], schema=SCHEMA)
@@ -72,95 +73,90 @@ class History:
             pq.write_table(table, temporary, write_page_checksum=True)
 
 
-@dataclass
-class LossMeter:
-    """Training losses, collected on the device and read in groups so that steps need not wait.
+class TrainingMeter:
+    """Losses and scores of the training batches, by task, for the history.
 
+    Losses stay on the device, and are read every `read_every` steps, so that steps need not wait.
     Each `window` steps become one row per task, the mean loss, and one for the multitask loss (the
-    weighted sum over a step's batches). Raises `UserError` if a loss is not finite.
+    weighted sum over a step's batches). A loss that is not finite raises `UserError`.
+
+    An epoch's scores are of the predictions that its batches got while they trained: dropout is on,
+    weights change over the epoch, and an example drawn twice counts twice.
     """
 
-    history: History
-    ids: Callable[[str, Tensor], list[str]]
-    window: int
-    read_every: int
-    waiting: list[tuple[int, str, Tensor, float, Tensor]] = field(default_factory=list)
-    sums: dict[str, list[float]] = field(default_factory=dict)
-    latest: float = math.nan
+    def __init__(
+        self, history: History, examples: Mapping[str, Labelled], window: int, read_every: int
+    ) -> None:
+        self.history = history
+        self.examples = examples
+        self.window = window
+        self.read_every = read_every
+        self.latest = math.nan  # the multitask loss of the last step that was read
+        self.unread: list[tuple[int, TaskResult]] = []
+        self._losses: dict[str, list[float]] = {}
+        self._rows: dict[str, list[Tensor]] = {}
+        self._predictions: dict[str, list[Tensor]] = {}
 
-    def add(self, step: int, task: str, rows: Tensor, weight: float, loss: Tensor) -> None:
-        self.waiting.append((step, task, rows, weight, loss.detach()))
+    def add(self, step: int, results: Iterable[TaskResult]) -> None:
+        for result in results:
+            self.unread.append((step, result))
+            self._rows.setdefault(result.task, []).append(result.rows)
+            self._predictions.setdefault(result.task, []).append(result.prediction)
 
     def after_step(self, step: int, epoch: int, last: bool = False) -> None:
-        """Read losses every `read_every` steps; log at the end of each window and epoch."""
-        if step % self.read_every == 0 or step % self.window == 0 or last:
-            self.flush()
-        if step % self.window == 0 or last:
-            for task, values in self.sums.items():
+        """Read losses if it is time; log at the end of each window and, with `last`, epoch."""
+        ends_window = step % self.window == 0 or last
+        if ends_window or step % self.read_every == 0:
+            self._read()
+        if ends_window:
+            for task, values in self._losses.items():
                 self.history.log(step, epoch, "train", task, "loss", sum(values) / len(values))
-            self.sums = {}
+            self._losses = {}
 
-    def flush(self) -> None:
-        if not self.waiting:
+    def _read(self) -> None:
+        if not self.unread:
             return
-        values = torch.stack([loss for *_, loss in self.waiting]).tolist()
+        values = torch.stack([result.loss for _, result in self.unread]).tolist()
         totals: dict[int, float] = {}
-        for (step, task, rows, weight, _), value in zip(self.waiting, values, strict=True):
+        for (step, result), value in zip(self.unread, values, strict=True):
+            task = result.task
             if not math.isfinite(value):
+                ids = ", ".join(self.examples[task].ids[row] for row in result.rows.tolist())
                 raise UserError(
-                    f"the loss of task '{task}' is {value} at step {step}; batch ids: "
-                    f"{', '.join(self.ids(task, rows))}. Lower optimiser.lr, lengthen "
-                    "optimiser.schedule.warmup, or look at these examples."
+                    f"the loss of task '{task}' is {value} at step {step}; batch ids: {ids}. Lower "
+                    "optimiser.lr, lengthen optimiser.schedule.warmup, or look at these examples."
                 )
-            self.sums.setdefault(task, []).append(value)
-            totals[step] = totals.get(step, 0.0) + weight * value
-        self.sums.setdefault("overall", []).extend(totals.values())
+            self._losses.setdefault(task, []).append(value)
+            totals[step] = totals.get(step, 0.0) + result.weight * value
+        self._losses.setdefault("overall", []).extend(totals.values())
         self.latest = next(reversed(totals.values()))
-        self.waiting = []
-
-    def state(self) -> dict[str, Any]:
-        self.flush()
-        return {"sums": self.sums, "latest": self.latest}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.sums, self.latest = state["sums"], state["latest"]
-
-
-@dataclass
-class TrainScores:
-    """Scores on train, from the predictions that each epoch's batches got while they trained.
-
-    So dropout is on, weights change over the epoch, and an example drawn twice counts twice.
-    Predictions stay on the device until the epoch's end, so that no step waits for them.
-    """
-
-    history: History
-    labels: Callable[[str], Tensor]
-    rows: dict[str, list[Tensor]] = field(default_factory=dict)
-    predictions: dict[str, list[Tensor]] = field(default_factory=dict)
-
-    def add(self, task: str, rows: Tensor, prediction: Tensor) -> None:
-        self.rows.setdefault(task, []).append(rows)
-        self.predictions.setdefault(task, []).append(prediction)
+        self.unread = []
 
     def end_epoch(self, step: int, epoch: int) -> None:
+        """Score the epoch's predictions."""
         scores = {}
         # In a fixed order, which does not depend on the first batches.
-        for task in (task for task in TASKS if task in self.rows):
-            label = self.labels(task).cpu()[torch.cat(self.rows[task])]
-            prediction = torch.cat(self.predictions[task]).cpu()
+        for task in (task for task in TASKS if task in self._rows):
+            label = self.examples[task].labels.cpu()[torch.cat(self._rows[task])]
+            prediction = torch.cat(self._predictions[task]).cpu()
             scores[task] = score_task(task, prediction.numpy(), label.numpy())
             self.history.log(step, epoch, "train", task, TASKS[task].metric, scores[task])
         self.history.log_overall(step, epoch, "train", scores)
-        self.rows, self.predictions = {}, {}
+        self._rows, self._predictions = {}, {}
 
-    def state(self) -> dict[str, Any]:
-        rows = {f"rows.{task}": torch.cat(of) for task, of in self.rows.items()}
-        return rows | {
-            f"predictions.{task}": torch.cat(of) for task, of in self.predictions.items()
+    def state_dict(self) -> dict[str, Any]:
+        self._read()
+        return {
+            "latest": self.latest,
+            "losses": self._losses,
+            "rows": {task: torch.cat(rows) for task, rows in self._rows.items()},
+            "predictions": {task: torch.cat(of) for task, of in self._predictions.items()},
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        for name, tensor in state.items():
-            kind, task = name.split(".")
-            (self.rows if kind == "rows" else self.predictions)[task] = [tensor]
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.latest, self._losses = state["latest"], state["losses"]
+        self._rows = {task: [rows] for task, rows in state["rows"].items()}
+        self._predictions = {
+            task: [predictions.to(self.examples[task].labels.device)]
+            for task, predictions in state["predictions"].items()
+        }

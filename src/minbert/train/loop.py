@@ -1,42 +1,35 @@
 """The training loop: epochs of steps, dev scores after each, the best epoch's weights kept."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from minbert.base.errors import UserError
 from minbert.base.progress import Progress
-from minbert.engine.checkpoints import Best, Checkpoints, Generators, Part
-from minbert.engine.device import give_back, is_out_of_memory
-from minbert.evaluate.scoring import score_task, selection_score
+from minbert.evaluate.scoring import selection_score
 from minbert.model.encoder import Embeddings, compute_in
-from minbert.model.heads.cosine import CosineHead
-from minbert.model.weights import load_weights, save_weights
+from minbert.model.weights import load_weights
 from minbert.spec.parts import load_part
-from minbert.spec.stage import SelectOn, StageSpec
-from minbert.spec.task import TASKS
-from minbert.train.history import History, LossMeter, TrainScores
-from minbert.train.learner import Learner
-from minbert.train.losses import Loss, task_loss
+from minbert.spec.stage import StageSpec
+from minbert.train.checkpoints import Checkpoints, Generators, Part
+from minbert.train.device import is_out_of_memory, release_memory
+from minbert.train.evaluation import Evaluation
+from minbert.train.history import History, TrainingMeter
 from minbert.train.optimiser import AdamW
+from minbert.train.prior import start_at_prior
 from minbert.train.room import in_parts
 from minbert.train.samplers import EpochSampler, Step
-from minbert.train.selection import choosing, judging
-from minbert.train.step import Gradients, Passes, Trained
+from minbert.train.selection import report_mask, selection_mask
+from minbert.train.step import Gradients, TaskResult
 from minbert.train.surgery.gradients import Surgery, cosine_rows, layer_groups
+from minbert.train.trainable import TrainableModel
 
 POINTS = 400
 """Training-loss rows that a run aims at, so that a long run's history stays small."""
-
-
-SAMPLE = 512
-"""Training examples that a cosine's first threshold is found on."""
 
 
 @dataclass
@@ -61,223 +54,193 @@ class Position:
     best_score: float = float("-inf")
     score: float = float("nan")
     training: float = 0.0  # seconds of the steps
-    seconds: float = 0.0  # of the whole run with its interrupted parts
-    _read: float = field(default_factory=time.perf_counter)
+    before: float = 0.0  # of the whole run, in its interrupted parts
 
-    def state(self) -> dict[str, Any]:
-        self.read_clock()
-        return {name: value for name, value in vars(self).items() if name != "_read"}
+    def __post_init__(self) -> None:
+        self._started = time.perf_counter()
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Take over all fields; the clock runs on."""
-        self.read_clock()
-        vars(self).update(state | {"seconds": state["seconds"] + self.seconds})
+    @property
+    def seconds(self) -> float:
+        """The seconds of the whole run so far."""
+        return self.before + time.perf_counter() - self._started
 
-    def read_clock(self) -> None:
-        """Add to `seconds` those since the last call."""
-        now = time.perf_counter()
-        self.seconds, self._read = self.seconds + now - self._read, now
+    def state_dict(self) -> dict[str, Any]:
+        known = {name: value for name, value in vars(self).items() if name != "_started"}
+        return known | {"before": self.seconds}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run computes, keeps and reports; activations may take `room` bytes."""
+    """How a run computes, keeps and reports; activations may take `activation_budget` bytes."""
 
     device: torch.device
     precision: str
     progress: Progress
-    best: Best
-    checkpoints: Checkpoints | None = None
-    room: float = float("inf")
+    checkpoints: Checkpoints
+    activation_budget: float = float("inf")
 
 
 class Loop:
-    """Trains a learner as its spec says.
+    """Trains a model as its spec says.
 
-    The sampler has a generator of its own, surgery and weighting have another; new heads and
-    dropout draw from torch's default one, which the caller has seeded.
+    The sampler has a generator, surgery and weighting share a second one; new heads and dropout
+    draw from torch's default one, which the caller has seeded.
     """
 
     def __init__(
-        self, spec: StageSpec, learner: Learner, seed: int, settings: Settings, history: History
+        self,
+        spec: StageSpec,
+        model: TrainableModel,
+        seed: int,
+        settings: Settings,
+        history: History,
     ) -> None:
         self.spec = spec
-        self.learner = learner
+        self.model = model
         self.settings = settings
         self.history = history
         self.position = Position()
-        self.dev, self.best_dev = dict[str, Tensor](), dict[str, Tensor]()
-        self.losses: dict[str, Loss] = {
-            name: task_loss(task.loss, self._head(name)) for name, task in spec.tasks.items()
-        }
-        compute_in(learner.module, settings.precision)
+        self.evaluation = Evaluation(spec, model, history)
+        compute_in(model.module, settings.precision)
         self._check_sizes()
-        self._start_heads()
-        device = settings.device
-        sizes = {task: len(learner.examples[task]["train"]) for task in spec.trained_tasks}
+        start_at_prior(spec, model)
+        train = {task: model.examples[task]["train"] for task in spec.trained_tasks}
         self.sampler: EpochSampler = load_part("sampler", spec.sampler.name)(
-            spec, sizes, torch.Generator().manual_seed(seed * 2 + 1)
+            spec,
+            {task: len(examples) for task, examples in train.items()},
+            torch.Generator().manual_seed(seed * 2 + 1),
         )
-        self.passes = Passes(spec, learner, self.losses, seed, settings.room)
         draws = torch.Generator().manual_seed(seed * 2 + 2)
-        self.gradients = Gradients(spec, self.passes, draws)
-        self.layer_groups = layer_groups(learner.module, self.gradients.shared)
+        self.gradients = Gradients(spec, model, seed, draws, settings.activation_budget)
+        self.layer_groups = layer_groups(model.module, self.gradients.shared)
         self.total = self.sampler.steps * spec.epochs
         chosen = spec.optimiser.schedule
         schedule = load_part("schedule", chosen.name)(self.total, chosen.warmup)
+        on_cpu = settings.device.type == "cpu"
         # A sparse gradient's rows are counted on the host: an accelerator would have to wait.
-        parts = learner.module.modules() if device.type == "cpu" else ()
-        deferred = [part.word for part in parts if isinstance(part, Embeddings)]
-        self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, deferred)
-        self.scores = TrainScores(history, lambda task: learner.examples[task]["train"].labels)
-        self.meter = LossMeter(
-            history,
-            lambda task, rows: [learner.examples[task]["train"].ids[n] for n in rows.tolist()],
-            window=max(1, min(self.sampler.steps, self.total // POINTS)),
-            read_every=1 if device.type == "cpu" else 50,
-        )
+        parts = model.module.modules() if on_cpu else ()
+        by_rows = [part.word for part in parts if isinstance(part, Embeddings)]
+        self.optimiser = AdamW(self.gradients.parameters(), spec.optimiser, schedule, by_rows)
+        window = max(1, min(self.sampler.steps, self.total // POINTS))
+        self.meter = TrainingMeter(history, train, window, read_every=1 if on_cpu else 50)
 
     def _check_sizes(self) -> None:
         for task in self.spec.trained_tasks:
-            if not len(self.learner.examples[task]["train"]):
+            examples = self.model.examples[task]
+            if not len(examples["train"]):
                 raise UserError(f"task '{task}' has no training examples")
-            if not len(self.learner.examples[task]["dev"]):
+            ids = examples["dev"].ids
+            if not ids:
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
-            ids = self.learner.examples[task]["dev"].ids
-            if not all(which(ids, self.spec.select_on).any() for which in (choosing, judging)):
+            masks = [mask(ids, self.spec.select_on) for mask in (selection_mask, report_mask)]
+            if not all(mask.any() for mask in masks):
                 raise UserError(
                     f"task '{task}': its {len(ids)} dev examples are too few for 'select_on: half'"
                 )
 
-    def _start_heads(self) -> None:
-        for task in self.spec.trained_tasks:
-            if self.spec.tasks[task].start_at_prior:
-                labels = self.learner.examples[task]["train"].labels
-                constant = self.losses[task].constant(labels, TASKS[task].classes)
-                head = self._head(task)
-                head.start_at(constant)
-                if TASKS[task].kind == "binary" and isinstance(head, CosineHead):
-                    head.part_at(self._first_outputs(task), labels.mean().item())
-
-    def _head(self, task: str) -> Any:
-        return self.learner.module.get_submodule(f"heads.{task}")
-
-    @torch.no_grad()
-    def _first_outputs(self, task: str) -> Tensor:
-        """Return the outputs [N, classes] of up to `SAMPLE` training examples before any step."""
-        size, seen = len(self.learner.examples[task]["train"]), self.learner.tokens_seen
-        self.learner.module.eval()
-        rows = torch.arange(0, size, max(1, -(-size // SAMPLE)))
-        batches = rows.split(self.spec.tasks[task].batch_size)
-        outputs = torch.cat([self.learner.output(task, batch)[0] for batch in batches])
-        self.learner.tokens_seen = seen
-        return outputs
-
     def parts(self) -> Mapping[str, Part]:
+        """Return what survives an interruption, by name."""
         own = {"surgery": self.gradients.generator}
-        if self.passes.penalty is not None:
-            own["penalty"] = self.passes.penalty.generator
-        found: dict[str, Part] = {
-            "model": self.learner,
+        if self.gradients.penalty is not None:
+            own["penalty"] = self.gradients.penalty.generator
+        parts: dict[str, Part | None] = {
+            "model": self.model,
             "optimiser": self.optimiser,
-            "scores": self.scores,
             "meter": self.meter,
             "history": self.history,
             "position": self.position,
             "sampler": self.sampler,
             "generators": Generators(self.settings.device, own),
+            "surgery": self.gradients.method,
+            "weighting": self.gradients.weighting,
         }
-        if self.gradients.method is not None:
-            found["surgery"] = self.gradients.method
-        if self.gradients.weighting is not None:
-            found["weighting"] = self.gradients.weighting
-        return found
+        return {name: part for name, part in parts.items() if part is not None}
 
     def run(self) -> Outcome:
-        """Train every epoch, from a checkpoint if there is one; keep the best epoch's weights."""
-        at, say, checkpoints = self.position, self.settings.progress, self.settings.checkpoints
-        computed_on = f"{self.settings.device.type}, {self.settings.precision}"
-        if checkpoints:
-            if refused := checkpoints.resume(self.parts(), computed_on):
-                say.say(f"starting from scratch: {refused}")
-            elif at.step:
-                say.say(f"resuming after step {at.step} of {self.total}")
-        say.start(self.total, at.step)
+        """Train every epoch, from a checkpoint if there is one; then restore the best weights."""
+        at, progress = self.position, self.settings.progress
+        self._resume()
+        progress.start(self.total, at.step)
         while at.epoch <= self.spec.epochs:
-            self._epoch()
-            self.gradients.end_epoch()
-            self.optimiser.settle()
-            self.optimiser.zero_grad()
-            give_back()
-            self.scores.end_epoch(at.step, at.epoch)
-            at.score = self._evaluate()
-            if at.score > at.best_score:
-                at.best_epoch, at.best_score = at.epoch, at.score
-                self.best_dev = self.dev
-                write = partial(save_weights, state=self.learner.weights())
-                self.settings.best.keep(at.epoch, write)
-            at.epoch, at.done = at.epoch + 1, 0
-            if checkpoints and at.epoch <= self.spec.epochs:
-                checkpoints.save(at.step)
-        say.close()
-        at.read_clock()
-        speed = self.learner.tokens_seen / max(at.training, 1e-9)
-        return Outcome(
-            at.best_epoch, at.best_score, at.score, at.step, at.seconds, at.training, speed
-        )
+            self._train_epoch()
+            self._end_epoch()
+        progress.close()
+        seconds = at.seconds
+        release_memory()
+        self.model.restore(load_weights(self.settings.checkpoints.best))
+        speed = self.model.tokens_seen / max(at.training, 1e-9)
+        return Outcome(at.best_epoch, at.best_score, at.score, at.step, seconds, at.training, speed)
 
-    def _epoch(self) -> None:
+    def _resume(self) -> None:
+        settings = self.settings
+        computed_on = f"{settings.device.type}, {settings.precision}"
+        if refused := settings.checkpoints.resume(self.parts(), computed_on):
+            settings.progress.say(f"starting from scratch: {refused}")
+        elif self.position.step:
+            settings.progress.say(f"resuming after step {self.position.step} of {self.total}")
+
+    def _train_epoch(self) -> None:
+        """Make the steps of the epoch that are not done yet."""
         at = self.position
-        self.learner.module.train()
+        self.model.module.train()
         last = at.step - at.done + self.sampler.steps
         clock = time.perf_counter()
         for batch in self.sampler.rest(at.done):
             at.step, at.done = at.step + 1, at.done + 1
-            self.passes.measure = at.step % self.meter.window == 0
-            trained, surgery = self.train_step(batch)
+            self.gradients.measure = at.step % self.meter.window == 0
+            results, surgery = self.step(batch)
             self.meter.after_step(at.step, at.epoch, last=at.step == last)
-            if self.passes.measure:
-                self._log_details(trained, surgery)
+            if self.gradients.measure:
+                self._log_measured(results, surgery)
             self.settings.progress.update(at.epoch, self.meter.latest)
             at.training += time.perf_counter() - clock
-            clock = time.perf_counter()
-            if self.settings.checkpoints and at.step != last:
+            if at.step != last:
                 self.settings.checkpoints.after_step(at.step)
+            clock = time.perf_counter()
 
-    def _log_details(self, trained: list[Trained], surgery: Surgery | None) -> None:
-        """Log what a window's last step measured of each task, and between tasks if surgery did."""
-        log = partial(self.history.log, self.position.step, self.position.epoch, "train")
-        for batch in trained:
-            for metric, value in batch.measured.items():
-                log(batch.task, metric, value.item())
-        if surgery is not None:
-            tasks = [batch.task for batch in trained]
-            for row in cosine_rows(tasks, surgery, self.layer_groups):
-                log(*row)
+    def _end_epoch(self) -> None:
+        """Score dev, keep the weights if they are the best so far, and save the state."""
+        at, checkpoints = self.position, self.settings.checkpoints
+        if self.gradients.weighting is not None:
+            self.gradients.weighting.end_epoch()
+        self.optimiser.flush()
+        self.optimiser.zero_grad()
+        release_memory()
+        self.meter.end_epoch(at.step, at.epoch)
+        reported, choosing = self.evaluation.score(at.step, at.epoch)
+        at.score = selection_score(choosing, self.spec.select)
+        self.settings.progress.epoch(at.epoch, self.spec.epochs, reported, at.score)
+        if at.score > at.best_score:
+            at.best_epoch, at.best_score = at.epoch, at.score
+            self.evaluation.best = self.evaluation.last
+            checkpoints.keep_best(at.epoch, self.model.weights())
+        at.epoch, at.done = at.epoch + 1, 0
+        if at.epoch <= self.spec.epochs:
+            checkpoints.save(at.step)
 
-    def train_step(self, batch: Step) -> tuple[list[Trained], Surgery | None]:
+    def step(self, batch: Step) -> tuple[list[TaskResult], Surgery | None]:
         """Make one step, in smaller parts if memory runs out; return what `Gradients` returns."""
         found = self._gradients(batch)
         if found is None:
             # Not in the handler of the error, whose traceback holds on to the activations.
-            self.passes.halve_room(batch)
-            give_back(self.settings.device)
+            self.gradients.halve_budget(batch)
+            release_memory(self.settings.device)
             self.settings.progress.say(
                 f"out of memory at step {self.position.step}: trying again in "
-                f"{in_parts(self.passes.room)}"
+                f"{in_parts(self.gradients.activation_budget)}"
             )
             found = self._gradients(batch, again=True)
             assert found is not None
-        trained, surgery = found
-        for task, rows, weight, loss, prediction, _ in trained:
-            self.meter.add(self.position.step, task, rows, weight, loss)
-            self.scores.add(task, rows, prediction)
+        self.meter.add(self.position.step, found[0])
         self.optimiser.step()
-        return trained, surgery
+        return found
 
     def _gradients(
         self, batch: Step, again: bool = False
-    ) -> tuple[list[Trained], Surgery | None] | None:
+    ) -> tuple[list[TaskResult], Surgery | None] | None:
         """Return None if memory ran out; raise `UserError` if it did `again`."""
         self.optimiser.zero_grad()
         try:
@@ -289,74 +252,25 @@ class Loop:
                 sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
                 raise UserError(
                     f"out of memory at step {self.position.step} ({sizes}), also in "
-                    f"{in_parts(self.passes.room)}. Lower 'batch_size' or 'max_length', run fewer "
-                    f"jobs at once, or use a smaller backbone. {error}"
+                    f"{in_parts(self.gradients.activation_budget)}. Lower 'batch_size' or "
+                    "'max_length', run fewer jobs at once, or use a smaller backbone. "
+                    f"{error}"
                 ) from error
         return None
 
-    def _evaluate(self) -> float:
-        """Score the trained tasks on dev and log it; return the score that epochs compete by.
+    def _log_measured(self, results: list[TaskResult], surgery: Surgery | None) -> None:
+        """Log what a window's last step measured of each task, and between tasks if surgery did."""
+        log = partial(self.history.log, self.position.step, self.position.epoch, "train")
+        for result in results:
+            for metric, value in result.measured.items():
+                log(result.task, metric, value.item())
+        if surgery is not None:
+            for row in cosine_rows([each.task for each in results], surgery, self.layer_groups):
+                log(*row)
 
-        If a half of dev chooses, its scores are logged as split `selection`, the others' as `dev`.
-        """
-        at, how = self.position, self.spec.select_on
-        self.learner.module.eval()
-        self.dev = {task: self.learner.outputs(task, "dev") for task in self.spec.trained_tasks}
-        scores = self._score("dev", judging)
-        choose_by = scores if how == "dev" else self._score("selection", choosing)
-        chosen = selection_score(choose_by, self.spec.select)
-        self.settings.progress.epoch(at.epoch, self.spec.epochs, scores, chosen)
-        return chosen
-
-    def _score(
-        self, split: str, which: Callable[[Sequence[str], SelectOn], np.ndarray]
-    ) -> dict[str, float]:
-        """Return the scores of those dev examples that are `which`, and log them as `split`."""
-        at = self.position
-        scores: dict[str, float] = {}
-        for task, outputs in self.dev.items():
-            examples = self.learner.examples[task]["dev"]
-            rows = torch.from_numpy(which(examples.ids, self.spec.select_on)).to(outputs.device)
-            output, labels = outputs[rows], examples.labels[rows]
-            prediction = self.losses[task].prediction(output).cpu().numpy()
-            scores[task] = score_task(task, prediction, labels.cpu().numpy())
-            loss = self.losses[task].loss(output, labels).item()
-            self.history.log(at.step, at.epoch, split, task, "loss", loss)
-            self.history.log(at.step, at.epoch, split, task, TASKS[task].metric, scores[task])
-        self.history.log_overall(at.step, at.epoch, split, scores)
-        return scores
-
-    def predictions(self, split: str) -> dict[str, dict[str, Any]]:
-        """Return {task: {ids, splits, prediction [N], scores [N, n], label, last [N]}} of a split.
-
-        `last` is dev's prediction after the last epoch, NaN for other splits and tasks that are not
-        trained. `splits` says which dev examples chose the epoch, if a half did. Call `restore`
-        first; dev outputs of the best epoch are kept and not computed again.
-        """
-        self.learner.module.eval()
-        known = self.best_dev if split == "dev" else {}
-        found = {}
-        for task in self.spec.ordered_tasks:
-            examples = self.learner.examples[task][split]
-            if not len(examples):
-                continue
-            output = known[task] if task in known else self.learner.outputs(task, split)
-            last = np.full(len(examples), np.nan)
-            if split == "dev" and task in self.dev:
-                last = self.losses[task].prediction(self.dev[task]).cpu().numpy()
-            splits = np.full(len(examples), split, dtype=object)
-            if split == "dev":
-                splits[~judging(examples.ids, self.spec.select_on)] = "selection"
-            found[task] = {
-                "ids": examples.ids,
-                "splits": splits,
-                "last": last,
-                "prediction": self.losses[task].prediction(output).cpu().numpy(),
-                "scores": self.losses[task].scores(output).cpu().numpy(),
-                "label": examples.labels.cpu().numpy(),
-            }
-        return found
-
-    def restore(self) -> None:
-        give_back()
-        self.learner.restore(load_weights(self.settings.best.path))
+    def log_details(self) -> None:
+        """Log what figures show of the best epoch's model besides its scores."""
+        epoch = self.position.best_epoch
+        for task in self.spec.trained_tasks:
+            for metric, value in self.model.details(task).items():
+                self.history.log(self.sampler.steps * epoch, epoch, "dev", task, metric, value)

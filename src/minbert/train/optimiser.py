@@ -5,6 +5,7 @@ of a vocabulary at every step, although a batch looks up only a few hundred.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +14,6 @@ from torch.nn import Embedding, Parameter
 
 from minbert.spec.stage import Optimiser
 from minbert.train.schedules import Schedule
-
-_KEPT = ("first", "second", "count")  # of each parameter, in a state
 
 LEAST = 1e-6
 """The smallest decay that weights are multiplied by: some 10 of fp32's units in the last place."""
@@ -46,7 +45,7 @@ class AdamW:
 
     A parameter without a gradient is neither moved nor decayed, and its own step count stays. The
     others decay as `Decay` says. The `embeddings` among the parameters are updated by
-    `DeferredRows`: call `settle` before weights are used for anything but training.
+    `DeferredRows`: call `flush` before weights are used for anything but training.
     """
 
     def __init__(
@@ -61,11 +60,14 @@ class AdamW:
         self.steps = 0
         self.parameters = list(parameters)
         self.decays = [Decay(chosen.weight_decay) for _ in self.parameters]
-        there = {id(p) for p in self.parameters}
+        numbers = {id(parameter): number for number, parameter in enumerate(self.parameters)}
         self.rows = {
-            id(e.weight): DeferredRows(e, chosen) for e in embeddings if id(e.weight) in there
+            numbers[id(each.weight)]: DeferredRows(each, chosen)
+            for each in embeddings
+            if id(each.weight) in numbers
         }
-        self._kept: dict[int, tuple[Tensor, ...]] = {}
+        # By the number of a parameter: first and second moment, and the count of its steps.
+        self._moments: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
@@ -73,27 +75,32 @@ class AdamW:
 
     @torch.no_grad()
     def step(self) -> None:
-        chosen = self.chosen
         factor, beta1 = self.schedule(self.steps)
-        lr, beta1 = chosen.lr * factor, chosen.betas[0] if beta1 is None else beta1
+        lr = self.chosen.lr * factor
+        beta1 = self.chosen.betas[0] if beta1 is None else beta1
         self.steps += 1
-        moved = []
+        dense: list[int] = []
         decayed: list[tuple[Tensor, float]] = []
         for number, parameter in enumerate(self.parameters):
             if parameter.grad is None:
                 continue
             kept = self.decays[number](lr)
             if parameter.grad.is_sparse:
-                self.rows[id(parameter)].step(parameter.grad, lr, beta1, kept)
+                self.rows[number].step(parameter.grad, lr, beta1, kept)
                 continue
-            moved.append((parameter, parameter.grad, *self._moments(number)))
+            dense.append(number)
             if kept < 1:
                 decayed.append((parameter, kept))
-        if not moved:
-            return
         if decayed:
             torch._foreach_mul_(*map(list, zip(*decayed, strict=True)))
-        parameters, gradients, first, second, counts = map(list, zip(*moved, strict=True))
+        if dense:
+            self._step_dense(dense, lr, beta1)
+
+    def _step_dense(self, numbers: list[int], lr: float, beta1: float) -> None:
+        """Move the parameters of these numbers by torch's fused kernel."""
+        parameters: list[Tensor] = [self.parameters[number] for number in numbers]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        first, second, counts = map(list, zip(*map(self._moments_of, numbers), strict=True))
         torch._foreach_add_(counts, 1.0)
         torch._fused_adamw_(
             parameters,
@@ -104,71 +111,109 @@ class AdamW:
             counts,
             lr=lr,
             beta1=beta1,
-            beta2=chosen.betas[1],
+            beta2=self.chosen.betas[1],
             weight_decay=0.0,
-            eps=chosen.eps,
+            eps=self.chosen.eps,
             amsgrad=False,
             maximize=False,
         )
         # The fused kernel does not; copies in bf16 are made anew when a weight's version is.
         torch.autograd.graph.increment_version(parameters)
 
-    def _moments(self, number: int) -> tuple[Tensor, ...]:
-        """Return a parameter's first and second moment and its step count, at first all zero."""
-        if number not in self._kept:
+    def _moments_of(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
+        if number not in self._moments:
             weight = self.parameters[number].detach()
             count = torch.zeros((), device=weight.device)
-            self._kept[number] = (torch.zeros_like(weight), torch.zeros_like(weight), count)
-        return self._kept[number]
+            self._moments[number] = (torch.zeros_like(weight), torch.zeros_like(weight), count)
+        return self._moments[number]
 
-    def settle(self) -> None:
+    def flush(self) -> None:
+        """Update all rows of embeddings that are behind."""
         for rows in self.rows.values():
-            rows.settle()
+            rows.flush()
 
-    def state(self) -> dict[str, Tensor]:
-        gathered = [decay.gathered for decay in self.decays]
-        state = {
-            "steps": torch.tensor(self.steps),
-            "decay": torch.tensor(gathered, dtype=torch.float64),
+    def state_dict(self) -> dict[str, Any]:
+        names = ("first", "second", "count")
+        return {
+            "steps": self.steps,
+            "decay": [decay.gathered for decay in self.decays],
+            "moments": {
+                f"{number}": dict(zip(names, moments, strict=True))
+                for number, moments in self._moments.items()
+            },
+            "rows": {f"{number}": rows.state_dict() for number, rows in self.rows.items()},
         }
-        for number, kept in self._kept.items():
-            state |= {f"{number}.{name}": t for name, t in zip(_KEPT, kept, strict=True)}
-        for number, parameter in enumerate(self.parameters):
-            if rows := self.rows.get(id(parameter)):
-                state |= {f"{number}.rows.{name}": t for name, t in rows.state().items()}
-        return state
 
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        self.steps = int(state["steps"])
-        for decay, gathered in zip(self.decays, state["decay"].tolist(), strict=True):
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.steps = state["steps"]
+        for decay, gathered in zip(self.decays, state["decay"], strict=True):
             decay.gathered = gathered
-        for number, parameter in enumerate(self.parameters):
-            if f"{number}.count" in state:
-                for name, kept in zip(_KEPT, self._moments(number), strict=True):
-                    kept.copy_(state[f"{number}.{name}"])
-            if rows := self.rows.get(id(parameter)):
-                rows.load({name: state[f"{number}.rows.{name}"] for name in rows.state()})
+        for name, moments in state["moments"].items():
+            device = self.parameters[int(name)].device
+            first, second, count = (tensor.to(device) for tensor in moments.values())
+            self._moments[int(name)] = (first, second, count)
+        for name, rows in state["rows"].items():
+            self.rows[int(name)].load_state_dict(rows)
 
 
 WINDOW = 512
 """Steps after which a moment without new gradients counts as zero: 0.95 ** 512 is 4e-12."""
 
 
-class DeferredRows:
-    """AdamW on an embedding with sparse gradients: a row is updated when it is looked up again.
+class MissedSteps:
+    """What the steps s+1..t do to a row that was last updated at step s, for every s up to now, t.
 
     In AdamW a row without a gradient still moves, by its decaying first moment. With m and v the
-    row's moments at its last update s, steps s+1..t move it by
+    row's moments at s, and k_j what decay leaves of a weight at step j, the steps move it by
 
         sum_j  lr_j / (1 - b1^j) * (b1^(j-s) m) / (sqrt(b2^(j-s) v / (1 - b2^j)) + eps)
 
-    and decay it. With u_j = sqrt((1 - b2^j) / b2^(j-s)), a_j = lr_j b1^(j-s) / (1 - b1^j) and the
-    sums A = sum_j a_j u_j, B = sum_j a_j u_j^2, kept for every s, this is
+    (each term times k_{j+1} ... k_t) and decay it. With u_j = sqrt((1 - b2^j) / b2^(j-s)),
+    a_j = lr_j b1^(j-s) / (1 - b1^j) and the sums A = sum_j a_j u_j, B = sum_j a_j u_j^2, this is
 
         A m / (sqrt(v) + eps B / A)
 
-    up to terms in the square of eps u_j / sqrt(v), times the spread of the u_j. So one update makes
-    up for all missed steps, just before a forward pass reads the row.
+    up to terms in the square of eps u_j / sqrt(v), times the spread of the u_j. So four numbers for
+    each s are enough, however many steps a row has missed. Each array has one entry per s, from 0.
+    """
+
+    def __init__(self) -> None:
+        self.time = 0  # t
+        self.fade = np.ones(1)  # the product of b1 over the steps since s
+        self.a = np.zeros(1)  # A and B, each term divided by what decay left from the start
+        self.b = np.zeros(1)
+        self.left = np.ones(1)  # what decay left of a weight from the start to s
+
+    def add(self, rate: float, beta1: float, beta2: float, correction2: float, kept: float) -> None:
+        """Add step t + 1, with lr / (1 - b1^j) = `rate` and 1 - b2^j = `correction2`.
+
+        `kept` is what its decay leaves of a weight.
+        """
+        self.time += 1
+        start = max(0, self.time - WINDOW)
+        recent = slice(start, self.time)
+        left = self.left[-1] * kept
+        self.fade[recent] *= beta1
+        a = rate * self.fade[recent] / left
+        squared = correction2 / beta2 ** (self.time - np.arange(start, self.time))  # u_j^2
+        self.a[recent] += a * np.sqrt(squared)
+        self.b[recent] += a * squared
+        self.fade, self.left = np.append(self.fade, 1.0), np.append(self.left, left)
+        self.a, self.b = np.append(self.a, 0.0), np.append(self.b, 0.0)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(getattr(self, name)) for name in ("fade", "a", "b", "left")}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        for name, values in state.items():
+            setattr(self, name, values.numpy())
+        self.time = len(self.left) - 1
+
+
+class DeferredRows:
+    """AdamW on an embedding with sparse gradients: a row is updated when it is looked up again.
+
+    One update, just before a forward pass reads the row, makes up for all `MissedSteps`.
     """
 
     def __init__(self, embedding: Embedding, chosen: Optimiser) -> None:
@@ -182,12 +227,7 @@ class DeferredRows:
         self.second = torch.zeros_like(self.weight)
         # The last step that each row has been updated for, [V]; 0 for initial weights.
         self.updated = torch.zeros(len(self.weight), dtype=torch.int64)
-        self.time = 0
-        # By the step s of a row's last update: the product of beta 1 over the steps since, and A
-        # and B. `_kept` is the product of what decay left from the start to s; the terms of A and B
-        # are divided by that of their step.
-        self._fade, self._kept = np.ones(1), np.ones(1)
-        self._a, self._b = np.zeros(1), np.zeros(1)
+        self.missed = MissedSteps()
 
     def step(self, gradient: Tensor, lr: float, beta1: float, kept: float) -> None:
         """Update the rows of the sparse `gradient` [V, H], which the forward pass looked up.
@@ -196,47 +236,33 @@ class DeferredRows:
         """
         gradient = gradient.coalesce()
         rows, values = gradient.indices()[0], gradient.values()
-        self.time += 1
-        correction1, correction2 = 1 - beta1**self.time, 1 - self.beta2**self.time
+        time = self.missed.time + 1
+        correction1, correction2 = 1 - beta1**time, 1 - self.beta2**time
         first = self.first[rows].lerp_(values, 1 - beta1)
         second = self.second[rows].mul_(self.beta2).addcmul_(values, values, value=1 - self.beta2)
         self.first[rows], self.second[rows] = first, second
         divisor = second.div_(correction2).sqrt_().add_(self.eps)
         weight = self.weight[rows].mul_(kept)
         self.weight[rows] = weight.addcdiv_(first, divisor, value=-lr / correction1)
-        self.updated[rows] = self.time
-        self._extend(lr / correction1, beta1, correction2, kept)
-
-    def _extend(self, rate: float, beta1: float, correction2: float, kept: float) -> None:
-        """Add this step to the sums of all earlier s, and start those of this one."""
-        start = max(0, self.time - WINDOW)
-        recent = slice(start, self.time)
-        self._kept = np.append(self._kept, self._kept[-1] * kept)
-        self._fade[recent] *= beta1
-        added = rate * self._fade[recent] / self._kept[-1]
-        passed = self.time - np.arange(start, self.time)
-        squared = correction2 / self.beta2**passed
-        self._a[recent] += added * np.sqrt(squared)
-        self._b[recent] += added * squared
-        self._fade = np.append(self._fade, 1.0)
-        self._a, self._b = np.append(self._a, 0.0), np.append(self._b, 0.0)
+        self.updated[rows] = time
+        self.missed.add(lr / correction1, beta1, self.beta2, correction2, kept)
 
     @torch.no_grad()
     def _before_lookup(self, tokens: Tensor) -> None:
-        if self.embedding.training and self.time:
-            self._bring(tokens.unique())
+        if self.embedding.training and self.missed.time:
+            self._catch_up(tokens.unique())
 
     @torch.no_grad()
-    def settle(self) -> None:
-        behind = self.updated < self.time
+    def flush(self) -> None:
+        behind = self.updated < self.missed.time
         if not self.weight_decay:
             behind &= self.updated > 0
-        self._bring(behind.nonzero()[:, 0])
+        self._catch_up(behind.nonzero()[:, 0])
 
-    def _bring(self, rows: Tensor) -> None:
+    def _catch_up(self, rows: Tensor) -> None:
         """Make up for the steps that `rows` [n], all different, have missed."""
-        updated = self.updated[rows]
-        late = updated < self.time
+        missed, updated = self.missed, self.updated[rows]
+        late = updated < missed.time
         rows, since = rows[late], updated[late].numpy()
         if not len(rows):
             return
@@ -244,28 +270,24 @@ class DeferredRows:
         def column(values: np.ndarray) -> Tensor:
             return torch.from_numpy(values.astype(np.float32))[:, None]
 
-        a, b = self._a[since], self._b[since]
-        first, second = self.first[rows], self.second[rows]
+        a, b = missed.a[since], missed.b[since]
         # With a rate of 0 nothing has moved: A = B = 0.
         floor = self.eps * np.divide(b, a, out=np.ones_like(a), where=a > 0)
+        first, second = self.first[rows], self.second[rows]
         divisor = second.sqrt().add_(column(floor))
-        moved = (first * column(a * self._kept[-1])).div_(divisor)
+        moved = (first * column(a * missed.left[-1])).div_(divisor)
         weight = self.weight[rows]
         if self.weight_decay:
-            weight *= column(self._kept[-1] / self._kept[since])
+            weight *= column(missed.left[-1] / missed.left[since])
         self.weight[rows] = weight.sub_(moved)
-        self.first[rows] = first.mul_(column(self._fade[since]))
-        self.second[rows] = second.mul_(column(self.beta2 ** (self.time - since)))
-        self.updated[rows] = self.time
+        self.first[rows] = first.mul_(column(missed.fade[since]))
+        self.second[rows] = second.mul_(column(self.beta2 ** (missed.time - since)))
+        self.updated[rows] = missed.time
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Any]:
         rows = {"first": self.first, "second": self.second, "updated": self.updated}
-        sums = np.stack([self._fade, self._a, self._b, self._kept])
-        return rows | {"sums": torch.from_numpy(sums)}
+        return {**rows, "missed": self.missed.state_dict()}
 
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
-        self.updated.copy_(state["updated"])
-        self._fade, self._a, self._b, self._kept = state["sums"].numpy().copy()
-        self.time = len(self._kept) - 1
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.first, self.second, self.updated = (state[n] for n in ("first", "second", "updated"))
+        self.missed.load_state_dict(state["missed"])

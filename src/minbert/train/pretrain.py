@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from minbert.base.files import whole, write_json
 from minbert.base.progress import Progress
 from minbert.data.corpus.pretraining import pretraining_text, told_apart
-from minbert.engine.device import choose_device
 from minbert.model.encoder import Pooler
 from minbert.model.mlm import MaskedLanguageModel, mimetic
 from minbert.model.pooling.cls import ClsPooling
@@ -24,6 +23,7 @@ from minbert.model.weights import save_weights
 from minbert.spec.pretraining import Pretraining
 from minbert.spec.stage import Dropout, Optimiser
 from minbert.store.job import Job
+from minbert.train.device import choose_device
 from minbert.train.examples import Sequences, frame, special_tokens
 from minbert.train.optimiser import AdamW
 from minbert.train.schedules.linear import linear

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch.nn import Module
 
-from minbert.engine.device import machine_memory
 from minbert.spec.architecture import NUMBER
+from minbert.train.device import machine_memory
 
 SHARE = 0.4
 """Share of a job's part of the memory that activations may take."""

@@ -5,57 +5,40 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
 from minbert.base.environment import environment, peak_memory
 from minbert.base.files import whole, write_json
 from minbert.base.progress import Progress
-from minbert.engine.checkpoints import Best, Checkpoints
-from minbert.engine.device import (
+from minbert.spec.parts import load_part
+from minbert.spec.stage import StageSpec
+from minbert.store.job import Job
+from minbert.train.checkpoints import Checkpoints
+from minbert.train.device import (
     choose_device,
     choose_precision,
     device_name,
     peak_device_memory,
     set_up_memory,
 )
-from minbert.spec.parts import load_part
-from minbert.spec.stage import StageSpec
-from minbert.store.job import Job
 from minbert.train.history import History, Listener
-from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop, Settings
 from minbert.train.room import budget, state_bytes
-
-PREDICTIONS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("task", pa.string()),
-        ("split", pa.string()),
-        ("prediction", pa.float64()),
-        ("scores", pa.list_(pa.float32())),
-        ("label", pa.float64()),
-        ("last", pa.float64()),
-    ]
-)
+from minbert.train.trainable import Sources, TrainableModel
 
 
-def make(
-    job: Job,
-    listener: Listener | None = None,
-    checkpoints: Checkpoints | None = None,
-    provenance: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Train the job's stage with its seed; return the record that is in `run.json`."""
-    starts = "start" in job.described["needs"]
+def make(job: Job, **surroundings: Any) -> dict[str, Any]:
+    """Train the job's stage with its seed; return the record that is in `run.json`.
+
+    `surroundings` are `listener`, `checkpoints` and `provenance`, as `train_stage` takes them.
+    """
     adapters = sorted(job.needs("adapter").items(), key=lambda named: int(named[0]))
     sources = Sources(
         job.need("backbone.config.json").parent,
         job.needs("tokens"),
         job.needs("features"),
-        job.need("start") if starts else None,
+        job.need("start") if "start" in job.described["needs"] else None,
         tuple(path for _, path in adapters),
     )
     assert job.seed is not None
@@ -68,9 +51,7 @@ def make(
         device=job.device,
         precision=job.extra["precision"],
         threads=job.threads,
-        listener=listener,
-        checkpoints=checkpoints,
-        provenance=provenance,
+        **surroundings,
     )
 
 
@@ -99,22 +80,20 @@ def train_stage(
     set_up_memory()
     place = choose_device(device)
     chosen = choose_precision(precision, place)
+    checkpoints = checkpoints or Checkpoints(out)
     torch.manual_seed(seed)
-    learner: Learner = load_part("trainable", spec.trainable)(spec, sources, place)
-    history = History(listener)
-    progress = Progress(title)
-    best = checkpoints.best if checkpoints else Best(out)
-    room = budget(place, threads, state_bytes(learner.module))
-    settings = Settings(place, chosen, progress, best, checkpoints, room)
-    loop = Loop(spec, learner, seed, settings, history)
+    model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, place)
+    history, progress = History(listener), Progress(title)
+    activation_budget = budget(place, threads, state_bytes(model.module))
+    settings = Settings(place, chosen, progress, checkpoints, activation_budget)
+    loop = Loop(spec, model, seed, settings, history)
     progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads")
     outcome = loop.run()
-    loop.restore()
     with whole(out / "predictions.parquet") as temporary:
-        pq.write_table(_predictions(loop), temporary, write_page_checksum=True)
-    _log_details(loop)
+        pq.write_table(loop.evaluation.predictions(), temporary, write_page_checksum=True)
+    loop.log_details()
     history.write(out / "history.parquet")
-    best.copy(out / "model.safetensors")
+    checkpoints.copy_best(out / "model.safetensors")
     record = {
         **(provenance or {}),
         "spec": spec.model_dump(mode="json"),
@@ -123,40 +102,13 @@ def train_stage(
         "environment": environment(device_name(place), threads, chosen),
         "peak_memory_bytes": peak_memory(),
         "peak_device_memory_bytes": peak_device_memory(place),
-        "parts_of_a_batch": loop.passes.parts,
-        "parameters": sum(p.numel() for p in learner.module.parameters()),
+        "parts_of_a_batch": loop.gradients.most_parts,
+        "parameters": sum(p.numel() for p in model.module.parameters()),
     }
     write_json(out / "run.json", record)
-    if checkpoints:
-        checkpoints.clear()
-    best.clear()
+    checkpoints.clear()
     progress.say(
         f"best epoch {outcome.best_epoch} ({spec.select} {outcome.best_score:.4f}), "
         f"{outcome.seconds:.0f} s, {outcome.tokens_per_second:.0f} tokens/s"
     )
     return record
-
-
-def _log_details(loop: Loop) -> None:
-    epoch = loop.position.best_epoch
-    for task in loop.spec.trained_tasks:
-        for metric, value in loop.learner.details(task).items():
-            loop.history.log(loop.sampler.steps * epoch, epoch, "dev", task, metric, value)
-
-
-def _predictions(loop: Loop) -> pa.Table:
-    parts = []
-    for split in ("dev", "test"):
-        for task, found in loop.predictions(split).items():
-            n = len(found["ids"])
-            columns = [
-                pa.array(found["ids"]),
-                pa.array([task] * n),
-                pa.array(found["splits"], pa.string()),
-                pa.array(found["prediction"].astype(np.float64)),
-                pa.array(list(found["scores"]), pa.list_(pa.float32())),
-                pa.array(found["label"].astype(np.float64), from_pandas=True),
-                pa.array(found["last"].astype(np.float64), from_pandas=True),
-            ]
-            parts.append(pa.table(columns, schema=PREDICTIONS))
-    return pa.concat_tables(parts)

@@ -50,10 +50,10 @@ class EpochSampler(ABC):
         rows = draw(self.sizes[task], self.examples[task], self.generator)
         return rows.split(self.batch[task])
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {"start": self._start, "now": self.generator.get_state()}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self._start = state["start"]
         self.generator.set_state(state["now"])
 

@@ -22,9 +22,9 @@ class Annealed(Temperature):
             self.epochs_begun += 1
         return super().rest(done)
 
-    def state(self) -> dict[str, Any]:
-        return super().state() | {"epochs_begun": self.epochs_begun}
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"epochs_begun": self.epochs_begun}
 
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
         self.epochs_begun = state["epochs_begun"]

@@ -26,10 +26,10 @@ class Method(ABC):
     def __call__(self, gramian: Tensor, generator: torch.Generator) -> Tensor:
         """Return weights [n] on the device of `gramian` [n, n]; draw from `generator` (CPU)."""
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return what later weights depend on besides the Gramian and the generator."""
         return {}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Take over what `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
         return None

@@ -58,11 +58,11 @@ class TorchJD(Method):
         found: Tensor = self.weighting(gramian)
         return found
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         kept = {name: torch.as_tensor(value) for name, value in self._plain().items()}
         return kept | dict(self.weighting.state_dict())
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         if not state:
             return
         # A first call makes what the state is kept in.

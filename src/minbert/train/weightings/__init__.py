@@ -36,10 +36,10 @@ class Weighting(ABC):
         """Note that an epoch is over."""
         return None
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return what later factors depend on besides losses and the generator."""
         return {}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Take over what `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
         return None

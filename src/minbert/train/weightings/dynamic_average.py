@@ -40,9 +40,9 @@ class DynamicAverage(Weighting):
         self.means = torch.cat([self.means, mean[None]])[-2:]
         self.sums, self.steps = torch.zeros_like(self.sums), 0
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {"sums": self.sums, "steps": self.steps, "means": self.means}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.sums, self.means = (state[name].to(self.device) for name in ("sums", "means"))
         self.steps = state["steps"]

@@ -27,8 +27,8 @@ class Uncertainty(Weighting):
     def parameters(self) -> list[Parameter]:
         return [self.log_variances]
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {"log_variances": self.log_variances.detach()}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.log_variances.data.copy_(state["log_variances"])

@@ -11,43 +11,43 @@ import torch
 from minbert.base.errors import UserError
 
 
-def choose_device(wish: str) -> torch.device:
+def choose_device(requested: str) -> torch.device:
     """Return the device for `auto` (a CUDA GPU if there is one), `cpu`, `mps`, `cuda` or `cuda:N`.
 
-    Raises `UserError` for another word, and if torch does not see it.
+    Raises `UserError` for any other word, and if torch does not see the device.
     """
-    if not re.fullmatch("auto|cpu|mps|cuda(:[0-9]{1,2})?", wish):
-        raise UserError(f"device is '{wish}'; expected auto, cpu, mps, cuda or cuda:N")
-    if wish == "auto":
+    if not re.fullmatch("auto|cpu|mps|cuda(:[0-9]{1,2})?", requested):
+        raise UserError(f"device is '{requested}'; expected auto, cpu, mps, cuda or cuda:N")
+    if requested == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(wish)
-    there = {
+    device = torch.device(requested)
+    seen = {
         "cuda": torch.cuda.device_count() > (device.index or 0),
         "mps": torch.backends.mps.is_available(),
     }
-    if not there.get(device.type, True):
+    if not seen.get(device.type, True):
         raise UserError(
-            f"device '{wish}' was asked for, but torch {torch.__version__} sees none. "
+            f"device '{requested}' was asked for, but torch {torch.__version__} sees none. "
             "Set device: auto or cpu, or install a build of torch that supports it."
         )
     return device
 
 
-def choose_precision(wish: str, device: torch.device) -> str:
+def choose_precision(requested: str, device: torch.device) -> str:
     """Return `fp32` or `bf16`; `auto` is bf16 where the device computes faster in it.
 
     That is an AMD GPU, one of NVIDIA's since Ampere (older ones emulate bf16), and a CPU with AMX
     or AVX-512's bf16 products if a short probe finds them faster.
     """
-    if wish != "auto":
-        return wish
+    if requested != "auto":
+        return requested
     faster = False
     if device.type == "cuda":
         faster = bool(torch.version.hip) or torch.cuda.get_device_capability(device) >= (8, 0)
     elif device.type == "cpu":
         able = torch.cpu.get_capabilities()
-        has = able.get("amx_bf16") or able.get("avx512_bf16")
-        faster = bool(has) and products_are_faster_in_bf16()
+        has_products = able.get("amx_bf16") or able.get("avx512_bf16")
+        faster = bool(has_products) and products_are_faster_in_bf16()
     return "bf16" if faster else "fp32"
 
 
@@ -94,17 +94,19 @@ def machine_memory() -> int:
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # glibc's numbers for `mallopt`
 
 KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""How many products of other shapes oneDNN, and torch's part of it, keep compiled code for."""
+"""For how many shapes of products oneDNN, and torch's part of it, keep compiled code."""
 
 
 def set_up_memory() -> None:
     """Let this process keep what it needs again, and no more; call it before the first product.
 
     glibc would return gradients and activations to the system at the end of each step, which then
-    clears every page of them for the next: a tenth of a step in bf16. It is kept until `give_back`.
+    clears every page of them for the next: a tenth of a step in bf16. It is kept until
+    `release_memory`.
 
-    oneDNN, which computes bf16 products, compiles code for each shape. Each batch has another
-    number of tokens, so the 1,000 it would keep are half a gigabyte; the layers of a step need 50.
+    oneDNN, which computes bf16 products, compiles code for each shape. Batches differ in their
+    number of tokens, so the 1,000 that it would keep take half a gigabyte; the layers of a step
+    need 50.
     """
     for name, count in KERNELS.items():
         os.environ.setdefault(name, count)
@@ -115,7 +117,7 @@ def set_up_memory() -> None:
         set_option(TRIM_THRESHOLD, 2**31 - 1)
 
 
-def give_back(device: torch.device | None = None) -> None:
+def release_memory(device: torch.device | None = None) -> None:
     """Return freed memory to the system, and that which torch caches on `device`."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it.
     if trim is not None:

@@ -1,6 +1,6 @@
 """SMART's smoothness-inducing adversarial penalty (Jiang et al., 2020, section 3.1)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -10,7 +10,6 @@ from torch import Tensor
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Smart, StageSpec, divergence
 from minbert.train.finetune import Finetuned
-from minbert.train.losses import Loss
 
 EPSILON = 1e-6
 """What the authors' library adds to the norm that it divides a token's move by."""
@@ -21,22 +20,18 @@ class SmartPenalty:
 
     The penalty is `weight` times the divergence of f(x + e) from f(x) (and times the batch's rows,
     with `reduction: sum`), with gradients through both outputs and none through e [T, H], which
-    `perturbation` finds. Each pass has dropout masks of
-    its own, as in the authors' code, so the penalty also holds how far two masks are apart: R-Drop
-    (Liang et al., 2021). Noise has a generator of its own, so that a run draws the same samples,
-    heads and surgery orders with and without SMART.
+    `perturbation` finds. Each pass draws its dropout masks, as in the authors' code, so the penalty
+    also holds how far two masks are apart: R-Drop (Liang et al., 2021). Noise comes from a separate
+    generator, so that a run draws the same samples, heads and surgery orders without SMART.
     """
 
-    def __init__(
-        self, spec: StageSpec, learner: Finetuned, losses: Mapping[str, Loss], seed: int
-    ) -> None:
+    def __init__(self, spec: StageSpec, model: Finetuned, seed: int) -> None:
         assert spec.smart is not None
         self.smart = spec.smart
-        self.learner = learner
-        self.losses = losses
+        self.model = model
         names = {task: divergence(spec.smart, task) for task in spec.trained_tasks}
         self.divergences = {task: load_part("divergence", name) for task, name in names.items()}
-        device = next(learner.module.parameters()).device
+        device = next(model.module.parameters()).device
         self.generator = torch.Generator(device).manual_seed(seed)
 
     def __call__(
@@ -48,11 +43,11 @@ class SmartPenalty:
         asked to `measure`: the penalty, and the penalty without e but with the same dropout
         masks, which changes no draw that follows.
         """
-        batch, _ = self.learner.examples[task]["train"].batch(rows)
-        forward = partial(self.learner.module, task, batch)
-        apart = partial(self.divergences[task], self.losses[task])
+        batch, _ = self.model.examples[task]["train"].batch(rows)
+        forward = partial(self.model.module, task, batch)
+        apart = partial(self.divergences[task], self.model.losses[task])
         clean = output.detach()
-        size = (len(batch.tokens), self.learner.module.encoder.hidden)
+        size = (len(batch.tokens), self.model.module.encoder.hidden)
         normal = torch.randn(size, generator=self.generator, device=output.device)
         start = self.smart.noise * normal
         noise = perturbation(

@@ -3,17 +3,20 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter
 
+from minbert.model.multitask import Heads
 from minbert.model.sharing import SharedEncoder
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import Labelled
+from minbert.train.losses import Loss, task_loss
 from minbert.train.samplers import Step
 
 
@@ -28,15 +31,18 @@ class Sources:
     adapters: tuple[Path, ...] = ()  # those of the stages that it fuses
 
 
-class Learner(ABC):
+class TrainableModel(ABC):
     """A model with its data: takes batches as row numbers, returns outputs [B, classes].
 
     `examples` are by task and split (train, dev, test); `tokens_seen` counts training batches'.
     """
 
-    module: Module
+    module: Heads
     examples: Mapping[str, Mapping[str, Labelled]]
     tokens_seen = 0
+
+    can_run_jointly = False
+    """Whether tasks share the first layers of what is trained, so that one pass pays."""
 
     @abstractmethod
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None: ...
@@ -51,16 +57,19 @@ class Learner(ABC):
         """Return what is saved of the tensors of a whole model: all but a frozen backbone's."""
         return dict(state)
 
+    @cached_property
+    def losses(self) -> dict[str, Loss]:
+        """Return each task's loss, which reads the output of its head."""
+        tasks = self.module.spec.tasks
+        return {name: task_loss(of.loss, self.module.heads[name]) for name, of in tasks.items()}
+
     @abstractmethod
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the head's output [B, classes] and labels [B] of training `rows` (CPU int64)."""
 
-    begins_shared = False
-    """Whether tasks share the first layers of what is trained, so that one pass pays."""
-
-    def together(self, step: Step) -> list[tuple[Tensor, Tensor]]:
-        """Return what `output` does for each batch of `step`, from one pass where tasks share."""
-        return [self.output(task, rows) for task, rows in step]
+    def joint_forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
+        """Return what `output` does for each batch, from one pass; if it `can_run_jointly`."""
+        raise NotImplementedError
 
     @abstractmethod
     def outputs(self, task: str, split: str) -> Tensor:
@@ -93,9 +102,9 @@ class Learner(ABC):
         if unexpected or set(missing) != frozen:
             raise ValueError(f"not this model's weights: {[*unexpected, *missing][:3]}")
 
-    def state(self) -> dict[str, Any]:
-        return {**self.weights(), "tokens_seen": self.tokens_seen}
+    def state_dict(self) -> dict[str, Any]:
+        return {"weights": self.weights(), "tokens_seen": self.tokens_seen}
 
-    def load(self, state: dict[str, Any]) -> None:
-        self.tokens_seen = state.pop("tokens_seen")
-        self.restore(state)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.tokens_seen = state["tokens_seen"]
+        self.restore(state["weights"])

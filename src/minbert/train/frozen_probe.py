@@ -12,7 +12,7 @@ from minbert.model.weights import load_weights
 from minbert.spec.architecture import read_architecture
 from minbert.spec.stage import StageSpec
 from minbert.train.examples import Labelled, read_splits
-from minbert.train.learner import Learner, Sources
+from minbert.train.trainable import Sources, TrainableModel
 
 
 class Pooled(Labelled):
@@ -26,29 +26,30 @@ class Pooled(Labelled):
         self.features = features.to(device).clone()
 
 
-class Cached(Learner):
-    module: Heads
+class FrozenProbe(TrainableModel):
+    """Heads on the pooled embeddings of a frozen encoder (`minbert.train.features`)."""
+
     examples: dict[str, dict[str, Pooled]]
+    trained = staticmethod(without_backbone)
 
     def __init__(self, spec: StageSpec, sources: Sources, device: torch.device) -> None:
         self.device = device
         hidden = read_architecture(sources.backbone / "config.json").hidden
         self.module = Heads(spec)
-        # Features have no tensor for a split without examples.
-        none = torch.empty(0, hidden)
         self.examples = {}
         for task in spec.ordered_tasks:
             self.module.add_head(task, hidden)
             features = load_weights(sources.features[task])
             siamese = spec.tasks[task].pairing == "siamese"
             tables = read_splits(sources.tokens[task], ["id", "split", "label"])
+            # Features have no tensor for a split without examples.
             self.examples[task] = {
-                split: Pooled(table, features.get(split, none), siamese, device)
+                split: Pooled(
+                    table, features.get(split, torch.empty(0, hidden)), siamese, self.device
+                )
                 for split, table in tables.items()
             }
         self.module.to(device)
-
-    trained = staticmethod(without_backbone)
 
     def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         examples = self.examples[task]["train"]

@@ -1,1 +1,0 @@
-"""How fast and how safely a run computes: device, memory, checkpoints. Outside every digest."""

@@ -1,0 +1,112 @@
+"""Dev scores after each epoch, and the predictions of the best and the last one."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from minbert.evaluate.scoring import score_task
+from minbert.spec.stage import SelectOn, StageSpec
+from minbert.spec.task import TASKS
+from minbert.train.history import History
+from minbert.train.selection import report_mask, selection_mask
+from minbert.train.trainable import TrainableModel
+
+PREDICTIONS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("task", pa.string()),
+        ("split", pa.string()),
+        ("prediction", pa.float64()),
+        ("scores", pa.list_(pa.float32())),
+        ("label", pa.float64()),
+        ("last", pa.float64()),
+    ]
+)
+
+
+class Evaluation:
+    """Scores a model's trained tasks on dev, logs the scores, and keeps the outputs."""
+
+    def __init__(self, spec: StageSpec, model: TrainableModel, history: History) -> None:
+        self.spec = spec
+        self.model = model
+        self.history = history
+        self.last: Mapping[str, Tensor] = {}  # dev outputs by task, of the last epoch
+        self.best: Mapping[str, Tensor] = {}  # and of the best one, unless that was before a resume
+
+    def score(self, step: int, epoch: int) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the scores on dev by task: those that are reported, those that choose the epoch.
+
+        If a half of dev chooses, its scores are logged as split `selection`, the others' as `dev`.
+        """
+        self.model.module.eval()
+        self.last = {task: self.model.outputs(task, "dev") for task in self.spec.trained_tasks}
+        reported = self._score(step, epoch, "dev", report_mask)
+        if self.spec.select_on == "dev":
+            return reported, reported
+        return reported, self._score(step, epoch, "selection", selection_mask)
+
+    def _score(
+        self,
+        step: int,
+        epoch: int,
+        split: str,
+        mask: Callable[[Sequence[str], SelectOn], np.ndarray],
+    ) -> dict[str, float]:
+        """Return the scores of the last dev outputs within `mask`, and log them as `split`."""
+        scores: dict[str, float] = {}
+        for task, outputs in self.last.items():
+            examples, of_task = self.model.examples[task]["dev"], self.model.losses[task]
+            rows = torch.from_numpy(mask(examples.ids, self.spec.select_on)).to(outputs.device)
+            output, labels = outputs[rows], examples.labels[rows]
+            prediction = of_task.prediction(output).cpu().numpy()
+            scores[task] = score_task(task, prediction, labels.cpu().numpy())
+            loss = of_task.loss(output, labels).item()
+            self.history.log(step, epoch, split, task, "loss", loss)
+            self.history.log(step, epoch, split, task, TASKS[task].metric, scores[task])
+        self.history.log_overall(step, epoch, split, scores)
+        return scores
+
+    def predictions(self) -> pa.Table:
+        """Return the rows of `predictions.parquet`, once the best epoch's weights are restored.
+
+        `last` is dev's prediction after the last epoch, NaN for other splits and tasks that are not
+        trained. `split` is `selection` for dev examples that chose the epoch, if a half did. Dev
+        outputs of the best epoch are kept and not computed again.
+        """
+        self.model.module.eval()
+        tables = []
+        for split in ("dev", "test"):
+            for task in self.spec.ordered_tasks:
+                if len(self.model.examples[task][split]):
+                    tables.append(self._predictions(task, split))
+        return pa.concat_tables(tables)
+
+    def _predictions(self, task: str, split: str) -> pa.Table:
+        examples, of_task = self.model.examples[task][split], self.model.losses[task]
+        best = self.best.get(task) if split == "dev" else None
+        output = self.model.outputs(task, split) if best is None else best
+        last = np.full(len(examples), np.nan)
+        splits = np.full(len(examples), split, dtype=object)
+        if split == "dev":
+            if task in self.last:
+                last = of_task.prediction(self.last[task]).cpu().numpy()
+            splits[~report_mask(examples.ids, self.spec.select_on)] = "selection"
+
+        def numbers(values: Tensor | np.ndarray) -> pa.Array:
+            found = np.asarray(values.cpu() if isinstance(values, Tensor) else values, np.float64)
+            return pa.array(found, from_pandas=True)  # NaN is null.
+
+        columns = {
+            "id": pa.array(examples.ids),
+            "task": pa.array([task] * len(examples)),
+            "split": pa.array(splits, pa.string()),
+            "prediction": pa.array(of_task.prediction(output).cpu().numpy().astype(np.float64)),
+            "scores": pa.array(list(of_task.scores(output).cpu().numpy()), pa.list_(pa.float32())),
+            "label": numbers(examples.labels),
+            "last": numbers(last),
+        }
+        return pa.table(columns, schema=PREDICTIONS)

@@ -1,1 +1,0 @@
-"""Penalties that are added to a task's loss."""
