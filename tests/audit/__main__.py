@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--cases", action="store_true", help="edits by hand too, which were stale")
     parser.add_argument("--control", action="store_true", help="an edit that must be stale, too")
     parser.add_argument("--list", action="store_true", help="show the mutants, run none")
-    parser.add_argument("--rooms", nargs="+", metavar="ROOM", help="of these alone: store, engine")
+    parser.add_argument("--rooms", nargs="+", metavar="ROOM", help="of these alone: store, train")
     parser.add_argument("--whole", action="store_true", help="make all again from nothing (slow)")
     parser.add_argument("--jobs", type=int, default=2, help="mutants side by side")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too")

@@ -22,7 +22,7 @@ OTHERWISE = "computed otherwise, and recorded"
 STALE = "STALE"
 VERDICTS = (REFUSED, RETRAINED, SAME, OTHERWISE, STALE)
 
-HOW_FAST = ("engine/", "devices/")
+HOW_FAST = ("train/checkpoints.py", "train/device.py", "devices/")
 """Rooms that may change in which way a result is computed, if its record says so."""
 
 PATIENCE = 8

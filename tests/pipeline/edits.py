@@ -119,7 +119,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
         trains(PCGRAD) | SHOWN,
     ),
     "the code of training on cached features": (
-        append("train/cached.py"),
+        append("train/frozen_probe.py"),
         trains({"baseline"}) | SCORED,
     ),
     "how examples are made from a source": (
@@ -187,7 +187,7 @@ NO_EDITS: dict[str, Change] = {
     "a comment in the encoder": code("model/encoder.py", "\nimport", "\n# A comment.\nimport"),
     "a docstring of the encoder": code("model/encoder.py", '"""', '"""Well. '),
     "the code of tracking": append("track/follower.py"),
-    "the code of memory and checkpoints": append("engine/device.py"),
+    "the code of memory and checkpoints": append("train/device.py"),
     "`device`, `precision`, `threads`, `keep_weights`": config(
         device="cuda:3", precision="bf16", threads="2", keep_weights="false"
     ),

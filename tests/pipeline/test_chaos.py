@@ -34,8 +34,8 @@ def test_a_difference_would_be_found(finished: Project, tmp_path: Path) -> None:
     path = project.seed_folder("1-bert") / "predictions.parquet"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     (project.root / "tables" / "index.md").write_text("nothing")
-    (project.root / "work" / "state.json").parent.mkdir(exist_ok=True)
-    (project.root / "work" / "state.json").touch()
+    (project.root / "work" / "state-1.pt").parent.mkdir(exist_ok=True)
+    (project.root / "work" / "state-1.pt").touch()
     (attempt,) = (project.root / "tracking").glob(f"*-{project.key('1-bert')}-s0-*")
     with (attempt / "history.jsonl").open("r+b") as history:
         lines = history.read()

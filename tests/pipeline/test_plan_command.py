@@ -22,7 +22,7 @@ def test_plan_says_what_is_done_and_what_would_run_and_why(project: Project) -> 
     assert "6 training jobs, 0 to run" in done["6"]
 
     project.edit(GRID, "    label: 1-bert\n", "    label: 1-bert\n    optimiser: {lr: 2e-5}\n")
-    project.edit("src/minbert/train/cached.py", '"""', '"""Now: ')
+    project.edit("src/minbert/train/frozen_probe.py", '"""', '"""Now: ')
     with (project.folder / "src/minbert/train/finetune.py").open("a", encoding="utf-8") as file:
         file.write("\n\nEXTRA = 1\n")
     printed = project.minbert("plan", "--config", "seeds=[0,1]")

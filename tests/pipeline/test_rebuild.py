@@ -136,10 +136,10 @@ def test_going_back_finds_the_first_results(project: Project) -> None:
 
 def test_a_declared_refactoring_trains_nothing(project: Project) -> None:
     first, trained = project.tables(), project.trained()
-    for module in ("model/encoder.py", "train/cached.py"):
+    for module in ("model/encoder.py", "train/frozen_probe.py"):
         append(module)(project)
     assert len(project.jobs()) > 10
-    modules = ("minbert.model.encoder", "minbert.train.cached")
+    modules = ("minbert.model.encoder", "minbert.train.frozen_probe")
     printed = project.minbert("adopt", *modules)
     assert "can be carried over" in printed and "not carried over" not in printed
     assert project.trained() == trained

@@ -198,7 +198,8 @@ def sources(backbone: Path, tokens: dict[str, Path]) -> Callable[..., Any]:
         start: Path | None = None,
         instead: dict[str, Path] | None = None,
     ) -> Sources:
-        chosen = {task: tokens[task] for task in tasks or tuple(SIZES)} | (instead or {})
+        known = tokens | (instead or {})
+        chosen = {task: known[task] for task in tasks or tuple(SIZES)}
         return Sources(backbone, chosen, features or {}, start)
 
     return choose

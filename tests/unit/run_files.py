@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from minbert.train.history import SCHEMA
 from minbert.train.evaluation import PREDICTIONS
+from minbert.train.history import SCHEMA
 
 
 def history(path: Path, *rows: tuple[int, str, str, float], split: str = "dev") -> Path:

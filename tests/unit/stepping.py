@@ -1,17 +1,22 @@
-"""Tiny learners, a step of all tasks, and its gradients."""
+"""Tiny models, a step of all tasks, its gradients, and loops that train."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from minbert.base.progress import Progress
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
+from minbert.train.checkpoints import Checkpoints
 from minbert.train.finetune import Finetuned
+from minbert.train.history import History
+from minbert.train.loop import Loop, Settings
 from minbert.train.samplers import Step
-from minbert.train.step import Gradients, Passes
+from minbert.train.step import Gradients
 
 CPU = torch.device("cpu")
 STEP: Step = [
@@ -20,40 +25,59 @@ STEP: Step = [
     ("sts", torch.tensor([8, 1])),
 ]
 WEIGHTS = {"sst": {"weight": 1.0}, "para": {"weight": 2.0}, "sts": {"weight": 0.1}}
+SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
 
 
-def learner(spec: StageSpec, sources: Any, seed: int = 0) -> Finetuned:
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def tiny_model(spec: StageSpec, sources: Any, seed: int = 0) -> Finetuned:
     torch.manual_seed(seed)
-    made = Finetuned(spec, sources(*spec.tasks), CPU)
-    made.module.train()
-    return made
+    model = Finetuned(spec, sources(*spec.tasks), CPU)
+    model.module.train()
+    return model
 
 
-def losses(spec: StageSpec) -> dict[str, Any]:
-    return {name: load_part("loss", task.loss)() for name, task in spec.tasks.items()}
+def make_loop(
+    spec: StageSpec,
+    sources: Any,
+    folder: Path = Path("nothing is kept"),
+    *,
+    seed: int = 0,
+    precision: str = "fp32",
+    device: torch.device = CPU,
+) -> Loop:
+    torch.manual_seed(seed)
+    model = load_part("trainable", spec.trainable)(spec, sources(*spec.tasks), device)
+    settings = Settings(device, precision, Progress("test"), Checkpoints(folder))
+    loop = Loop(spec, model, seed, settings, History())
+    model.module.train()
+    return loop
 
 
-def make_gradients(
-    made: Finetuned, spec: StageSpec, draw: torch.Generator, **passes: Any
-) -> Gradients:
-    """Return what makes the gradients of steps; `passes` are more arguments of `Passes`."""
-    return Gradients(spec, Passes(spec, made, losses(spec), **passes), draw)
+def grads(model: Finetuned) -> dict[str, Tensor | None]:
+    return {name: p.grad for name, p in model.module.named_parameters()}
 
 
-def gradients(made: Finetuned, spec: StageSpec, step: Step, seed: int = 0) -> dict[str, Any]:
+def backward(model: Finetuned, loss: Tensor) -> dict[str, Tensor | None]:
+    """Return the gradients of `loss` by parameter name."""
+    model.module.zero_grad(set_to_none=True)
+    loss.backward()
+    return grads(model)
+
+
+def gradients(model: Finetuned, spec: StageSpec, step: Step, seed: int = 0) -> dict[str, Any]:
     """Run one step's backward passes; return the gradients by parameter name."""
-    made.module.zero_grad(set_to_none=True)
-    draw = torch.Generator().manual_seed(seed)
-    make_gradients(made, spec, draw)(step)
-    return {
-        name: None if p.grad is None else p.grad.clone()
-        for name, p in made.module.named_parameters()
-    }
+    model.module.zero_grad(set_to_none=True)
+    Gradients(spec, model, 0, generator(seed))(step)
+    return {name: None if g is None else g.clone() for name, g in grads(model).items()}
 
 
-def task_loss(made: Finetuned, spec: StageSpec, task: str, rows: Tensor) -> Tensor:
-    output, label = made.output(task, rows)
-    return spec.tasks[task].weight * losses(spec)[task].loss(output, label)
+def task_loss(model: Finetuned, spec: StageSpec, task: str, rows: Tensor) -> Tensor:
+    """Return the weighted loss of a batch."""
+    output, label = model.output(task, rows)
+    return spec.tasks[task].weight * model.losses[task].loss(output, label)
 
 
 def is_shared(name: str) -> bool:
@@ -69,24 +93,32 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any], **tolerance: fl
             torch.testing.assert_close(found[name], gradient, msg=name, **tolerance)
 
 
+def flat(gradients: Any, parameters: Any) -> Tensor:
+    """Return gradients as one vector [P], with zeros where there is none."""
+    pairs = zip(gradients, parameters, strict=True)
+    return torch.cat([(torch.zeros_like(p) if g is None else g).ravel() for g, p in pairs])
+
+
+def jacobian_of(model: Finetuned, losses: list[Tensor]) -> Tensor:
+    """Return the gradients [n, P] of n losses by the shared parameters."""
+    shared = model.shared_parameters()
+    rows = [torch.autograd.grad(loss, shared, allow_unused=True) for loss in losses]
+    return torch.stack([flat(row, shared) for row in rows])
+
+
+def shared_gradient(model: Finetuned) -> Tensor:
+    shared = model.shared_parameters()
+    return flat([p.grad for p in shared], shared)
+
+
 def conflicting(spec: StageSpec, sources: Any) -> tuple[Finetuned, Tensor]:
-    """Return a learner whose tasks conflict on `STEP`, and its shared gradients [tasks, P].
+    """Return a model whose tasks conflict on `STEP`, and its shared gradients [tasks, P].
 
     At a random start labels decide: rows are chosen from those of opposite labels.
     """
     for seed in range(20):
-        made = learner(spec, sources, seed)
-        shared = made.shared_parameters()
-        rows = []
-        for task, batch in STEP:
-            found = torch.autograd.grad(
-                task_loss(made, spec, task, batch), shared, allow_unused=True
-            )
-            parts = zip(found, shared, strict=True)
-            rows.append(
-                torch.cat([(torch.zeros_like(p) if g is None else g).ravel() for g, p in parts])
-            )
-        jacobian = torch.stack(rows)
+        model = tiny_model(spec, sources, seed)
+        jacobian = jacobian_of(model, [task_loss(model, spec, *batch) for batch in STEP])
         if ((jacobian @ jacobian.T) < 0).sum() >= 4:
-            return made, jacobian
+            return model, jacobian
     raise AssertionError("no seed made two pairs of tasks conflict")

@@ -250,8 +250,8 @@ def test_passes_apart_are_held_against_one(tmp_path: Path) -> None:
     work = sides.build(case, ["fp32"], ["fp32"])
     ours, peer = (work.sides[who, "fp32"].func.__self__ for who in ("ours", "peer"))
     step = [(task, torch.arange(2)) for task in case.tasks]
-    assert not peer.loop.passes.fits_together(step)
-    assert ours.loop.passes.fits_together(step)
+    assert not peer.loop.gradients.fits_jointly(step)
+    assert ours.loop.gradients.fits_jointly(step)
     assert work.losses_differ_by is not None and work.losses_differ_by < 1e-4
 
 

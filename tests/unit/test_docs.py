@@ -260,8 +260,8 @@ def test_the_columns_of_tables_are_documented() -> None:
     from minbert.data.rows import SCHEMA as ROWS
     from minbert.data.tokenise import SCHEMA as TOKENS
     from minbert.evaluate.reading import SCHEMA as SCORES
-    from minbert.train.history import SCHEMA as HISTORY
     from minbert.train.evaluation import PREDICTIONS
+    from minbert.train.history import SCHEMA as HISTORY
 
     schemas = {
         "examples": example_schema(),

@@ -19,8 +19,8 @@ from minbert.evaluate.score import score_runs
 from minbert.evaluate.text import markdown
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
-from minbert.train.history import SCHEMA
 from minbert.train.evaluation import PREDICTIONS
+from minbert.train.history import SCHEMA
 
 N = 400
 

@@ -12,17 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
-from stepping import CPU, STEP, assert_same
+from stepping import CPU, SIAMESE, STEP, assert_same, make_loop
 from test_train_resume import IDENTITY, STAGES, Interrupted
 
 from minbert.base.files import read_json
-from minbert.base.progress import Progress
-from minbert.train.checkpoints import Best, Checkpoints
-from minbert.train.device import choose_precision, is_out_of_memory
-from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
-from minbert.train.history import History
-from minbert.train.loop import Loop, Settings
+from minbert.train.checkpoints import Checkpoints
+from minbert.train.device import choose_precision, is_out_of_memory
 from minbert.train.run import train_stage
 
 DEVICE = torch.device(os.environ.get("MINBERT_TEST_DEVICE", "cuda"))
@@ -34,21 +30,16 @@ pytestmark = [
     ),
 ]
 
-SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
 TUNED = [name for name, stage in STAGES.items() if stage.get("trainable", "all") == "all"]
 
 
 def gradients(spec: StageSpec, sources: Any, device: torch.device) -> dict[str, Any]:
     """Return a step's gradients in fp32 by parameter, brought to the CPU."""
-    torch.manual_seed(0)
-    learner = load_part("trainable", spec.trainable)(spec, sources(*spec.tasks), device)
-    settings = Settings(device, "fp32", Progress("run"), Best(Path("nothing is kept")))
-    loop = Loop(spec, learner, 0, settings, History())
-    learner.module.train()
+    loop = make_loop(spec, sources, device=device)
     loop.gradients(STEP)
     return {
         name: None if p.grad is None else p.grad.cpu().to_dense()
-        for name, p in learner.module.named_parameters()
+        for name, p in loop.model.module.named_parameters()
     }
 
 
@@ -114,7 +105,7 @@ def test_a_stopped_stage_goes_on_with_the_draws_that_it_would_have_had(
     spec = make_spec(epochs=2, **STAGES[name])
     whole, record = train(spec, sources, tmp_path / "whole", DEVICE, "fp32")
     steps = record["outcome"]["steps"]
-    cut = Interrupted(tmp_path / "work", steps // 2 - 1, None)
+    cut = Interrupted(tmp_path / "work", steps // 2 - 1)
     with pytest.raises(SystemExit):
         train(spec, sources, tmp_path / "cut", DEVICE, "fp32", cut)
     again = Checkpoints(tmp_path / "work", IDENTITY, every=1e9)

@@ -197,13 +197,13 @@ def test_nothing_is_overwritten(base: Path, edit: Editing) -> None:
 
 def test_only_declared_modules_count(base: Path, edit: Editing) -> None:
     fill(plan(base))
-    edit("minbert.train.cached", "minbert.train.step")
+    edit("minbert.train.frozen_probe", "minbert.train.step")
     found, refused = adoptable(plan(base), ["minbert.train.step"])
     assert len(of(found, "train")) == 5
-    assert refused == ["frozen . sst . s0: its code differs in minbert.train.cached too"]
+    assert refused == ["frozen . sst . s0: its code differs in minbert.train.frozen_probe too"]
     # What a stage starts from counts too.
     edit("minbert.train.step", "minbert.train.adapters")
-    found, refused = adoptable(plan(base), ["minbert.train.step", "minbert.train.cached"])
+    found, refused = adoptable(plan(base), ["minbert.train.step", "minbert.train.frozen_probe"])
     told = " ".join(refused)
     assert len(of(found, "train")) == 3 and "wide . sst" in told and "fused . sst" in told
 

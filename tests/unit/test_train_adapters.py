@@ -24,9 +24,9 @@ from minbert.train.examples import read_examples, special_tokens
 from minbert.train.features import cache_features
 from minbert.train.fusion import FusionTuned
 from minbert.train.inference import pool_all
-from minbert.train.learner import Learner, Sources
 from minbert.train.loop import Loop
 from minbert.train.run import train_stage
+from minbert.train.trainable import Sources, TrainableModel
 
 CPU = torch.device("cpu")
 SEED = 5
@@ -63,7 +63,7 @@ class Trained:
     spec: StageSpec
     sources: Sources
     folder: Path
-    learner: Learner
+    learner: TrainableModel
 
     @property
     def file(self) -> Path:
@@ -72,7 +72,9 @@ class Trained:
     def initial(self) -> dict[str, Tensor]:
         """Return the weights that the stage began with."""
         torch.manual_seed(SEED)
-        learner: Learner = load_part("trainable", self.spec.trainable)(self.spec, self.sources, CPU)
+        learner: TrainableModel = load_part("trainable", self.spec.trainable)(
+            self.spec, self.sources, CPU
+        )
         return learner.weights()
 
 
@@ -84,10 +86,10 @@ def trained(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Trained]:
     base = tmp_path_factory.mktemp("trained")
-    learners: list[Learner] = []
+    learners: list[TrainableModel] = []
 
     class Seen(Loop):
-        def __init__(self, spec: StageSpec, learner: Learner, *more: Any) -> None:
+        def __init__(self, spec: StageSpec, learner: TrainableModel, *more: Any) -> None:
             learners.append(learner)
             super().__init__(spec, learner, *more)
 

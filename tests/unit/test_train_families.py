@@ -18,8 +18,8 @@ from minbert.spec.architecture import read_architecture
 from minbert.train.examples import read_examples, special_tokens
 from minbert.train.features import cache_features
 from minbert.train.inference import pool_all
-from minbert.train.learner import Sources
 from minbert.train.run import train_stage
+from minbert.train.trainable import Sources
 
 CPU = torch.device("cpu")
 TASKS: dict[str, dict[str, Any]] = {

@@ -11,19 +11,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, whole, write_json, write_text
 from minbert.base.locks import only_one, patience
 from minbert.base.progress import Progress
-from minbert.engine import device
-from minbert.engine.checkpoints import Generators
-from minbert.engine.device import choose_device, choose_precision, peak_device_memory
 
 PATIENCE = 20.0
 """Seconds to wait for another process."""
@@ -144,135 +139,6 @@ def test_progress_in_a_log_is_plain_lines(
         "[sst . s0] step 2/8, epoch 1, loss 0.5000, 120 s left",
         "[sst . s0] epoch 2/4 dev: sst 0.250, sts 0.500; selection 0.3750",
     ]
-
-
-def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
-    for wish in ("cuda", "cuda:1", "mps"):
-        with pytest.raises(UserError, match=f"device '{wish}' was asked for.*device: auto or cpu"):
-            choose_device(wish)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert choose_device("cuda:1") == torch.device("cuda:1")
-    with pytest.raises(UserError, match="device 'cuda:2' was asked for"):
-        choose_device("cuda:2")
-    for wish in ("gpu", "meta", "cuda:-1", "cuda:\u0661", ""):
-        with pytest.raises(UserError, match=f"device is '{wish}'; expected auto, cpu"):
-            choose_device(wish)
-
-
-def test_a_run_names_the_device_that_it_ran_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
-    found = {wish: device.device_name(torch.device(wish)) for wish in ("cpu", "mps", "cuda:1")}
-    assert found == {"cpu": "cpu", "mps": "mps", "cuda:1": "GPU 1"}
-
-
-@pytest.mark.parametrize("wish", ["cpu", "mps", "cuda"])
-def test_each_device_gives_its_own_memory_back(wish: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    emptied = []
-    for name in ("mps", "cuda"):
-        monkeypatch.setattr(
-            getattr(torch, name), "empty_cache", lambda name=name: emptied.append(name)
-        )
-    device.give_back(torch.device(wish))
-    assert emptied == [name for name in ("mps", "cuda") if name == wish]
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (MemoryError(), True),
-        (torch.OutOfMemoryError("CUDA out of memory."), True),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), True),
-        (RuntimeError("MPS backend out of memory (MPS allocated: 5.2 GB, other: 1 GB)."), True),
-        (RuntimeError("shapes cannot be multiplied"), False),
-        (ValueError("can't allocate memory"), False),
-    ],
-)
-def test_memory_that_ran_out_is_told_from_other_errors(error: Exception, expected: bool) -> None:
-    assert device.is_out_of_memory(error) == expected
-
-
-def test_a_state_has_the_random_numbers_of_mps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dropout draws them there: a resumed run would draw others."""
-    state, found = torch.tensor([1, 2], dtype=torch.uint8), list[torch.Tensor]()
-    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: state)
-    monkeypatch.setattr(torch.mps, "set_rng_state", found.append)
-    generators = Generators(torch.device("mps"), {})
-    generators.load(generators.state())
-    assert found == [state]
-
-
-def test_precision() -> None:
-    cpu = torch.device("cpu")
-    assert choose_precision("fp32", cpu) == "fp32"
-    assert choose_precision("bf16", cpu) == "bf16"
-    assert peak_device_memory(cpu) is None
-
-
-@pytest.mark.parametrize(
-    ("able", "faster", "expected"),
-    [
-        ({"amx_bf16": True}, True, "bf16"),
-        ({"amx_bf16": True, "avx512_bf16": True}, False, "fp32"),
-        ({"amx_bf16": False, "avx512_bf16": True}, True, "bf16"),
-        ({"avx512_bf16": True}, False, "fp32"),
-        ({"avx512_f": True}, None, "fp32"),
-        ({}, None, "fp32"),
-    ],
-)
-def test_auto_is_bf16_where_the_cpu_is_faster_in_it(
-    able: dict[str, bool], faster: bool | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def probe() -> bool:
-        assert faster is not None, "the probe runs only where it decides"
-        return faster
-
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-    monkeypatch.setattr(device, "products_are_faster_in_bf16", probe)
-    assert choose_precision("auto", torch.device("cpu")) == expected
-
-
-@pytest.mark.parametrize(
-    ("capability", "hip", "expected"),
-    [((7, 5), None, "fp32"), ((8, 0), None, "bf16"), ((9, 0), None, "bf16"), ((7, 5), "6", "bf16")],
-)
-def test_auto_is_bf16_on_gpus_that_do_not_emulate_it(
-    capability: tuple[int, int], hip: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = torch.device("cuda", 1)
-    found = {asked: capability}
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: found[device])
-    monkeypatch.setattr(torch.version, "hip", hip)
-    assert choose_precision("auto", asked) == expected
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_memory_is_kept_with_an_older_glibc_too(
-    refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = []
-
-    def mallopt(option: int, value: int) -> int:
-        calls.append((option, value))
-        return int(not (refused and option == device.MMAP_THRESHOLD and value > 2**25))
-
-    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(mallopt=mallopt))
-    device.set_up_memory()
-    trim = (device.TRIM_THRESHOLD, 2**31 - 1)
-    second = [(device.MMAP_THRESHOLD, 2**25)] * refused
-    assert calls == [(device.MMAP_THRESHOLD, 2**30), *second, trim]
-
-
-@pytest.mark.parametrize(("fp32", "bf16", "expected"), [(4.0, 2.0, True), (4.0, 3.5, False)])
-def test_the_probe_compares_seconds(
-    fp32: float, bf16: float, expected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = {torch.float32: fp32, torch.bfloat16: bf16}
-    monkeypatch.setattr(device, "_seconds", lambda matrix: seconds[matrix.dtype])
-    assert device.products_are_faster_in_bf16(8) == expected
 
 
 def test_a_clusters_job_waits_for_the_one_that_it_replaces(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from stand_in import stand_in
+from stepping import CPU
 
-from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json
-from minbert.engine.checkpoints import Checkpoints
+from minbert.base.files import read_json
+from minbert.model.weights import load_weights
 from minbert.spec.parts import PARTS, load_part
 from minbert.spec.stage import StageSpec
+from minbert.train.checkpoints import Checkpoints, Generators, crc32
 from minbert.train.features import cache_features
-from minbert.train.learner import Sources
 from minbert.train.run import train_stage
+from minbert.train.trainable import Sources
 
 IDENTITY = "key seed 4"
 SIAMESE = {"pairing": "siamese", "features": ["u", "v"], "pooling": "max"}
@@ -96,10 +97,14 @@ STAGES: dict[str, dict[str, Any]] = {
 }
 
 
+def ordinary(work: Path, every: float = 1e9) -> Checkpoints:
+    return Checkpoints(work, IDENTITY, every)
+
+
 class Interrupted(Checkpoints):
     """Asks the run to stop at one step, or dies right after one saved epoch."""
 
-    def __init__(self, folder: Path, step: int | None, epoch: int | None) -> None:
+    def __init__(self, folder: Path, step: int | None, epoch: int | None = None) -> None:
         super().__init__(folder, IDENTITY, every=1e9)
         self.at_step, self.at_epoch = step, epoch
 
@@ -110,13 +115,17 @@ class Interrupted(Checkpoints):
 
     def save(self, step: int) -> None:
         super().save(step)
-        position = self._parts["position"].state()
+        position = self._parts["position"].state_dict()
         if position["epoch"] - 1 == self.at_epoch and position["done"] == 0:
             raise KeyboardInterrupt
 
 
-Results = tuple[list[dict[str, Any]], bytes, list[Any], int]
-Train = Callable[..., Results]
+Train = Callable[..., str]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return tmp_path / "work"
 
 
 @pytest.fixture
@@ -130,12 +139,10 @@ def needed(sources: Any, make_spec: Any, tmp_path: Path) -> Callable[[StageSpec]
             for task, how in spec.tasks.items():
                 features[task] = tmp_path / f"{task}.safetensors"
                 files = (plain.backbone, plain.tokens[task], features[task])
-                device = torch.device("cpu")
-                cache_features(task, how.pooling, how.pairing, spec.max_length, *files, device)
+                cache_features(task, how.pooling, how.pairing, spec.max_length, *files, CPU)
         for task in (ref.rpartition("/")[2] for ref in spec.fuse or ()):
             adapters.append(tmp_path / task / "model.safetensors")
             if not adapters[-1].exists():
-                adapters[-1].parent.mkdir()
                 adapted = make_spec((task,), trainable="adapters", adapter={"width": 3})
                 files = (sources(task), adapters[-1].parent)
                 train_stage(adapted, 4, *files, title=task, device="cpu", precision="fp32")
@@ -146,53 +153,40 @@ def needed(sources: Any, make_spec: Any, tmp_path: Path) -> Callable[[StageSpec]
 
 @pytest.fixture
 def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
-    """Return a function that trains a spec with checkpoints into a folder of its own."""
+    """Return a function that trains a spec with checkpoints.
+
+    It returns history, weights, predictions and number of steps as text, in which NaN equals NaN.
+    """
 
     def run(
         spec: StageSpec,
-        name: str,
         checkpoints: Checkpoints | None = None,
         precision: str = "fp32",
         device: str = "cpu",
-    ) -> Results:
-        out = tmp_path / name
-        out.mkdir(exist_ok=True)
+    ) -> str:
+        out = tmp_path / ("whole" if checkpoints is None else "cut")
         told: list[tuple[Any, ...]] = []
-        train_stage(
-            spec,
-            4,
-            needed(spec),
-            out,
-            title=name,
-            device=device,
-            precision=precision,
-            listener=told.append,
-            checkpoints=checkpoints,
-        )
+        how = {"device": device, "precision": precision, "checkpoints": checkpoints}
+        train_stage(spec, 4, needed(spec), out, title="run", listener=told.append, **how)
         history = pq.read_table(out / "history.parquet").drop_columns(["time"]).to_pylist()
         rows = [tuple(row.values()) for row in history if "/" not in row["metric"]]
         assert [row[:6] for row in told] == rows
         predictions = pq.read_table(out / "predictions.parquet").to_pylist()
-        steps = json.loads((out / "run.json").read_text("utf-8"))["outcome"]["steps"]
-        return history, (out / "model.safetensors").read_bytes(), predictions, steps
+        steps = read_json(out / "run.json")["outcome"]["steps"]
+        return str((history, (out / "model.safetensors").read_bytes(), predictions, steps))
 
     return run
 
 
-def ordinary(tmp_path: Path) -> Checkpoints:
-    return Checkpoints(tmp_path / "work", IDENTITY, every=1e9)
-
-
-def whole(results: Results) -> str:
-    """Return results so that NaN equals itself."""
-    return str(results)
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def draws_or_remembers(surgery: str) -> bool:
     method, draw = load_part("surgery", surgery)(3), torch.Generator()
     before = draw.get_state()
     method(torch.eye(3), draw)
-    return bool(method.state()) or not torch.equal(draw.get_state(), before)
+    return bool(method.state_dict()) or not torch.equal(draw.get_state(), before)
 
 
 def test_each_kind_of_part_that_has_a_state_is_among_the_stages(make_spec: Any) -> None:
@@ -220,118 +214,76 @@ def test_each_kind_of_part_that_has_a_state_is_among_the_stages(make_spec: Any) 
     ],
 )
 def test_stopped_anywhere_it_ends_in_the_same_bits(
-    name: str, precision: str, make_spec: Any, train: Train, tmp_path: Path
+    name: str, precision: str, make_spec: Any, train: Train, work: Path
 ) -> None:
     spec = make_spec(epochs=3, **STAGES[name])
-    expected = whole(train(spec, "uninterrupted", precision=precision))
-    steps = json.loads((tmp_path / "uninterrupted" / "run.json").read_text())["outcome"]["steps"]
+    expected = train(spec, precision=precision)
+    steps = read_json(work.parent / "whole" / "run.json")["outcome"]["steps"]
     cuts = [(step, None) for step in range(1, steps, max(1, steps // 3))] + [(None, 1), (None, 2)]
     stopped = 0
     for step, epoch in cuts:
         try:
-            interrupted = Interrupted(tmp_path / "work", step, epoch)
-            train(spec, "cut", interrupted, precision=precision)
+            train(spec, Interrupted(work, step, epoch), precision)
         except (SystemExit, KeyboardInterrupt):
             stopped += 1
-            assert (tmp_path / "work" / "state.json").exists()
-        found = train(spec, "cut", ordinary(tmp_path), precision=precision)
-        assert whole(found) == expected, (step, epoch)
-        assert not list((tmp_path / "work").iterdir()), "a finished run leaves no state"
+            assert len(list(work.glob("state-*.pt"))) == 1
+        assert train(spec, ordinary(work), precision) == expected, (step, epoch)
+        assert not files(work), "a finished run leaves no state"
     assert stopped >= len(cuts) - 2, "the last step of an epoch is saved with the epoch"
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_on_an_accelerator_it_goes_on_in_mid_epoch(
-    name: str, make_spec: Any, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, make_spec: Any, train: Train, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = make_spec(epochs=2, **STAGES[name])
     with stand_in(monkeypatch):
-        expected = whole(train(spec, "uninterrupted", device="mps"))
+        expected = train(spec, device="mps")
         with pytest.raises(SystemExit):
-            train(spec, "cut", Interrupted(tmp_path / "work", 2, None), device="mps")
-        assert whole(train(spec, "cut", ordinary(tmp_path), device="mps")) == expected
+            train(spec, Interrupted(work, 2), device="mps")
+        assert train(spec, ordinary(work), device="mps") == expected
 
 
-@pytest.mark.parametrize(
-    ("device", "message"),
-    [
-        ("cpu", "resuming after step 2 of 6"),
-        ("mps", "state-2.safetensors is of an older version"),
-    ],
-)
-def test_a_state_that_does_not_say_what_was_on_the_device_serves_on_a_cpu(
-    device: str,
-    message: str,
-    make_spec: Any,
-    train: Train,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_state_has_the_random_numbers_of_mps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropout draws them there: a resumed run would draw others."""
+    state, found = torch.tensor([1, 2], dtype=torch.uint8), list[torch.Tensor]()
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: state)
+    monkeypatch.setattr(torch.mps, "set_rng_state", found.append)
+    generators = Generators(torch.device("mps"), {})
+    generators.load_state_dict(generators.state_dict())
+    assert found == [state]
+
+
+def test_stopped_again_and_again_it_says_where_it_goes_on(
+    make_spec: Any, train: Train, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec = make_spec(epochs=2)
-    with stand_in(monkeypatch):
-        expected = whole(train(spec, "uninterrupted", device=device))
-        with pytest.raises(SystemExit):
-            train(spec, "cut", Interrupted(tmp_path / "work", 2, None), device=device)
-        record = read_json(tmp_path / "work" / "state.json")
-        del record["on_device"]
-        write_json(tmp_path / "work" / "state.json", record)
-        assert whole(train(spec, "cut", ordinary(tmp_path), device=device)) == expected
-    assert message in capsys.readouterr().err
-
-
-def test_stopped_again_and_again(make_spec: Any, train: Train, tmp_path: Path) -> None:
     spec = make_spec(epochs=2, **STAGES["surgery, SMART, one cycle"])
-    expected = whole(train(spec, "uninterrupted"))
+    expected = train(spec)
     for step in (1, 2, 4, 5):
         with pytest.raises(SystemExit, match="signal 15"):
-            train(spec, "cut", Interrupted(tmp_path / "work", step, None))
-    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
+            train(spec, Interrupted(work, step))
+    capsys.readouterr()
+    assert train(spec, ordinary(work)) == expected
+    assert "resuming after step 5 of 6" in capsys.readouterr().err
 
 
-def test_time_saves_too(make_spec: Any, train: Train, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["surgery, SMART, one cycle", "cached features"])
+def test_time_saves_too_and_changes_no_bit(
+    name: str, make_spec: Any, train: Train, work: Path
+) -> None:
     class Killed(Checkpoints):
         def save(self, step: int) -> None:
             super().save(step)
             if step == 2:
                 raise KeyboardInterrupt
 
-    spec = make_spec(("sst",), epochs=2)
-    expected = whole(train(spec, "uninterrupted"))
+    spec = make_spec(epochs=2, **STAGES[name])
+    expected = train(spec)
+    assert train(spec, ordinary(work, every=0.0)) == expected
     with pytest.raises(KeyboardInterrupt):
-        train(spec, "cut", Killed(tmp_path / "work", IDENTITY, every=0.0))
-    (kept,) = (tmp_path / "work").glob("state-*.safetensors")
-    assert kept.name == "state-2.safetensors", "the state before is gone"
-    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
-
-
-def test_saving_after_every_step_changes_no_bit(
-    make_spec: Any, train: Train, tmp_path: Path
-) -> None:
-    for name in ("surgery, SMART, one cycle", "cached features"):
-        spec = make_spec(epochs=2, **STAGES[name])
-        expected = whole(train(spec, f"{name} unsaved"))
-        saving = Checkpoints(tmp_path / "work", IDENTITY, every=0.0)
-        assert whole(train(spec, f"{name} saved", saving)) == expected
-
-
-def test_an_unfamiliar_state_is_refused(
-    make_spec: Any, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As an earlier version of the code may have left it."""
-    spec = make_spec(("sst",))
-    expected = whole(train(spec, "uninterrupted"))
-    write_json(tmp_path / "work" / "state.json", {"identity": IDENTITY, "facts": {"position": {}}})
-    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
-    assert "starting from scratch" in capsys.readouterr().err
-
-
-def test_a_folder_in_the_place_of_the_state_is_refused_before_training(
-    make_spec: Any, train: Train, tmp_path: Path
-) -> None:
-    (tmp_path / "work" / "state.json").mkdir(parents=True)
-    with pytest.raises(UserError, match=r"state.json is a folder, expected a file there; move it"):
-        train(make_spec(("sst",)), "cut", ordinary(tmp_path))
+        train(spec, Killed(work, IDENTITY, every=0.0))
+    assert files(work) == ["state-2.pt"], "the state before is gone"
+    assert train(spec, ordinary(work)) == expected
 
 
 def flip(path: Path) -> None:
@@ -340,68 +292,144 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def rewrite(path: Path, old: str, new: str) -> None:
-    record = path.parent / "state.json"
-    text = record.read_text()
-    assert old in text
-    record.write_text(text.replace(old, new))
+def rewrite(path: Path, name: str, value: Any) -> None:
+    """Write a state again as a run would that differs by one value."""
+    run = torch.load(path, weights_only=True)["run"]
+    run[name] = value
+    torch.save({"run": run, "crc32": crc32(run)}, path)
 
 
+BEST = "best-1.safetensors"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a flipped bit": (flip, "is damaged: its checksum"),
-    "half a file": (lambda path: path.write_bytes(path.read_bytes()[:500]), "is damaged"),
-    "no tensors": (lambda path: path.unlink(), "cannot be read (FileNotFoundError"),
-    "half a record": (
-        lambda path: (path.parent / "state.json").write_text('{"identity": "key'),
-        "state.json: not valid JSON",
-    ),
+    "half a file": (lambda path: os.truncate(path, 500), "cannot be read (RuntimeError"),
+    "nothing of ours": (lambda path: torch.save({}, path), "cannot be read (KeyError"),
     "a flipped bit in the best epoch's weights": (
-        lambda path: flip(path.with_name("best-1.safetensors")),
-        "best-1.safetensors is damaged: its checksum",
+        lambda path: flip(path.with_name(BEST)),
+        f"{BEST}: is damaged",
     ),
     "no best epoch's weights": (
-        lambda path: path.with_name("best-1.safetensors").unlink(),
-        "best-1.safetensors is missing",
+        lambda path: path.with_name(BEST).unlink(),
+        f"{BEST}: no such weights file",
     ),
     "another run": (
-        lambda path: rewrite(path, "key seed 4", "another seed 4"),
+        lambda path: rewrite(path, "identity", "another seed 4"),
         "is from another run or from other code",
     ),
     "another device": (
-        lambda path: rewrite(path, '"computed_on": "cpu, ', '"computed_on": "cuda, '),
+        lambda path: rewrite(path, "computed_on", "cuda, fp32"),
         "was computed on cuda, fp32, not cpu, fp32",
     ),
     "another precision": (
-        lambda path: rewrite(path, '"computed_on": "cpu, fp32"', '"computed_on": "cpu, bf16"'),
+        lambda path: rewrite(path, "computed_on", "cpu, bf16"),
         "was computed on cpu, bf16, not cpu, fp32",
     ),
+    "other parts": (lambda path: rewrite(path, "parts", {}), "holds other parts than this run"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_bad_state_is_refused_and_training_starts_from_scratch(
-    damage: str, make_spec: Any, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    damage: str, make_spec: Any, train: Train, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     harm, message = DAMAGES[damage]
     spec = make_spec(("sst",), epochs=2)
-    expected = whole(train(spec, "uninterrupted"))
+    expected = train(spec)
     with pytest.raises(SystemExit):
-        train(spec, "cut", Interrupted(tmp_path / "work", 4, None))
-    (tensors,) = (tmp_path / "work").glob("state-*.safetensors")
-    harm(tensors)
+        train(spec, Interrupted(work, 4))
+    assert files(work) == [BEST, "state-4.pt"]
+    harm(work / "state-4.pt")
     capsys.readouterr()
-    assert whole(train(spec, "cut", ordinary(tmp_path))) == expected
+    assert train(spec, ordinary(work)) == expected
     told = capsys.readouterr().err
     assert "starting from scratch: " in told and message in told
-    assert not list((tmp_path / "work").iterdir())
+    assert not files(work)
 
 
-def test_it_says_where_it_goes_on(
-    make_spec: Any, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def keep(checkpoints: Checkpoints, epoch: int) -> None:
+    checkpoints.keep_best(epoch, {"w": torch.full((3, 2), float(epoch))})
+
+
+def test_the_latest_best_weights_are_kept_and_those_that_a_state_names(tmp_path: Path) -> None:
+    checkpoints = ordinary(tmp_path)
+    for epoch in (1, 2):
+        keep(checkpoints, epoch)
+    assert files(tmp_path) == ["best-2.safetensors"], "no state names the first"
+    checkpoints.save(7)
+    for epoch in (5, 7):
+        keep(checkpoints, epoch)
+    named = ["best-2.safetensors", "best-7.safetensors", "state-7.pt"]
+    assert files(tmp_path) == named
+    again = ordinary(tmp_path)
+    assert again.resume({}, "") == "" and again.best_epoch == 2
+    keep(again, 8)
+    assert files(tmp_path) == ["best-2.safetensors", "best-8.safetensors", "state-7.pt"]
+    again.save(9)
+    assert files(tmp_path) == ["best-8.safetensors", "state-9.pt"]
+    assert load_weights(again.best)["w"].unique().tolist() == [8.0]
+    again.copy_best(tmp_path / "out" / "model.safetensors")
+    again.clear()
+    assert files(tmp_path) == ["out"]
+
+
+def test_without_checkpoints_only_the_best_weights_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    keep(checkpoints, 1)
+    checkpoints.save(5)
+    checkpoints.after_step(6)
+    assert files(tmp_path) == ["best-1.safetensors"]
+
+
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that sets the selection scores of the epochs to come."""
+
+    def score(*values: float) -> None:
+        waiting = iter(values)
+        monkeypatch.setattr("minbert.train.loop.selection_score", lambda *_: next(waiting))
+
+    return score
+
+
+def test_an_epoch_that_no_state_names_yet_takes_nothing_from_the_one_before(
+    train: Train, make_spec: Any, work: Path, scored: Callable[..., None]
+) -> None:
+    """A run that dies after a better epoch's weights are written, before its state is."""
+
+    class Killed(Checkpoints):
+        def save(self, step: int) -> None:
+            if self.best_epoch == 2:
+                raise KeyboardInterrupt
+            super().save(step)
+
+    spec = make_spec(("sst",), epochs=3)
+    scored(0.1, 0.2, 0.15)
+    expected = train(spec)
+    scored(0.1, 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        train(spec, Killed(work, IDENTITY, every=1e9))
+    assert files(work) == ["best-1.safetensors", "best-2.safetensors", "state-3.pt"]
+    scored(0.2, 0.15)
+    assert train(spec, ordinary(work)) == expected
+
+
+def test_a_run_that_dies_before_its_record_is_whole_goes_on(
+    train: Train,
+    make_spec: Any,
+    work: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     spec = make_spec(("sst",), epochs=2)
-    with pytest.raises(SystemExit):
-        train(spec, "cut", Interrupted(tmp_path / "work", 4, None))
-    capsys.readouterr()
-    train(spec, "cut", ordinary(tmp_path))
-    assert "resuming after step 4 of 6" in capsys.readouterr().err
+    expected = train(spec)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("minbert.train.run.write_json", die)
+        train(spec, ordinary(work))
+    whole, cut = (work.parent / name / "model.safetensors" for name in ("whole", "cut"))
+    assert cut.read_bytes() == whole.read_bytes()
+    assert train(spec, ordinary(work)) == expected
+    assert "resuming after step 3 of 6" in capsys.readouterr().err

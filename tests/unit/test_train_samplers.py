@@ -9,20 +9,38 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stepping import generator
 
-from minbert.spec.stage import StageSpec
-from minbert.train.samplers import Step, draw
-from minbert.train.samplers.alternating import Alternating
-from minbert.train.samplers.recycled import Recycled
-from minbert.train.samplers.sequential import Sequential
-from minbert.train.samplers.unified import Unified
+from minbert.spec.epochs import EPOCHS
+from minbert.spec.parts import PARTS, load_part
+from minbert.train.samplers import EpochSampler, Step, draw
 
 SIZES = {"sst": 10, "para": 23, "sts": 7}
-KINDS = [Unified, Alternating, Recycled, Sequential]
+TASKS = list(SIZES)
+ORDER = {"order": ["sts", "sst", "para"], "examples": 5}
+PASSES = ["sst"] * 3 + ["para"] * 6 + ["sts"] * 2
+UNEQUAL = {"sst": 100, "para": 1600, "sts": 25}
+PAPER = {"sst": 8544, "para": 141_506, "sts": 6040}
+BATCHES = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
+FIXED = ["unified", "alternating", "recycled", "sequential"]
+DRAWN: dict[str, dict[str, Any]] = {"temperature": {"temperature": 2.0}, "annealed": {}}
 
 
-def generator(seed: int = 3) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+def sampler(
+    make_spec: Any,
+    name: str,
+    sizes: dict[str, int] = SIZES,
+    *,
+    tasks: Any = None,
+    seed: int = 3,
+    epochs: int = 1,
+    **chosen: Any,
+) -> EpochSampler:
+    given = {task: (tasks or {}).get(task, {}) for task in SIZES}
+    chosen = DRAWN.get(name, {}) | chosen
+    spec = make_spec(given, sampler={"name": name, **chosen}, epochs=epochs)
+    made: EpochSampler = load_part("sampler", name)(spec, sizes, generator(seed))
+    return made
 
 
 def rows_of(steps: list[Step], task: str) -> list[int]:
@@ -33,20 +51,12 @@ def plain(steps: list[Step]) -> list[list[tuple[str, list[int]]]]:
     return [[(task, rows.tolist()) for task, rows in step] for step in steps]
 
 
-def unified(make_spec: Any, examples: int | None = None, **tasks: dict[str, Any]) -> Unified:
-    chosen = {task: tasks.get(task, {}) for task in SIZES}
-    spec = make_spec(chosen, sampler={"name": "unified", "examples": examples})
-    return Unified(spec, SIZES, generator())
+def sizes_of(steps: list[Step]) -> list[list[int]]:
+    return [[len(rows) for _, rows in step] for step in steps]
 
 
-def recycled(make_spec: Any, examples: int | None = None, **tasks: dict[str, Any]) -> Recycled:
-    chosen = {task: tasks.get(task, {}) for task in SIZES}
-    spec = make_spec(chosen, sampler={"name": "recycled", "examples": examples})
-    return Recycled(spec, SIZES, generator())
-
-
-def sequential(make_spec: Any, **sampler: Any) -> Sequential:
-    return Sequential(make_spec(sampler={"name": "sequential", **sampler}), SIZES, generator())
+def test_every_sampler_is_covered() -> None:
+    assert {*FIXED, *DRAWN} == set(PARTS["sampler"]) == set(EPOCHS)
 
 
 @pytest.mark.parametrize("count", [1, 6, 7, 8, 14, 20])
@@ -58,150 +68,74 @@ def test_draw_takes_no_row_twice_before_all_came_once(count: int) -> None:
         assert len(set(part)) == len(part) and set(part) <= set(range(7))
 
 
-def test_unified_steps_hold_a_batch_of_each_task(make_spec: Any) -> None:
-    sampler = unified(make_spec)
-    steps = list(sampler.epoch())
-    assert sampler.steps == len(steps) == 2
-    assert [[(t, len(r)) for t, r in step] for step in steps] == [
-        [("sst", 4), ("para", 4), ("sts", 4)],
-        [("sst", 3), ("para", 3), ("sts", 3)],
-    ]
-    for task, size in SIZES.items():
-        rows = rows_of(steps, task)
-        assert len(set(rows)) == len(rows) == 7 and max(rows) < size
-
-
-def test_unified_draws_larger_tasks_anew_each_epoch(make_spec: Any) -> None:
-    sampler = unified(make_spec)
-    epochs = [list(sampler.epoch()) for _ in range(12)]
-    assert {row for steps in epochs for row in rows_of(steps, "para")} == set(range(23))
-    assert all(set(rows_of(steps, "sts")) == set(range(7)) for steps in epochs)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_two_epochs_are_shuffled_alike(kind: Any, make_spec: Any) -> None:
-    sampler = kind(make_spec(sampler={"name": kind.__name__.lower()}), SIZES, generator())
-    epochs = [list(sampler.epoch()) for _ in range(5)]
-    for task in SIZES:
-        assert len({tuple(rows_of(steps, task)) for steps in epochs}) == 5
-
-
-@pytest.mark.parametrize(("examples", "steps"), [(5, 2), (8, 2), (16, 4), (30, 8)])
-def test_unified_examples_below_and_above_the_size(
-    examples: int, steps: int, make_spec: Any
+@pytest.mark.parametrize(
+    ("name", "tasks", "chosen", "expected", "in_order"),
+    [
+        ("unified", {}, {}, [[4, 4, 4], [3, 3, 3]], TASKS * 2),
+        ("unified", {"sts": {"trained": False}}, {}, [[4, 4], [4, 4], [2, 2]], ["sst", "para"] * 3),
+        ("unified", {"para": {"batch_size": 10}}, {}, [[4, 10, 4], [3, 7, 3]], TASKS * 2),
+        ("alternating", {}, {}, [[4]] * 3 + [[3]] * 3, TASKS * 2),
+        ("recycled", {}, {}, [[4, 4, 4]] * 5 + [[4, 3, 4]], TASKS * 6),
+        ("recycled", {"para": {"trained": False}}, {}, [[4, 4]] * 2 + [[2, 4]], ["sst", "sts"] * 3),
+        ("sequential", {}, {}, [[4], [4], [2], *[[4]] * 5, [3], [4], [3]], PASSES),
+        ("sequential", {}, ORDER, [[4], [1]] * 3, ["sts"] * 2 + ["sst"] * 2 + ["para"] * 2),
+    ],
+)  # fmt: skip
+def test_steps_of_an_epoch(
+    name: str, tasks: Any, chosen: Any, expected: Any, in_order: list[str], make_spec: Any
 ) -> None:
-    sampler = unified(make_spec, examples)
-    epoch = list(sampler.epoch())
-    assert sampler.steps == len(epoch) == steps
-    for task, size in SIZES.items():
-        counts = Counter(rows_of(epoch, task))
-        assert counts.total() == examples
-        assert all(examples // size <= counts[row] <= -(-examples // size) for row in range(size))
-
-
-def test_unified_with_unequal_batches(make_spec: Any) -> None:
-    sampler = unified(make_spec, para={"batch_size": 10})
-    steps = list(sampler.epoch())
-    assert [[len(rows) for _, rows in step] for step in steps] == [[4, 10, 4], [3, 7, 3]]
-    assert len(set(rows_of(steps, "para"))) == 17
-
-
-@settings(max_examples=60)
-@given(
-    examples=st.integers(1, 60),
-    batches=st.tuples(*[st.integers(1, 12)] * 3),
-    seed=st.integers(0, 2**32),
-)
-def test_unified_steps_are_complete_whatever_the_sizes(
-    make_spec: Any, examples: int, batches: tuple[int, int, int], seed: int
-) -> None:
-    tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
-    spec = make_spec(tasks, sampler={"examples": examples})
-    sampler = Unified(spec, SIZES, generator(seed))
-    steps = list(sampler.epoch())
-    assert len(steps) == sampler.steps
-    for step in steps:
-        assert [task for task, _ in step] == list(SIZES)
-        assert all(1 <= len(rows) <= b for (_, rows), b in zip(step, batches, strict=True))
-
-
-@settings(max_examples=60)
-@given(
-    examples=st.none() | st.integers(1, 60),
-    given_steps=st.none() | st.integers(1, 60),
-    batches=st.tuples(*[st.integers(1, 12)] * 3),
-    seed=st.integers(0, 2**32),
-)
-def test_alternating_steps_are_the_batches_of_unified_ones_in_turn(
-    make_spec: Any,
-    examples: int | None,
-    given_steps: int | None,
-    batches: tuple[int, int, int],
-    seed: int,
-) -> None:
-    tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
-    chosen = {"examples": examples, "steps": given_steps}
-    sampler = Alternating(
-        make_spec(tasks, sampler={"name": "alternating", **chosen}), SIZES, generator(seed)
-    )
-    if given_steps:  # of each task the same number, and as few as that takes
-        assert given_steps <= sampler.steps < given_steps + 3
-        chosen["steps"] = sampler.steps // 3
-    whole = Unified(make_spec(tasks, sampler=chosen), SIZES, generator(seed))
-    assert (sampler.steps, sampler.examples) == (3 * whole.steps, whole.examples)
+    made = sampler(make_spec, name, tasks=tasks, **chosen)
     for _ in range(2):
-        steps = [[batch] for step in whole.epoch() for batch in step]
-        assert plain(list(sampler.epoch())) == plain(steps)
-        assert len(steps) == sampler.steps
+        steps = list(made.epoch())
+        assert made.steps == len(steps)
+        assert sizes_of(steps) == expected
+        assert [task for step in steps for task, _ in step] == in_order
 
 
-def test_unified_leaves_out_untrained_tasks(make_spec: Any) -> None:
-    steps = list(unified(make_spec, sts={"trained": False}).epoch())
-    assert len(steps) == 3
-    assert all([task for task, _ in step] == ["sst", "para"] for step in steps)
+@pytest.mark.parametrize("name", FIXED)
+def test_rows_are_used_equally_often_and_each_epoch_is_drawn_anew(
+    name: str, make_spec: Any
+) -> None:
+    made = sampler(make_spec, name)
+    epochs = [list(made.epoch()) for _ in range(12)]
+    for task, size in SIZES.items():
+        orders = [rows_of(steps, task) for steps in epochs]
+        assert len({tuple(order) for order in orders}) == 12
+        assert set().union(*orders) == set(range(size))
+        for order in orders:
+            counts = Counter(order)
+            assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
 
 
-def test_recycled_is_one_pass_over_the_largest_task(make_spec: Any) -> None:
-    sampler = recycled(make_spec)
-    steps = list(sampler.epoch())
-    assert sampler.steps == len(steps) == 6
-    full = [("sst", 4), ("para", 4), ("sts", 4)]
-    sizes = [[(t, len(r)) for t, r in step] for step in steps]
-    assert sizes == [full] * 5 + [[("sst", 4), ("para", 3), ("sts", 4)]]
-    assert sorted(rows_of(steps, "para")) == list(range(23))
-    for task, often in (("sst", {2, 3}), ("sts", {3, 4})):
-        counts = Counter(rows_of(steps, task))
-        assert len(counts) == SIZES[task] and set(counts.values()) == often
+@pytest.mark.parametrize(
+    ("name", "chosen", "subset", "steps"),
+    [
+        ("unified", {"examples": 5}, 5, 2),
+        ("unified", {"examples": 30}, 30, 8),
+        ("unified", {"share": 0.5}, 4, 1),  # of the smallest, which has 7
+        ("recycled", {"examples": 12}, 12, 3),
+        ("recycled", {"examples": 1000}, 23, 6),
+        ("sequential", {"examples": 9}, 9, 3 + 3 + 2),
+        ("sequential", {"share": 0.5, "examples": 6}, 6, 2 + 2 + 1),
+    ],
+)
+def test_a_subset_is_drawn_anew_each_epoch(
+    name: str, chosen: dict[str, Any], subset: int, steps: int, make_spec: Any
+) -> None:
+    made = sampler(make_spec, name, **chosen)
+    epochs = [rows_of(list(made.epoch()), "para") for _ in range(12)]
+    assert made.steps == steps and {len(rows) for rows in epochs} == {subset}
+    assert all(len(set(rows)) == min(subset, 23) for rows in epochs)
+    assert len(set().union(*epochs)) > 15
+    assert subset >= 23 or len({frozenset(rows) for rows in epochs}) > 6
 
 
-def test_recycled_rows_come_round_in_another_order_each_time(make_spec: Any) -> None:
-    sampler = recycled(make_spec, sts={"batch_size": 7})
-    rows = [row for _ in range(2) for row in rows_of(list(sampler.epoch()), "sts")]
-    rounds = [tuple(rows[n : n + 7]) for n in range(0, len(rows), 7)]
-    assert len(rounds) == len(set(rounds)) == 12
-    assert all(sorted(order) == list(range(7)) for order in rounds)
-
-
-def test_recycled_examples_are_a_subset_drawn_anew_each_epoch(make_spec: Any) -> None:
-    sampler = recycled(make_spec, 12, para={"batch_size": 6})
-    epochs = [list(sampler.epoch()) for _ in range(8)]
-    assert sampler.steps == 2 and all(len(steps) == 2 for steps in epochs)
-    subsets = [frozenset(rows_of(steps, "para")) for steps in epochs]
-    assert all(len(rows) == 12 for rows in subsets)
-    assert len(set(subsets)) == 8 and frozenset.union(*subsets) == set(range(23))
-
-
-def test_recycled_examples_beyond_the_largest_task_are_one_pass(make_spec: Any) -> None:
-    steps = list(recycled(make_spec, 1000).epoch())
-    assert sorted(rows_of(steps, "para")) == list(range(23))
-
-
-def test_the_papers_random_subsets_have_1094_steps(make_spec: Any) -> None:
-    """minibert-unleashed, section 4.3: 140,000 pairs by 128, the small tasks by 8."""
-    tasks = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
-    spec = make_spec(tasks, sampler={"name": "recycled", "examples": 140_000})
-    sizes = {"sst": 8544, "para": 141_506, "sts": 6040}
-    assert Recycled(spec, sizes, generator()).steps == 1094
+def test_the_papers_random_subsets(make_spec: Any) -> None:
+    """minibert-unleashed, section 4.3: 140,000 pairs by 128; 49.5 % of the course's split."""
+    given = {"sizes": PAPER, "tasks": BATCHES}
+    assert sampler(make_spec, "recycled", **given, examples=140_000).steps == 1094
+    share = sampler(make_spec, "recycled", **given, share=0.495)
+    assert (share.examples["para"], share.steps) == (70_045, 548)
 
 
 @settings(max_examples=60)
@@ -219,117 +153,150 @@ def test_recycled_rows_are_used_equally_often_whatever_the_sizes(
     seed: int,
 ) -> None:
     tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
-    spec = make_spec(tasks, sampler={"name": "recycled", "examples": examples})
     there = dict(zip(SIZES, sizes, strict=True))
-    sampler = Recycled(spec, there, generator(seed))
-    steps = list(sampler.epoch())
-    assert len(steps) == sampler.steps
+    made = sampler(make_spec, "recycled", there, tasks=tasks, seed=seed, examples=examples)
+    steps = list(made.epoch())
+    assert len(steps) == made.steps
     largest = max(there, key=lambda task: there[task])
     for (task, size), batch in zip(there.items(), batches, strict=True):
         counts = Counter(rows_of(steps, task))
         passed = min(examples or size, size) if task == largest else len(steps) * batch
         assert counts.total() == passed
         assert all(passed // size <= counts[row] <= -(-passed // size) for row in range(size))
-    for step in steps:
-        assert [task for task, _ in step] == list(SIZES)
-        assert all(1 <= len(rows) <= b for (_, rows), b in zip(step, batches, strict=True))
 
 
-def test_recycled_leaves_out_untrained_tasks(make_spec: Any) -> None:
-    steps = list(recycled(make_spec, para={"trained": False}).epoch())
-    assert len(steps) == 3
-    assert all([task for task, _ in step] == ["sst", "sts"] for step in steps)
-    assert sorted(rows_of(steps, "sst")) == list(range(10))
-
-
-def test_sequential_passes_over_each_task_once(make_spec: Any) -> None:
-    sampler = sequential(make_spec)
-    steps = list(sampler.epoch())
-    assert sampler.steps == len(steps) == 3 + 6 + 2
-    assert [task for step in steps for task, _ in step] == ["sst"] * 3 + ["para"] * 6 + ["sts"] * 2
-    assert [len(rows) for step in steps for _, rows in step] == [4, 4, 2, *[4] * 5, 3, 4, 3]
-    for task, size in SIZES.items():
-        assert sorted(rows_of(steps, task)) == list(range(size))
-
-
-def test_sequential_in_the_order_that_is_asked_for(make_spec: Any) -> None:
-    steps = list(sequential(make_spec, order=["sts", "sst", "para"]).epoch())
-    seen = list(dict.fromkeys(task for step in steps for task, _ in step))
-    assert seen == ["sts", "sst", "para"]
-
-
-def test_sequential_cap(make_spec: Any) -> None:
-    sampler = sequential(make_spec, examples=9)
-    epochs = [list(sampler.epoch()) for _ in range(8)]
-    assert {len(steps) for steps in epochs} == {sampler.steps} == {3 + 3 + 2}
-    for steps in epochs:
-        for task, size in SIZES.items():
-            rows = rows_of(steps, task)
-            assert len(set(rows)) == len(rows) == min(9, size)
-    assert {row for steps in epochs for row in rows_of(steps, "para")} == set(range(23))
-
-
-def test_a_share_is_drawn_anew_each_epoch(make_spec: Any) -> None:
-    """minibert-unleashed draws 49.5 % of its pairs; of the course's split that is 548 steps."""
-    tasks = {"sst": {"batch_size": 8}, "para": {"batch_size": 128}, "sts": {"batch_size": 8}}
-    rss = make_spec(tasks, sampler={"name": "recycled", "share": 0.495})
-    sizes = {"sst": 8544, "para": 141_506, "sts": 6040}
-    assert Recycled(rss, sizes, generator()).examples["para"] == 70_045
-    assert Recycled(rss, sizes, generator()).steps == 548
-    half = Unified(make_spec(sampler={"share": 0.5}), SIZES, generator())
-    assert half.examples == dict.fromkeys(SIZES, 4)  # of the smallest, which has 7
-    capped = sequential(make_spec, share=0.5, examples=6)
-    epochs = [rows_of(list(capped.epoch()), "para") for _ in range(9)]
-    assert {len(rows) for rows in epochs} == {6} and len(set().union(*epochs)) > 15
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("steps", [1, 5, 40])
-def test_steps_are_those_of_an_epoch_whatever_the_sizes(
-    kind: Any, steps: int, make_spec: Any
+@settings(max_examples=60)
+@given(
+    batches=st.tuples(*[st.integers(1, 12)] * 3),
+    examples=st.none() | st.integers(1, 60),
+    seed=st.integers(0, 2**32),
+)
+def test_alternating_steps_are_unifieds_batches(
+    make_spec: Any, batches: tuple[int, int, int], examples: int | None, seed: int
 ) -> None:
-    tasks = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {}}
-    spec = make_spec(tasks, sampler={"name": kind.__name__.lower(), "steps": steps})
-    sampler = kind(spec, SIZES, generator())
-    drawn = list(sampler.epoch())
-    assert len(drawn) == sampler.steps
-    if kind is Sequential:  # five, four and two steps are a pass; each task has one at least
-        assert sampler.steps == {1: 3, 5: 5, 40: 40}[steps]
-    elif kind is Alternating:
-        assert sampler.steps == {1: 3, 5: 6, 40: 42}[steps]
-        assert [task for ((task, _),) in drawn] == list(SIZES) * (sampler.steps // 3)
-    else:
-        assert sampler.steps == steps and all(len(step) == 3 for step in drawn)
+    tasks = {task: {"batch_size": b} for task, b in zip(SIZES, batches, strict=True)}
+    given = {"tasks": tasks, "seed": seed, "examples": examples}
+    made, whole = (sampler(make_spec, name, **given) for name in ("alternating", "unified"))
+    assert (made.steps, made.examples) == (3 * whole.steps, whole.examples)
+    for _ in range(2):
+        steps = [[batch] for step in whole.epoch() for batch in step]
+        assert plain(list(made.epoch())) == plain(steps)
+        assert len(steps) == made.steps
+
+
+@pytest.mark.parametrize("name", FIXED)
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_given_steps_are_those_of_an_epoch_whatever_the_sizes(
+    name: str, steps: int, make_spec: Any
+) -> None:
+    tasks = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}}
+    made = sampler(make_spec, name, tasks=tasks, steps=steps)
+    drawn = list(made.epoch())
+    # Sequential: five, four and two steps are a pass; each task has one at least.
+    rounded = {"sequential": {1: 3}, "alternating": {1: 3, 5: 6, 40: 42}}
+    assert len(drawn) == made.steps == rounded.get(name, {}).get(steps, steps)
     for task, size in SIZES.items():
         counts = Counter(rows_of(drawn, task))
         batches = sum(name == task for step in drawn for name, _ in step)
-        assert counts.total() == batches * spec.tasks[task].batch_size
+        assert counts.total() == batches * made.batch[task]
         assert max(counts.values()) - min(counts[row] for row in range(size)) <= 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_state_draws_the_same(kind: Any, make_spec: Any) -> None:
-    spec: StageSpec = make_spec(sampler={"name": kind.__name__.lower()})
-    first, second = (kind(spec, SIZES, generator(8)) for _ in range(2))
-    other = kind(spec, SIZES, generator(9))
-    assert plain(list(first.epoch())) == plain(list(second.epoch())) != plain(list(other.epoch()))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_generators_state_is_all_that_a_sampler_remembers(kind: Any, make_spec: Any) -> None:
-    spec: StageSpec = make_spec(sampler={"name": kind.__name__.lower()})
-    sampler = kind(spec, SIZES, generator(8))
-    list(sampler.epoch())
-    state = sampler.generator.get_state()
-    expected = [plain(list(sampler.epoch())) for _ in range(2)]
-    resumed = torch.Generator()
-    resumed.set_state(state)
-    again = kind(spec, SIZES, resumed)
-    assert [plain(list(again.epoch())) for _ in range(2)] == expected
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_samplers_leave_the_default_generator_alone(kind: Any, make_spec: Any) -> None:
+@pytest.mark.parametrize("name", [*FIXED, *DRAWN])
+def test_an_epoch_goes_on_where_it_was_cut_and_draws_from_its_generator_alone(
+    name: str, make_spec: Any
+) -> None:
     before = torch.get_rng_state()
-    list(kind(make_spec(sampler={"name": kind.__name__.lower()}), SIZES, generator()).epoch())
+    whole, cut, again, other = (
+        sampler(make_spec, name, epochs=3, seed=seed) for seed in (8, 8, 9, 9)
+    )
+    expected = [plain(list(whole.rest(0))) for _ in range(3)]
+    list(cut.rest(0))
+    steps = cut.rest(0)
+    seen = [next(steps) for _ in range(2)]
+    again.load_state_dict(cut.state_dict())
+    assert plain(seen) + plain(list(again.rest(2))) == expected[1]
+    assert plain(list(again.rest(0))) == expected[2]
+    assert expected[0] != expected[1] and expected[0] != plain(list(other.rest(0)))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def tasks_of(steps: list[Step]) -> Counter[str]:
+    return Counter(task for ((task, _),) in steps)
+
+
+def close_to(found: Counter[str], weights: dict[str, float]) -> bool:
+    """Return whether each count is within four deviations of what `weights` give."""
+    n, whole = found.total(), sum(weights.values())
+    expected = {task: w / whole for task, w in weights.items()}
+    return all(abs(found[t] - n * p) <= 4 * (n * p * (1 - p)) ** 0.5 for t, p in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("temperature", "chosen", "weights"),
+    [
+        (1.0, {}, {"sst": 100.0, "para": 1600.0, "sts": 25.0}),
+        (1.0, {"examples": 100}, {"sst": 100.0, "para": 100.0, "sts": 25.0}),
+        (2.0, {}, {"sst": 10.0, "para": 40.0, "sts": 5.0}),
+        (1e9, {}, {"sst": 1.0, "para": 1.0, "sts": 1.0}),
+    ],
+)
+def test_tasks_come_in_proportion_to_a_power_of_their_size(
+    temperature: float, chosen: Any, weights: dict[str, float], make_spec: Any
+) -> None:
+    given = {"temperature": temperature, "steps": 6000, **chosen}
+    made = sampler(make_spec, "temperature", UNEQUAL, **given)
+    found = tasks_of(list(made.epoch()))
+    assert found.total() == made.steps and close_to(found, weights)
+    told = {task: n / sum(made.examples.values()) for task, n in made.examples.items()}
+    whole = sum(weights.values())
+    assert told == pytest.approx({t: w / whole for t, w in weights.items()}, abs=1e-3)
+
+
+def test_a_step_is_a_full_batch_and_all_rows_come_before_one_comes_twice(make_spec: Any) -> None:
+    steps = list(sampler(make_spec, "temperature", UNEQUAL).epoch())
+    assert len(steps) == sampler(make_spec, "sequential", UNEQUAL).steps
+    assert {len(rows) for ((_, rows),) in steps} == {4} and len(tasks_of(steps)) == 3
+    for task, size in UNEQUAL.items():
+        rows = rows_of(steps, task)
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            assert len(set(part)) == len(part) and set(part) <= set(range(size))
+
+
+@pytest.mark.parametrize("exponents", [(1.0, 0.8, 0.6, 0.4, 0.2), (1.0,)])
+def test_annealing_goes_from_proportional_to_a_fifth_of_the_power(
+    exponents: tuple[float, ...], make_spec: Any
+) -> None:
+    made = sampler(make_spec, "annealed", UNEQUAL, epochs=len(exponents), steps=4000)
+    shares: Counter[str] = Counter()
+    for exponent in exponents:
+        weights = {task: n**exponent for task, n in UNEQUAL.items()}
+        assert close_to(tasks_of(list(made.rest(0))), weights)
+        whole = sum(weights.values())
+        shares.update({task: w / whole / len(exponents) for task, w in weights.items()})
+    planned = {task: 4000 * 4 * share for task, share in shares.items()}
+    assert made.examples == pytest.approx(planned, abs=1), "planned by the mean of the epochs"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "stage", "message"),
+    [
+        ({"name": "temperature"}, {}, "'sampler.temperature' .* go together"),
+        ({"name": "annealed", "temperature": 2.0}, {}, "go together"),
+        (
+            {"name": "annealed"},
+            {"surgery": "pcgrad"},
+            "surgery 'pcgrad' with the annealed sampler, which has one task per step",
+        ),
+        ({"name": "alternating"}, {"surgery": "pcgrad"}, "with the alternating sampler"),
+        (
+            {"name": "temperature", "temperature": 1.0},
+            {"weighting": "random"},
+            "weighting 'random' with the temperature sampler",
+        ),
+    ],
+)
+def test_mistakes_are_told(chosen: Any, stage: Any, message: str, make_spec: Any) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_spec(sampler=chosen, **stage)

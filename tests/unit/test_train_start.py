@@ -1,25 +1,182 @@
-"""What a training job's start costs: modules that it must not import."""
+"""What a stage starts from: earlier weights, another task's head; and what a start imports."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+import torch
+from conftest import token_rows
+from safetensors.torch import load_file, save_file
+from stepping import CPU
+from torch import Tensor
+
+from minbert.base.errors import UserError
+from minbert.model.weights import save_weights
+from minbert.spec.stage import StageSpec
+from minbert.train.finetune import Finetuned
+
+Weights = dict[str, Tensor]
+
+
+@pytest.fixture
+def first(make_spec: Any, run: Callable[..., Path]) -> Path:
+    """The weights of a stage that trained SST alone."""
+    return run(make_spec(("sst",), optimiser={"lr": 0.01}), name="first") / "model.safetensors"
+
+
+@pytest.fixture
+def started(sources: Any, tokens: dict[str, Path]) -> Callable[..., Weights]:
+    """Return a function from a spec and a file to the weights that the stage begins with.
+
+    LMRD's tokens are SST's.
+    """
+
+    def start(spec: StageSpec, file: Path | None = None) -> Weights:
+        given = sources(*spec.tasks, start=file, instead={"lmrd": tokens["sst"]})
+        torch.manual_seed(9)
+        return Finetuned(spec, given, CPU).weights()
+
+    return start
+
+
+@pytest.mark.parametrize(("tasks", "kept"), [(("sst", "sts"), "heads.sst."), (("para",), "none")])
+def test_encoder_and_matching_heads_are_taken_over(
+    tasks: tuple[str, ...], kept: str, make_spec: Any, started: Any, first: Path
+) -> None:
+    spec = make_spec(tasks)
+    before, fresh, found = load_file(first), started(spec), started(spec, first)
+    for name, tensor in found.items():
+        old = name.startswith(("encoder.", kept))
+        assert torch.equal(tensor, (before if old else fresh)[name]), name
+    moved = "encoder.shared.layers.0.attention.qkv.weight"
+    assert not torch.equal(fresh[moved], found[moved])
+
+
+def test_training_goes_on_from_there(make_spec: Any, run: Callable[..., Path], first: Path) -> None:
+    second = run(make_spec(("sst",), optimiser={"lr": 1e-12}), 1, "second", start=first)
+    before, after = load_file(first), load_file(second / "model.safetensors")
+    assert before.keys() == after.keys()
+    assert all(torch.allclose(before[name], after[name], atol=1e-9) for name in before)
+
+
+def test_part_of_a_head_is_not_taken_over(make_spec: Any, started: Any, tmp_path: Path) -> None:
+    # The first layers of a head of two and of one of three have the same shape.
+    two, three = (make_spec({"sst": {"head": {"depth": depth}}}) for depth in (2, 3))
+    save_file(started(two), tmp_path / "two.safetensors")
+    fresh, found = started(three), started(three, tmp_path / "two.safetensors")
+    assert all(torch.equal(found[name], fresh[name]) for name in found if name.startswith("heads."))
+
+
+def test_a_stage_of_heads_alone_hands_on_its_heads(
+    make_spec: Any, started: Any, first: Path, tmp_path: Path, backbone: Path
+) -> None:
+    heads = {name: t for name, t in load_file(first).items() if name.startswith("heads.")}
+    save_file(heads, tmp_path / "heads.safetensors")
+    found = started(make_spec(("sst",)), tmp_path / "heads.safetensors")
+    pretrained = load_file(backbone / "model.safetensors")
+    for name, tensor in found.items():
+        expected = heads.get(name, pretrained.get(name.removeprefix("encoder.shared.")))
+        assert expected is not None and torch.equal(tensor, expected), name
+
+
+def test_each_tasks_own_layers_start_from_the_one_encoder(
+    make_spec: Any, started: Any, first: Path
+) -> None:
+    before = load_file(first)
+    found = started(make_spec(("sst", "sts"), shared_layers=1), first)
+    name = "layers.1.attention.qkv.weight"
+    for task in ("sst", "sts"):
+        assert torch.equal(found[f"encoder.own.{task}.{name}"], before[f"encoder.shared.{name}"])
+
+
+def test_other_sharing_and_a_damaged_file_are_refused(
+    make_spec: Any, started: Any, tmp_path: Path
+) -> None:
+    file, spec = tmp_path / "model.safetensors", make_spec(("sst", "sts"))
+    save_weights(file, started(make_spec(("sst", "sts"), shared_layers=1)))
+    message = r"model\.safetensors: does not hold the encoder's .*shared\.layers\.1"
+    with pytest.raises(UserError, match=message):
+        started(spec, file)
+    file.write_bytes(b"no weights")
+    with pytest.raises(UserError, match=r"model\.safetensors: not a whole safetensors file"):
+        started(spec, file)
+
+
+def stage(tasks: dict[str, dict[str, Any]], **stage: Any) -> StageSpec:
+    common = {"loss": "cross_entropy", "batch_size": 4}
+    chosen = {task: {**common, **how} for task, how in tasks.items()}
+    return StageSpec.model_validate({"epochs": 1, **stage, "tasks": chosen})
+
+
+@pytest.fixture
+def lmrd(run: Callable[..., Path], write_tokens: Any, tmp_path: Path) -> Path:
+    """The weights of a stage that trained LMRD, with an SST head beside it."""
+    rows = [row for split in ("train", "dev") for row in token_rows("lmrd", split, 8)]
+    path = write_tokens(tmp_path / "lmrd" / "tokens.parquet", rows)
+    spec = stage({"lmrd": {}, "sst": {"trained": False}}, optimiser={"lr": 0.01})
+    return run(spec, name="reviews", instead={"lmrd": path}) / "model.safetensors"
+
+
+def head(weights: Weights, task: str) -> Weights:
+    before = f"heads.{task}."
+    return {n.removeprefix(before): t for n, t in weights.items() if n.startswith(before)}
+
+
+def same(a: Weights, b: Weights) -> bool:
+    return bool(a) and a.keys() == b.keys() and all(torch.equal(t, b[n]) for n, t in a.items())
+
+
+def test_a_head_goes_on_from_another_tasks(started: Any, lmrd: Path, tmp_path: Path) -> None:
+    def sst(file: Path | None, **how: Any) -> Weights:
+        spec = stage({"sst": how}, start="backbone" if file is None else "earlier")
+        return head(started(spec, file), "sst")
+
+    before = load_file(lmrd)
+    alone = tmp_path / "alone.safetensors"
+    save_file({n: t for n, t in before.items() if not n.startswith("heads.sst.")}, alone)
+    for file in (lmrd, alone):
+        assert same(sst(file, head_from="lmrd"), head(before, "lmrd"))
+    # Without it, the head is that of its own task, or new.
+    assert same(sst(lmrd), head(before, "sst")) and same(sst(alone), sst(None))
+    assert not same(sst(None), head(before, "lmrd")) and not same(sst(lmrd), head(before, "lmrd"))
+    assert same(sst(lmrd, head_from="sst"), head(before, "sst"))
+
+
+def test_two_heads_change_places_and_the_encoder_goes_on(started: Any, lmrd: Path) -> None:
+    tasks = {"sst": {"head_from": "lmrd"}, "lmrd": {"head_from": "sst"}}
+    found, before = started(stage(tasks, start="earlier"), lmrd), load_file(lmrd)
+    assert same(head(found, "sst"), head(before, "lmrd"))
+    assert same(head(found, "lmrd"), head(before, "sst"))
+    encoders = [{n: t for n, t in of.items() if n.startswith("encoder.")} for of in (found, before)]
+    assert same(*encoders)
+
+
+def test_a_head_of_another_shape_starts_anew(started: Any, lmrd: Path) -> None:
+    deep = {"head": {"depth": 2, "width": 5}}  # its first layer has the shape of LMRD's only one
+    found = started(stage({"sst": {**deep, "head_from": "lmrd"}}, start="earlier"), lmrd)
+    assert same(head(found, "sst"), head(started(stage({"sst": deep})), "sst"))
+
 
 JOB = """
 import json, sys
 from pathlib import Path
 import torch
 from minbert.spec.stage import StageSpec
-from minbert.train.learner import Sources
+from minbert.train.checkpoints import Checkpoints
 from minbert.train.run import train_stage
+from minbert.train.trainable import Sources
 
 spec, backbone, tokens, out = json.loads(sys.argv[1])
 sources = Sources(Path(backbone), {"sst": Path(tokens)}, {})
 spec = StageSpec.model_validate(spec)
-train_stage(spec, 0, sources, Path(out), title="run", device="cpu", precision="fp32")
+how = {"device": "cpu", "precision": "fp32", "checkpoints": Checkpoints(Path(out), "run", 0.0)}
+train_stage(spec, 0, sources, Path(out), title="run", **how)
 print(json.dumps(sorted(sys.modules)))
 """
 COSTLY = {

@@ -7,40 +7,47 @@ from typing import Any
 import pytest
 import torch
 from stepping import (
+    SIAMESE,
     STEP,
     WEIGHTS,
     assert_same,
+    backward,
     conflicting,
+    generator,
     gradients,
+    grads,
     is_shared,
-    learner,
-    make_gradients,
+    shared_gradient,
     task_loss,
+    tiny_model,
 )
 from torch import Tensor
 from torchjd.aggregation import PCGrad
 
 from minbert.train.samplers import Step
-
-
-@pytest.mark.parametrize("shared_layers", ["all", 1, 0, "none"])
-def test_without_surgery_the_gradient_is_that_of_the_weighted_sum(
-    shared_layers: Any, make_spec: Any, sources: Any
-) -> None:
-    spec = make_spec(WEIGHTS, still=True, shared_layers=shared_layers)
-    made = learner(spec, sources)
-    found = gradients(made, spec, STEP)
-    made.module.zero_grad(set_to_none=True)
-    torch.stack([task_loss(made, spec, task, rows) for task, rows in STEP]).sum().backward()
-    assert_same(found, {n: p.grad for n, p in made.module.named_parameters()}, rtol=1e-5, atol=1e-6)
-
+from minbert.train.step import Gradients
 
 MIXTURES: dict[str, dict[str, Any]] = {
     "cls": {},
     "mean": {"pooling": "mean"},
-    "siamese": {"pairing": "siamese", "features": ["u", "v", "|u-v|"]},
+    "siamese": SIAMESE,
     "a convolution": {"convolution": {}},
 }
+TWICE = [STEP[0], STEP[1], ("sst", torch.tensor([7]))]
+
+
+@pytest.mark.parametrize(
+    ("shared_layers", "step"),
+    [("all", STEP), (1, STEP), (0, STEP), ("none", STEP), ("all", TWICE), ("none", TWICE)],
+)
+def test_without_surgery_the_gradient_is_that_of_the_weighted_sum(
+    shared_layers: Any, step: Step, make_spec: Any, sources: Any
+) -> None:
+    spec = make_spec(WEIGHTS, still=True, shared_layers=shared_layers)
+    model = tiny_model(spec, sources)
+    found = gradients(model, spec, step)
+    losses = [task_loss(model, spec, task, rows) for task, rows in step]
+    assert_same(found, backward(model, torch.stack(losses).sum()), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("shared_layers", ["all", 1, 0])
@@ -52,21 +59,19 @@ def test_one_pass_for_all_tasks_is_one_pass_a_task(
     spec = make_spec(tasks, still=True, shared_layers=shared_layers)
     found = []
     for all_fit in (True, False):
-        made = learner(spec, sources)
-        sizes = [made.activations(*batch).sum() for batch in STEP]
-        room = sum(sizes) if all_fit else max(sizes)
-        run = make_gradients(made, spec, torch.Generator(), room=room)
-        assert run.passes.fits_together(STEP) == all_fit
-        trained, _ = run(STEP)
-        assert run.passes.parts == 1
-        told = [(t.task, t.rows.tolist(), t.weight, t.prediction.shape) for t in trained]
-        losses = torch.stack([each.loss for each in trained])
-        gradients = {n: p.grad for n, p in made.module.named_parameters()}
-        found.append((told, losses, made.tokens_seen, gradients))
-    (told, losses, seen, together), (*expected, apart) = found
+        model = tiny_model(spec, sources)
+        sizes = [model.activations(*batch).sum() for batch in STEP]
+        run = Gradients(spec, model, 0, generator(), sum(sizes) if all_fit else max(sizes))
+        assert run.fits_jointly(STEP) == all_fit
+        results, _ = run(STEP)
+        assert run.most_parts == 1
+        told = [(r.task, r.rows.tolist(), r.weight, r.prediction.shape) for r in results]
+        losses = torch.stack([each.loss for each in results])
+        found.append((told, losses, model.tokens_seen, grads(model)))
+    (told, losses, seen, jointly), (*expected, apart) = found
     assert [told, seen] == [expected[0], expected[2]]
     torch.testing.assert_close(losses, expected[1], rtol=1e-6, atol=1e-6)
-    assert_same(together, apart, rtol=1e-4, atol=1e-6)
+    assert_same(jointly, apart, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -78,59 +83,32 @@ def test_one_pass_for_all_tasks_is_one_pass_a_task(
     ],
     ids=["nothing is shared", "the first layers are not", "SMART perturbs each task"],
 )
-def test_passes_are_a_tasks_own_where(
+def test_each_task_has_its_pass_where(
     settings: dict[str, Any], make_spec: Any, sources: Any
 ) -> None:
     spec = make_spec(WEIGHTS, **settings)
-    run = make_gradients(learner(spec, sources), spec, torch.Generator())
-    assert not run.passes.fits_together(STEP)
+    run = Gradients(spec, tiny_model(spec, sources), 0, generator())
+    assert not run.fits_jointly(STEP)
     assert len(run(STEP)[0]) == len(STEP)
 
 
-def test_a_step_of_one_task_twice_goes_through_together(make_spec: Any, sources: Any) -> None:
-    spec = make_spec(WEIGHTS, still=True)
-    made = learner(spec, sources)
-    step = [STEP[0], STEP[1], ("sst", torch.tensor([7]))]
-    found = gradients(made, spec, step)
-    made.module.zero_grad(set_to_none=True)
-    torch.stack([task_loss(made, spec, task, rows) for task, rows in step]).sum().backward()
-    assert_same(found, {n: p.grad for n, p in made.module.named_parameters()}, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("shared_layers", ["all", 1, 0])
-def test_surgery_leaves_heads_and_own_layers_as_they_are(
+def test_surgery_is_torchjds_on_what_is_shared_and_leaves_the_rest(
     shared_layers: Any, make_spec: Any, sources: Any
 ) -> None:
     plain = make_spec(WEIGHTS, still=True, shared_layers=shared_layers)
     operated = plain.model_copy(update={"surgery": "pcgrad"})
-    made, _ = conflicting(plain, sources)
-    without, with_surgery = (gradients(made, spec, STEP) for spec in (plain, operated))
+    model, jacobian = conflicting(plain, sources)
+    without = gradients(model, plain, STEP)
     own = {n for n in without if not is_shared(n)}
     assert any(n.startswith("heads.") for n in own)
     assert any(n.startswith("encoder.own.") for n in own) == (shared_layers != "all")
-    assert_same({n: with_surgery[n] for n in own}, {n: without[n] for n in own}, rtol=0, atol=1e-7)
-    changed = [n for n in without if is_shared(n) and without[n] is not None]
-    assert all(not torch.equal(without[n], with_surgery[n]) for n in changed)
-
-
-@pytest.mark.parametrize("shared_layers", ["all", 1, 0])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_shared_gradient_is_torchjds_of_the_full_jacobian(
-    shared_layers: Any, seed: int, make_spec: Any, sources: Any
-) -> None:
-    spec = make_spec(WEIGHTS, still=True, shared_layers=shared_layers, surgery="pcgrad")
-    made, jacobian = conflicting(spec, sources)
-    found = gradients(made, spec, STEP, seed)
-    flat = torch.cat(
-        [
-            (torch.zeros_like(p) if found[n] is None else found[n]).ravel()
-            for n, p in made.module.named_parameters()
-            if is_shared(n)
-        ]
-    )
-    torch.manual_seed(seed)
-    expected = PCGrad()(jacobian)
-    assert (flat - expected).abs().max() <= 1e-6 * expected.abs().max()
+    for seed in (0, 1):
+        found = gradients(model, operated, STEP, seed)
+        assert_same({n: found[n] for n in own}, {n: without[n] for n in own}, rtol=0, atol=1e-7)
+        torch.manual_seed(seed)
+        expected = PCGrad()(jacobian)
+        assert (shared_gradient(model) - expected).abs().max() <= 1e-6 * expected.abs().max()
 
 
 def pytorch_pcgrad(gradients: list[Any], draw: torch.Generator) -> list[Tensor]:
@@ -142,8 +120,8 @@ def pytorch_pcgrad(gradients: list[Any], draw: torch.Generator) -> list[Tensor]:
     rows, used = [], []
     for task in gradients:
         pairs = list(zip(task, likes, strict=True))
-        flat = [(torch.zeros_like(like) if g is None else g).ravel() for g, like in pairs]
-        rows.append(torch.cat(flat).double())
+        vector = [(torch.zeros_like(like) if g is None else g).ravel() for g, like in pairs]
+        rows.append(torch.cat(vector).double())
         used.append(torch.cat([torch.full_like(like, g is not None).ravel() for g, like in pairs]))
     changed = []
     for gradient in rows:
@@ -161,123 +139,110 @@ def pytorch_pcgrad(gradients: list[Any], draw: torch.Generator) -> list[Tensor]:
 
 @pytest.mark.parametrize("weighting", [None, "geometric_mean"])
 @pytest.mark.parametrize("para", [{}, MIXTURES["mean"]], ids=["all use the pooler", "two do"])
-@pytest.mark.parametrize("shared_layers", ["all", 1, 0])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("seed", "shared_layers"), [(0, "all"), (1, 1), (0, 0)])
 def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(
     seed: int, shared_layers: Any, para: Any, weighting: Any, make_spec: Any, sources: Any
 ) -> None:
     tasks = {**WEIGHTS, "para": {**WEIGHTS["para"], **para}}
     settings = {"surgery": "pytorch_pcgrad", "weighting": weighting}
     spec = make_spec(tasks, still=True, shared_layers=shared_layers, **settings)
-    made, _ = conflicting(spec, sources)
-    run = make_gradients(made, spec, torch.Generator().manual_seed(seed))
-    run.passes.measure = True
-    trained, told = run(STEP)
-    names, parameters = zip(*made.module.named_parameters(), strict=True)
-    found = dict(zip(names, [p.grad for p in parameters], strict=True))
+    model, _ = conflicting(spec, sources)
+    run = Gradients(spec, model, 0, generator(seed))
+    run.measure = True
+    results, surgery = run(STEP)
+    found = grads(model)
     by_task = []
-    for (task, rows), each in zip(STEP, trained, strict=True):
+    for batch, each in zip(STEP, results, strict=True):
         factor = each.measured.get("task_weight", each.weight) / each.weight
-        loss = factor * task_loss(made, spec, task, rows)
+        loss = factor * task_loss(model, spec, *batch)
+        parameters = list(model.module.parameters())
         by_task.append(list(torch.autograd.grad(loss, parameters, allow_unused=True)))
-    unused = [n for n, *of in zip(names, *by_task, strict=True) if all(g is None for g in of)]
-    assert [n for n, gradient in found.items() if gradient is None] == unused
-    kept = [place for place, name in enumerate(names) if name not in unused]
-    expected = pytorch_pcgrad(
-        [[task[place] for place in kept] for task in by_task], torch.Generator().manual_seed(seed)
-    )
+    used = [n for n, *of in zip(found, *by_task, strict=True) if any(g is not None for g in of)]
+    assert [n for n, gradient in found.items() if gradient is not None] == used
+    kept = [[g for n, g in zip(found, task, strict=True) if n in used] for task in by_task]
+    expected = pytorch_pcgrad(kept, generator(seed))
     largest = max(gradient.abs().max() for gradient in expected)
-    for place, wanted in zip(kept, expected, strict=True):
-        assert (found[names[place]] - wanted).abs().max() <= 1e-6 * largest, names[place]
-    assert told is not None and (told.weights > 1).any(), "there were conflicts"
+    for name, wanted in zip(used, expected, strict=True):
+        gradient = found[name]
+        assert gradient is not None and (gradient - wanted).abs().max() <= 1e-6 * largest, name
+    assert surgery is not None and (surgery.weights > 1).any(), "there were conflicts"
 
 
-@pytest.mark.parametrize("surgery", [None, "pcgrad"])
+@pytest.mark.parametrize("name", [None, "pcgrad"])
 def test_the_gramian_is_told_only_where_one_is_made(
-    surgery: str | None, make_spec: Any, sources: Any
+    name: str | None, make_spec: Any, sources: Any
 ) -> None:
-    spec = make_spec(WEIGHTS, still=True, surgery=surgery)
-    made, jacobian = conflicting(spec, sources)
-    _, told = make_gradients(made, spec, torch.Generator())(STEP)
-    if surgery is None:
-        assert told is None
-    else:
-        assert told is not None
-        torch.testing.assert_close(
-            told.products.sum(0), jacobian @ jacobian.T, rtol=1e-4, atol=1e-4
-        )
+    spec = make_spec(WEIGHTS, still=True, surgery=name)
+    model, jacobian = conflicting(spec, sources)
+    _, surgery = Gradients(spec, model, 0, generator())(STEP)
+    assert (surgery is None) == (name is None)
+    if surgery is not None:
+        gramian = jacobian @ jacobian.T
+        torch.testing.assert_close(surgery.products.sum(0), gramian, rtol=1e-4, atol=1e-4)
 
 
 def test_surgery_on_a_step_of_one_task_changes_nothing(make_spec: Any, sources: Any) -> None:
     plain = make_spec(WEIGHTS, still=True)
-    made = learner(plain, sources)
+    model = tiny_model(plain, sources)
     operated = plain.model_copy(update={"surgery": "pcgrad"})
-    assert_same(gradients(made, operated, STEP[:1]), gradients(made, plain, STEP[:1]))
+    assert_same(gradients(model, operated, STEP[:1]), gradients(model, plain, STEP[:1]))
+
+
+def test_surgery_refuses_a_task_that_comes_twice(make_spec: Any, sources: Any) -> None:
+    spec = make_spec(WEIGHTS, surgery="pcgrad")
+    run = Gradients(spec, tiny_model(spec, sources), 0, generator())
+    with pytest.raises(ValueError, match="'sst' is there twice"):
+        run(TWICE)
 
 
 def test_nothing_shared_is_three_runs_of_their_own(make_spec: Any, sources: Any) -> None:
     spec = make_spec(WEIGHTS, still=True, shared_layers="none")
-    made = learner(spec, sources)
-    joint = gradients(made, spec, STEP)
+    model = tiny_model(spec, sources)
+    joint = gradients(model, spec, STEP)
     for task, rows in STEP:
         alone = make_spec({task: WEIGHTS[task]}, still=True, shared_layers="none")
-        single = learner(alone, sources)
-        single.module.heads[task].load_state_dict(made.module.heads[task].state_dict())
+        single = tiny_model(alone, sources)
+        single.module.heads[task].load_state_dict(model.module.heads[task].state_dict())
         found = gradients(single, alone, [(task, rows)])
         assert_same({name: joint[name] for name in found}, found, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("surgery", [None, "pcgrad"])
-def test_what_no_task_uses_has_no_gradient(
-    surgery: str | None, make_spec: Any, sources: Any
+@pytest.mark.parametrize(
+    ("step", "surgery", "unused"),
+    [
+        (STEP, None, ("encoder.shared.pooler.", "encoder.own.sts.pooler.")),
+        (STEP, "pcgrad", ("encoder.shared.pooler.",)),
+        (STEP[:2], "pcgrad", ("encoder.shared.pooler.", "heads.sts.", "encoder.own.sts.")),
+    ],
+)
+def test_what_no_task_of_the_step_uses_has_no_gradient(
+    step: Step, surgery: str | None, unused: tuple[str, ...], make_spec: Any, sources: Any
 ) -> None:
-    spec = make_spec(WEIGHTS, everywhere={"pooling": "mean"}, still=True, surgery=surgery)
-    found = gradients(learner(spec, sources), spec, STEP)
-    unused = {name for name, gradient in found.items() if gradient is None}
-    assert unused == {f"encoder.shared.pooler.dense.{kind}" for kind in ("weight", "bias")}
+    mean = {"pooling": "mean"}
+    spec = make_spec(WEIGHTS, everywhere=mean, still=True, surgery=surgery, shared_layers=1)
+    for name, gradient in gradients(tiny_model(spec, sources), spec, step).items():
+        pooler = ".pooler." in name
+        assert (gradient is None) == (pooler or name.startswith(unused)), name
 
 
-def test_a_task_that_is_not_in_the_step_gets_no_gradient(make_spec: Any, sources: Any) -> None:
-    spec = make_spec(WEIGHTS, still=True, surgery="pcgrad", shared_layers=1)
-    found = gradients(learner(spec, sources), spec, STEP[:2])
-    for name, gradient in found.items():
-        assert (gradient is None) == (name.startswith(("heads.sts.", "encoder.own.sts."))), name
-
-
-def test_each_tasks_unweighted_loss_is_noted(make_spec: Any, sources: Any) -> None:
-    spec = make_spec(WEIGHTS, still=True)
-    made = learner(spec, sources)
-    found, _ = make_gradients(made, spec, torch.Generator())(STEP)
-    noted = [(each.task, each.rows.tolist(), each.weight, each.loss.item()) for each in found]
-    expected = [
-        (t, rows.tolist(), spec.tasks[t].weight, task_loss(made, spec, t, rows).item())
-        for t, rows in STEP
-    ]
-    for (*names, loss), (*wanted, weighted) in zip(noted, expected, strict=True):
-        assert names == wanted
-        assert loss * names[2] == pytest.approx(weighted, rel=1e-5)
-
-
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("step", [STEP, STEP[:2], STEP[1:2]], ids=len)
-def test_a_mean_divides_by_the_tasks_of_the_step(step: Step, make_spec: Any, sources: Any) -> None:
+def test_a_mean_divides_by_the_tasks_of_the_step_and_losses_are_noted_as_they_are(
+    step: Step, reduction: str, make_spec: Any, sources: Any
+) -> None:
     summed = make_spec(WEIGHTS, still=True)
-    mean = summed.model_copy(update={"reduction": "mean"})
-    made = learner(summed, sources)
-    expected = gradients(made, summed, step)
-    expected = {n: None if g is None else g / len(step) for n, g in expected.items()}
-    assert_same(gradients(made, mean, step), expected, rtol=1e-4, atol=1e-7)
-    found, _ = make_gradients(made, mean, torch.Generator())(step)
-    noted = [(each.task, each.weight, each.loss.item()) for each in found]
-    for (task, weight, loss), (wanted, rows) in zip(noted, step, strict=True):
-        assert (task, weight) == (wanted, mean.tasks[task].weight / len(step))
-        unweighted = task_loss(made, mean, task, rows).item() / mean.tasks[task].weight
-        assert loss == pytest.approx(unweighted, rel=1e-5), "the loss is noted as it is"
-
-
-def test_without_surgery_a_task_may_come_twice(make_spec: Any, sources: Any) -> None:
-    spec = make_spec(WEIGHTS, still=True)
-    made = learner(spec, sources)
-    one, other = (("sst", torch.tensor(rows)) for rows in ([1, 4], [2]))
-    parts = [gradients(made, spec, [batch]) for batch in (one, other)]
-    expected = {n: None if g is None else g + parts[1][n] for n, g in parts[0].items()}
-    assert_same(gradients(made, spec, [one, other]), expected, rtol=1e-4, atol=1e-6)
+    spec = summed.model_copy(update={"reduction": reduction})
+    count = len(step) if reduction == "mean" else 1
+    for surgery in (None, "pcgrad"):
+        ours, plain = (s.model_copy(update={"surgery": surgery}) for s in (spec, summed))
+        model = tiny_model(spec, sources)
+        expected = gradients(model, plain, step)
+        expected = {n: None if g is None else g / count for n, g in expected.items()}
+        assert_same(gradients(model, ours, step), expected, rtol=1e-4, atol=1e-7)
+    results, _ = Gradients(spec, model, 0, generator())(step)
+    for result, (task, rows) in zip(results, step, strict=True):
+        weight = spec.tasks[task].weight
+        assert (result.task, result.weight) == (task, weight / count)
+        assert result.rows.tolist() == rows.tolist()
+        loss = task_loss(model, spec, task, rows).item() / weight
+        assert result.loss.item() == pytest.approx(loss, rel=1e-5)

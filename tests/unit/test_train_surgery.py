@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stepping import generator
 from torch import Tensor
 from torch.nn import Parameter
 from torchjd.aggregation import PCGradWeighting
@@ -25,10 +26,6 @@ from minbert.train.surgery.pcgrad import PCGrad
 from minbert.train.surgery.pytorch_pcgrad import PytorchPCGrad
 
 OPPOSED = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def pcgrad(gramian: Tensor, draw: torch.Generator) -> Tensor:

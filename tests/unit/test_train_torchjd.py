@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 import torch
 import torchjd._mixins
-from stepping import STEP, WEIGHTS, assert_same, conflicting, gradients, is_shared
+from stepping import (
+    STEP,
+    WEIGHTS,
+    assert_same,
+    conflicting,
+    generator,
+    gradients,
+    is_shared,
+    shared_gradient,
+)
 from torch import Tensor
 from torchjd import aggregation as theirs
 
@@ -42,10 +51,6 @@ DRAW = {"gradvac", "random"}
 def made(name: str, tasks: int = 3) -> Method:
     method: Method = load_part("surgery", name)(tasks)
     return method
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def jacobians(tasks: int = 3, steps: int = 4, seed: int = 0) -> list[Tensor]:
@@ -98,22 +103,15 @@ def test_in_a_step_heads_are_untouched_and_the_rest_is_torchjds(
     name: str, make_spec: Any, sources: Any
 ) -> None:
     plain = make_spec(WEIGHTS, still=True, shared_layers=1)
-    learner, jacobian = conflicting(plain, sources)
-    without = gradients(learner, plain, STEP)
-    found = gradients(learner, plain.model_copy(update={"surgery": name}), STEP, seed=5)
+    model, jacobian = conflicting(plain, sources)
+    without = gradients(model, plain, STEP)
+    found = gradients(model, plain.model_copy(update={"surgery": name}), STEP, seed=5)
     own = {n for n in without if not is_shared(n)}
     assert any(n.startswith("heads.") for n in own)
     assert_same({n: found[n] for n in own}, {n: without[n] for n in own}, rtol=0, atol=1e-7)
-    flat = torch.cat(
-        [
-            (torch.zeros_like(p) if found[n] is None else found[n]).ravel()
-            for n, p in learner.module.named_parameters()
-            if is_shared(n)
-        ]
-    )
     torch.manual_seed(5)
     expected = AGGREGATORS[name](len(STEP))(jacobian.double())
-    assert (flat - expected).abs().max() <= 1e-6 * expected.abs().max()
+    assert (shared_gradient(model) - expected).abs().max() <= 1e-6 * expected.abs().max()
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)
@@ -122,12 +120,12 @@ def test_a_state_goes_on_to_the_bit(name: str) -> None:
     method, draw = made(name), generator(3)
     for gramian in first:
         method(gramian, draw)
-    state = {key: torch.as_tensor(value).clone() for key, value in method.state().items()}
+    state = {key: torch.as_tensor(value).clone() for key, value in method.state_dict().items()}
     assert bool(state) == (name in REMEMBER)
     at = draw.get_state()
     expected = [method(gramian, draw) for gramian in (third, last)]
     resumed, again = made(name), generator(0)
-    resumed.load(state)
+    resumed.load_state_dict(state)
     again.set_state(at)
     assert [w.tolist() for w in expected] == [resumed(g, again).tolist() for g in (third, last)]
     fresh, again = made(name), generator(0)

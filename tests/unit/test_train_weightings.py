@@ -9,13 +9,27 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
-from stepping import STEP, WEIGHTS, assert_same, is_shared, learner, make_gradients, task_loss
+from stepping import (
+    CPU,
+    STEP,
+    WEIGHTS,
+    assert_same,
+    backward,
+    generator,
+    grads,
+    is_shared,
+    jacobian_of,
+    shared_gradient,
+    task_loss,
+    tiny_model,
+)
 from torch import Tensor
 from torchjd import scalarization as theirs
 from torchjd.aggregation import PCGrad
 
 from minbert.spec.parts import PARTS, load_part
 from minbert.spec.stage import StageSpec
+from minbert.train.step import Gradients
 from minbert.train.weightings import Weighting
 from minbert.train.weightings.uncertainty import Uncertainty
 
@@ -29,8 +43,7 @@ EPOCHS = [[[0.9, 2.0, 0.3], [0.7, 1.8, 0.4]], [[0.5, 1.9, 0.1]], [[0.4, 1.0, 0.2
 
 
 def made(name: str, seed: int = 0) -> Weighting:
-    draw = torch.Generator().manual_seed(seed)
-    found: Weighting = load_part("weighting", name)(3, draw, torch.device("cpu"))
+    found: Weighting = load_part("weighting", name)(3, generator(seed), CPU)
     return found
 
 
@@ -70,97 +83,77 @@ def test_log_variances_have_the_gradient_of_torchjds_loss() -> None:
     assert ours.parameters() == [ours.log_variances]
 
 
-def test_a_loss_of_nought_gives_finite_factors() -> None:
-    for name in SCALARIZERS:
-        weighting = made(name)
-        losses = torch.tensor([0.0, 1.0, 2.0])
-        for _ in range(3):
-            assert weighting(losses).isfinite().all(), name
-            weighting.after_step(losses)
-            weighting.end_epoch()
-
-
-def scalarized(name: str, made_losses: list[Tensor]) -> Tensor:
-    """Return torchjd's loss of a first step, with the draws of seed 7."""
-    torch.manual_seed(7)
-    found: Tensor = SCALARIZERS[name]()(torch.stack(made_losses))
-    return found
+@pytest.mark.parametrize("name", SCALARIZERS)
+def test_a_loss_of_nought_gives_finite_factors(name: str) -> None:
+    weighting, losses = made(name), torch.tensor([0.0, 1.0, 2.0])
+    for _ in range(3):
+        assert weighting(losses).isfinite().all()
+        weighting.after_step(losses)
+        weighting.end_epoch()
 
 
 def expected(model: Any, spec: StageSpec, name: str) -> dict[str, Tensor | None]:
-    model.module.zero_grad(set_to_none=True)
-    scalarized(name, [task_loss(model, spec, *batch) for batch in STEP]).backward()
-    return {n: p.grad for n, p in model.module.named_parameters()}
-
-
-def found(model: Any, spec: StageSpec, room: float) -> tuple[dict[str, Tensor | None], Any, Any]:
-    model.module.zero_grad(set_to_none=True)
-    run = make_gradients(model, spec, torch.Generator().manual_seed(7), room=room)
-    run.passes.measure = True
-    trained, _ = run(STEP)
-    return {n: p.grad for n, p in model.module.named_parameters()}, run, trained
+    """Return the gradients of torchjd's loss of a first step, with the draws of seed 7."""
+    losses = torch.stack([task_loss(model, spec, *batch) for batch in STEP])
+    torch.manual_seed(7)
+    return backward(model, SCALARIZERS[name]()(losses))
 
 
 @pytest.mark.parametrize("shared_layers", ["all", 1, "none"])
-@pytest.mark.parametrize("how", ["together", "apart", "in parts"])
+@pytest.mark.parametrize("how", ["jointly", "apart", "in parts"])
 @pytest.mark.parametrize("name", SCALARIZERS)
 def test_a_steps_gradient_is_that_of_torchjds_loss(
     name: str, how: str, shared_layers: Any, make_spec: Any, sources: Any
 ) -> None:
     spec = make_spec(WEIGHTS, still=True, shared_layers=shared_layers, weighting=name)
-    model = learner(spec, sources)
+    model = tiny_model(spec, sources)
     wanted = expected(model, spec, name)
     sizes = [model.activations(*batch) for batch in STEP]
-    rooms = {
-        "together": float("inf"),
+    budgets = {
+        "jointly": float("inf"),
         "apart": max(size.sum() for size in sizes),
         "in parts": max(size.max() for size in sizes) * 1.5,
     }
-    gradients, run, trained = found(model, spec, rooms[how])
-    if shared_layers != "none":
-        assert run.passes.fits_together(STEP) == (how == "together")
-    assert (run.passes.parts > 1) == (how == "in parts")
-    assert_same(gradients, wanted, rtol=1e-4, atol=1e-6)
-    told = torch.stack([each.measured["task_weight"] for each in trained])
+    model.module.zero_grad(set_to_none=True)
+    run = Gradients(spec, model, 0, generator(7), budgets[how])
+    run.measure = True
+    results, _ = run(STEP)
+    assert run.fits_jointly(STEP) == (how == "jointly" and shared_layers != "none")
+    assert (run.most_parts > 1) == (how == "in parts")
+    assert_same(grads(model), wanted, rtol=1e-4, atol=1e-6)
+    told = torch.stack([each.measured["task_weight"] for each in results])
     assert told.isfinite().all() and (told > 0).all()
 
 
 def test_surgery_works_on_the_weighted_gradients(make_spec: Any, sources: Any) -> None:
-    spec = make_spec(
-        WEIGHTS, still=True, shared_layers=1, weighting="geometric_mean", surgery="pcgrad"
-    )
-    model = learner(spec, sources)
+    settings = {"weighting": "geometric_mean", "surgery": "pcgrad"}
+    spec = make_spec(WEIGHTS, still=True, shared_layers=1, **settings)
+    model = tiny_model(spec, sources)
     wanted = expected(model, spec, "geometric_mean")
-    rows = []
     losses = [task_loss(model, spec, *batch) for batch in STEP]
     factors = made("geometric_mean")(torch.stack(losses).detach())
-    shared = model.shared_parameters()
-    for factor, loss in zip(factors, losses, strict=True):
-        found_ = torch.autograd.grad(factor * loss, shared, allow_unused=True)
-        parts = zip(found_, shared, strict=True)
-        rows.append(torch.cat([(p * 0 if g is None else g).ravel() for g, p in parts]))
-    gradients, _, _ = found(model, spec, float("inf"))
-    own = {n for n in gradients if not is_shared(n)}
-    assert_same({n: gradients[n] for n in own}, {n: wanted[n] for n in own}, rtol=1e-4, atol=1e-6)
+    jacobian = jacobian_of(model, [f * loss for f, loss in zip(factors, losses, strict=True)])
+    model.module.zero_grad(set_to_none=True)
+    Gradients(spec, model, 0, generator(7))(STEP)
+    found = grads(model)
+    own = {n for n in found if not is_shared(n)}
+    assert_same({n: found[n] for n in own}, {n: wanted[n] for n in own}, rtol=1e-4, atol=1e-6)
     torch.manual_seed(7)
-    update = PCGrad()(torch.stack(rows).detach())
-    flat = torch.cat([(p * 0 if p.grad is None else p.grad).ravel() for p in shared])
-    torch.testing.assert_close(flat.detach(), update, rtol=1e-4, atol=1e-6)
+    update = PCGrad()(jacobian)
+    torch.testing.assert_close(shared_gradient(model), update, rtol=1e-4, atol=1e-6)
 
 
 def test_log_variances_are_learned_and_factors_recorded(
     make_spec: Any, run: Callable[..., Path]
 ) -> None:
     """The loss of STS is large at first: its log variance rises, and its factor falls."""
+    optimiser = {"lr": 1e-2}
     spec = make_spec(
-        ("sst", "sts"), epochs=3, weighting="uncertainty", optimiser={"lr": 1e-2}, still=True
+        ("sst", "sts"), epochs=3, weighting="uncertainty", optimiser=optimiser, still=True
     )
     history = pq.read_table(run(spec) / "history.parquet").to_pylist()
-    factors = [
-        row["value"]
-        for row in history
-        if (row["task"], row["metric"]) == ("sts", "task_weight") and row["split"] == "train"
-    ]
+    of_sts = [row for row in history if (row["task"], row["metric"]) == ("sts", "task_weight")]
+    factors = [row["value"] for row in of_sts if row["split"] == "train"]
     assert factors[0] == 0.5
     assert factors[-1] < 0.48
 
