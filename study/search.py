@@ -49,7 +49,7 @@ def train(only: str | None = None) -> None:
         scale = {
             "learning_rate": rate,
             "epochs": 1,
-            "steps": {"per_epoch": steps // 20, "least": steps, "epochs": EPOCHS},
+            "steps": {"per_epoch": steps // 20, "min": steps, "epochs": EPOCHS},
             "heads": {"learning_rate": rate, "epochs": 1},
         }
         given = {"results": f"results/search/{rate}-{steps}", "scale": scale, "seeds": seeds}

@@ -62,7 +62,7 @@ variants:
     epochs: 1
     stages:
       - {name: first, train: para}
-      - {name: second, train: sst, also_score: para, start: first}
+      - {name: second, train: sst, evaluate_only: para, start: first}
   frozen: {extends: common, trainable: heads, epochs: 3}
   adapted:
     extends: common

@@ -31,7 +31,10 @@ MISTAKES: dict[str, tuple[Callable[[Project], None], list[str]]] = {
         config(sed="[0]"),
         ["config.yaml: unknown key 'sed'", "Did you mean 'seeds'?"],
     ),
-    "wrong seeds": (config(seeds="[0, -1]"), ["config.yaml: 'seeds", "seed -1", "whole number"]),
+    "wrong seeds": (
+        config(seeds="[0, -1]"),
+        ["config.yaml: 'seeds", "is -1", "greater than or equal to 0"],
+    ),
     "a seed twice": (config(seeds="[0, 0]"), ["'seeds'", "there twice"]),
     "unknown grid": (
         config(grids="[hybrid-brt]"),

@@ -190,19 +190,19 @@ def test_stages_take_the_variants_keys_as_defaults(tmp_path: Path) -> None:
     }
 
 
-def test_train_takes_tasks_and_also_score_carries_them(tmp_path: Path) -> None:
+def test_train_takes_tasks_and_evaluate_only_carries_them(tmp_path: Path) -> None:
     found = grid(
         tmp_path,
         ALL
         + """
   one: {extends: t, train: sst}
-  two: {extends: t, train: [para, sst], also_score: lmrd}
-  rest: {extends: t, also_score: [para]}
-  held: {extends: t, also_score: para, tasks: {lmrd: {trained: false}}}
+  two: {extends: t, train: [para, sst], evaluate_only: lmrd}
+  rest: {extends: t, evaluate_only: [para]}
+  held: {extends: t, evaluate_only: para, tasks: {lmrd: {trained: false}}}
   again: {extends: held, train: [sst, lmrd]}
   row:
     extends: t
-    stages: [{name: first, train: sst}, {name: second, train: para, also_score: sst}]
+    stages: [{name: first, train: sst}, {name: second, train: para, evaluate_only: sst}]
 """,
     )
     assert list(spec(found, "one").tasks) == ["sst"]
@@ -431,7 +431,7 @@ def test_heads_alone_have_factors_of_their_own_and_no_budget(tmp_path: Path) -> 
             "learning_rate": 10,
             "epochs": 0.1,
             "steps": {"per_epoch": 30},
-            "batch_size": {"largest": 2},
+            "batch_size": {"max": 2},
             "heads": {"learning_rate": 3, "epochs": 2},
         },
     )
@@ -456,7 +456,7 @@ def test_heads_alone_have_factors_of_their_own_and_no_budget(tmp_path: Path) -> 
 def test_a_budget_keeps_the_ratios_of_epochs(
     tmp_path: Path, keys: str, steps: dict[str, int], epochs: int, total: int
 ) -> None:
-    scale = {"epochs": 0.15, "steps": {"per_epoch": 25, "least": 100, **steps}}
+    scale = {"epochs": 0.15, "steps": {"per_epoch": 25, "min": 100, **steps}}
     one = spec(grid(tmp_path, f"{ALL}  a: {{extends: t, {keys}}}\n", scale=scale), "a")
     assert one.sampler.steps and (one.epochs, one.epochs * one.sampler.steps) == (epochs, total)
 
@@ -474,7 +474,7 @@ def test_batches_shrink_together(
     """By half here; none below 6 but one that was smaller."""
     sizes = ", ".join(f"{task}: {{batch_size: {size}}}" for task, size in given.items())
     text = f"{ALL}  a: {{extends: t, tasks: {{{sizes}}}}}\n"
-    found = grid(tmp_path, text, scale={"batch_size": {"largest": 64, "least": 6}})
+    found = grid(tmp_path, text, scale={"batch_size": {"max": 64, "min": 6}})
     assert {t: s.batch_size for t, s in spec(found, "a").tasks.items()} == scaled
 
 

@@ -49,7 +49,7 @@ def check(said: str, *fragments: str) -> None:
         ("epochs: 1.5", "'variants.a.epochs' is 1.5; expected a whole number"),
         ("epochs: true", "'variants.a.epochs': expected a number, not true or false"),
         ("optimiser: {betas: [true, 0.9]}", "betas': expected a number, not true or false"),
-        ("optimiser: {lr: 1_0}", "'variants.a.optimiser.lr': expected a number, found '1_0'"),
+        ("also_score: sst", "'variants.a.also_score' is called 'evaluate_only' now"),
         ("optimiser: {lr: .nan}", "'variants.a.optimiser.lr' is nan; expected a finite number"),
         ("shared_layers: half", "'half'; expected a whole number or a number or 'all' or 'none'"),
         ("tasks: {sst: {loss: cross_entrpy}}", "'cross_entrpy'; known: binary_cross_entropy, cos"),
@@ -86,7 +86,10 @@ def check(said: str, *fragments: str) -> None:
         # What a stage cannot be.
         ("train: sts", "stage 'main': 'train' names 'sts', which is not among its 'tasks': sst, l"),
         ("train: spt", "Did you mean 'sst'?"),
-        ("train: sst, also_score: sst", "stage 'main': task 'sst' is in 'train' and in 'also_sco"),
+        (
+            "train: sst, evaluate_only: sst",
+            "stage 'main': task 'sst' is in 'train' and in 'evaluate",
+        ),
         ("tasks: {sst: {loss: mse}}", "variant 'a': stage 'main': task 'sst' is classification"),
         ("train: sst, surgery: pcgrad", "surgery 'pcgrad' needs two or more trained tasks"),
         ("shared_end: top", "'shared_end: top' with 'shared_layers: all': give a number"),

@@ -125,7 +125,9 @@ def test_a_figure_has_its_variants_in_their_own_order(
 def test_a_figure_that_shows_nothing_names_its_own_file(base: Path) -> None:
     further = "paper: one\nfigures: {g: {kind: sts-scatter, title: T, variants: [d]}}\n"
     write_text(base / "more.yaml", further)
-    write_text(base / "one.yaml", f"{GRID}  d: {{extends: common, train: sst, also_score: []}}\n")
+    write_text(
+        base / "one.yaml", f"{GRID}  d: {{extends: common, train: sst, evaluate_only: []}}\n"
+    )
     values = {"grids": ["one.yaml", "more.yaml"], "data": "builtin", "backbone": "builtin"}
     with pytest.raises(UserError, match=r"more\.yaml: figure 'g': variant 'd' is not scored"):
         Plan.load({**values, "results": str(base / "results")}, base)

@@ -110,7 +110,7 @@ def transfer(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, st
         raise UserError(
             f"figure 'transfer': variant '{variant}' trains {' and '.join(trained)} and also "
             f"scores {' and '.join(scored) or 'nothing'}, starting from {last['start']}; expected "
-            "one task to train and one only to score (`also_score`)"
+            "one task to train and one only to score (`evaluate_only`)"
         )
     return scored[0], trained[0], str(last["start"]).partition("/")[0]
 

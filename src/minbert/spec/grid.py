@@ -97,10 +97,10 @@ class Looks(Spec):
 
 
 class StageKeys(partial(StageSpec)):  # type: ignore[misc]
-    """Keys of a stage; `train` are the tasks that it trains, `also_score` those that it carries."""
+    """Keys of a stage: the tasks that it trains (default: all), and those it only evaluates."""
 
     train: Annotated[Names, Field(min_length=1)] | None = None
-    also_score: Names | None = None
+    evaluate_only: Names | None = None
 
 
 class NamedStage(StageKeys):

@@ -46,12 +46,10 @@ class Spec(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _numbers_are_written_as_such(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse `true` and `"1_0"` where numbers are meant: Python takes them for 1 and 10."""
+        """Refuse `true` where a number is meant: Python takes it for 1."""
         kinds = set(_types(cls.model_fields[str(info.field_name)].annotation))
         if kinds & {int, float} and bool not in kinds:
             for each in value if isinstance(value, list | tuple) else [value]:
                 if isinstance(each, bool):
                     raise ValueError("expected a number, not true or false")
-                if isinstance(each, str) and "_" in each and str not in kinds:
-                    raise ValueError(f"expected a number, found {each!r}")
         return value

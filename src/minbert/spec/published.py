@@ -14,9 +14,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from minbert.base.errors import UserError, nearest
-from minbert.base.files import content_of
 from minbert.spec.model import Distinct, NonNegative, Spec
 from minbert.spec.task import TASKS
+from minbert.spec.yaml import read_text
 
 MAJORITY = "majority"
 """The system that always predicts the most frequent label; on STS its r is 0."""
@@ -108,13 +108,7 @@ class Published:
 
 def read_published(path: Path) -> list[Published]:
     """Read the published figures; raise `UserError` with the line for a wrong column or cell."""
-    try:
-        text = content_of(path).decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
     rows = []
     try:
         if set(reader.fieldnames or ()) != {*WORDS, *FIGURES}:

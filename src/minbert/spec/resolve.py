@@ -335,10 +335,10 @@ def _stages(
 
 
 def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return a stage's keys with the tasks that `train` (default: all) and `also_score` name."""
+    """Return a stage's keys with the tasks that `train` (default: all) and `evaluate_only` name."""
     tasks = {name: task for name, task in keys.get("tasks", {}).items() if name != "*"}
-    train, carried = keys.pop("train", ()), keys.pop("also_score", ())
-    for key, names in (("train", train), ("also_score", carried)):
+    train, carried = keys.pop("train", ()), keys.pop("evaluate_only", ())
+    for key, names in (("train", train), ("evaluate_only", carried)):
         for name in names:
             if name not in tasks:
                 raise UserError(
@@ -346,7 +346,7 @@ def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
                     f"{', '.join(tasks)}.{nearest(name, tasks)}"
                 )
     if both := [name for name in carried if name in train]:
-        raise UserError(f"task '{both[0]}' is in 'train' and in 'also_score'")
+        raise UserError(f"task '{both[0]}' is in 'train' and in 'evaluate_only'")
     trained = train or [name for name in tasks if name not in carried]
     kept = {name: {**tasks[name], **({"trained": True} if train else {})} for name in trained}
     kept |= {name: {**tasks[name], "trained": False} for name in carried}
@@ -385,16 +385,16 @@ def _scaled(spec: StageSpec, scale: Scale) -> dict[str, Any]:
     values["optimiser"]["lr"] = float(f"{spec.optimiser.lr * factors.learning_rate:.12g}")
     values["epochs"] = max(1, int(spec.epochs * factors.epochs + 0.5))
     if scale.steps.per_epoch and not heads:
-        steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.least)
+        steps = max(scale.steps.per_epoch * spec.epochs, scale.steps.min)
         steps *= len(spec.trained_tasks) if spec.sampler.name in ONE_TASK else 1
         values["epochs"] = scale.steps.epochs or values["epochs"]
         values["sampler"]["steps"] = -(-steps // values["epochs"])
-    if scale.batch_size.largest and not heads:
+    if scale.batch_size.max and not heads:
         largest = max(spec.tasks[task].batch_size for task in spec.trained_tasks)
-        share = min(1.0, scale.batch_size.largest / largest)
+        share = min(1.0, scale.batch_size.max / largest)
         for task in values["tasks"].values():
             size = task["batch_size"]
-            task["batch_size"] = max(min(size, scale.batch_size.least), int(size * share + 0.5))
+            task["batch_size"] = max(min(size, scale.batch_size.min), int(size * share + 0.5))
     return values
 
 

@@ -26,7 +26,7 @@ _SCALARS = {
     "merge": "<<",
 }
 
-RENAMED: dict[str, str] = {}
+RENAMED = {"also_score": "evaluate_only", "least": "min", "largest": "max"}
 """Keys by the names that they had before."""
 
 
@@ -82,19 +82,22 @@ def parse_yaml(text: str, where: str) -> Any:
         raise UserError(f"{where}: not readable as YAML: {error}") from None
 
 
-def load_yaml(path: Path | str) -> dict[str, Any]:
-    """Read the YAML mapping at `path`; an empty file is `{}`. Errors name the file and the line."""
-    path = Path(path)
+def read_text(path: Path) -> str:
+    """Return the text of the file at `path`; a `UserError` says why it cannot be read."""
     try:
-        text = path.read_text("utf-8-sig")
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
-        near = nearest(path.name, (p.name for p in path.parent.glob("*.y*ml")))
+        near = nearest(path.name, (p.name for p in path.parent.glob(f"*{path.suffix}")))
         raise UserError(f"{path}: there is no such file.{near}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    value = parse_yaml(text, str(path))
+
+
+def load_yaml(path: Path | str) -> dict[str, Any]:
+    """Read the YAML mapping at `path`; an empty file is `{}`. Errors name the file and the line."""
+    value = parse_yaml(read_text(Path(path)), str(path))
     if value is not None and not isinstance(value, dict):
         raise UserError(
             f"{path}: expected 'key: value' lines at the top level, found {type(value).__name__}"
