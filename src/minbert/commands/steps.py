@@ -44,18 +44,22 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run_step(root: Path, *asked: Any, **more: Any) -> None:
-    """Make one node, asked for as of `load_job`.
+    """Make one node, asked for as of `load_job`."""
+    with _at_work(root):
+        job = load_job(root, *asked, **more)
+        _check_needs(job)
+        run_job(job)
 
-    `STOPS` end the step as an error does, so that what it holds is closed.
-    """
+
+@contextmanager
+def _at_work(root: Path) -> Iterator[None]:
+    """Hold the results for a block. `STOPS` end it as an error does, so that all is closed."""
     _on_stop(_stop)
     without_pandas()
     if not root.is_dir():  # which a lock would make
         raise UserError(f"{root}: there is no such results folder")
     with in_use(root):
-        job = load_job(root, *asked, **more)
-        _check_needs(job)
-        run_job(job)
+        yield
 
 
 def run_steps(root: Path, names: Sequence[str], threads: int, plan: str | None = None) -> None:
@@ -63,10 +67,8 @@ def run_steps(root: Path, names: Sequence[str], threads: int, plan: str | None =
 
     Raises `UserError` in the end if there were any, so that the next workflow tries them again.
     """
-    _on_stop(_stop)
-    without_pandas()
     undrawn = []
-    with in_use(root), no_gpu():
+    with _at_work(root), no_gpu():
         for kind, _, key in (name.partition("-") for name in names):
             job = load_job(root, kind, key, None, threads, plan=plan)
             _check_needs(job)

@@ -1,0 +1,105 @@
+"""What the rules ask of the plan: inputs, commands, and the jobs that make what people look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from planning import TWO_STAGES, planning_folder
+from snakemake.exceptions import WorkflowError
+
+from minbert.base.errors import UserError
+from minbert.base.files import write_text
+from minbert.commands.rules import Rules
+from minbert.commands.steps import run_steps
+from minbert.plan.describe import write
+from minbert.plan.pending import pending
+from minbert.plan.plan import Plan
+from minbert.store.node import Node
+
+FIGURES = """\
+figures:
+  one: {kind: ranking, title: One}
+  two: {kind: ranking, title: Two}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    base = planning_folder(tmp_path, TWO_STAGES + FIGURES)
+    config = {"grids": "g", "data": "builtin", "backbone": "builtin", "device": "cpu"}
+    return Plan.load({**config, "results": str(tmp_path / "results of it")}, base)
+
+
+def rules(plan: Plan) -> Rules:
+    return Rules(plan, pending(plan), "record", 2)
+
+
+def of(node: Node, seed: int | None = None) -> Any:
+    return SimpleNamespace(key=node.key, **({} if seed is None else {"seed": str(seed)}))
+
+
+def finish(plan: Plan, *nodes: Node) -> None:
+    for node in nodes:
+        for name in node.outputs:
+            write_text(node.folder(plan.root) / name, "")
+
+
+def test_a_key_says_what_job_it_is(plan: Plan) -> None:
+    made = rules(plan)
+    node = plan.train(next(iter(plan.stages)))
+    at = f"--results '{plan.root}' --plan record"
+    assert made.command(of(node, 0)).startswith(f"train {node.key} {at} --seed 0 --memory ")
+    (tokens,) = (need.node for name, need in node.needs.items() if name.startswith("tokens."))
+    assert made.command(of(tokens)) == f"tokens {tokens.key} {at}"
+    with pytest.raises(WorkflowError, match="asks for no job with key 00ff"):
+        made.command(SimpleNamespace(key="00ff"))
+
+
+def test_a_rule_names_all_that_its_jobs_are_made_from(plan: Plan) -> None:
+    made = rules(plan)
+    node = plan.train(next(iter(plan.stages)))
+    files = made.made_from("tokens", "backbone", "features", "train")(of(node, 0))
+    assert {Path(path).parts[-3] for path in files} <= {"tokens", "backbone"}
+    with pytest.raises(WorkflowError, match="made from backbone, which its rule does not name"):
+        made.made_from("tokens")(of(node, 0))
+
+
+def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> None:
+    groups = {group.name: group for group in rules(plan).groups()}
+    assert list(groups) == ["scores_hybrid_bert", "figures_hybrid_bert", "summary"]
+    one, two = plan.outputs["hybrid-bert"].figures.values()
+    drawn = groups["figures_hybrid_bert"]
+    assert [Path(path).parts[-2:] for path in drawn.outputs] == [
+        (node.key, f"figure.{ending}") for node in (one, two) for ending in ("pdf", "png")
+    ]
+    assert {one.title for one in drawn.said(None)} == {"One", "Two"}
+    own = {str(path) for path in groups["summary"].outputs}
+    assert own.isdisjoint(groups["summary"].inputs(None)), "the report is made after the index"
+    finish(plan, one)
+    groups = {group.name: group for group in rules(plan).groups()}
+    assert groups["figures_hybrid_bert"].command.startswith(f"make figure-{two.key} --results ")
+
+
+def test_a_figure_that_fails_does_not_stop_the_next(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = plan.outputs["hybrid-bert"]
+    name = write(plan)
+    for node in plan.nodes.values():
+        if node.kind in ("scores", "rows"):
+            finish(plan, node)
+    drawn: list[str] = []
+
+    def make(job: Any) -> None:
+        drawn.append(job.title)
+        if job.title == "one":
+            raise ValueError("no ink")
+
+    monkeypatch.setattr("minbert.figures.make.make", make)
+    nodes = [f"figure-{node.key}" for node in made.figures.values()]
+    with pytest.raises(UserError, match=r"not drawn: one$"):
+        run_steps(plan.root, nodes, 1, name)
+    assert drawn == ["one", "two"] and "ValueError: no ink" in capsys.readouterr().err
