@@ -106,7 +106,8 @@ class Progress(logging.Handler):
         if others := len(self.jobs) - stages:
             parts.append(f"other jobs: {len(self.done) - trained} of {others}")
         if seconds := self.seconds_left():
-            parts.append(f"about {duration(60 * max(1, round(seconds / 60)))} left")
+            left = duration(60 * max(1, round(seconds / 60))).removesuffix(" 0 s")
+            parts.append(f"about {left} left")
         if self.failed:
             parts.append(f"failed: {len(self.failed)}")
         running = Counter(self._title(work) for work, _ in list(self.running.values()))
