@@ -57,10 +57,10 @@ def test_each_vector_has_one_place_and_the_rest_is_masked(
     count = (len(lengths) + 2 * tokens if one_query else 3 * tokens) * HEADS
     contexts = (len(lengths) if one_query else tokens) * HEADS
     found = make_blocks(np.array(lengths), HEADS, one_query, lanes, cost)
-    assert torch.equal(found.taken[found.given], torch.arange(count))
-    assert torch.equal(found.answered[found.asked], torch.arange(contexts))
+    assert torch.equal(found.gather_index[found.scatter_index], torch.arange(count))
+    assert torch.equal(found.context_index[found.query_index], torch.arange(contexts))
     assert len(found.padding) == found.queries - contexts
-    assert not set(found.padding.tolist()) & set(found.asked.tolist())
+    assert not set(found.padding.tolist()) & set(found.query_index.tolist())
     padded_keys = 0
     for block, queries, keys in found:
         assert queries.stop - queries.start == block.products * block.queries

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from minbert.model.dropout import Dropout, add_dropped, dropout, keep, kept_share
+from minbert.model.dropout import Dropout, add_dropped, dropout, dropout_mask, kept_share
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1 - 1e-9])
 def test_entries_are_lost_with_the_probability_and_the_mean_is_kept(p: float) -> None:
     torch.manual_seed(0)
-    factors = keep(torch.Size((500, 1001)), p)
+    factors = dropout_mask(torch.Size((500, 1001)), p)
     lost = (factors == 0).double().mean().item()
     assert lost == pytest.approx(p, abs=4 * (p * (1 - p) / factors.numel()) ** 0.5 + 2e-5)
     assert set(factors.unique().tolist()) <= {0.0, 1.0}
@@ -20,7 +20,7 @@ def test_entries_are_lost_with_the_probability_and_the_mean_is_kept(p: float) ->
 
 def test_every_place_of_a_drawn_word_is_used_alike() -> None:
     torch.manual_seed(1)
-    lost = (keep(torch.Size((200_000,)), 0.25) == 0).view(-1, 4).double()
+    lost = (dropout_mask(torch.Size((200_000,)), 0.25) == 0).view(-1, 4).double()
     assert lost.mean(0).tolist() == pytest.approx([0.25] * 4, abs=0.01)
     together = (lost.T @ lost) / len(lost) - 0.25**2
     assert together.fill_diagonal_(0.0).abs().max() < 0.005
@@ -28,9 +28,9 @@ def test_every_place_of_a_drawn_word_is_used_alike() -> None:
 
 def test_draws_follow_torchs_generator() -> None:
     torch.manual_seed(2)
-    first, second = keep(torch.Size((7, 3)), 0.5), keep(torch.Size((7, 3)), 0.5)
+    first, second = dropout_mask(torch.Size((7, 3)), 0.5), dropout_mask(torch.Size((7, 3)), 0.5)
     torch.manual_seed(2)
-    assert torch.equal(keep(torch.Size((7, 3)), 0.5), first)
+    assert torch.equal(dropout_mask(torch.Size((7, 3)), 0.5), first)
     assert not torch.equal(first, second)
 
 

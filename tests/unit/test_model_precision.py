@@ -10,7 +10,7 @@ from model_batches import STILL, TINY, random_batch
 from torch import nn
 
 from minbert.model.encoder import compute_in, initialise, whole_encoder
-from minbert.model.precision import LayerNorm, Linear, in_full
+from minbert.model.precision import LayerNorm, Linear, to_fp32
 from minbert.spec.stage import Optimiser
 from minbert.train.optimiser import AdamW
 
@@ -98,6 +98,6 @@ def test_nothing_in_an_encoder_changes_dtype_on_the_way() -> None:
     found = encoder(random_batch())
     inside = {dtype for name, dtype in kinds.items() if name.startswith("layers.")}
     assert inside == {torch.bfloat16}
-    torch.testing.assert_close(in_full(found), expected, rtol=0, atol=0.1)
+    torch.testing.assert_close(to_fp32(found), expected, rtol=0, atol=0.1)
     compute_in(encoder, "fp32")
     assert torch.equal(encoder(random_batch()), expected)

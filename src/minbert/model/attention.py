@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from minbert.model.dropout import keep, kept_share
+from minbert.model.dropout import apply_mask, dropout_mask, kept_share
 from minbert.model.packed import Packed
 
 GROUP_COST = 1500
@@ -119,10 +119,10 @@ class Blocks:
     blocks: tuple[Block, ...]
     queries: int  # places of queries, padding included
     keys: int
-    taken: Tensor  # the vector at each place; any at padding
-    given: Tensor  # the place of each vector
-    answered: Tensor  # the context that each query is for; any at padding
-    asked: Tensor  # the place of each context's query
+    gather_index: Tensor  # the vector at each place; any at padding
+    scatter_index: Tensor  # the place of each vector
+    context_index: Tensor  # the context that each query is for; any at padding
+    query_index: Tensor  # the place of each context's query
     padding: Tensor  # the places of queries that are padding
 
     def __iter__(self) -> Iterator[tuple[Block, slice, slice]]:
@@ -159,49 +159,46 @@ def make_blocks(
     if given.
     """
     first = np.cumsum(lengths) - lengths
+    head = np.arange(heads)[:, None]
     before = len(lengths) * heads if one_query else 0
     kinds = 2 if one_query else 3
-    head = np.arange(heads)[:, None]
-    made: list[Block] = []
-    taken: tuple[list[np.ndarray], ...] = ([], [], [])
-    answered, real_queries, real_keys = [], [], []
+    blocks: list[Block] = []
+    parts: list[tuple[np.ndarray, ...]] = []
     for low, high in length_ranges(Counter(lengths.tolist()), lanes, cost):
         rows = np.flatnonzero((lengths >= low) & (lengths <= high))
-        keys = padded(high, lanes)
-        inside = (np.arange(keys) < lengths[rows, None])[:, None]  # [rows, 1, keys]
-        token = np.where(inside, first[rows, None, None] + np.arange(keys), 0)
-        asker = rows[:, None, None] if one_query else token[:, :, :high]
-        context = asker * heads + head
-        vectors = [before + (token * kinds + kind) * heads + head for kind in range(kinds)]
-        of_kinds = [context, *vectors] if one_query else [vectors[0][:, :, :high], *vectors[1:]]
-        for places, of_kind in zip(taken, of_kinds, strict=True):
-            places.append(of_kind.ravel())
-        answered.append(context.ravel())
-        keys_inside = np.broadcast_to(inside, (len(rows), heads, keys))
-        real_keys.append(keys_inside.ravel())
-        asking = np.ones(context.shape, bool) if one_query else keys_inside[:, :, :high]
-        real_queries.append(asking.ravel())
+        width = padded(high, lanes)
+        inside = (np.arange(width) < lengths[rows, None])[:, None]  # [rows, 1, width]
+        token = np.where(inside, first[rows, None, None] + np.arange(width), 0)
+        *query, key, value = (before + (token * kinds + n) * heads + head for n in range(kinds))
+        real_key = np.broadcast_to(inside, key.shape)  # [rows, heads, width]
+        context = (rows[:, None, None] if one_query else token[:, :, :high]) * heads + head
+        if one_query:
+            query, real_query = [context], np.ones(context.shape, bool)
+        else:
+            query, real_query = [query[0][:, :, :high]], real_key[:, :, :high]
         bias = None
-        if low < keys or (window is not None and high - 1 > window):
-            seen = keys_inside[:, :, None]  # [rows, heads, 1, keys]
+        if low < width or (window is not None and high - 1 > window):
+            seen = real_key[:, :, None]  # [rows, heads, 1, width]
             if window is not None:
-                near = _near(context.shape[2], keys, window).numpy()
+                near = _near(context.shape[2], width, window).numpy()
                 # Padding sees all: if it saw nothing, it would be NaN.
-                seen = seen & (near | ~asking[..., None])
+                seen = seen & (near | ~real_query[..., None])
             unseen = np.where(seen, np.float32(0), np.float32("-inf"))
-            bias = torch.from_numpy(unseen).view(len(rows) * heads, -1, keys)
-        made.append(Block(len(rows) * heads, context.shape[2], keys, bias))
-    asked, real = np.concatenate(answered), np.concatenate(real_queries)
-    every = np.concatenate([place for places in taken for place in places])
+            bias = torch.from_numpy(unseen).view(len(rows) * heads, -1, width)
+        blocks.append(Block(len(rows) * heads, context.shape[2], width, bias))
+        parts.append((*query, key, value, context, real_query, real_key))
+    joined = (np.concatenate([each.ravel() for each in part]) for part in zip(*parts, strict=True))
+    queries, keys, values, contexts, real_queries, real_keys = joined
+    vectors = np.concatenate([queries, keys, values])
     return Blocks(
-        tuple(made),
-        len(asked),
-        sum(map(len, real_keys)),
-        torch.from_numpy(every),
-        _inverse(every, np.concatenate([real, *real_keys, *real_keys])),
-        torch.from_numpy(asked),
-        _inverse(asked, real),
-        torch.from_numpy(np.flatnonzero(~real)),
+        tuple(blocks),
+        len(queries),
+        len(keys),
+        gather_index=torch.from_numpy(vectors),
+        scatter_index=_inverse(vectors, np.concatenate([real_queries, real_keys, real_keys])),
+        context_index=torch.from_numpy(contexts),
+        query_index=_inverse(contexts, real_queries),
+        padding=torch.from_numpy(np.flatnonzero(~real_queries)),
     )
 
 
@@ -247,7 +244,7 @@ class _AttendInBlocks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, blocks: Blocks, p: float) -> Tensor:
         size = vectors.shape[1]
-        placed = vectors.index_select(0, blocks.taken)
+        placed = vectors.index_select(0, blocks.gather_index)
         query, key, value = placed.split([blocks.queries, blocks.keys, blocks.keys])
         contexts = placed.new_empty(blocks.queries, size)
         saved = [placed]
@@ -261,12 +258,12 @@ class _AttendInBlocks(torch.autograd.Function):
                 bias = block.bias.to(q.dtype)
                 scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
             weights = scores.softmax(-1)
-            kept = keep(weights.shape, p, weights.dtype) if p else None
-            torch.bmm(_lose(weights, kept), v, out=contexts[asks].view(q.shape))
-            saved += [weights] if kept is None else [weights, kept]
+            mask = dropout_mask(weights.shape, p, weights.dtype) if p else None
+            torch.bmm(apply_mask(weights, mask), v, out=contexts[asks].view(q.shape))
+            saved += [weights] if mask is None else [weights, mask]
         ctx.blocks, ctx.p = blocks, p
         ctx.save_for_backward(*saved)
-        return contexts.mul_(1 / kept_share(p)).index_select(0, blocks.asked)
+        return contexts.mul_(1 / kept_share(p)).index_select(0, blocks.query_index)
 
     @staticmethod
     @once_differentiable
@@ -280,21 +277,17 @@ class _AttendInBlocks(torch.autograd.Function):
         query, key, value = placed.split([blocks.queries, blocks.keys, blocks.keys])
         found = torch.empty_like(placed)
         to_query, to_key, to_value = found.split([blocks.queries, blocks.keys, blocks.keys])
-        upper = gradient.index_select(0, blocks.answered).mul_(1 / kept_share(ctx.p))
+        upper = gradient.index_select(0, blocks.context_index).mul_(1 / kept_share(ctx.p))
         upper.index_fill_(0, blocks.padding, 0.0)
-        for (block, asks, has), (weights, kept) in zip(blocks, of_blocks, strict=True):
+        for (block, asks, has), (weights, mask) in zip(blocks, of_blocks, strict=True):
             shape = (block.products, -1, size)
             q, k, v, up = (
                 part.view(shape) for part in (query[asks], key[has], value[has], upper[asks])
             )
-            torch.bmm(_lose(weights, kept).transpose(1, 2), up, out=to_value[has].view(shape))
-            through = _lose(torch.bmm(up, v.transpose(1, 2)), kept)
+            torch.bmm(apply_mask(weights, mask).transpose(1, 2), up, out=to_value[has].view(shape))
+            through = apply_mask(torch.bmm(up, v.transpose(1, 2)), mask)
             scores = torch._softmax_backward_data(through, weights, -1, weights.dtype)
             torch.bmm(scores, k, out=to_query[asks].view(shape))
             torch.bmm(scores.transpose(1, 2), q, out=to_key[has].view(shape))
         found[: blocks.queries + blocks.keys].mul_(size**-0.5)
-        return found.index_select(0, blocks.given), None, None
-
-
-def _lose(weights: Tensor, kept: Tensor | None) -> Tensor:
-    return weights if kept is None else weights * kept
+        return found.index_select(0, blocks.scatter_index), None, None

@@ -16,11 +16,11 @@ def _lost(p: float) -> int:
 
 
 def kept_share(p: float) -> float:
-    """Return the probability with which `keep` keeps an entry: 1 - `p`, to 1/65536."""
+    """Return the probability with which `dropout_mask` keeps an entry: 1 - `p`, to 1/65536."""
     return 1 - _lost(p) / LEVELS
 
 
-def keep(shape: torch.Size, p: float, dtype: torch.dtype = torch.float32) -> Tensor:
+def dropout_mask(shape: torch.Size, p: float, dtype: torch.dtype = torch.float32) -> Tensor:
     """Draw 0 with probability `p` and 1 elsewhere, on a CPU.
 
     With 16 bits `p` is rounded to a multiple of 1/65536. torch would draw a whole number per entry,
@@ -34,6 +34,11 @@ def keep(shape: torch.Size, p: float, dtype: torch.dtype = torch.float32) -> Ten
     return kept.view(shape)
 
 
+def apply_mask(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Return `x` with the entries zeroed where a `dropout_mask`, if any, is 0."""
+    return x if mask is None else x * mask
+
+
 def dropout(x: Tensor, p: float) -> Tensor:
     """Return `x` with entries zeroed with probability `p` and the others divided by `kept_share`.
 
@@ -43,7 +48,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, p)
-    return (x * keep(x.shape, p, x.dtype)).mul_(1 / kept_share(p))
+    return (x * dropout_mask(x.shape, p, x.dtype)).mul_(1 / kept_share(p))
 
 
 class _AddLost(torch.autograd.Function):
@@ -51,16 +56,16 @@ class _AddLost(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, change: Tensor, p: float) -> Tensor:
-        kept = keep(change.shape, p, change.dtype)
+        mask = dropout_mask(change.shape, p, change.dtype)
         ctx.factor = 1 / kept_share(p)
-        ctx.save_for_backward(kept)
-        return torch.addcmul(x, change, kept, value=ctx.factor)
+        ctx.save_for_backward(mask)
+        return torch.addcmul(x, change, mask, value=ctx.factor)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return gradient, (gradient * kept).mul_(ctx.factor), None
+        (mask,) = ctx.saved_tensors
+        return gradient, (gradient * mask).mul_(ctx.factor), None
 
 
 def add_dropped(x: Tensor, change: Tensor, p: float) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from minbert.model.heads import join
 from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
-from minbert.model.precision import in_full
+from minbert.model.precision import to_fp32
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, Architecture, check_pairing, shared_parts
@@ -71,7 +71,7 @@ class MultitaskModel(Heads):
     def _pool(self, task: str, batch: Packed, hidden: Tensor) -> Tensor:
         if task in self.convolutions:
             hidden = self.convolutions[task](hidden, batch)
-        return self._poolings[task](in_full(hidden), batch, self.encoder.pooler(task))
+        return self._poolings[task](to_fp32(hidden), batch, self.encoder.pooler(task))
 
     def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
         """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings."""

@@ -68,6 +68,6 @@ class LayerNorm(nn.LayerNorm):
         return F.layer_norm(x, self.normalized_shape, weight, bias, self.eps)
 
 
-def in_full(x: Tensor) -> Tensor:
+def to_fp32(x: Tensor) -> Tensor:
     """Return `x` in fp32 if it is in bf16."""
     return x.float() if x.dtype == torch.bfloat16 else x

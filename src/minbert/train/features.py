@@ -6,7 +6,7 @@ import torch
 
 from minbert.model.encoder import compute_in
 from minbert.model.packed import Packed
-from minbert.model.precision import in_full
+from minbert.model.precision import to_fp32
 from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, check_pairing, read_architecture, shared_parts
@@ -63,7 +63,7 @@ def cache_features(
 
     def pooled(batch: Packed) -> torch.Tensor:
         hidden = encoder(task, batch, first_only=pool.first_only)
-        return pool(in_full(hidden), batch, encoder.pooler(task))
+        return pool(to_fp32(hidden), batch, encoder.pooler(task))
 
     special = special_tokens(backbone / "tokenizer.json", architecture.two_types)
     words = architecture.vocab_size
