@@ -372,7 +372,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "a download": (download, "is to be made by modules that are not in its key"),
     "a damaged description": (
         damaged_description,
-        r"spec/train-.* is damaged \(needs: Field requi",
+        r"spec/train-.* is damaged \(has no needs",
     ),
     "a need that is not described": (undescribed_need, r"needs tokens-\w{16}, which is not descri"),
     "a run that is not described": (undescribed_run, "aaaa/seed0: has no description: its key is"),

@@ -134,28 +134,6 @@ def test_a_user_of_whom_no_home_is_known(monkeypatch: pytest.MonkeyPatch) -> Non
     assert os.environ["XDG_CONFIG_HOME"].startswith(tempfile.gettempdir())
 
 
-PRINT = """
-import sys
-from minbert.base.process import settle_in
-settle_in()
-print("Zo\\u00eb: 4 \\u2605")
-print("na\\u00efve \\u2603", file=sys.stderr)
-"""
-
-
-@pytest.mark.parametrize(
-    ("given", "encoding"), [({}, "utf-8"), ({"PYTHONIOENCODING": "latin-1"}, "latin-1")]
-)
-def test_text_is_printed_in_every_locale(given: dict[str, str], encoding: str) -> None:
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONIOENCODING"}
-    words = [sys.executable, "-c", PRINT]
-    ended = subprocess.run(words, env=kept | plain | given, capture_output=True, check=True)
-    signs = ("★", "☃") if encoding == "utf-8" else (r"\u2605", r"\u2603")
-    assert ended.stdout == f"Zoë: 4 {signs[0]}\n".encode(encoding)
-    assert ended.stderr == f"naïve {signs[1]}\n".encode(encoding)
-
-
 READ = """
 import sys
 from pathlib import Path

@@ -1,9 +1,7 @@
-"""How a job behaves on its machine: it ends with its parent and runs in any home and locale."""
+"""How a job behaves on its machine: it ends with its parent and runs in any home."""
 
 import atexit
-import codecs
 import ctypes
-import io
 import os
 import shutil
 import signal
@@ -32,22 +30,13 @@ def end_with_parent() -> None:
 
 
 def settle_in() -> None:
-    """Make this process work without a home folder and in any locale.
-
-    If home cannot be written, libraries keep their caches in a temporary folder. Text is printed as
-    UTF-8 if the locale's encoding is ASCII; another encoding prints what it lacks as escapes.
-    """
+    """Make this process work without a home folder: caches of libraries are then temporary."""
     # `Path.expanduser` raises an error if nothing says where home is, as for a container's user.
     if not os.access(os.path.expanduser("~"), os.W_OK | os.X_OK):
         folder = tempfile.mkdtemp(prefix="minbert-home-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             os.environ.setdefault(name, folder)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            ascii_only = codecs.lookup(stream.encoding).name == "ascii"
-            encoding = "utf-8" if ascii_only else stream.encoding
-            stream.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 def others_running() -> int:
