@@ -13,10 +13,9 @@ from pydantic import TypeAdapter
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.figures.inputs import Inputs, Variants, absent_notes
+from minbert.figures.inputs import Inputs, Variants, VariantsSpec, absent_notes
 from minbert.figures.make import drawing_of, inputs_of
 from minbert.plan import figures
-from minbert.plan.options import figure_options
 from minbert.plan.plan import Plan
 from minbert.spec.config import PUBLISHED
 from minbert.spec.grid import OWN
@@ -202,8 +201,7 @@ def test_a_figure_depends_on_what_it_reads_alone(
 
 
 def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read(monkeypatch, papers=("scores",), facts=("rules",))
-    monkeypatch.setitem(PARTS["figure"], kind, "minbert.figures.pareto:Spec")
+    read(monkeypatch, papers=("scores",), facts=("rules",), options=("split",), over_all=True)
     made = plan(base, "", "{kind: probe, title: T, options: {split: test}}")
     found = inputs(made, made.all_figures["over"])
     assert found.scores == dict(zip(("one", "two"), made.scores, strict=True))
@@ -231,15 +229,20 @@ def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.Monk
 def test_wrong_figures_over_all_are_named(
     base: Path, kind: str, over_all: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read(monkeypatch, papers=("scores",))
+    read(monkeypatch, papers=("scores",), over_all=True)
     with pytest.raises(UserError, match=message):
         plan(base, "", over_all)
 
 
 @pytest.mark.parametrize("kind", FIGURE_KINDS)
-def test_the_plan_knows_the_options_of_each_kind(kind: str) -> None:
-    fields = load_part("figure", kind).model_fields.items()
-    assert figure_options(kind) == {n: f.is_required() for n, f in fields if n not in OWN}
+def test_each_kind_declares_the_options_of_its_spec(kind: str) -> None:
+    """The plan refuses others without loading matplotlib."""
+    declared = FIGURE_KINDS[kind]
+    spec = load_part("figure", kind)
+    fields = {n: f for n, f in spec.model_fields.items() if n not in (*OWN, "bare")}
+    assert declared.options == tuple(fields)
+    assert declared.required == tuple(name for name, f in fields.items() if f.is_required())
+    assert not (declared.over_all and issubclass(spec, VariantsSpec)), "it needs variants"
 
 
 @pytest.mark.parametrize(

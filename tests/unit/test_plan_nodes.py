@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json, write_text
-from minbert.commands.plan import plan_text, why_text
-from minbert.plan import cost, earlier
-from minbert.plan.cost import Costs
+from minbert.base.files import read_json, write_text
+from minbert.commands.plan import plan_text
 from minbert.plan.describe import write
 from minbert.plan.experiment import Experiment
 from minbert.plan.parameters import parameters
@@ -55,17 +53,6 @@ def change(base: Path, old: str, new: str) -> None:
     text = (base / GRID).read_text(encoding="utf-8")
     assert old in text
     (base / GRID).write_text(text.replace(old, new, 1), encoding="utf-8")
-
-
-def finish(
-    made: Plan, variant: str, seed: int = 0, seconds: float = 30.0, stage: str = "main"
-) -> None:
-    """Leave what a finished training leaves, but its weights."""
-    node = made.train(StageRef("hybrid-bert", variant, stage))
-    folder = node.folder(made.root, seed)
-    write_json(folder / "run.json", {"outcome": {"seconds": seconds}})
-    for name in ("history.parquet", "predictions.parquet"):
-        write_text(folder / name, "")
 
 
 def test_keys_do_not_depend_on_the_order_of_words() -> None:
@@ -120,41 +107,27 @@ def test_each_stage_is_made_a_training_once(base: Path, monkeypatch: pytest.Monk
 
 
 def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -> None:
-    """Each setting with its values, and what makes them equal."""
     same = {"override": {"epochs": 5, "shared_layers": "all"}}
     with pytest.raises(UserError) as told:
         plan(base, **same)
-    text = str(told.value)
     assert (
-        "hybrid-bert: '1-bert/main' and 'hybrid-bert-40/main' become the same stage. Their grid "
-        "has another 'epochs' (20 and 40), which 'override.epochs' makes 5; another "
-        "'shared_layers' (all and 1), which 'override.shared_layers' makes all" in text
+        "hybrid-bert: '1-bert/main' and 'hybrid-bert-40/main' become the same stage. In their grid "
+        "they differ in 'epochs' (20 and 40); 'shared_layers' (all and 1)" in str(told.value)
     )
-    assert "'may_vanish'" in text
-    with pytest.raises(UserError, match="'shared_layers'") as told:
+    with pytest.raises(UserError, match="'may_vanish'") as told:
         plan(base, **same, may_vanish="epochs")
-    assert "'epochs'" not in str(told.value)
+    assert "'epochs'" not in str(told.value) and "'shared_layers'" in str(told.value)
     plan(base, **same, may_vanish=["epochs", "shared_layers"])
-    with pytest.raises(UserError, match=r"'scale\.epochs' makes 1"):
-        plan(base, scale={"epochs": 0.01})
     change(base, "    label: Baseline", "    label: Baseline\n    tasks: {sst: {pooling: max}}")
     change(base, "  1-bert:", "  other: {extends: linear, trainable: heads, train: sst, "
            "evaluate_only: [para, sts], optimiser: {lr: 1e-3, weight_decay: 0.0}}\n\n"
            "  1-bert:")  # fmt: skip
     pooled = {"override": {"tasks": {"*": {"pooling": "mean"}}}}
-    with pytest.raises(UserError, match=r"another 'tasks\.\*\.pooling' \(max and cls\), which "
-                       r"'override\.tasks\.\*\.pooling' makes mean"):  # fmt: skip
+    with pytest.raises(UserError, match=r"they differ in 'tasks\.\*\.pooling' \(max and cls\)"):
         plan(base, **pooled)
     plan(base, **pooled, may_vanish="tasks.*.pooling")
     with pytest.raises(UserError, match=r"may_vanish: unknown key 'pool'.*Known here"):
         plan(base, may_vanish="pool")
-
-
-def test_what_makes_stages_of_heads_alone_equal_is_named(base: Path) -> None:
-    frozen = "{extends: linear, trainable: heads, epochs: "
-    change(base, "  1-bert:", f"  short: {frozen}8}}\n  long: {frozen}9}}\n\n  1-bert:")
-    with pytest.raises(UserError, match=r"\(8 and 9\), which 'scale\.heads\.epochs' makes 1"):
-        plan(base, scale={"heads": {"epochs": 0.1}})
 
 
 def share(base: Path, **layers: Any) -> None:
@@ -193,7 +166,7 @@ def test_a_grid_may_share_more_layers_than_the_backbone_has(base: Path) -> None:
     share(base, a=8, b=8)
     assert len(list(plan(base, **half).runs())) == 1
     share(base, a="all", b=8)
-    with pytest.raises(UserError, match=r"another 'shared_layers' \(all and 8\)"):
+    with pytest.raises(UserError, match=r"'shared_layers' \(all and 8\)"):
         plan(base, **half)
     plan(base, **half, may_vanish="shared_layers")
 
@@ -319,49 +292,6 @@ def test_scores_and_table_know_the_single_tasks(base: Path) -> None:
     assert (none.scores.spec["single"], none.table.spec["single"]) == ("", "")
 
 
-def test_the_plan_says_why(base: Path) -> None:
-    first = plan(base)
-    write(first)
-    assert "has never run" in plan_text(first)
-    for ref in first.stages:
-        finish(first, ref.variant, stage=ref.stage)
-    assert "15 training jobs, 0 to run" in plan_text(first)
-    assert "30 s" in plan_text(first) and "est." not in plan_text(first)
-
-    change(base, "      lr: 1e-5", "      lr: 3e-5")
-    told = plan_text(plan(base, seeds=[0, 1]))
-    assert "0 of 2 seeds" in told
-    assert "optimiser.lr: 1e-05 -> 3e-05" in told
-    assert "30 training jobs, 29 to run" in told  # The baseline has a rate of its own.
-    finish(plan(base), "1-bert")
-    assert "seeds 1 have not run" in plan_text(plan(base, seeds=[0, 1]))
-
-
-def test_the_plan_says_which_files_are_others(base: Path) -> None:
-    first = plan(base)
-    write(first)
-    finish(first, "1-bert")
-    other = plan(base, corpus={"seed": 4})
-    assert "inputs changed: backbone.config.json, " in plan_text(other)
-    assert "  tokens.sst is another (" in why_text(other, "1-bert")
-
-
-def test_costs_are_measured_where_they_can_be(base: Path) -> None:
-    made = plan(base)
-    node = made.train(StageRef("hybrid-bert", "1-bert", "main"))
-    guess = Costs(made).of(node)
-    assert not guess.measured and guess.seconds > 0
-    finish(made, "1-bert", seconds=40)
-    finish(made, "1-bert", seed=1, seconds=50)
-    measured = Costs(made).of(node)
-    assert measured.measured and measured.seconds == 45
-    other = made.train(StageRef("hybrid-bert", "3-bert", "main"))
-    longer = made.train(StageRef("hybrid-bert", "hybrid-bert-40", "main"))
-    costs = Costs(made)
-    assert costs.of(other).seconds == pytest.approx(45, rel=0.03)
-    assert 1.8 * 45 < costs.of(longer).seconds < 2.2 * 45
-
-
 def test_published_figures_are_read_or_refused(base: Path) -> None:
     rows = read_published(base / PUBLISHED)
     (hybrid,) = [r for r in rows if r.paper == "hybrid-bert" and r.variant == "hybrid-bert"]
@@ -412,30 +342,3 @@ def test_published_scores_may_lie_elsewhere_and_decide_no_training(base: Path) -
     assert (found["hybrid-bert"]["sst"], same["hybrid-bert"]["sst"]) == (0.511, 0.510)
     reports = [next(n for n in of.nodes.values() if n.kind == "report") for of in (made, before)]
     assert reports[0].spec == reports[1].spec, "where it lies is not shown"
-
-
-def test_a_long_list_of_earlier_nodes_is_looked_through_once(
-    base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not once for each job that would run; and a data set's report once, not for each stage."""
-    write(plan(base, scale={"learning_rate": 2}))
-    made = plan(base)
-    report = made.sources.data("sst").folder(made.root) / "report.json"
-    write_text(report, '{"rows": {"train": 70, "dev": 20}}')
-    asked: dict[str, int] = {}
-
-    def counted(module: Any, name: str, of: Path | None = None) -> None:
-        whole = getattr(module, name)
-
-        def count(argument: Any) -> Any:
-            asked[name] = asked.get(name, 0) + (of in (None, argument))
-            return whole(argument)
-
-        monkeypatch.setattr(module, name, count)
-
-    counted(earlier, "_role")
-    counted(cost, "sound", report)
-    plan_text(made)
-    described = len(list((made.root / "store" / "spec").glob("*.json")))
-    assert asked["_role"] <= described + len(made.nodes)
-    assert asked["sound"] == 1

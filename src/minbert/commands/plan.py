@@ -9,17 +9,17 @@ from minbert.base.locks import is_held
 from minbert.base.progress import clock, counted
 from minbert.commands.summary import undecided
 from minbert.evaluate.tuning import read_tuning
-from minbert.plan.chains import chains, makespan
-from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, GPU_RATE, SIZES, Costs, epoch
+from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, GPU_RATE, SIZES, Costs, chains, epoch
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
 from minbert.plan.difference import some
-from minbert.plan.earlier import Earlier, in_full, other_jobs, reason, remarks
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import Pending, pending
 from minbert.plan.plan import Plan
+from minbert.plan.reasons import Earlier, warnings
 from minbert.spec.config import load_config
-from minbert.spec.resolve import Stage, StageRef, Variant
+from minbert.spec.resolve import Stage, Variant
+from minbert.store.kinds import KINDS
 from minbert.store.node import Node
 
 TOTALS = (
@@ -56,9 +56,9 @@ def plan_text(plan: Plan) -> str:
             if variant.best_of:
                 rows.append((variant.name, *["-"] * (len(HEADER) - 2), _best(plan, variant)))
         blocks.append(f"{grid.paper}: {grid.title}\n{aligned([HEADER, *rows])}")
-    if others := list(other_jobs(plan, jobs, earlier)):
+    if others := list(_other_jobs(plan, jobs, earlier)):
         blocks.append(f"Other jobs\n{aligned([OTHERS, *others])}")
-    return "\n\n".join([*blocks, _totals(plan, costs, jobs, earlier)])
+    return "\n\n".join([*blocks, "\n".join(_totals(plan, costs, jobs, earlier))])
 
 
 def why_text(plan: Plan, wanted: str) -> str:
@@ -78,12 +78,11 @@ def why_text(plan: Plan, wanted: str) -> str:
             whys = {seed: jobs[node, seed] for seed in plan.config.seeds if (node, seed) in jobs}
             state = f"to run with seeds {', '.join(map(str, whys))}" if whys else "done"
             lines.append(f"{variant.paper}/{stage.ref}, {node.key}: {state}")
-            lines += [f"  seed {seed}: {why}" for seed, why in whys.items() if why]
-            lines += [f"  {said}" for said in _interrupted(plan, node, list(whys))]
+            told = [f"seed {seed}: {why}" for seed, why in whys.items() if why]
+            told += _interrupted(plan, node, list(whys))
             if len(whys) == len(plan.config.seeds) and not any(whys.values()):
-                old = earlier.nearest(node)
-                told = in_full(earlier, old, node) if old else ["has never run"]
-                lines += [f"  {line}" for line in told]
+                told += earlier.in_full(node)
+            lines += [f"  {line}" for line in told]
     return "\n".join(lines)
 
 
@@ -93,24 +92,43 @@ def _row(
     node = plan.nodes["train", plan.train(stage.ref).key]
     seeds = plan.config.seeds
     missing = [seed for seed in seeds if (node, seed) in jobs]
-    state = f"{len(seeds) - len(missing)} of {len(seeds)} seeds" if missing else "done"
-    owner = plan.owners[node.key]
-    why = ""
-    if owner != stage.ref:
-        why = f"the same stage as {owner.variant}/{owner.stage}: trained once"
-    elif missing:
-        why = next((jobs[node, seed] for seed in missing if jobs[node, seed]), "")
-        why = why or some(_interrupted(plan, node, missing))
-        if len(missing) < len(seeds):
-            why = why or f"seeds {some(map(str, missing))} have not run"
-        why = why or reason(earlier, node) or "has never run"
     count = parameters(plan, plan.variant(stage.ref))
-    shown = "unknown" if count is None else f"{count:,}"
-    room = f"{stage_memory(plan, node, costs).total / 1e9:.1f} GB"
-    names = (stage.ref.variant, stage.ref.stage, node.key)
     cost = costs.of(node)
-    time = clock(cost.seconds) + ("" if cost.measured else " est.")
-    return (*names, state, shown, room, *_length(costs, stage), time, why)
+    return (
+        *(stage.ref.variant, stage.ref.stage, node.key),
+        f"{len(seeds) - len(missing)} of {len(seeds)} seeds" if missing else "done",
+        "unknown" if count is None else f"{count:,}",
+        f"{stage_memory(plan, node, costs) / 1e9:.1f} GB",
+        *_length(costs, stage),
+        clock(cost.seconds) + ("" if cost.measured else " est."),
+        _why(plan, jobs, earlier, stage, missing),
+    )
+
+
+def _why(plan: Plan, jobs: Pending, earlier: Earlier, stage: Stage, missing: Sequence[int]) -> str:
+    """Return why the `missing` seeds of a stage would run, or that it is another one's."""
+    node = plan.nodes["train", plan.train(stage.ref).key]
+    if (owner := plan.owners[node.key]) != stage.ref:
+        return f"the same stage as {owner.variant}/{owner.stage}: trained once"
+    if not missing:
+        return ""
+    if why := next(filter(None, (jobs[node, seed] for seed in missing)), ""):
+        return why
+    if interrupted := list(_interrupted(plan, node, missing)):
+        return some(interrupted)
+    if len(missing) < len(plan.config.seeds):
+        return f"seeds {some(map(str, missing))} have not run"
+    return earlier.reason(node)
+
+
+def _other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[str, ...]]:
+    """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
+    kinds = list(KINDS)
+    others = dict.fromkeys(node for node, _ in jobs if node.kind != "train")
+    for node in sorted(others, key=lambda node: kinds.index(node.kind)):
+        yield node.kind, title(plan, node), node.key, jobs[node, None] or earlier.reason(node)
+    if not plan.mark.exists():
+        yield "publish", "-", plan.stamp, "the plain names do not hold what is asked for"
 
 
 def _interrupted(plan: Plan, node: Node, seeds: Sequence[int]) -> Iterator[str]:
@@ -160,17 +178,19 @@ def _best(plan: Plan, variant: Variant) -> str:
         ) from None
 
 
-def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
+def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> Iterator[str]:
+    """Yield a table of the papers' totals, what its figures rest on, and warnings."""
+    seeds = len(plan.config.seeds)
     table: dict[str, tuple[float, ...]] = {}
     for grid in plan.grids:
-        own = {k for k, ref in plan.owners.items() if ref.paper == grid.paper}
+        own = {key for key, ref in plan.owners.items() if ref.paper == grid.paper}
         waiting = [node for node, _ in jobs if node.kind == "train" and node.key in own]
         found = [costs.of(node) for node in waiting]
         table[grid.paper] = (
             len(grid.rows),
             sum(len(variant.stages) for variant in grid.variants.values()),
             len(own),
-            len(own) * len(plan.config.seeds),
+            len(own) * seeds,
             len(waiting),
             sum(costs.gpu_hours(node) for node in waiting),
             sum(cost.seconds for cost in found if cost.measured),
@@ -182,68 +202,35 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> str:
         for name, row in table.items()
     ]
     variants, stages, distinct, trainings, to_run, _, _, estimated = table["all"]
-    shared, seeds = _saved(plan), len(plan.config.seeds)
-    lines = [
-        aligned([TOTALS, *cells]),
-        "",
+    shared = len(plan.stages) - len({plan.train(ref).key for ref in plan.stages})
+    yield aligned([TOTALS, *cells])
+    yield ""
+    yield (
         f"{variants} variants, {stages} stages, {distinct} distinct ({shared} shared), "
-        f"{counted(seeds, 'seed')}: {counted(trainings, 'training job')}, {to_run} to run",
-        f"GPU-hours: for the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption).",
-        "Steps and examples: in brackets, as in the grid, with the full data sets.",
-        "Measured: for the jobs to run, one at a time, from finished runs of the same shape.",
-    ]
+        f"{counted(seeds, 'seed')}: {counted(trainings, 'training job')}, {to_run} to run"
+    )
+    yield f"GPU-hours: for the jobs to run, at {GPU_RATE:.0e} operations/s (an assumption)."
+    yield "Steps and examples: in brackets, as in the grid, with the full data sets."
+    yield "Measured: for the jobs to run, one at a time, from finished seeds of the same stage."
     if estimated:
-        lines.append(f"Estimated: if there is no such run, {costs.basis}.")
+        yield f"Estimated: if there is none, {costs.basis}."
     if assumed := costs.assumed:
-        lines.append(
+        yield (
             f"Assumed for {', '.join(assumed)} until their tables are made: {ASSUMED.train:,} "
             f"train, {ASSUMED.dev:,} dev and {ASSUMED.test:,} test rows, {ASSUMED_TOKENS:g} tokens "
             "each."
         )
-    lines += [*_bound(plan, costs, jobs), *remarks(plan, earlier), *_sharing(plan)]
-    lines += [f"{grid.paper}: {said}" for grid in plan.grids for said in plan.rounded(grid)]
-    lines += undecided(plan.root)
-    return "\n".join(lines)
-
-
-def _bound(plan: Plan, costs: Costs, jobs: Pending) -> Iterator[str]:
-    """Yield how long the trainings to run take on several devices."""
-    seconds = [costs.of(node).seconds for node, _ in jobs if node.kind == "train"]
-    if not seconds:
-        return
-    found = chains(jobs, costs)
-    longest = max(found.values(), key=lambda chain: chain.seconds)
-    titles = " > ".join(title(plan, node) for node, _ in longest.trainings)
-    yield (
-        f"On n devices: at least {clock(sum(seconds))} / n, and never less than the "
-        f"longest chain of trainings, {clock(longest.seconds)} ({titles})."
-    )
-    first = {job: chain.seconds for job, chain in found.items()}
-    spans = (f"{clock(makespan(jobs, costs, first, n))} on {n}" for n in (2, 4, 8))
-    yield f"Longest chains first, as Snakemake starts them: {', '.join(spans)}."
-
-
-def _saved(plan: Plan) -> int:
-    """Return how many stages need no training of their own, as others are the same."""
-    return len(plan.stages) - len({plan.train(ref).key for ref in plan.stages})
-
-
-def _sharing(plan: Plan) -> Iterator[str]:
-    """Yield which stages are trained once for several variants."""
-    same: dict[str, list[StageRef]] = {}
-    after: dict[str, set[str]] = {}
-    for ref, stage in plan.stages.items():
-        same.setdefault(plan.train(ref).key, []).append(ref)
-        for before in (*([stage.start] if stage.start else []), *stage.fused):
-            if before.variant != ref.variant:
-                after.setdefault(plan.train(before).key, set()).add(ref.variant)
-    saved = _saved(plan)
-    groups = [f"{r[0]} = {', '.join(map(str, r[1:]))}" for r in same.values() if len(r) > 1]
-    if groups:
-        yield f"Trained once, {counted(saved, 'stage')} saved: {'; '.join(groups)}."
-    starts = [f"{plan.owners[key]} ({', '.join(sorted(users))})" for key, users in after.items()]
-    if starts:
-        yield f"Trained once, and used by later stages of other variants: {'; '.join(starts)}."
+    if to_run:
+        seconds = sum(costs.of(node).seconds for node, _ in jobs if node.kind == "train")
+        longest = max(chains(jobs, costs).values(), key=lambda chain: chain.seconds)
+        titles = " > ".join(title(plan, node) for node, _ in longest.trainings)
+        yield (
+            f"On n devices: at least {clock(seconds)} / n, and never less than the longest chain "
+            f"of trainings, {clock(longest.seconds)} ({titles})."
+        )
+    yield from warnings(plan, earlier)
+    yield from (f"{grid.paper}: {said}" for grid in plan.grids for said in plan.rounded(grid))
+    yield from undecided(plan.root)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

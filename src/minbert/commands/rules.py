@@ -20,7 +20,7 @@ from snakemake.io import ancient, report
 
 from minbert.base.errors import retold
 from minbert.devices.slurm import has_gpus
-from minbert.plan.chains import Chain, chains
+from minbert.plan.cost import Chain, chains
 from minbert.plan.demand import Demand, job_threads
 from minbert.plan.describe import Shown, describe
 from minbert.plan.pending import Job, Pending, inputs

@@ -1,23 +1,26 @@
-"""What training jobs cost, before they run: from earlier runs, or from counted operations."""
+"""What training jobs cost, before they run: from finished runs, or from counted operations."""
 
 import statistics
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from minbert.base.errors import UserError
-from minbert.base.files import read_json
 from minbert.data.builtin import DEFAULT_SIZES
 from minbert.devices.cards import visible_cards
 from minbert.plan.experiment import Experiment
+from minbert.plan.parameters import convolution_parameters, inserted_parameters
+from minbert.plan.pending import Job, Pending
 from minbert.spec import epochs
 from minbert.spec.architecture import BERT_BASE, Architecture
 from minbert.spec.epochs import EPOCHS, Epoch
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
-from minbert.store.node import Node, digest, seed_folders
-from minbert.store.plans import described_in, description_path
+from minbert.store.node import Node, seed_folders
+from minbert.store.plans import described_in
 from minbert.store.record import sound
 
 TOKENS = {"sst": 25, "para": 30, "sts": 28, "cfimdb": 224, "lmrd": 300}
@@ -61,8 +64,9 @@ def operations(
     backbone = sum(parts.layers) + parts.pooler
     total = 0.0
     for task, how in spec.tasks.items():
-        convolved = how.convolution.kernel * arch.hidden**2 if how.convolution else 0
-        inserted = _inserted(spec, arch) + convolved
+        inserted = inserted_parameters(spec, arch).trained + convolution_parameters(
+            how, arch.hidden
+        )
         weights = backbone + inserted
         cost = 2.0 * weights * (rows[task].dev + rows[task].test)
         if how.trained:
@@ -101,21 +105,6 @@ def epoch(spec: StageSpec, rows: Mapping[str, Rows]) -> Epoch:
     return EPOCHS[name](spec, {task: rows[task].train for task in spec.trained_tasks})
 
 
-def _inserted(spec: StageSpec, arch: Architecture) -> int:
-    """Count the weights that a token meets in the layers, beside the backbone's.
-
-    A fusion has three maps; its adapters, which are not trained, are left out.
-    """
-    hidden, places = arch.hidden, 2 * arch.layers
-    if spec.adapter:
-        return places * 2 * hidden * spec.adapter.width
-    if spec.lora:
-        return places * 2 * hidden * spec.lora.rank
-    if spec.fuse:
-        return places * 3 * hidden**2
-    return 0
-
-
 SIZES = {
     "sst": Rows(8544, 1101, 2210),
     "para": Rows(141506, 20215, 40431),
@@ -138,15 +127,9 @@ BATCH_SECONDS = 0.015
 """Seconds that the host of a GPU is assumed to need for one batch's forward and backward: small
 batches wait for it, however fast the GPU."""
 
-NO_TIME = (
-    *("optimiser", "dropout", "select", "start", "reduction", "weighting"),
-    *("weight", "start_at_prior", "head_from"),
-)
-"""Settings of a stage and of its tasks that hardly change how long a job takes."""
-
 
 class Cost(NamedTuple):
-    """Seconds of one job; `measured` says whether runs of the same shape took that long."""
+    """Seconds of one job; `measured` says whether runs of the same key took that long."""
 
     seconds: float
     measured: bool
@@ -163,21 +146,20 @@ class Costs:
         self._reports: dict[str, dict[str, Any]] = {}
 
     def of(self, node: Node) -> Cost:
-        """Return the cost of one seed of a training node.
+        """Return the cost of one seed of a training node: the median of its finished seeds.
 
-        Measured: the median of the node's own runs, else of all finished runs of the same shape,
-        on the device that the configuration names.
+        If there are none, its operations at the rate of all finished runs, or at an assumed one;
+        on a GPU its batches take `BATCH_SECONDS` each at least.
         """
         if node.key not in self._known:
-            self._known[node.key] = self._cost(node)
+            if seconds := self._seconds(node.key):
+                self._known[node.key] = Cost(statistics.median(seconds), True)
+            else:
+                spec = StageSpec.model_validate(node.spec["stage"])
+                waiting = BATCH_SECONDS * batches(spec, self._rows(spec)) if self._on_gpu else 0.0
+                estimate = max(waiting, self.operations(node) / self._rate[0])
+                self._known[node.key] = Cost(estimate, False)
         return self._known[node.key]
-
-    def _cost(self, node: Node) -> Cost:
-        seconds = self._seconds(node.key) or self._shaped.get(self._shape(node.describe()), [])
-        if seconds:
-            return Cost(statistics.median(seconds), True)
-        waiting = BATCH_SECONDS * batches(*self._stage(node)) if self._on_gpu else 0.0
-        return Cost(max(waiting, self.operations(node) / self._rate[0]), False)
 
     def gpu_hours(self, node: Node) -> float:
         """Return the hours that one seed would take at `GPU_RATE`, by counted operations."""
@@ -193,15 +175,17 @@ class Costs:
     def operations(self, node: Node) -> float:
         """Count multiplications and additions of one seed of a training node."""
         if node.key not in self._operations:
-            shapes = self.experiment.sources.architecture or BERT_BASE
-            spec, rows = self._stage(node)
-            tokens = {task: self.tokens(task) for task in spec.tasks}
-            self._operations[node.key] = operations(spec, shapes, rows, tokens)
+            spec = StageSpec.model_validate(node.spec["stage"])
+            self._operations[node.key] = self._counted(spec)
         return self._operations[node.key]
 
-    def _stage(self, node: Node) -> tuple[StageSpec, dict[str, Rows]]:
-        spec = StageSpec.model_validate(node.spec["stage"])
-        return spec, {task: self.rows(task) for task in spec.tasks}
+    def _counted(self, spec: StageSpec) -> float:
+        shapes = self.experiment.sources.architecture or BERT_BASE
+        tokens = {task: self.tokens(task) for task in spec.tasks}
+        return operations(spec, shapes, self._rows(spec), tokens)
+
+    def _rows(self, spec: StageSpec) -> dict[str, Rows]:
+        return {task: self.rows(task) for task in spec.tasks}
 
     def rows(self, task: str) -> Rows:
         """Return the examples of each split of a task."""
@@ -231,30 +215,26 @@ class Costs:
         return [t for t in self.experiment.config.tasks if t in used and not self._report(t)]
 
     def _report(self, task: str) -> dict[str, Any] | None:
-        return self._report_of(self.experiment.sources.data(task).key)
-
-    def _report_of(self, data: str) -> dict[str, Any] | None:
-        """Return the report on a data set; it is read once, when it is there."""
-        if data not in self._reports:
-            path = self.experiment.root / "store" / "data" / data / "report.json"
-            if not (found := sound(path)):
-                return None
-            self._reports[data] = found
-        return self._reports[data]
+        """Return the report on a task's data; it is read once, when it is there."""
+        if task not in self._reports:
+            folder = self.experiment.sources.data(task).folder(self.experiment.root)
+            if found := sound(folder / "report.json"):
+                self._reports[task] = found
+        return self._reports.get(task)
 
     @cached_property
     def _rate(self) -> tuple[float, bool]:
-        trained: dict[str, Node] = {}
-        for ref in self.experiment.every:  # `only` may leave out what was measured.
-            with suppress(UserError):  # Nor need all of that be possible with this backbone.
-                node = self.experiment.train(ref)
-                trained[node.key] = node
-        rates = [
-            self.operations(node) / seconds
-            for node in trained.values()
-            if node.spec["stage"]["trainable"] != "heads"
-            for seconds in self._seconds(node.key)
-        ]
+        """Operations a second: the median of all finished runs, or assumed; whether measured."""
+        rates = []
+        for path in sorted((self.experiment.root / "store" / "spec").glob("train-*.json")):
+            # A damaged description, or one of other tasks and settings, says nothing of a rate.
+            with suppress(UserError, ValidationError, KeyError):
+                described = described_in(path)
+                if seconds := self._seconds(described["key"]):
+                    spec = StageSpec.model_validate(described["spec"]["stage"])
+                    if spec.trainable != "heads":
+                        counted = self._counted(spec)
+                        rates += [counted / each for each in seconds]
         if rates:
             return statistics.median(rates), True
         return (GPU_RATE if self._on_gpu else CPU_RATE), False
@@ -280,47 +260,31 @@ class Costs:
             if record and self._like_here(record.get("environment", {}).get("device", "cpu"))
         ]
 
-    @cached_property
-    def _shaped(self) -> dict[str, list[float]]:
-        """Seconds of all finished runs under the results root, by shape."""
-        found: dict[str, list[float]] = {}
-        specs = self.experiment.root / "store" / "spec"
-        for path in sorted(specs.glob("train-*.json")):
-            with suppress(UserError):
-                if seconds := self._seconds((described := described_in(path))["key"]):
-                    found.setdefault(self._shape(described), []).extend(seconds)
-        return found
 
-    def _shape(self, described: Mapping[str, Any]) -> str:
-        """Return a hash of what decides a job's time: its spec but for `NO_TIME`, its files' sizes.
+class Chain(NamedTuple):
+    """Trainings of which each waits for the one before, and the seconds of all of them."""
 
-        Sizes are those of the example tables and of the backbone; until one is made, its key
-        stands for it.
-        """
-        stage = {k: v for k, v in described["spec"]["stage"].items() if k not in NO_TIME}
-        stage["tasks"] = {
-            name: {k: v for k, v in task.items() if k not in NO_TIME}
-            for name, task in stage["tasks"].items()
-        }
-        sizes = {
-            name: self._size(need["key"], name.startswith("tokens."))
-            for name, need in described["needs"].items()
-            if name.startswith("tokens.") or name == "backbone.config.json"
-        }
-        return digest([stage, sizes])
+    seconds: float
+    trainings: tuple[Job, ...]
 
-    def _size(self, key: str, tokens: bool) -> Any:
-        """Return the rows behind a token table, or the shapes of a backbone."""
-        store = self.experiment.root / "store"
-        if not tokens:
-            try:
-                return read_json(store / "backbone" / key / "config.json")
-            except (FileNotFoundError, UserError):
-                return key
-        try:
-            needs = described_in(description_path(store.parent, "tokens", key))["needs"]
-        except (FileNotFoundError, UserError):
-            return key
-        data = needs["examples"]["key"] if "examples" in needs else key
-        report = self._report_of(data)
-        return report["rows"] if report else data
+
+def chains(jobs: Pending, costs: Costs) -> dict[Job, Chain]:
+    """Return, for each job, the longest chain of trainings that begins with it.
+
+    The grid takes that long at least once the job has started, however many devices there are.
+    Only trainings take time.
+    """
+    after: dict[Job, list[Job]] = {job: [] for job in jobs}
+    for job in jobs:
+        for needed in jobs.needs(job):
+            if needed in after:
+                after[needed].append(job)
+
+    @cache
+    def longest(job: Job) -> Chain:
+        rest = max(map(longest, after[job]), key=lambda chain: chain.seconds, default=Chain(0, ()))
+        if job[0].kind != "train":
+            return rest
+        return Chain(costs.of(job[0]).seconds + rest.seconds, (job, *rest.trainings))
+
+    return {job: longest(job) for job in jobs}

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 from minbert.plan.cost import TOKENS, Costs, Rows
 from minbert.plan.parameters import Counts, count, counts
 from minbert.plan.pending import Pending
 from minbert.plan.plan import Plan
-from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture
+from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, training_bytes
 from minbert.spec.stage import StageSpec
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
@@ -71,8 +70,7 @@ class Demand:
 
     def _computed_mb(self, kind: str, key: str) -> int:
         if kind == "train":
-            held = stage_memory(self.plan, self.plan.node(kind, key), self.costs).total
-            return math.ceil(held / 1e6)
+            return math.ceil(stage_memory(self.plan, self.plan.node(kind, key), self.costs) / 1e6)
         arch = self.plan.sources.architecture or BERT_BASE
         encoder = NUMBER * arch.parameters().total
         layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
@@ -95,23 +93,8 @@ PROCESS = 10**9
 """Bytes of a process before it computes: libraries, and on a GPU its context."""
 
 
-class Memory(NamedTuple):
-    """Bytes by what they are for."""
-
-    weights: int
-    gradients: int
-    moments: int
-    activations: int
-    features: int
-
-    @property
-    def total(self) -> int:
-        """All of it, with the process itself."""
-        return PROCESS + sum(self)
-
-
-def stage_memory(plan: Plan, node: Node, costs: Costs) -> Memory:
-    """Estimate what a training job holds on its device, until its shapes are known by BERT-base."""
+def stage_memory(plan: Plan, node: Node, costs: Costs) -> int:
+    """Estimate the bytes of a training job, until its shapes are known by BERT-base."""
     stage = plan.every[plan.owners[node.key]]
     counted = counts(plan, stage) or counts(plan, stage, base_shapes=True)
     if counted is None:  # More layers are shared than BERT-base has.
@@ -129,31 +112,22 @@ def memory(
     counted: Counts,
     rows: Mapping[str, Rows],
     tokens: Mapping[str, float] = TOKENS,
-) -> Memory:
-    """Estimate what one job of a stage holds at most on its device.
+) -> int:
+    """Estimate the bytes that one job of a stage holds at most where it computes.
 
-    Weights are there once, gradients and AdamW's two moments for the parameters that are trained,
-    activations for one batch at a time; surgery and weightings keep each task's gradients,
-    SMART a second pass. With a frozen encoder there are features instead of an encoder. A head that
-    cannot be counted counts as none.
+    Besides the model's state there are activations of one batch at a time. Surgery and weightings
+    keep each task's gradients, SMART a second pass. With a frozen encoder there are features
+    instead of an encoder. A head that cannot be counted counts as none.
     """
     heads = counted["heads"] or 0
-    trained = counted["trainable"] or counted["encoder"]
     if spec.trainable == "heads":
         held = sum(sum(rows[task]) * _sequences(spec, task) for task in spec.tasks)
-        return Memory(
-            heads * NUMBER, heads * NUMBER, 2 * heads * NUMBER, 0, held * arch.hidden * NUMBER
-        )
-    apart = spec.surgery or spec.weighting
-    gradients = trained * (1 + len(spec.trained_tasks) if apart else 1)
-    batches = [_activations(spec, arch, task, tokens[task]) for task in spec.trained_tasks]
-    return Memory(
-        (counted["encoder"] + heads) * NUMBER,
-        gradients * NUMBER,
-        2 * trained * NUMBER,
-        max(batches) * (2 if spec.smart else 1),
-        0,
-    )
+        return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
+    trained = counted["trainable"] or counted["encoder"]
+    gradients = 1 + len(spec.trained_tasks) if spec.surgery or spec.weighting else 1
+    activations = max(_activations(spec, arch, task, tokens[task]) for task in spec.trained_tasks)
+    state = training_bytes(counted["encoder"] + heads, trained, gradients)
+    return PROCESS + state + activations * (2 if spec.smart else 1)
 
 
 def _activations(spec: StageSpec, arch: Architecture, task: str, mean: float) -> int:

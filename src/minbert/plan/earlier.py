@@ -128,7 +128,7 @@ class Earlier:
         for described in self._others.get(_role(new | about(self.plan, node)), ()):
             if runs := self.finished(described):
                 newest = max(map(_made, runs.values()))
-                spec, code, needs, _ = difference(described, new)
+                spec, code, needs = difference(described, new)
                 order = len(spec), len(code) + len(needs), -newest, described["key"]
                 candidates.append((order, described))
         return min(candidates, key=lambda each: each[0])[1] if candidates else None

@@ -7,7 +7,6 @@ from typing import Any
 
 from minbert.base.errors import UserError, nearest
 from minbert.plan.experiment import Experiment, select_on
-from minbert.plan.options import check_options, needs_variants
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
@@ -27,7 +26,7 @@ def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Fig
     None if `only` leaves it nothing, or too little, to show.
     """
     where = f"{grid.drawn_in[name]}: figure '{name}'"
-    check_options(spec.kind, spec.options, where)
+    _check_options(spec, where)
     reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
     variants = _variants(grid, spec, reads, where)
     count = len(variants)
@@ -65,12 +64,12 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
     found = {}
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
         reads = FIGURE_KINDS[spec.kind]
-        if reads.of_stages or "rows" in reads.papers or needs_variants(spec.kind):
+        if not reads.over_all:
             raise UserError(
                 f"{path}: figure '{name}': kind '{spec.kind}' shows variants of one paper; put it "
                 "into that paper's grid"
             )
-        check_options(spec.kind, spec.options, f"{path}: figure '{name}'")
+        _check_options(spec, f"{path}: figure '{name}'")
         facts = _facts(exp, exp.grids, [], reads)
         if facts.get("published") == []:
             continue
@@ -103,6 +102,20 @@ def _node(
     if shapes := facts.get("architecture"):
         parts.append(part_module("architecture", shapes["family"]))
     return Node("figure", shown, "minbert.figures.make", tuple(parts), needs)
+
+
+def _check_options(spec: Drawing, where: str) -> None:
+    """Refuse options that the kind does not have, and the absence of those that it needs."""
+    kind = FIGURE_KINDS[spec.kind]
+    known = ("bare", *kind.options)
+    for name in spec.options:
+        if name not in known:
+            raise UserError(
+                f"{where}: unknown option '{name}'.{nearest(name, known)} Known: {', '.join(known)}"
+            )
+    for name in kind.required:
+        if name not in spec.options:
+            raise UserError(f"{where}: kind '{spec.kind}' needs the option '{name}'")
 
 
 def _of_task(grid: Grid, reads: FigureKind, spec: Figure, where: str) -> FigureKind:

@@ -118,7 +118,8 @@ def _scores(exp: Experiment, grid: Grid, chosen: Mapping[str, Need]) -> Node:
     facts = {task: task_facts(task) for task in grid.tasks}
     spec = {"runs": runs, "tasks": facts, "single": grid.single}
     spec["overall_tasks"] = grid.overall_tasks
-    return Node("scores", spec, "minbert.evaluate.score", needs=needs)
+    extra = {"paper": grid.paper}
+    return Node("scores", spec, "minbert.evaluate.score", needs=needs, extra=extra)
 
 
 def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Encoders are counted with the pooler, without the pretraining heads; `bert-base-
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from minbert.base.errors import UserError
 from minbert.plan.experiment import Experiment
@@ -48,7 +48,7 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
     own = parts.total - shared
     tasks = spec.ordered_tasks
     heads = {name: _head(name, spec.tasks[name], arch.hidden) for name in tasks}
-    inserted, tuned = _inserted(spec, arch, fused_widths)
+    inserted, tuned = inserted_parameters(spec, arch, fused_widths)
     encoder = shared + own * len(heads) + inserted
     if spec.trainable == "all":
         tuned = shared + own * len(spec.trained_tasks)
@@ -64,23 +64,41 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
     }
 
 
-def _inserted(spec: StageSpec, arch: Architecture, fused: Sequence[int]) -> tuple[int, int]:
-    """Count what is inserted into each layer, and how much of that is trained."""
+class Inserted(NamedTuple):
+    """Parameters that are inserted into the layers, and how many of them are trained."""
+
+    total: int
+    trained: int
+
+
+def inserted_parameters(
+    spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ()
+) -> Inserted:
+    """Count the adapters, LoRA's changes or the fusion of two sublayers in each layer.
+
+    A fusion's adapters, of `fused_widths`, are not trained.
+    """
     hidden, places = arch.hidden, 2 * arch.layers
     if spec.adapter:
-        adapters = places * _bottleneck(hidden, spec.adapter.width)
-        return adapters, adapters
+        adapters = places * _adapter(hidden, spec.adapter.width)
+        return Inserted(adapters, adapters)
     if spec.lora:
         changes = places * 2 * hidden * spec.lora.rank
-        return changes, changes
+        return Inserted(changes, changes)
     if spec.fuse:
         fusion = places * (linear(hidden, hidden) + 2 * hidden * hidden)
-        return fusion + places * sum(_bottleneck(hidden, width) for width in fused), fusion
-    return 0, 0
+        adapters = places * sum(_adapter(hidden, width) for width in fused_widths)
+        return Inserted(fusion + adapters, fusion)
+    return Inserted(0, 0)
 
 
-def _bottleneck(hidden: int, width: int) -> int:
+def _adapter(hidden: int, width: int) -> int:
     return linear(hidden, width) + linear(width, hidden)
+
+
+def convolution_parameters(task: TaskSpec, hidden: int) -> int:
+    """Count the parameters of a task's convolution over the encoder's outputs."""
+    return task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
 
 
 def _head(name: str, task: TaskSpec, hidden: int) -> int | None:
@@ -92,8 +110,7 @@ def _head(name: str, task: TaskSpec, hidden: int) -> int | None:
         sizes = [hidden, *[task.head.width] * task.head.depth]
     else:
         return None
-    convolution = task.convolution.kernel * hidden * hidden + hidden if task.convolution else 0
-    return convolution + sum(linear(a, b) for a, b in pairwise(sizes))
+    return convolution_parameters(task, hidden) + sum(linear(a, b) for a, b in pairwise(sizes))
 
 
 def counts(experiment: Experiment, stage: Stage, base_shapes: bool = False) -> Counts | None:

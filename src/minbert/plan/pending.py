@@ -19,7 +19,7 @@ Job = tuple[Node, int | None]
 class Pending(dict[Job, str]):
     """{(node, seed): why} of the jobs of a plan that would run.
 
-    It looks at each job's files once, so that all that is asked of it is of one moment.
+    It looks at each job's files once, so that all that it says is of one moment.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -45,6 +45,11 @@ class Pending(dict[Job, str]):
                 names = tuple(n for n in names if not os.path.exists(f"{folder}/{n}"))
             self._missing[job] = frozenset(names)
         return self._missing[job]
+
+    def first_missing(self, job: Job, files: Sequence[str] = ()) -> str | None:
+        """Return a missing file of a job: one of `files`, or another of those that last."""
+        missing, wanted = self.missing(job), (*files, *lasting(job[0].kind, job[0].spec))
+        return next((name for name in wanted if name in missing), None)
 
     def done(self, job: Job) -> bool:
         """Whether a job's lasting files were there."""
@@ -84,7 +89,7 @@ def pending(plan: Plan) -> Pending:
             continue
         found[job] = why
         for needed, files in found.needs(job).items():
-            if name := _first_missing(found, needed, files):
+            if name := found.first_missing(needed, files):
                 why = f"{name} was deleted and is needed again" if found.done(needed) else ""
                 waiting.append((needed, why))
                 found.needed.add(needed)
@@ -110,44 +115,32 @@ def asked(jobs: Pending) -> list[str]:
 
     What such a job is made from follows, and all that is published follows from the mark.
     """
-    files = [str(jobs.plan.mark)]
-    for job in (job for job in jobs if job not in jobs.needed):
-        files.append(f"{jobs.folder(job)}/{_first_missing(jobs, job, [])}")
-    return files
+    last = (job for job in jobs if job not in jobs.needed)
+    return [str(jobs.plan.mark), *(f"{jobs.folder(job)}/{jobs.first_missing(job)}" for job in last)]
 
 
 def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
     """Return the files that Snakemake has to see before a job runs.
 
-    Of each job that this one is made from, one file tells Snakemake to wait for it: the first that
-    is needed, as weights may be let go after their last reader. A job that was killed may have left
-    some of its files, so another one that is missing tells Snakemake to run it again.
+    Of each job before this one it is a file that is there. If this one runs, and some of what it
+    needs is missing, it is a missing file, which makes Snakemake run the job before; and the first
+    one that is needed, as weights may be let go after the last job that names them.
 
-    A job is left out if one that runs, and is waited for, waits for it too; but not if jobs run
+    A job is left out if it is also before another one that is waited for; but not if jobs run
     `apart`, on machines that may see each other's files late.
-
-    Finished jobs that do not run again leave out what is missing: otherwise Snakemake would run
-    them once something else needs that file.
     """
-    runs = job in jobs or not jobs.done(job)
-    paths, needs = [], jobs.needs(job)
-    first = [near for near in needs if near in jobs] if runs and not apart else []
-    behind = {far for near in first for far in jobs.needs(near)}
-    for needed, files in needs.items():
-        gone, last = jobs.missing(needed), lasting(needed[0].kind, needed[0].spec)
-        if needed in behind:
-            continue
-        if runs:
-            names = [files[0]]
-            if files[0] not in gone and (other := _first_missing(jobs, needed, files)):
-                names.append(other)
+    runs = job in jobs or not jobs.done(job)  # one that does not run may be asked for by name
+    needs = jobs.needs(job)
+    behind: set[Job] = set()
+    if runs and not apart:
+        behind = {far for near in needs if near in jobs for far in jobs.needs(near)}
+    paths = []
+    for needed in (needed for needed in needs if needed not in behind):
+        files = needs[needed]
+        if runs and (gone := jobs.first_missing(needed, files)):
+            names = [files[0], *([gone] if gone != files[0] else [])]
         else:
-            names = [name for name in (*files, *last) if name not in gone][:1]
+            lasts = lasting(needed[0].kind, needed[0].spec)
+            names = [name for name in (*files, *lasts) if name not in jobs.missing(needed)][:1]
         paths += [f"{jobs.folder(needed)}/{name}" for name in names]
     return paths
-
-
-def _first_missing(jobs: Pending, job: Job, files: Sequence[str]) -> str | None:
-    """Return a file of a job that is missing: one of `files`, or another of those that last."""
-    gone, last = jobs.missing(job), lasting(job[0].kind, job[0].spec)
-    return next((name for name in (*files, *last) if name in gone), None)

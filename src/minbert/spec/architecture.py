@@ -17,9 +17,8 @@ Size = Annotated[StrictInt, Field(ge=1, le=2**24)]
 NUMBER = 4
 """Bytes of a number: weights, gradients and moments are fp32."""
 
-TOKEN, PAIR = 20, 3
-"""Numbers that a layer keeps for the backward pass: per token and hidden unit (if the inner layer
-is four times as wide), and per head and pair of tokens."""
+PAIR = 3
+"""Numbers that a layer keeps for the backward pass per head and pair of tokens."""
 
 WEIGHTS = "model.safetensors"
 
@@ -60,6 +59,9 @@ class Architecture(Spec):
 
     encoder: ClassVar[str] = "bert"
     """The part that computes it: one of `PARTS["encoder"]`."""
+    kept: ClassVar[tuple[int, int]] = (0, 5)
+    """Numbers that a layer keeps for the backward pass per token and hidden unit, and per token and
+    unit of the inner layer."""
     two_types: ClassVar[bool] = True
     """Whether the second sentence of a pair has a token type of its own."""
     tokenizer: ClassVar[str] = "BertTokenizer"
@@ -141,8 +143,16 @@ class Architecture(Spec):
 
     def activation_bytes(self, tokens: Any) -> Any:
         """Estimate the bytes that training keeps for sequences of `tokens` (number or array)."""
-        linear = TOKEN * self.intermediate / 4
-        return self.layers * NUMBER * tokens * (linear + PAIR * self.heads * tokens)
+        a_token = self.kept[0] * self.hidden + self.kept[1] * self.intermediate
+        return self.layers * NUMBER * tokens * (a_token + PAIR * self.heads * tokens)
+
+
+def training_bytes(parameters: int, trained: int, gradients: int = 1) -> int:
+    """Return the bytes of a model's weights, and of what belongs to those that are trained.
+
+    That is so many `gradients`, and AdamW's two moments.
+    """
+    return NUMBER * (parameters + (gradients + 2) * trained)
 
 
 def linear(inputs: int, outputs: int) -> int:

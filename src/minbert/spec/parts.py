@@ -16,8 +16,7 @@ class FigureKind:
     """A kind of figure: its `module` in `minbert.figures`, with a class `Spec`, and what it reads.
 
     It is drawn again when any of that changes; `Spec.plot` receives it as an `Inputs`
-    (`minbert.figures.inputs`). A kind that shows neither runs nor stages, and whose `Spec` is not a
-    `VariantsSpec`, can also be a figure over all papers.
+    (`minbert.figures.inputs`).
 
     `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of a variant's
     last stage), `stage_histories` (of all its stages), `predictions` (the predictions.parquet that
@@ -29,6 +28,8 @@ class FigureKind:
     `of`: it shows one task of this kind: the one that its option `task` names, else that of
     `tasks`, else the only one of its kind that the paper has.
     `least` and `most`: how many variants it shows as a paper's figure.
+    `options`: the fields of its `Spec` beside those of every figure; those that are `required`.
+    `over_all`: it can also be a figure over all papers.
     """
 
     module: str
@@ -39,6 +40,9 @@ class FigureKind:
     of: Literal["", "classification", "binary", "regression"] = ""
     least: int = 1
     most: int | None = None
+    options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    over_all: bool = False
 
     @property
     def of_stages(self) -> bool:
@@ -47,29 +51,55 @@ class FigureKind:
 
 
 FIGURE_KINDS: dict[str, FigureKind] = {
-    "loss-curves": FigureKind("loss_curves", runs=("histories",)),
-    "ranking": FigureKind("ranking", papers=("scores", "rows"), facts=("rules",)),
+    "loss-curves": FigureKind(
+        "loss_curves", runs=("histories",), options=("task", "metric", "split", "ylabel", "smooth")
+    ),
+    "ranking": FigureKind(
+        "ranking", papers=("scores", "rows"), facts=("rules",), options=("split",)
+    ),
     "published-reproduced": FigureKind(
-        "published", papers=("scores",), facts=("published", "rules")
+        "published", papers=("scores",), facts=("published", "rules"), over_all=True
     ),
-    "dev-test": FigureKind("dev_test", papers=("scores",), facts=("rules",)),
+    "dev-test": FigureKind("dev_test", papers=("scores",), facts=("rules",), over_all=True),
     "confusion-matrix": FigureKind(
-        "confusion", runs=("predictions",), tasks=("sst",), of="classification"
+        "confusion", runs=("predictions",), tasks=("sst",), of="classification", options=("task",)
     ),
-    "calibration": FigureKind("calibration", runs=("predictions",), tasks=("para",), of="binary"),
+    "calibration": FigureKind(
+        "calibration", runs=("predictions",), tasks=("para",), of="binary", options=("task", "bins")
+    ),
     "sts-scatter": FigureKind(
-        "sts_scatter", runs=("predictions",), tasks=("sts",), of="regression"
+        "sts_scatter", runs=("predictions",), tasks=("sts",), of="regression", options=("task",)
     ),
     "leakage": FigureKind("leakage", runs=("predictions",), papers=("rows",)),
-    "gradient-cosines": FigureKind("gradient_cosines", runs=("histories",)),
+    "gradient-cosines": FigureKind("gradient_cosines", runs=("histories",), options=("smooth",)),
     "architectures": FigureKind("architectures", facts=("architecture", "stages"), most=6),
     "dev-curves": FigureKind(
         "dev_curves", runs=("histories",), papers=("scores",), facts=("rules",)
     ),
-    "score-parameters": FigureKind("pareto", papers=("scores",), facts=("parameters", "rules")),
-    "sweep": FigureKind("sweep", papers=("scores",), facts=("rules",)),
-    "stability": FigureKind("stability", runs=("histories",), papers=("scores",), facts=("rules",)),
-    "epoch-tables": FigureKind("epoch_tables", runs=("stage_histories",), papers=("scores",)),
+    "score-parameters": FigureKind(
+        "pareto",
+        papers=("scores",),
+        facts=("parameters", "rules"),
+        options=("split",),
+        over_all=True,
+    ),
+    "sweep": FigureKind(
+        "sweep",
+        papers=("scores",),
+        facts=("rules",),
+        options=("x", "lines", "split"),
+        required=("x", "lines"),
+    ),
+    "stability": FigureKind(
+        "stability", runs=("histories",), papers=("scores",), facts=("rules",), options=("last",)
+    ),
+    "epoch-tables": FigureKind(
+        "epoch_tables",
+        runs=("stage_histories",),
+        papers=("scores",),
+        options=("tables",),
+        required=("tables",),
+    ),
     "transfer": FigureKind(
         "transfer", runs=("predictions",), papers=("scores",), facts=("published", "stages")
     ),
@@ -80,10 +110,20 @@ FIGURE_KINDS: dict[str, FigureKind] = {
         "run_curves", runs=("histories",), papers=("scores",), facts=("stages", "rules")
     ),
     "run-pairs": FigureKind(
-        "run_pairs", runs=("histories",), papers=("scores",), facts=("stages", "rules")
+        "run_pairs",
+        runs=("histories",),
+        papers=("scores",),
+        facts=("stages", "rules"),
+        options=("pairs",),
+        required=("pairs",),
     ),
     "ladder": FigureKind(
-        "ladder", runs=("predictions",), papers=("scores",), facts=("published", "rules"), least=2
+        "ladder",
+        runs=("predictions",),
+        papers=("scores",),
+        facts=("published", "rules"),
+        least=2,
+        options=("over", "names"),
     ),
 }
 

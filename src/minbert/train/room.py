@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn import Module
 
-from minbert.spec.architecture import NUMBER
+from minbert.spec.architecture import training_bytes
 from minbert.train.device import machine_memory
 
 SHARE = 0.4
@@ -25,7 +25,8 @@ SMALL = 5 * 2**28
 
 def state_bytes(module: Module) -> int:
     """Return the bytes of a model's weights, and of gradients and moments of the trained ones."""
-    return sum(NUMBER * p.numel() * (4 if p.requires_grad else 1) for p in module.parameters())
+    sizes = [(p.numel(), p.requires_grad) for p in module.parameters()]
+    return training_bytes(sum(n for n, _ in sizes), sum(n for n, trained in sizes if trained))
 
 
 def budget(device: torch.device, threads: int, state: int) -> float:

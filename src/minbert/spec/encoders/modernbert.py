@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, StrictInt
 
-from minbert.spec.architecture import NUMBER, PAIR, Architecture, EncoderParameters, Size, linear
+from minbert.spec.architecture import Architecture, EncoderParameters, Size, linear
 
 Base = Annotated[float, Field(gt=1)]
 
@@ -29,6 +29,7 @@ class ModernBert(Architecture):
     local_base: Base | None = 10_000.0
 
     encoder: ClassVar[str] = "modernbert"
+    kept: ClassVar[tuple[int, int]] = (16, 4)
     two_types: ClassVar[bool] = False
     tokenizer: ClassVar[str] = "PreTrainedTokenizer"
     settings: ClassVar[Mapping[str, str]] = {
@@ -144,10 +145,6 @@ class ModernBert(Architecture):
             layers=tuple(layers),
             pooler=linear(self.hidden, self.hidden),
         )
-
-    def activation_bytes(self, tokens: Any) -> Any:
-        numbers = 16 * self.hidden + 4 * self.intermediate + PAIR * self.heads * tokens
-        return self.layers * NUMBER * tokens * numbers
 
 
 def _check_given(config: Mapping[str, Any], new: str, *old: str) -> None:

@@ -1,0 +1,110 @@
+"""Why a job would run: how its node differs from the nearest one that has finished."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from minbert.base.environment import DEPENDENCIES, versions
+from minbert.base.errors import UserError, nearest
+from minbert.plan.describe import about, title
+from minbert.plan.difference import Described, Difference, difference
+from minbert.plan.plan import Plan
+from minbert.store.kinds import KINDS
+from minbert.store.node import Node, canonical, finished, seed_folders
+from minbert.store.plans import described_in
+from minbert.store.record import RECORDS, read_record
+
+
+class Earlier:
+    """The nodes under the results root that `plan` does not have: those of earlier plans."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.damaged: list[str] = []
+        """What is wrong with descriptions that count as never planned."""
+        self._nodes: dict[str, list[Described]] = {}
+        for path in sorted((plan.root / "store" / "spec").glob(f"*-{'[0-9a-f]' * 16}.json")):
+            try:
+                described = described_in(path)
+            except UserError as error:
+                self.damaged.append(str(error))
+                continue
+            if (described["kind"], described["key"]) not in plan.nodes:
+                self._nodes.setdefault(_role(described), []).append(described)
+
+    def nearest(self, node: Node) -> Difference | None:
+        """Return how `node` differs from the finished one that was what it is now.
+
+        That has the same title, and for a training the same paper, variant and stage. Of several it
+        is the one with the fewest other settings, then with the least other code and inputs.
+        """
+        new = node.describe()
+        old = self._nodes.get(_role(new | about(self.plan, node)), ())
+        found = [difference(each, new) for each in old if self._finished(each)]
+        order = [(len(each.spec), len(each.code) + len(each.needs)) for each in found]
+        return found[order.index(min(order))] if found else None
+
+    def _finished(self, described: Described) -> bool:
+        kind = described["kind"]
+        folder = self.plan.root / "store" / kind / described["key"]
+        folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
+        return any(finished(kind, described["spec"], each) for each in folders)
+
+    def reason(self, node: Node) -> str:
+        """Return in a few words why a node is not done."""
+        return str(self.nearest(node) or "has never run")
+
+    def in_full(self, node: Node, shown: set[Node] | None = None) -> Iterator[str]:
+        """Yield all that makes a node another one, and below that why its inputs are."""
+        shown = set() if shown is None else shown
+        found = self.nearest(node)
+        yield from found.in_full() if found else ["has never run"]
+        for name in found.needs if found else ():
+            need = node.needs.get(name)
+            if need and need.node not in shown:
+                shown.add(need.node)
+                yield f"{title(self.plan, need.node)}, {need.node.kind} {need.node.key}:"
+                yield from (f"  {line}" for line in self.in_full(need.node, shown))
+
+
+def _role(described: Described) -> str:
+    """Return what a node is to people, whatever it is made from, with its kind."""
+    return canonical([described["kind"], described.get("owner") or described.get("title")])
+
+
+def warnings(plan: Plan, earlier: Earlier) -> Iterator[str]:
+    """Yield a line for each damaged description or record, misspelt variant and other version.
+
+    Variants are those of published rows: a grid need not have all of a paper's. A version is
+    another one if it is not the one here, and finished runs were made with it.
+    """
+    for fault in earlier.damaged:
+        yield f"{fault}. It counts as never planned; delete it."
+    whole = [] if plan.config.only else plan.grids
+    known = {grid.paper: grid.variants for grid in whole}
+    for paper, name in dict.fromkeys((row.paper, row.variant) for row in plan.published):
+        if name not in known.get(paper, [name]) and (near := nearest(name, known[paper])):
+            yield (
+                f"{plan.config.published} has a row of '{name}', which the grid of {paper} "
+                f"lacks.{near}"
+            )
+    here = versions(DEPENDENCIES)
+    found: Counter[tuple[str, str]] = Counter()
+    results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
+    results += [node.folder(plan.root, seed) for node, seed in plan.runs()]
+    for path in (folder / name for folder in results for name in RECORDS):
+        try:
+            record = read_record(path)
+        except FileNotFoundError:
+            continue
+        except UserError as error:
+            yield f"{error}. Until then nothing is known of it."
+            continue
+        for name, version in record.get("environment", {}).get("packages", {}).items():
+            plain = version.partition("+")[0]
+            if name in here and plain != here[name]:
+                found[name, plain] += 1
+    for (name, version), runs in sorted(found.items()):
+        yield (
+            f"{runs} finished runs were made with {name} {version}; here it is {here[name]}. They "
+            f"stay, unless `dependencies: [{name}]` in config.yaml makes them again."
+        )

@@ -1,0 +1,188 @@
+"""What trainings cost: operations by hand, what the samplers draw, rates, the longest chain."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import finish, make_plan, training
+from planning import TWO_STAGES
+
+from minbert.base.errors import UserError
+from minbert.devices.cards import FAKE, VISIBLE
+from minbert.plan.cost import Cost, Costs, Rows, chains, operations
+from minbert.plan.pending import pending
+from minbert.spec.architecture import Architecture
+from minbert.spec.epochs import EPOCHS
+from minbert.spec.stage import StageSpec
+
+ARCH = Architecture(vocab_size=50, hidden=4, layers=2, heads=2, intermediate=8, positions=40)
+LAYER = 4 * (4 * 4 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 2 * 8
+WEIGHTS = 2 * LAYER + (4 * 4 + 4)
+# Two sublayers in each of two layers: 4 to 3 and back; a query (with a bias), a key and a value.
+ADAPTERS, FUSION = 4 * (2 * 4 * 3 + 3 + 4), 4 * (3 * 16 + 4)
+ROWS = {"sst": Rows(10, 3, 2), "para": Rows(23, 6, 4), "sts": Rows(7, 4, 5)}
+LOSSES = {"sst": "cross_entropy", "para": "binary_cross_entropy", "sts": "mse"}
+Tasks = dict[str, dict[str, Any]]
+
+
+def stage(tasks: Tasks, **values: Any) -> StageSpec:
+    """Two epochs of some of the three tasks."""
+    given = {
+        task: {"loss": LOSSES[task], "pairing": None if task == "sst" else "cross", **chosen}
+        for task, chosen in tasks.items()
+    }
+    return StageSpec.model_validate({"epochs": 2, **values, "tasks": given})
+
+
+@pytest.mark.parametrize(
+    ("values", "step", "weights"),
+    [
+        ({}, 6 * WEIGHTS, WEIGHTS),
+        # Clean and perturbed, forward and back; two ascents that need no gradient of weights.
+        ({"smart": {"weight": 1, "ascents": 2}}, (6 + 6 + 2 * 4) * WEIGHTS, WEIGHTS),
+        # The backbone is frozen.
+        (
+            {"trainable": "adapters", "adapter": {"width": 3}},
+            4 * WEIGHTS + 6 * ADAPTERS,
+            WEIGHTS + ADAPTERS,
+        ),
+        (
+            {"trainable": "fusion", "fuse": ["a", "b", "c"]},
+            4 * WEIGHTS + 6 * FUSION,
+            WEIGHTS + FUSION,
+        ),
+    ],
+    ids=["all", "smart", "adapters", "fusion"],
+)
+def test_a_stage_of_one_task_by_hand(values: dict[str, Any], step: int, weights: int) -> None:
+    # Two epochs of 10 examples of 25 tokens, 3 dev rows after each; 3 + 2 rows at the end.
+    expected = 25 * (2 * (10 * step + 3 * 2 * weights) + 5 * 2 * weights)
+    assert operations(stage({"sst": {}}, **values), ARCH, ROWS) == expected
+
+
+def test_what_changes_a_stages_operations() -> None:
+    both: Tasks = {"sst": {}, "sts": {}}
+    alone, plain = (operations(stage(tasks), ARCH, ROWS) for tasks in ({"sst": {}}, both))
+    convolved = operations(stage({**both, "sst": {"convolution": {"kernel": 5}}}), ARCH, ROWS)
+    assert convolved - plain == 25 * (5 * 16 + 4) * (2 * (7 * 6 + 3 * 2) + 5 * 2), "one task alone"
+    carried = operations(stage({"sst": {}, "sts": {"trained": False}}), ARCH, ROWS)
+    assert carried - alone == 28 * 2 * WEIGHTS * (4 + 5), "scored once"
+    frozen = stage({"sst": {}, "sts": {"trained": False}}, trainable="heads")
+    deeper = ARCH.model_copy(update={"layers": 24})
+    assert operations(frozen, ARCH, ROWS) == operations(frozen, deeper, ROWS) == 2 * 10 * 2e4
+    cut = operations(stage({"sst": {}}, max_length=10), ARCH, ROWS)
+    assert alone / cut == pytest.approx(25 / 10)
+
+
+def test_a_sampler_without_its_epochs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(EPOCHS, "unified")
+    with pytest.raises(UserError, match=r"'unified' is not in EPOCHS in .*spec/epochs\.py; add"):
+        operations(stage({"sst": {}}), ARCH, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "expected"),
+    [
+        ({"name": "sequential"}, (10, 23, 7)),
+        ({"name": "sequential", "examples": 9}, (9, 9, 7)),
+        ({"name": "unified"}, (7, 21, 10)),
+        ({"name": "unified", "examples": 20}, (20, 60, 30)),
+        ({"name": "alternating"}, (7, 21, 10)),
+        ({"name": "recycled"}, (8, 23, 12)),
+        ({"name": "recycled", "examples": 13}, (6, 13, 9)),
+        ({"name": "recycled", "examples": 99}, (8, 23, 12)),
+    ],
+)
+def test_an_epochs_examples_by_hand(sampler: dict[str, Any], expected: tuple[int, ...]) -> None:
+    sizes = {task: rows.train for task, rows in ROWS.items()}
+    batches = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {"batch_size": 3}}
+    spec = stage(batches, sampler=sampler)
+    drawn = EPOCHS[spec.sampler.name](spec, sizes).examples
+    assert tuple(drawn[task] for task in ROWS) == expected
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_an_epochs_examples_are_those_that_the_samplers_draw(seed: int) -> None:
+    torch = pytest.importorskip("torch")
+    from minbert.spec.parts import load_part
+
+    draw = random.Random(seed)
+    for name in ("sequential", "unified", "alternating", "recycled"):
+        tasks = {task: {"batch_size": draw.randint(1, 9)} for task in ROWS}
+        cap = draw.choice([None, draw.randint(1, 50)])
+        spec = stage(tasks, sampler={"name": name, "examples": cap})
+        sizes = {task: draw.randint(1, 40) for task in spec.tasks}
+        sampler = load_part("sampler", name)(spec, sizes, torch.Generator())
+        found = dict.fromkeys(sizes, 0)
+        steps = list(sampler.epoch())
+        for step in steps:
+            for task, rows in step:
+                found[task] += len(rows)
+        assert EPOCHS[name](spec, sizes) == (len(steps), found), name
+
+
+def test_time_is_that_of_finished_seeds_or_at_the_rate_of_all_runs(tmp_path: Path) -> None:
+    made = make_plan(tmp_path, seeds=[0, 1])
+    first = training(made, "first")
+    guess = Costs(made)
+    assert not guess.of(first).measured and "(an assumption)" in guess.basis
+    finish(made, seconds=40)
+    assert Costs(made).of(first) == Cost(40, measured=True)
+    # Of an edited stage no seed has finished: twice the epochs take twice as long.
+    longer = TWO_STAGES.replace("{lr: 1e-4}", "{lr: 3e-4}, epochs: 20")
+    after = make_plan(tmp_path, longer, seeds=[0, 1])
+    found = Costs(after)
+    assert found.of(training(after, "first")).seconds == pytest.approx(80, rel=0.03)
+    assert not found.of(training(after, "first")).measured
+    assert "(as in finished runs)" in found.basis
+
+
+@pytest.mark.parametrize(
+    ("recorded", "wish", "cards", "counts"),
+    [
+        ("cpu", "cpu", "1x80GB", True),
+        ("cpu", "cuda", "1x80GB", False),
+        ("cpu", "auto", "1x80GB", False),
+        ("cpu", "auto", "0x80GB", True),
+        ("NVIDIA H200", "cuda", "1x80GB", True),
+        ("mps", "mps", "0x80GB", True),
+        ("mps", "cpu", "0x80GB", False),
+        ("mps", "cuda", "1x80GB", False),
+    ],
+)
+def test_runs_on_other_devices_say_nothing_of_time(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: str,
+    wish: str,
+    cards: str,
+    counts: bool,
+) -> None:
+    monkeypatch.setenv(FAKE, cards)
+    monkeypatch.delenv(VISIBLE, raising=False)
+    made = make_plan(tmp_path, device=wish)
+    finish(made, training(made, "first"), device=recorded)
+    assert Costs(made).of(training(made, "first")).measured == counts
+
+
+def test_a_jobs_chain_is_the_longest_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(20.0, measured=False))
+    more = "  third: {extends: t, start: second}\n  alone: {extends: t, epochs: 3}\n"
+    made = make_plan(tmp_path, TWO_STAGES + more)
+    jobs = pending(made)
+    names = ("first", "second", "third")
+    found = chains(jobs, Costs(made))
+    assert found[training(made, "first"), 0] == (60, tuple((training(made, n), 0) for n in names))
+    assert found[training(made, "third"), 0].seconds == 20
+    by_kind = {node.kind: found[node, seed].seconds for node, seed in jobs if seed is None}
+    assert by_kind["data"] == by_kind["tokens"] == by_kind["backbone"] == 60
+    assert by_kind["scores"] == by_kind["table"] == by_kind["report"] == 0
+    finish(made, training(made, "first"))
+    after = chains(pending(made), Costs(made))
+    assert (training(made, "first"), 0) not in after
+    assert after[training(made, "second"), 0].seconds == 40, "what is done takes no time"

@@ -1,0 +1,135 @@
+"""The memory that a job is thought to need, and what it asks for: memory, time, threads, GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import finish, make_plan, training
+from planning import TWO_STAGES
+
+from minbert.devices.cards import FAKE
+from minbert.plan.cost import Costs, Rows
+from minbert.plan.demand import (
+    LEAST,
+    ON_GPU,
+    PLAIN,
+    PROCESS,
+    WRAPPED,
+    Demand,
+    job_threads,
+    memory,
+)
+from minbert.plan.parameters import count
+from minbert.plan.pending import pending
+from minbert.spec.architecture import Architecture, training_bytes
+from minbert.spec.stage import StageSpec
+
+ARCH = Architecture(vocab_size=50, hidden=8, layers=2, heads=2, intermediate=16, positions=40)
+ROWS = {"sst": Rows(10, 3, 2), "para": Rows(20, 6, 4), "sts": Rows(7, 4, 5)}
+# The largest batch: 8 pairs, 16 sequences of twice the mean 15 tokens.
+BATCH = int(16 * ARCH.activation_bytes(30))
+
+
+def stage(**values: Any) -> StageSpec:
+    """Three tasks, of which the paraphrases have their sentences encoded apart."""
+    siamese = {"pairing": "siamese", "features": ["u", "v"], "batch_size": 8}
+    tasks = {
+        "sst": {"loss": "cross_entropy", "batch_size": 4},
+        "para": {"loss": "binary_cross_entropy", **siamese},
+        "sts": {"loss": "mse", "pairing": "cross", "batch_size": 2},
+    }
+    return StageSpec.model_validate({"tasks": tasks, **values})
+
+
+def state(gradients: int = 1, **values: Any) -> int:
+    counted = count(stage(**values), ARCH)
+    assert counted["total"] is not None and counted["trainable"] is not None
+    return training_bytes(counted["total"], counted["trainable"], gradients)
+
+
+ADAPTERS: dict[str, Any] = {"trainable": "adapters", "adapter": {"width": 2}}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, state() + BATCH),
+        ({"surgery": "pcgrad"}, state(4) + BATCH),
+        ({"smart": {"weight": 1.0}}, state() + 2 * BATCH),
+        ({"max_length": 8}, state() + int(16 * ARCH.activation_bytes(8))),
+        (ADAPTERS, state(**ADAPTERS) + BATCH),
+    ],
+)
+def test_a_stages_memory_by_hand(values: dict[str, Any], expected: int) -> None:
+    spec = stage(**values)
+    assert memory(spec, ARCH, count(spec, ARCH), ROWS) == PROCESS + expected
+
+
+def test_a_frozen_encoder_has_features_instead() -> None:
+    spec = stage(trainable="heads")
+    counted = count(spec, ARCH)
+    # One sequence an example of sst and sts, two of paraphrases.
+    features = (15 + 2 * 30 + 16) * 8 * 4
+    heads = counted["heads"]
+    assert heads is not None
+    assert memory(spec, ARCH, counted, ROWS) == PROCESS + 16 * heads + features
+
+
+def test_state_is_weights_and_what_training_them_needs() -> None:
+    assert training_bytes(20, 20) == 16 * 20
+    assert training_bytes(20, 5) == 4 * 15 + 16 * 5
+    assert training_bytes(20, 5, gradients=3) == 4 * 20 + 4 * 5 * 5
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
+    made = make_plan(tmp_path)
+    asked, keys = Demand(made, gpu), dict(made.nodes.keys())
+    for kind, key in keys.items():
+        first, third = ((asked.mem_mb(kind, key, n), asked.minutes(kind, key, n)) for n in (1, 3))
+        assert third == (4 * first[0], 4 * first[1]), "twice as much at each attempt"
+        computes = kind in ("train", "backbone")
+        assert asked.gpus(kind, key) == (gpu and computes)
+        device = asked.device_mb(kind, key)
+        assert (device > PROCESS / 1e6) == computes
+        assert first[0] == WRAPPED + (device + ON_GPU * gpu if computes else PLAIN)
+    assert asked.minutes("train", keys["train"], 1) >= LEAST
+
+
+def test_a_cluster_without_gpus_has_the_time_of_cpus_though_its_login_node_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_plan(tmp_path, device="auto")
+    node = training(made, "first")
+    monkeypatch.setenv(FAKE, "0x80GB")
+    on_cpu = Costs(made, None).of(node).seconds
+    monkeypatch.setenv(FAKE, "1x80GB")
+    assert Costs(made, gpu=False).of(node).seconds == on_cpu != Costs(made, None).of(node).seconds
+
+
+@pytest.mark.parametrize(
+    ("config", "cores", "threads"),
+    [
+        ({}, 1, 1),
+        ({}, 2, 1),
+        ({}, 4, 2),
+        ({}, 64, 4),
+        ({"seeds": [0, 1, 2]}, 8, 1),
+        ({}, None, 1),
+        ({"threads": 3}, 8, 3),
+        ({"threads": "3"}, 1, 3),
+    ],
+)
+def test_cores_are_shared_out_among_the_jobs(
+    tmp_path: Path, config: dict[str, Any], cores: int | None, threads: int
+) -> None:
+    made = make_plan(tmp_path, TWO_STAGES, **config)
+    assert job_threads(made, pending(made), cores) == threads
+
+
+def test_finished_jobs_take_no_threads(tmp_path: Path) -> None:
+    made = make_plan(tmp_path)
+    finish(made, training(made, "first"))
+    assert job_threads(made, pending(made), 4) == 4

@@ -1,0 +1,187 @@
+"""Counted parameters: BERT's known figures, the sharing rules, and the modules themselves."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from minbert.base.errors import UserError
+from minbert.plan.parameters import count
+from minbert.spec.architecture import BERT_BASE, BERT_LARGE, Architecture, shared_depth
+from minbert.spec.parts import PARTS
+from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
+
+LOSSES = {"classification": "cross_entropy", "binary": "binary_cross_entropy", "regression": "mse"}
+BERT, LAYER, POOLER = 109_482_240, 7_087_872, 590_592
+ARCH = Architecture(vocab_size=30, hidden=12, layers=3, heads=2, intermediate=20, positions=16)
+SST: dict[str, dict[str, Any]] = {"sst": {"loss": "cross_entropy"}}
+SIAMESE = {"pairing": "siamese", "features": ["u", "v"]}
+FUSED = (7, 2, 5)
+
+
+def make(tasks: dict[str, dict[str, Any]], **stage: Any) -> StageSpec:
+    return StageSpec.model_validate({"tasks": tasks, **stage})
+
+
+def three(shared: float | str, **values: Any) -> StageSpec:
+    """The papers' three tasks, with heads of three layers."""
+    tasks = {
+        name: {
+            "loss": LOSSES[TASKS[name].kind],
+            "pairing": "cross" if TASKS[name].pair else None,
+            "head": {"depth": 3},
+        }
+        for name in ("sst", "para", "sts")
+    }
+    return make(tasks, shared_layers=shared, **values)
+
+
+def test_bert_with_its_pooler() -> None:
+    for arch, total in ((BERT_BASE, BERT), (BERT_LARGE, 335_141_888)):
+        assert arch.parameters().total == total
+
+
+@pytest.mark.parametrize(
+    ("shared", "depth"),
+    [("all", 12), ("none", None), (0, 0), (12, 12), (0.5, 6), (0.3, 4), (1.0, 12)],
+)
+def test_shared_depth(shared: float | str, depth: int | None) -> None:
+    assert shared_depth(shared, 12) == depth
+
+
+def test_more_shared_layers_than_there_are() -> None:
+    with pytest.raises(UserError, match=r"shared_layers is 13, but the backbone has 12 layers"):
+        shared_depth(13, 12)
+
+
+def test_the_papers_models() -> None:
+    heads = sum(768 * 256 + 256 + 256 * 256 + 256 + 257 * classes for classes in (5, 1, 1))
+    one, apart, hybrid = (count(three(s), BERT_BASE) for s in ("all", "none", 0.5))
+    assert one["total"] == one["trainable"] == BERT + heads
+    assert apart["encoder"] == 3 * BERT
+    assert hybrid["encoder"] == BERT + 2 * (6 * LAYER + POOLER)
+    assert hybrid["total"] and apart["total"] and 0.59 < hybrid["total"] / apart["total"] < 0.6
+    assert one["heads"] == apart["heads"] == hybrid["heads"] == heads
+    top = count(three(6, shared_end="top"), BERT_BASE)
+    assert top["encoder"] == 3 * BERT - 2 * (6 * LAYER + POOLER), "the embeddings are copied"
+    assert one == count(three(12), BERT_BASE) == count(three(12, shared_end="top"), BERT_BASE)
+
+
+def test_what_is_not_trained_is_not_counted_as_trainable() -> None:
+    sts = {**SIAMESE, "loss": "mse", "features": ["u", "v", "u*v"], "trained": False}
+    frozen = count(make({**SST, "sts": sts}, trainable="heads"), BERT_BASE)
+    assert frozen["trainable"] == 769 * 5
+    assert frozen["heads"] == 769 * 5 + 3 * 768 + 1
+    spec = three("none")
+    carried = spec.tasks["sts"].model_copy(update={"trained": False})
+    partly = spec.model_copy(update={"tasks": {**spec.tasks, "sts": carried}})
+    whole, some = count(spec, BERT_BASE), count(partly, BERT_BASE)
+    assert whole["total"] == some["total"] and whole["trainable"] and some["trainable"]
+    lost = BERT + 768 * 256 + 256 + 256 * 256 + 256 + 257
+    assert whole["trainable"] - some["trainable"] == lost
+
+
+def test_adapters_and_fusion_of_bert() -> None:
+    # Adapters as in Houlsby et al.: 2 a layer, two maps and their biases each.
+    one = 2 * 768 * 64 + 64 + 768
+    adapters = count(make(SST, trainable="adapters", adapter={"width": 64}), BERT_BASE)
+    assert adapters["trainable"] == 24 * one + 769 * 5
+    assert adapters["encoder"] == BERT + 24 * one
+    spec = make(SST, trainable="fusion", fuse=["a/x", "a/y", "a/z"])
+    fusion = count(spec, BERT_BASE, (64, 64, 64))
+    assert fusion["trainable"] == 24 * (3 * 768 * 768 + 768) + 769 * 5
+    assert fusion["encoder"] == BERT + 24 * (3 * one + 3 * 768 * 768 + 768)
+
+
+def test_a_head_that_is_not_known_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PARTS["head"], "odd", "somewhere.else:Odd")
+    known, odd = (
+        count(make({"sst": {"loss": "cross_entropy", "head": {"name": name}}}), ARCH)
+        for name in ("mlp", "odd")
+    )
+    assert known["total"] is not None and known["heads"] is not None
+    assert odd == {"total": None, "trainable": None, "encoder": known["encoder"], "heads": None}
+
+
+def check(spec: StageSpec, arch: Architecture) -> None:
+    """Compare the counts with the numbers of the modules that a stage is trained with."""
+    pytest.importorskip("torch")
+    from minbert.model.adapter import add_adapters
+    from minbert.model.fusion import add_fusion
+    from minbert.model.multitask import MultitaskModel
+
+    model = MultitaskModel(arch, spec)
+    trained = {id(p): p for t in spec.trained_tasks for p in model.own_parameters(t)}
+    trained |= {id(p): p for p in model.shared_parameters()}
+    if spec.adapter:
+        add_adapters(model.encoder, spec.adapter.width)
+    if spec.fuse:
+        add_fusion(model.encoder, FUSED)
+    if spec.adapter or spec.fuse:
+        trained = {id(p): p for p in model.parameters() if p.requires_grad}
+    heads = [*model.heads.parameters(), *model.convolutions.parameters()]
+    assert count(spec, arch, FUSED if spec.fuse else ()) == {
+        "total": sum(p.numel() for p in model.parameters()),
+        "trainable": sum(p.numel() for p in trained.values()),
+        "encoder": sum(p.numel() for p in model.encoder.parameters()),
+        "heads": sum(p.numel() for p in heads),
+    }
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_counts_are_those_of_the_modules(seed: int) -> None:
+    draw = random.Random(seed)
+    arch = ARCH.model_copy(
+        update={
+            "vocab_size": draw.randint(5, 50),
+            "hidden": draw.randint(1, 6) * 4,
+            "layers": draw.randint(1, 4),
+            "intermediate": draw.randint(4, 40),
+        }
+    )
+    tasks: dict[str, dict[str, Any]] = {}
+    for name in draw.sample(list(TASKS), draw.randint(1, 4)):
+        pairing = draw.choice(["siamese", "cross"]) if TASKS[name].pair else None
+        features = draw.sample(["u", "v", "u*v", "|u-v|"], draw.randint(1, 4))
+        tasks[name] = {
+            "loss": LOSSES[TASKS[name].kind],
+            "pairing": pairing,
+            "features": features if pairing == "siamese" else None,
+            "pooling": draw.choice(["cls", "mean"]),
+            "head": {"depth": draw.randint(1, 4), "width": draw.randint(1, 40)},
+        }
+    layers = draw.randint(0, arch.layers)
+    check(make(tasks, shared_layers=draw.choice(["all", "none", layers, 0.4])), arch)
+
+
+COSINE: dict[str, Any] = {**SIAMESE, "loss": "cosine_mse"}
+CONVOLVED: dict[str, Any] = {"loss": "cross_entropy", "convolution": {"kernel": 5}}
+
+
+PLAIN = {"head": {"name": "cosine", "depth": 0}}
+CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (PLAIN, {"trainable": "adapters", "adapter": {"width": 7}}),
+    (PLAIN, {"trainable": "fusion", "fuse": ["x", "y", "z"]}),
+    *(
+        (
+            {
+                "head": {"name": "cosine", "depth": depth, "width": 9},
+                "convolution": {"kernel": 3, "residual": True},
+                "trained": trained,
+            },
+            {"shared_layers": 1},
+        )
+        for depth in (0, 1, 3)
+        for trained in (True, False)
+    ),
+]
+
+
+@pytest.mark.parametrize(("sts", "values"), CASES)
+def test_counts_of_adapters_fusions_convolutions_and_cosine_heads(
+    sts: dict[str, Any], values: dict[str, Any]
+) -> None:
+    check(make({"sst": CONVOLVED, "sts": {**COSINE, **sts}}, **values), ARCH)

@@ -1,0 +1,223 @@
+"""What `minbert plan` says: what would run and why, how long, and what is odd."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import finish, make_plan, put, training
+from planning import TWO_STAGES
+
+from minbert.base.errors import UserError
+from minbert.commands.plan import plan_text, why_text
+from minbert.commands.steps import load_job
+from minbert.plan.cost import Cost, Costs
+from minbert.plan.describe import write
+from minbert.plan.difference import Difference, changes
+from minbert.plan.plan import Plan
+from minbert.store.plans import PUBLISHED as PAGE
+from minbert.store.plans import description_path
+
+GRID = TWO_STAGES + "  longer: {extends: t, epochs: 20}\n  frozen: {extends: t, trainable: heads}\n"
+
+
+def plan(base: Path, old: str = "", new: str = "", **config: Any) -> Plan:
+    """Return the plan after an edit of the grid."""
+    return make_plan(base, GRID.replace(old, new), **config)
+
+
+def line(told: str, start: str) -> str:
+    """Return the one line that begins so."""
+    (found,) = [each for each in told.splitlines() if each.startswith(start)]
+    return found
+
+
+def test_every_job_is_listed_with_what_differs(tmp_path: Path) -> None:
+    fresh = plan_text(plan(tmp_path))
+    for kind in ("data", "backbone", "tokens", "features", "scores", "table", "longer"):
+        assert line(fresh, f"{kind} ").endswith("has never run")
+    finish(plan(tmp_path))
+    done = plan_text(plan(tmp_path))
+    assert "Other jobs" not in done and "On n devices" not in done
+    assert " done " in line(done, "longer ") and " 30 s" in line(done, "longer ")
+
+    told = plan_text(plan(tmp_path, "epochs: 20", "epochs: 25, max_length: 96"))
+    assert line(told, "longer ").endswith("epochs: 20 -> 25, max_length: 512 -> 96")
+    assert " est." in line(told, "longer ")
+    assert line(told, "scores ").split()[1] == "hybrid-bert"
+    assert line(told, "table ").endswith("inputs changed: scores")
+    assert "the plain names do not hold" in line(told, "publish ")
+    assert "4 training jobs, 1 to run" in told
+    assert "Estimated: if there is none, by counted operations at" in told
+
+
+def test_reasons_are_of_the_nearest_finished_node(tmp_path: Path) -> None:
+    finish(plan(tmp_path))
+    finish(plan(tmp_path, "epochs: 20", "epochs: 30, reduction: mean"))
+    told = plan_text(plan(tmp_path, "epochs: 20", "epochs: 21"))
+    assert line(told, "longer ").endswith("epochs: 20 -> 21")
+    more = plan(tmp_path, seeds=[0, 1])
+    assert line(plan_text(more), "longer ").endswith("seeds 1 have not run")
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (
+            Difference({"a": (1, 2)}, {"minbert.train.losses.mse": ("a", "b")}, {}),
+            "a: 1 -> 2; code of train.losses.mse changed",
+        ),
+        (
+            Difference({f"s{n}": (n, [n] * 50) for n in range(9)}, {}, {"tokens.sst": ("a", "b")}),
+            "s0: changed, s1: changed, s2: changed and 6 more; inputs changed: tokens.sst",
+        ),
+        (Difference({"tasks": (None, [3] * 50)}, {}, {}), "tasks: new"),
+        (Difference({"adapter": ("x" * 70, None)}, {}, {}), "adapter: gone"),
+    ],
+)
+def test_differences_are_a_few_words(difference: Difference, words: str) -> None:
+    assert str(difference) == words
+
+
+def test_changes_are_named_with_dots() -> None:
+    old, new = {"stage": {"a": {"b": 1, "c": 2}}}, {"stage": {"a": {"b": 1, "d": [3]}}}
+    assert dict(changes(old, new)) == {"a.c": (2, None), "a.d": (None, [3])}
+    assert dict(changes(old, old)) == {}
+
+
+def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
+    grid = GRID.replace("epochs: 20", "epochs: 20, start: first")
+    finish(make_plan(tmp_path, grid))
+    after = make_plan(tmp_path, grid.replace("epochs: 20", "epochs: 21").replace("1e-4", "3e-4"))
+    told = why_text(after, "longer")
+    assert why_text(after, "hybrid-bert/longer") == told
+    first = training(after, "first")
+    lines = told.splitlines()
+    assert lines[0].endswith(f"longer/main, {training(after, 'longer').key}: to run with seeds 0")
+    assert lines[1] == "  epochs: 20 -> 21"
+    assert lines[2].startswith("  start is another (")
+    assert lines[3:] == [
+        f"  first . sst, train {first.key}:",
+        "    optimiser.lr: 0.0001 -> 0.0003",
+    ]
+    finish(after)
+    assert why_text(after, "first").endswith(": done")
+    with pytest.raises(UserError, match=r"no grid has a variant 'longr'\. Did you mean 'longer'"):
+        why_text(after, "longr")
+
+
+def test_the_time_is_bounded_by_work_and_by_the_longest_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(600.0, measured=False))
+    bound = line(plan_text(plan(tmp_path, seeds=[0, 1])), "On n devices")
+    # Four stages, two seeds; the second stage starts from the first.
+    assert "at least 80.0 min / n" in bound
+    assert "longest chain of trainings, 20.0 min (first . sst > second . sst)" in bound
+
+
+def test_other_versions_are_told_and_train_nothing(tmp_path: Path) -> None:
+    made = plan(tmp_path, seeds=[0, 1])
+    finish(made, torch="1.2.3+cpu")
+    told = plan_text(made)
+    assert "8 training jobs, 0 to run" in told and "minbert 0" not in told
+    assert "8 finished runs were made with torch 1.2.3; here it is" in told
+    assert "`dependencies: [torch]` in config.yaml" in told
+
+
+def test_a_version_trains_anew_only_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keys(version: str, *names: str) -> set[str]:
+        found = {"torch": version, "numpy": "2"}
+        monkeypatch.setattr(
+            "minbert.plan.experiment.versions", lambda asked: {n: found.get(n) for n in asked}
+        )
+        return set(plan(tmp_path, dependencies=names).owners)
+
+    assert keys("1") == keys("2")
+    assert keys("1", "torch") != keys("2", "torch") and not keys("1") & keys("1", "torch")
+    assert keys("1", "torch", "numpy") == keys("1", "numpy", "torch") != keys("1", "torch")
+    with pytest.raises(UserError, match=r"version of 'troch' is not recorded; known.*mean 'torch'"):
+        keys("1", "troch")
+
+
+def test_a_job_with_other_versions_than_planned_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(tmp_path, dependencies=["torch"])
+    write(made)
+    monkeypatch.setattr(
+        "minbert.commands.steps.versions", lambda names: dict.fromkeys(names, "0.1")
+    )
+    with pytest.raises(UserError, match=r"planned for torch 2.*runs with torch 0\.1"):
+        load_job(made.root, "train", training(made, "first").key, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"outcome": {"seconds": 0.0}, "rows": {"train": -1}}', None]
+)
+def test_damaged_records_are_named_and_stop_nothing(tmp_path: Path, text: str | None) -> None:
+    made = plan(tmp_path, seeds=[0, 1])
+    finish(made, seconds=40)
+    first = training(made, "first")
+    damaged = [
+        first.folder(made.root, 1) / "run.json",
+        made.sources.data("sst").folder(made.root) / "report.json",
+    ]
+    for path in damaged:
+        path.unlink()
+        path.mkdir() if text is None else put(path, text)
+    told = plan_text(made)
+    assert "8 training jobs, 0 to run" in told and "done" in line(told, "first ")
+    for path in damaged:
+        again = f"{path} is damaged: delete {path.parent} and {made.root / 'store' / 'report'}, and"
+        assert line(told, f"{path} ").startswith(again)
+    assert Costs(made).of(first) == Cost(40, measured=True), "by the other seed"
+
+
+@pytest.mark.parametrize("text", ["{}", '{"spec": {"stage": 1}}', '{"needs": []}', None])
+def test_damaged_descriptions_of_earlier_nodes_stop_nothing(
+    tmp_path: Path, text: str | None
+) -> None:
+    """A job's own is written again; of others, costs and reasons do without."""
+    old = plan(tmp_path)
+    finish(old, seconds=40)
+    made = plan(tmp_path, "epochs: 20", "epochs: 30")
+    for kind, key in old.nodes.keys() - made.nodes.keys():
+        path = description_path(made.root, kind, key)
+        whole = json.loads(path.read_text("utf-8"))
+        path.unlink()
+        path.mkdir() if text is None else put(path, json.dumps(whole | json.loads(text)))
+        if text == "{}":
+            put(path, text)
+    told = plan_text(made)
+    kept = description_path(made.root, "train", training(old, "longer").key)
+    assert line(told, f"{kept}: ").endswith("It counts as never planned; delete it.")
+    assert "has never run" in line(told, "longer ")
+
+
+def test_published_names_that_are_not_whole_are_published_again(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    finish(made)
+    assert plan(tmp_path).mark.exists()
+    for path in (made.root / PAGE, made.root / "variants.tsv"):
+        whole = path.read_text("utf-8")
+        path.unlink()
+        assert not plan(tmp_path).mark.exists()
+        put(path, whole)
+    assert plan(tmp_path).mark.exists()
+
+
+def test_a_published_row_of_a_misspelt_variant_is_named(tmp_path: Path) -> None:
+    """One that the grid just lacks is not: a grid need not have all of a paper."""
+    made = plan(tmp_path)
+    path = tmp_path / "workflow/published.csv"
+    text = path.read_text(encoding="utf-8").replace(",3-bert,dev,", ",longr,dev,")
+    put(tmp_path / "other.csv", text)
+    made = plan(tmp_path, published="other.csv")
+    told = plan_text(made)
+    said = "has a row of 'longr', which the grid of hybrid-bert lacks. Did you mean 'longer'?"
+    assert said in told and told.count("which the grid of") == 1
