@@ -34,12 +34,13 @@ from minbert.spec.architecture import (
 )
 from minbert.spec.config import BACKBONE, REVISION, Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
+from minbert.spec.only import part_of
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.places import URLS
 from minbert.spec.pretraining import PACKAGED, Pretraining
 from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.published import Published, read_published
-from minbert.spec.resolve import Grid, Stage, StageRef, Variant, part_of, resolve
+from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import OWN_FILES, TASKS, task_facts
 from minbert.store.job import node_folder

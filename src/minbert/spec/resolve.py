@@ -1,16 +1,12 @@
 """From grid files and a configuration to typed stages, each with the stages it starts from.
 
-A variant is merged over what it `extends`; `expand` and `tune` make a variant of each value; its
-keys are defaults of its `stages`. Each stage is merged over the configuration's `defaults`, scaled,
-overridden and typed; then the stages are found that `start` and `fuse` name.
+A variant's keys are defaults of its `stages`. Each is merged over the configuration's `defaults`,
+scaled, overridden and typed; then the stages are found that `start` and `fuse` name.
 """
 
 import itertools
-import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +19,6 @@ from minbert.spec.grid import (
     GridFile,
     Looks,
     Paper,
-    StageKeys,
-    check_name,
     partial,
 )
 from minbert.spec.parts import FIGURE_KINDS
@@ -32,6 +26,7 @@ from minbert.spec.protocol import RULES, Rule
 from minbert.spec.published import MAJORITY, Claim
 from minbert.spec.stage import ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, TaskSpec, overall_tasks
+from minbert.spec.variants import Body, bodies_of, variants_of
 from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
 
 
@@ -132,7 +127,7 @@ def resolve(config: Config, base: Path) -> list[Grid]:
 def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
     """Return the grid of a paper's files."""
     head: dict[str, Any] = {"figures": {}, "parameter_ratios": (), "claims": ()}
-    bodies: dict[str, _Body] = {}
+    bodies: dict[str, Body] = {}
     drawn_in: dict[str, Path] = {}
     for path, file in files:
         for key in ("paper", "title", "overall", "description", "single", "overall_tasks"):
@@ -143,7 +138,7 @@ def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
                         f"{path}: another file says that '{key}' of paper '{file.paper}' is "
                         f"{head[key]!r}; leave it out here, or name another paper"
                     )
-        for body in _bodies(file, path):
+        for body in bodies_of(file, path):
             if (other := bodies.setdefault(body.name, body)) is not body:
                 raise UserError(f"{path}: '{body.name}' is taken in {other.path}; rename one")
         for name in file.figures:
@@ -158,7 +153,7 @@ def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
     rule = head.setdefault("overall", "normalised")
     variants: dict[str, Variant] = {}
     for body in bodies.values():
-        for looks, keys in () if body.template else _variants(body, bodies):
+        for looks, keys in () if body.template else variants_of(body, bodies):
             name = looks["name"]
             with inside(f"{body.path}: variant '{name}'"):
                 if name in variants or (name in bodies and bodies[name] is not body):
@@ -183,137 +178,6 @@ def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
     with inside(", ".join(str(path) for path, _ in files)):
         _check_names(grid)
     return grid
-
-
-@dataclass(frozen=True)
-class _Body:
-    """A template or variant as written; `settings` are what its expansion sets, by dotted key."""
-
-    name: str
-    path: Path
-    values: dict[str, Any]
-    template: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _bodies(file: GridFile, path: Path) -> Iterator[_Body]:
-    """Yield the templates and variants of a file, these with `expand` undone."""
-    for name, template in file.templates.items():
-        yield _Body(name, path, template.model_dump(exclude_unset=True), template=True)
-    for pattern, variant in file.variants.items():
-        values = variant.model_dump(exclude_unset=True)
-        axes = values.pop("expand", None) or {}
-        words = [key.rpartition(".")[2] for key in axes]
-        if sorted(words) != sorted({*re.findall(r"\{(.*?)\}", pattern)}):
-            wanted = ", ".join(f"{{{word}}}" for word in words) or "no placeholder"
-            raise UserError(
-                f"{path}: variant '{pattern}': the name must hold {wanted}, one for the last word "
-                "of each key of 'expand', and these all different"
-            )
-        options = [
-            [*choices.items()] if isinstance(choices, dict) else [(spelt(c), c) for c in choices]
-            for choices in axes.values()
-        ]
-        for combination in itertools.product(*options):
-            said = dict(zip(words, (word for word, _ in combination), strict=True))
-            looks = {key: _fill(values[key], said) for key in Looks.model_fields if key in values}
-            settings = dict(zip(axes, (value for _, value in combination), strict=True))
-            with inside(str(path)):
-                name = check_name(_fill(pattern, said))
-            yield _Body(name, path, values | looks, settings=settings)
-
-
-def _fill(value: Any, said: Mapping[str, str]) -> Any:
-    for word, text in said.items() if isinstance(value, str) else ():
-        value = value.replace(f"{{{word}}}", text)
-    return value
-
-
-def spelt(value: Any) -> str:
-    """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and math.isfinite(value):
-        mantissa, _, exponent = f"{value:e}".partition("e")
-        small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
-        return small if abs(value) < 1e-3 and value else f"{value:g}"
-    if isinstance(value, list | tuple):
-        return "-".join(map(spelt, value))
-    return str(value)
-
-
-def _flat(name: str, bodies: Mapping[str, _Body], *below: str) -> dict[str, Any]:
-    """Return the values of a body over those that it extends; `below` is what extends it."""
-    if name in below:
-        circle = " -> ".join([*below[below.index(name) :], name])
-        raise UserError(f"'extends' goes round in a circle: {circle}")
-    values: dict[str, Any] = {}
-    for parent in bodies[name].values.get("extends") or ():
-        if parent not in bodies:
-            raise UserError(f"'{name}' extends unknown '{parent}'.{nearest(parent, bodies)}")
-        looks = () if bodies[parent].template else Looks.model_fields
-        inherited = _flat(parent, bodies, *below, name)
-        values = merge(values, {key: v for key, v in inherited.items() if key not in looks})
-    own = bodies[name].values
-    values = merge(values, {key: value for key, value in own.items() if key != "extends"})
-    for key, value in bodies[name].settings.items():
-        values = _with(values, key, value)
-    return values
-
-
-def _with(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Return `values` with a dotted key set; `stages.NAME.KEY` reaches one stage."""
-    first, _, rest = key.partition(".")
-    name, _, below = rest.partition(".")
-    changed = validated(StageKeys, nested(below if first == "stages" else key, value))
-    change = changed.model_dump(exclude_unset=True)
-    if first != "stages":
-        return merge(values, change)
-    stages = values.get("stages") or ({"name": "main"},)
-    known = [stage["name"] for stage in stages]
-    if name not in known:
-        raise UserError(
-            f"'{key}': there is no stage '{name}'.{nearest(name, known)} Known: {', '.join(known)}"
-        )
-    return {**values, "stages": [merge(s, change) if s["name"] == name else s for s in stages]}
-
-
-def _variants(
-    body: _Body, bodies: Mapping[str, _Body]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield what a variant is but for its stages, and the keys of these; then its candidates."""
-    name = body.name
-    with inside(f"{body.path}: variant '{name}'"):
-        values = without_nulls(_flat(name, bodies))
-        looks = {key: values.pop(key) for key in Looks.model_fields if key in values}
-        looks = {"name": name, "label": name, "row": name, **looks}
-        if looks.get("best_of") and values:
-            raise UserError(f"'best_of' trains nothing, so '{next(iter(values))}' does not apply")
-        tune = values.pop("tune", {})
-        tried: dict[str, str] = {}
-        candidates = []
-        for combination in itertools.product(*tune.values()) if tune else ():
-            # A half of dev chooses among the settings, so it chooses their epochs too.
-            changed: dict[str, Any] = {"select_on": "half", **values}
-            for key, value in zip(tune, combination, strict=True):
-                changed = _with(changed, key, value)
-            pairs = list(zip(_short([*tune]), map(spelt, combination), strict=True))
-            words = [re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(pair)).strip("-.") for pair in pairs]
-            candidate = check_name(".".join([name, *words]))
-            said = tried[candidate] = ", ".join(map(" ".join, pairs))
-            row = {"label": f"{looks['label']}, {said}", "row": candidate}
-            candidates.append(({"name": candidate, "tuned_for": name, **row}, changed))
-    yield looks | ({"best_of": tuple(tried), "tried": tried} if tried else {}), values
-    yield from candidates
-
-
-def _short(keys: Sequence[str]) -> list[str]:
-    """Return the last words of dotted keys, as many as tell them apart."""
-    for count in itertools.count(1):
-        found = [".".join(key.split(".")[-count:]) for key in keys]
-        if len({*found}) == len(found):
-            return found
-    raise AssertionError
 
 
 def _stages(
@@ -589,59 +453,3 @@ def _check_scored(claim: Claim, grid: Grid) -> None:
                         f"'{task}' needs the task '{each}', which variant '{name}' does not have; "
                         "name another task or variant"
                     )
-
-
-def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
-    """Return the grids with the variants that a pattern of `only` matches; without one, all.
-
-    A pattern is a paper, a variant or `PAPER/VARIANT`, with the wildcards `*`, `?` and `[...]`. The
-    best of others comes with those others; a setting that a tuned row tries is a row by itself if
-    that row is left out. Figures and claims that are about variants which are left out go with
-    them. Raises `UserError` for a pattern that matches nothing.
-    """
-    names = {
-        (grid.paper, name): (grid.paper, name, f"{grid.paper}/{name}")
-        for grid in grids
-        for name in grid.variants
-    }
-    for pattern in only:
-        if not any(fnmatchcase(name, pattern) for each in names.values() for name in each):
-            near = nearest(pattern, itertools.chain(*names.values()))
-            raise UserError(
-                f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the "
-                f"grids {', '.join(grid.paper for grid in grids)}.{near}"
-            )
-    chosen = {
-        at for at, words in names.items() if any(fnmatchcase(w, p) for w in words for p in only)
-    }
-    parts = (_part(grid, {name for paper, name in chosen if paper == grid.paper}) for grid in grids)
-    return [part for part in parts if part.variants] if only else list(grids)
-
-
-def _part(grid: Grid, chosen: set[str]) -> Grid:
-    """Return a grid with the variants that are `chosen`, and what is about those alone."""
-    chosen |= {name for best in chosen for name in grid.variants[best].best_of}
-    gone = grid.variants.keys() - chosen
-    if not gone:
-        return grid
-    variants = {}
-    for name, variant in grid.variants.items():
-        if name in chosen and variant.tuned_for in gone:
-            variants[name] = variant.model_copy(update={"tuned_for": "", "label": name})
-        elif name in chosen:
-            variants[name] = variant
-    figures = {}
-    for name, figure in grid.figures.items():
-        left = tuple(variant for variant in figure.variants if variant in chosen)
-        # Options may name variants; then the figure needs all that it shows, and all they name.
-        named = any(f"'{variant}'" in str(figure.options) for variant in gone)
-        if (left == figure.variants and not named) or (left and not figure.options):
-            figures[name] = figure.model_copy(update={"variants": left})
-    part = {
-        "variants": variants,
-        "figures": figures,
-        "claims": tuple(claim for claim in grid.claims if gone.isdisjoint(claim.variants)),
-        "parameter_ratios": tuple(p for p in grid.parameter_ratios if gone.isdisjoint(p)),
-        "single": "" if grid.single in gone else grid.single,
-    }
-    return grid.model_copy(update=part)
