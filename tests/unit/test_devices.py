@@ -211,25 +211,3 @@ def test_a_folder_that_cannot_be_made_is_named(
     expected = rf"file/locks: it cannot be made .*; set {LOCKS}"
     with pytest.raises(UserError, match=expected), device_for("auto", GB, print):
         pass
-
-
-def test_lock_files_can_be_read_by_all(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        with device_for("auto", GB, print):
-            pass
-    finally:
-        os.umask(before)
-    slots = list((tmp_path / "locks").glob("fake-*"))
-    assert slots and all(p.stat().st_mode & 0o777 == 0o644 for p in slots)
-    assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
-
-
-def test_a_folder_that_cannot_be_written_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "locks").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    expected = rf"locks: it exists, but not all users can write it .*; set {LOCKS}"
-    with pytest.raises(UserError, match=expected), device_for("auto", GB, print):
-        pass

@@ -48,11 +48,6 @@ def test_a_gpu_is_asked_for_where_there_is_one(
     assert has_gpus(wish) is expected
 
 
-def test_without_sinfo_there_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not has_gpus("auto")
-
-
 @pytest.mark.parametrize("failures", [1, 9])
 def test_a_sinfo_that_fails_does_not_send_all_jobs_to_the_cpu(
     failures: int, program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -89,11 +84,6 @@ def test_orphans_are_waited_for(
     program("scancel", "true")
     assert cancel_orphans(tmp_path) == ["7"]
     assert len((tmp_path / "asked").read_text().split()) >= 2
-
-
-def test_every_line_of_the_profile_has_its_comment() -> None:
-    lines = PROFILE.read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if "#" not in line] == []
 
 
 def test_the_profile_keeps_what_the_default_one_sets() -> None:

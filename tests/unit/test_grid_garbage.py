@@ -198,26 +198,3 @@ def test_what_is_not_the_stores_own_is_neither_listed_nor_deleted(
     delete(made, found)
     assert all(path.exists() for path in [*own, elsewhere / "run.json"])
     assert not any(link.is_symlink() for link in links)
-
-
-def test_a_folder_in_the_place_of_the_lock_is_named(
-    base: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(plan(base))
-    (base / "results/store/train" / ("0" * 16)).mkdir()
-    (base / "results/work/lock").mkdir(parents=True)
-    with pytest.raises(SystemExit):
-        main(["gc", "--delete", "--directory", str(base)])
-    told = capsys.readouterr().err
-    assert "work/lock is a folder, expected a file there; move it away" in told
-
-
-@pytest.mark.parametrize("command", ["plan", "gc"])
-def test_names_cannot_steer_a_terminal(
-    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    """A title of a grid, and the name of a results folder."""
-    monkeypatch.setattr("minbert.commands.plan.plan_text", lambda _: "T\x1b]0;owned\a")
-    monkeypatch.setattr("minbert.commands.gc.report", lambda *_, **__: ["T\x1b]0;owned\a"])
-    main([command, "--directory", str(base)])
-    assert capsys.readouterr().out == "T\\x1b]0;owned\\x07\n"

@@ -41,12 +41,6 @@ def test_length_ranges_find_the_cheapest_split(lanes: int) -> None:
     assert price(cuts) == min(map(price, every))
 
 
-def test_groups_are_few_when_a_group_is_dear() -> None:
-    counts, lanes = Counter(range(1, 50)), 1
-    assert length_ranges(counts, lanes, cost=1e9) == [(1, 49)]
-    assert len(length_ranges(counts, lanes, cost=0)) == 49
-
-
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("one_query", [False, True])
 @pytest.mark.parametrize(("lanes", "cost"), [(1, 0), (16, 0), (1, 1500), (32, 1500), (16, 1e9)])
@@ -174,12 +168,3 @@ def test_padding_fills_a_register_of_each_dtype() -> None:
         attend(inputs((5, 33), False, dtype)[0], None, batch, HEADS, 0.0)
         (found,) = batch.blocks.values()
         assert {block.keys % lanes for block in found.blocks} == {0}
-
-
-def test_all_layers_have_the_same_blocks() -> None:
-    batch = random_batch()
-    (projected,) = inputs(MIXED, False, torch.float32)
-    attend(projected, None, batch, HEADS, 0.0)
-    (first,) = batch.blocks.values()
-    attend(projected, None, batch, HEADS, 0.0)
-    assert list(batch.blocks.values()) == [first]

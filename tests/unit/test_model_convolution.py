@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from model_batches import MIXED, STILL, TINY, one_by_one, random_batch
+from model_batches import MIXED, STILL, TINY, random_batch
 from torch import Tensor, nn
 
 from minbert.model.convolution import TokenConvolution
 from minbert.model.multitask import MultitaskModel
-from minbert.model.weights import load_weights, save_weights
+from minbert.model.weights import save_weights
 from minbert.plan.parameters import count
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Convolution, Head, TaskSpec
@@ -40,26 +40,6 @@ def test_it_is_torchs_convolution_of_each_sequence_alone(kernel: int, residual: 
     gradients = torch.autograd.grad(found, [hidden, *ours.parameters()], upstream)
     wanted = torch.autograd.grad(expected, [hidden, *theirs.parameters()], upstream)
     torch.testing.assert_close(gradients, wanted, atol=1e-5, rtol=1e-5)
-
-
-def test_it_is_torchs_convolution_of_a_padded_batch() -> None:
-    ours, batch = layer(), random_batch()
-    hidden = torch.randn(sum(MIXED), WIDTH)
-    rows = nn.utils.rnn.pad_sequence(list(hidden.split(list(MIXED))), batch_first=True)
-    weight, bias = ours.convolution.weight, ours.convolution.bias
-    padded = nn.functional.conv1d(rows.transpose(1, 2), weight, bias, padding=1)
-    real = padded.transpose(1, 2)[batch.row_of, batch.positions].relu()
-    torch.testing.assert_close(ours(hidden, batch), real, atol=1e-6, rtol=1e-6)
-
-
-def test_a_token_reaches_its_neighbours_of_the_same_row_alone() -> None:
-    ours = layer(residual=False)
-    nn.init.ones_(ours.convolution.weight)
-    nn.init.zeros_(ours.convolution.bias)  # type: ignore[arg-type]
-    batch = random_batch((3, 2))
-    hidden = torch.zeros(5, WIDTH)
-    hidden[2] = 1.0
-    assert ours(hidden, batch)[:, 0].tolist() == [0, WIDTH, WIDTH, 0, 0]
 
 
 def test_it_starts_as_torchs_convolution() -> None:
@@ -102,12 +82,6 @@ def test_a_task_pools_its_convolved_tokens(model: MultitaskModel) -> None:
     assert torch.equal(model.pooled("para", batch), without)
 
 
-def test_packed_rows_are_convolved_as_one_by_one(model: MultitaskModel) -> None:
-    batch = random_batch()
-    alone = torch.cat([model.pooled("sts", row) for row in one_by_one(batch)])
-    torch.testing.assert_close(model.pooled("sts", batch), alone, atol=1e-5, rtol=1e-5)
-
-
 def test_its_parameters_are_the_tasks_own_and_counted(model: MultitaskModel) -> None:
     ours = {id(p) for p in model.convolutions["sts"].parameters()}
     assert ours and ours <= {id(p) for p in model.own_parameters("sts")}
@@ -118,17 +92,6 @@ def test_its_parameters_are_the_tasks_own_and_counted(model: MultitaskModel) -> 
     plain = {task: t.model_copy(update={"convolution": None}) for task, t in CONVOLVED.items()}
     without = count(StageSpec(tasks=plain), TINY)["total"]
     assert counted["total"] - without == (3 + 5) * WIDTH * WIDTH + 2 * WIDTH
-
-
-def test_saved_and_loaded_to_the_bit(model: MultitaskModel, tmp_path: Path) -> None:
-    save_weights(tmp_path / "model.safetensors", model.state_dict())
-    torch.manual_seed(1)
-    other = MultitaskModel(TINY, model.spec).eval()
-    batch = random_batch((3, 4))
-    assert not torch.equal(other.pooled("sts", batch), model.pooled("sts", batch))
-    other.load_state_dict(load_weights(tmp_path / "model.safetensors"))
-    for task in CONVOLVED:
-        assert torch.equal(other(task, batch), model(task, batch))
 
 
 def test_a_stage_takes_over_a_fitting_convolution_or_none(

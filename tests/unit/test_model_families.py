@@ -9,17 +9,14 @@ from typing import Any
 import encoders
 import pytest
 import torch
-from encoders import CONFIGS, FAMILIES, POSITIONS, TEXT, Folders
+from encoders import CONFIGS, FAMILIES, POSITIONS, Folders
 from model_batches import one_by_one, pack
 from pages.encoders import NUMBER, PAGE, encoders_page
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
-from minbert.data.tokenise import encode
-from minbert.data.tokenizer import load_tokenizer
 from minbert.model.adapter import add_adapters, sublayers
 from minbert.model.convert import convert_hugging_face
 from minbert.model.encoder import Stack, compute_in
@@ -30,7 +27,6 @@ from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture, 
 from minbert.spec.encoders.modernbert import ModernBert
 from minbert.spec.hugging_face import from_hugging_face
 from minbert.spec.stage import Dropout
-from minbert.train.examples import frame, special_tokens
 
 every_kind = pytest.mark.parametrize("name", CONFIGS)
 every_family = pytest.mark.parametrize("name", FAMILIES)
@@ -166,57 +162,6 @@ def test_gradients_of_packed_rows_equal_those_of_rows_alone(name: str, folders: 
     found, expected = (torch.autograd.grad(loss, list(named.values())) for loss in losses)
     for part, ours_, theirs in zip(named, found, expected, strict=True):
         torch.testing.assert_close(ours_, theirs, atol=1e-8, rtol=1e-8, msg=part)
-
-
-@every_family
-def test_framed_sequences_are_those_of_transformers(name: str, folders: Folders) -> None:
-    """Texts alone and in pairs; literal special tokens too."""
-    from transformers import AutoTokenizer
-
-    made, arch = folders[name], architecture(folders, name)
-    reference = AutoTokenizer.from_pretrained(made.theirs)
-    path = made.ours / "tokenizer.json"
-    tokenizer, special = load_tokenizer(path), special_tokens(path, arch.two_types)
-    texts = [*TEXT, f"a {reference.sep_token} literal", "a {}, naïve\tone \u6771"]
-    ids = [torch.tensor(found).numpy() for found in encode(tokenizer, texts)]
-    for one, text in zip(ids, texts, strict=True):
-        row, second = frame(one, None, special, POSITIONS)
-        assert row.tolist() == reference(text)["input_ids"] and second == 0
-    for one, two in zip(range(len(texts)), reversed(range(len(texts))), strict=True):
-        row, second = frame(ids[one], ids[two], special, 500)
-        expected = reference(texts[one], texts[two])
-        assert row.tolist() == expected["input_ids"]
-        types = expected["token_type_ids"] if arch.two_types else [0] * len(row)
-        assert [0] * (len(row) - second) + [1] * second == types
-
-
-def test_a_pair_is_cut_to_leave_room_for_all_special_tokens(folders: Folders) -> None:
-    special = special_tokens(folders["roberta"].ours / "tokenizer.json", two_types=False)
-    long = torch.arange(5, 60).numpy()
-    row, _ = frame(long, long, special, 20)
-    assert len(row) == 20 and row.tolist()[:1] + row.tolist()[9:11] + row.tolist()[-1:] == [
-        0,
-        2,
-        2,
-        2,
-    ]
-    assert len(frame(long, None, special, 20)[0]) == 20
-
-
-def test_vocab_json_and_merges_are_as_good_as_a_tokenizer_json(
-    tmp_path: Path, folders: Folders
-) -> None:
-    from transformers import RobertaTokenizerFast
-
-    made = folders["roberta"]
-    for name in ("config.json", WEIGHTS, "vocab.json", "merges.txt"):
-        (tmp_path / name).write_bytes((made.theirs / name).read_bytes())
-    convert_hugging_face(tmp_path, tmp_path / "ours")
-    tokenizer = Tokenizer.from_file(str(tmp_path / "ours" / "tokenizer.json"))
-    reference = RobertaTokenizerFast(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
-    for text in [*TEXT, "a <mask> here </s> and  two  spaces", "naïve \u6771"]:
-        assert tokenizer.encode(text).ids == reference(text)["input_ids"]
-        assert tokenizer.encode(text, TEXT[0]).ids == reference(text, TEXT[0])["input_ids"]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -6,8 +6,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from model_batches import STILL, TINY, random_batch
 from torch import Tensor
 
@@ -91,25 +89,6 @@ def test_dropout_is_before_each_layer_in_training_only() -> None:
     assert torch.equal(copy(torch.ones(4000, 2)), torch.ones(4000, 1)), "its bias is never dropped"
 
 
-@settings(max_examples=60)
-@given(
-    seed=st.integers(0, 2**32),
-    scale=st.floats(1e-3, 1e3),
-    other=st.floats(1e-3, 1e3),
-)
-def test_a_cosine_is_symmetric_without_scale_and_between_its_bounds(
-    seed: int, scale: float, other: float
-) -> None:
-    u, v = draw(4, 3, seed=seed), draw(4, 3, seed=seed + 1)
-    head = CosineHead(6, 1, BARE)
-    found = head(torch.cat([u, v], dim=1))
-    assert (found.abs() <= 1 + 1e-6).all()
-    torch.testing.assert_close(head(torch.cat([v, u], dim=1)), found)
-    torch.testing.assert_close(head(torch.cat([scale * u, other * v], dim=1)), found)
-    torch.testing.assert_close(head(torch.cat([-u, v], dim=1)), -found)
-    torch.testing.assert_close(head(torch.cat([u, other * u], dim=1)), torch.ones(4, 1))
-
-
 @pytest.mark.parametrize("which", [(0,), (1,), (0, 1)])
 def test_the_cosine_of_a_vector_of_zeros_is_nought_with_a_finite_gradient(
     which: tuple[int, ...],
@@ -122,33 +101,6 @@ def test_the_cosine_of_a_vector_of_zeros_is_nought_with_a_finite_gradient(
     assert found.tolist() == [[0.0], [0.0]]
     found.sum().backward()
     assert embedding.grad is not None and embedding.grad.isfinite().all()
-
-
-def test_a_layer_that_has_died_gives_noughts_and_finite_gradients() -> None:
-    head = deep(depth=2)
-    torch.nn.init.constant_(head.get_parameter("linears.1.bias"), -100.0)
-    embedding = draw(3, 12).requires_grad_()
-    found = head(embedding)
-    assert found.flatten().tolist() == [0.0] * 3
-    found.sum().backward()
-    for tensor in (embedding, *head.parameters()):
-        assert tensor.grad is not None and tensor.grad.isfinite().all()
-
-
-def test_gradients_are_those_of_finite_differences() -> None:
-    head = deep(2).double()
-    # The head rounds to float32 at the end, which is too coarse for tight differences.
-    embedding = draw(3, 12).double().requires_grad_()
-    head(embedding).sum().backward()
-    assert embedding.grad is not None
-    for place in ((0, 0), (1, 7), (2, 11)):
-        moved = []
-        for step in (1e-2, -1e-2):
-            changed = embedding.detach().clone()
-            changed[place] += step
-            moved.append(head(changed).sum().item())
-        slope = (moved[0] - moved[1]) / 2e-2
-        assert float(embedding.grad[place]) == pytest.approx(slope, abs=2e-3)
 
 
 def test_start_at_sets_the_last_bias_of_an_mlp_and_nothing_of_a_cosine() -> None:

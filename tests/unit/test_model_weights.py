@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from encoders import Made, difference
 from model_batches import TINY, initial_backbone, minilm_folder
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
+from transformers import BertModel
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
@@ -232,13 +234,16 @@ def test_a_tokenizer_that_frames_nothing(folder: Path, tmp_path: Path) -> None:
         convert_hugging_face(folder, tmp_path / "out")
 
 
-def test_minilms_tokenizer_neither_truncates_nor_pads(tmp_path: Path) -> None:
+def test_minilm(tmp_path: Path) -> None:
+    """Its states are those of transformers; its tokenizer neither truncates nor pads."""
     made = tmp_path / "hf"
     made.mkdir()
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         shutil.copy(minilm_folder() / name, made / name)
     arch = convert_hugging_face(made, tmp_path / "out")
     assert (arch.layers, arch.hidden) == (6, 384)
+    reference = BertModel.from_pretrained(made).eval()
+    assert difference(Made(reference, made, tmp_path / "out")).max() < 1e-5
     tokenizer = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
     lengths = [len(tokenizer.encode("word " * n, add_special_tokens=False).ids) for n in (1, 600)]
     assert lengths == [1, 600]
