@@ -63,7 +63,7 @@ class Trained:
     spec: StageSpec
     sources: Sources
     folder: Path
-    learner: TrainableModel
+    model: TrainableModel
 
     @property
     def file(self) -> Path:
@@ -72,10 +72,10 @@ class Trained:
     def initial(self) -> dict[str, Tensor]:
         """Return the weights that the stage began with."""
         torch.manual_seed(SEED)
-        learner: TrainableModel = load_part("trainable", self.spec.trainable)(
+        model: TrainableModel = load_part("trainable", self.spec.trainable)(
             self.spec, self.sources, CPU
         )
-        return learner.weights()
+        return model.weights()
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +86,12 @@ def trained(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Trained]:
     base = tmp_path_factory.mktemp("trained")
-    learners: list[TrainableModel] = []
+    models: list[TrainableModel] = []
 
     class Seen(Loop):
-        def __init__(self, spec: StageSpec, learner: TrainableModel, *more: Any) -> None:
-            learners.append(learner)
-            super().__init__(spec, learner, *more)
+        def __init__(self, spec: StageSpec, model: TrainableModel, *more: Any) -> None:
+            models.append(model)
+            super().__init__(spec, model, *more)
 
     found: dict[str, Trained] = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -111,7 +111,7 @@ def trained(
             patch.setattr("minbert.train.loop.selection_score", lambda *_, s=scores: next(s))
             out = base / name
             train_stage(spec, SEED, sources, out, title=name, device="cpu", precision="fp32")
-            found[name] = Trained(spec, sources, out, learners[-1])
+            found[name] = Trained(spec, sources, out, models[-1])
     return found
 
 
@@ -120,7 +120,7 @@ def test_the_backbone_stays_and_what_is_inserted_moves(
     name: str, trained: dict[str, Trained], backbone: Path
 ) -> None:
     stage = trained[name]
-    module = stage.learner.module
+    module = stage.model.module
     whole = {n: t for n, t in module.state_dict().items() if n.startswith("encoder.")}
     kept = {n: t for n, t in whole.items() if ".adapter." not in n}
     before = {
@@ -153,14 +153,14 @@ def test_a_fusions_attention_is_recorded_by_sublayer(trained: dict[str, Trained]
         }
         sums = [sum(weights) for weights in by_place.values()]
         torch.testing.assert_close(sums, [1.0] * 4, atol=1e-9, rtol=0)
-        learner = stage.learner
-        assert isinstance(learner, FusionTuned)
-        first = learner.module.encoder.shared.layers["0"].attention
+        model = stage.model
+        assert isinstance(model, FusionTuned)
+        first = model.module.encoder.shared.layers["0"].attention
         seen: list[Tensor] = []
         kept = first.adapter.register_forward_pre_hook(
             lambda _, given, to=seen: to.append(given[0])
         )
-        learner.outputs(task, "dev")
+        model.outputs(task, "dev")
         kept.remove()
         hidden = torch.cat(seen)
         mean = first.adapter.weights(hidden, first.adapter.changes(hidden)).mean(1)
@@ -202,10 +202,10 @@ def test_one_file_holds_all_but_the_backbone(
         }[name]
     )
     counted = count(stage.spec, architecture, (4, 6) if stage.spec.fuse else ())
-    assert counted["total"] == sum(p.numel() for p in stage.learner.module.parameters())
-    learner = stage.learner
-    tuned = [p for task in stage.spec.trained_tasks for p in learner.own_parameters(task)]
-    tuned += learner.shared_parameters()
+    assert counted["total"] == sum(p.numel() for p in stage.model.module.parameters())
+    model = stage.model
+    tuned = [p for task in stage.spec.trained_tasks for p in model.own_parameters(task)]
+    tuned += model.shared_parameters()
     assert counted["trainable"] == sum(p.numel() for p in tuned)
 
 
@@ -234,7 +234,7 @@ def test_loaded_again_it_predicts_the_same_bits(
                 cached = load_file(stage.sources.features[task])[split]
                 assert torch.equal(pooled, cached)
             else:
-                assert torch.equal(output, stage.learner.outputs(task, split))
+                assert torch.equal(output, stage.model.outputs(task, split))
     rows = pq.read_table(stage.folder / "predictions.parquet").to_pylist()
     assert found == [(row["id"], row["prediction"], row["scores"]) for row in rows]
     for task in stage.spec.tasks:
@@ -264,14 +264,14 @@ def test_adapters_of_another_width_are_refused(trained: dict[str, Trained], back
 
 def test_only_the_stages_own_weights_are_restored(trained: dict[str, Trained]) -> None:
     stage = trained["a"]
-    learner = AdapterTuned(stage.spec, stage.sources, CPU)
+    model = AdapterTuned(stage.spec, stage.sources, CPU)
     saved = load_file(stage.file)
-    learner.restore(saved)
-    assert all(torch.equal(tensor, saved[n]) for n, tensor in learner.weights().items())
+    model.restore(saved)
+    assert all(torch.equal(tensor, saved[n]) for n, tensor in model.weights().items())
     some = dict(list(saved.items())[1:])
     for wrong in (some, {**saved, "heads.para.linears.0.bias": torch.zeros(1)}):
         with pytest.raises(ValueError, match="not this model's weights"):
-            learner.restore(wrong)
+            model.restore(wrong)
 
 
 def test_a_stage_without_adapters_is_not_fused(trained: dict[str, Trained]) -> None:

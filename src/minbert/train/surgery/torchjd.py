@@ -30,17 +30,14 @@ class TorchJD(Method):
         super().__init__(tasks)
         try:
             aggregator = getattr(import_module("torchjd.aggregation"), name)
-            self.weighting = self._weighting(aggregator(**settings))
+            made = aggregator(**settings)
         except ImportError as error:
             raise UserError(
                 f"surgery by {name} needs torchjd 0.18 and its solvers ({error}): "
                 "pip install -c requirements.lock -e '.[methods]', or choose 'surgery: pcgrad'"
             ) from error
-
-    @staticmethod
-    def _weighting(aggregator: Any) -> Any:
-        """Return what finds the weights: from a Gramian, if there is such a thing."""
-        return getattr(aggregator, "gramian_weighting", None) or aggregator.weighting
+        # What finds the weights: from a Gramian, if there is such a thing.
+        self.weighting: Any = getattr(made, "gramian_weighting", None) or made.weighting
 
     def __call__(self, gramian: Tensor, generator: torch.Generator) -> Tensor:
         """Return weights [n]; all NaN if `gramian` is not finite, so that the loop can say why."""
