@@ -54,31 +54,29 @@ def projected(gradients: Tensor, draw: torch.Generator, itself: bool = False) ->
 
 
 @pytest.mark.parametrize("tasks", [2, 3, 4, 5])
-@pytest.mark.parametrize("seed", range(12))
-def test_pcgrad_is_torchjds(tasks: int, seed: int) -> None:
-    rows = jacobian(tasks, seed)
-    products = rows @ rows.T
-    torch.manual_seed(seed)
-    expected = PCGradWeighting()(products)
-    torch.testing.assert_close(pcgrad(products, generator(seed)), expected, rtol=1e-6, atol=1e-6)
-    single = pcgrad(products.float(), generator(seed))
-    torch.testing.assert_close(single.double(), expected, rtol=1e-4, atol=1e-5)
+def test_pcgrad_is_torchjds_and_algorithm_1_on_the_gradients(tasks: int) -> None:
+    conflicts = 0
+    for seed in range(12):
+        rows = jacobian(tasks, seed)
+        products = rows @ rows.T
+        torch.manual_seed(seed)
+        expected = PCGradWeighting()(products)
+        before = torch.get_rng_state()
+        weights = pcgrad(products, generator(seed))
+        torch.testing.assert_close(weights, expected, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(weights @ rows, projected(rows, generator(seed)))
+        single = pcgrad(products.float(), generator(seed))
+        torch.testing.assert_close(single.double(), expected, rtol=1e-4, atol=1e-5)
+        assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(products, rows @ rows.T)
+        conflicts += bool((weights != 1).any())
+    assert conflicts > 3
 
 
-def test_pcgrads_comparison_meets_conflicts_of_three_and_more() -> None:
-    weights = [pcgrad(j @ j.T, generator(s)) for s in range(12) for j in [jacobian(3, s)]]
-    assert sum(bool((w != 1).any()) for w in weights) > 6
+def test_with_three_conflicts_or_more_the_order_of_projection_matters() -> None:
     rows = jacobian(4, 1)
     found = {tuple(pcgrad(rows @ rows.T, generator(s)).tolist()) for s in range(10)}
-    assert len(found) > 1, "with three conflicts or more the order of projection matters"
-
-
-@pytest.mark.parametrize("tasks", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(5))
-def test_pcgrad_is_algorithm_1_on_the_gradients(tasks: int, seed: int) -> None:
-    rows = jacobian(tasks, seed)
-    update = pcgrad(rows @ rows.T, generator(seed)) @ rows
-    torch.testing.assert_close(update, projected(rows, generator(seed)))
+    assert len(found) > 1
 
 
 def test_pytorch_pcgrad_projects_a_gradient_onto_its_own_plane_too() -> None:
@@ -93,10 +91,11 @@ def test_pytorch_pcgrad_projects_a_gradient_onto_its_own_plane_too() -> None:
     assert 0 < differ < 20
 
 
-def test_pcgrad_of_two_by_hand() -> None:
-    # g1 = (1, 0) loses its part along (-1, 1): (1/2, 1/2); g2 loses its part along (1, 0): (0, 1).
-    update = pcgrad(OPPOSED @ OPPOSED.T, generator()) @ OPPOSED
-    torch.testing.assert_close(update, torch.tensor([0.5, 1.5]))
+@pytest.mark.parametrize("rows", [OPPOSED, torch.cat([OPPOSED, torch.zeros(1, 2)])], ids=len)
+def test_pcgrad_by_hand(rows: Tensor) -> None:
+    """g1 = (1, 0) loses its part along (-1, 1), g2 its part along (1, 0); zeros change nothing."""
+    update = pcgrad(rows @ rows.T, generator()) @ rows
+    torch.testing.assert_close(update, torch.tensor([0.5, 0.5]) + torch.tensor([0.0, 1.0]))
 
 
 numbers = st.floats(0.0, 10.0, width=32)
@@ -110,45 +109,13 @@ def test_without_conflict_pcgrad_is_the_plain_sum(rows: list[list[float]]) -> No
     assert torch.equal(weights, torch.ones(len(rows))), "a sum, not a mean"
 
 
-@settings(max_examples=80)
-@given(seed=st.integers(0, 2**32), scale=st.floats(1e-3, 1e3))
-def test_two_tasks_by_the_projections_formula(seed: int, scale: float) -> None:
-    g, h = jacobian(2, seed)
-    h = h * scale
-    rows = torch.stack([g, h])
-    conflict = min(0.0, float(g @ h))
-    expected = g - conflict / (h @ h) * h + h - conflict / (g @ g) * g
-    update = pcgrad(rows @ rows.T, generator()) @ rows
-    torch.testing.assert_close(update, expected, rtol=1e-8, atol=1e-8)
-    # What is left of each is orthogonal to the other, so neither task is made worse.
-    assert update @ g >= -1e-6 * scale and update @ h >= -1e-6 * scale
-
-
-def test_a_zero_gradient_changes_nothing() -> None:
-    rows = torch.cat([OPPOSED, torch.zeros(1, 2)])
-    weights = pcgrad(rows @ rows.T, generator())
-    assert torch.isfinite(weights).all()
-    torch.testing.assert_close(weights @ rows, torch.tensor([0.5, 1.5]))
-
-
-def test_pcgrad_draws_from_its_own_generator() -> None:
-    before = torch.get_rng_state()
-    products = OPPOSED @ OPPOSED.T
-    pcgrad(products, generator())
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(products, OPPOSED @ OPPOSED.T)
-
-
-def test_gramian_is_the_product_of_flat_gradients() -> None:
+def test_gramian_is_the_product_of_flat_gradients_and_nothing_counts_as_zero() -> None:
     shapes = [(3, 4), (5,), (2, 2)]
     gradients = [[torch.randn(s, generator=generator(n)) for s in shapes] for n in range(3)]
     flat = torch.stack([torch.cat([g.flatten() for g in task]) for task in gradients])
     products = inner_products(gradients)
     torch.testing.assert_close(products.sum(0), flat @ flat.T)
     torch.testing.assert_close(products[1], flat[:, 12:17] @ flat[:, 12:17].T)
-
-
-def test_gramian_counts_an_unused_parameter_as_zero() -> None:
     a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0])
     found = inner_products([[a, b], [a, None], [None, None]]).sum(0)
     assert found.tolist() == [[14.0, 5.0, 0.0], [5.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
