@@ -28,7 +28,7 @@ SOURCES := src tests benchmarks study
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) all
 
-test: $(VENV)/.installed-test .venv-crate/.installed
+test: $(VENV)/.installed-test
 	$(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder # a process a file, long files first
 
 bench: $(VENV)/.installed-bench
@@ -36,14 +36,9 @@ bench: $(VENV)/.installed-bench
 
 CONFIGURED := --configfile study/v1/settings.yaml study/minilm.yaml
 STUDY := --cores $(CORES) $(CONFIGURED)
+UNBUNDLE := $(BIN)/minbert unbundle --digests study/digests.json
+ADOPT := $(BIN)/minbert adopt --apply $(CONFIGURED)
 PARTS := depths gte tuned # study/PART.yaml, with runs in study/PART.zip and results in results/study-PART
-
-# Modules that were changed since the bundles' runs and still train the same bits; the runs go on under
-# the keys of today's code. run: the record says what the run was made from. The others: a sampler, a
-# method of surgery and a penalty came in beside what was there.
-CARRIED := $(addprefix minbert.,spec.epochs $(addprefix train.,run step surgery surgery.gradients \
-	surgery.pcgrad))
-ADOPT := --apply --reason "trains the same bits (Makefile: CARRIED)" $(CONFIGURED)
 
 study: study-tables
 	$(BIN)/python study/tables.py compare
@@ -53,12 +48,13 @@ study-tables: study-runs
 	$(BIN)/snakemake all $(STUDY)
 	for part in $(PARTS); do $(BIN)/snakemake all $(STUDY) study/$$part.yaml || exit; done
 
+# Other code than theirs is accepted as workflow/accepted.yaml says.
 study-runs: $(VENV)/.installed
-	for bundle in study/seed-*.zip; do $(BIN)/minbert unbundle $$bundle --results results/study || exit; done
-	$(BIN)/minbert adopt $(CARRIED) minbert.train.penalties.smart $(ADOPT)
+	for bundle in study/seed-*.zip; do $(UNBUNDLE) $$bundle --results results/study || exit; done
+	$(ADOPT)
 	for part in $(PARTS); do \
-		$(BIN)/minbert unbundle study/$$part.zip --results results/study-$$part && \
-		$(BIN)/minbert adopt $(CARRIED) $(ADOPT) study/$$part.yaml || exit; done
+		$(UNBUNDLE) study/$$part.zip --results results/study-$$part && \
+		$(ADOPT) study/$$part.yaml || exit; done
 
 study-page: study-tables $(VENV)/.installed-test
 	$(BIN)/python study/tables.py copy
@@ -108,13 +104,6 @@ $(VENV)/.installed-test: $(VENV)/.installed
 
 $(VENV)/.installed-bench: $(VENV)/.installed
 	$(INSTALL) -e '.[bench]'
-	touch $@
-
-# The validator of crates wants an older `rich` than the linters, so it has an environment of its own.
-.venv-crate/.installed: tests/crate_validator.py
-	$(PYTHON) -m venv .venv-crate
-	.venv-crate/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-		roc-validator==0.13.0 rocrate==0.13.0
 	touch $@
 
 pictures: demo

@@ -28,6 +28,8 @@ def tables() -> Iterator[tuple[Path, Path, str]]:
         part = table.parent.relative_to(TABLES).name
         root = RESULTS / (f"study-{part}" if part else "study")
         made = root / ("only/tables" if part else "tables") / table.name
+        if not made.is_file():
+            raise SystemExit(f"{made}: there is no such file, and study/tables has it: make study")
         yield table, made, with_first_keys(made.read_bytes().decode(), first_keys(root))
 
 

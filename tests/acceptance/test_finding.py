@@ -343,35 +343,8 @@ class TestRates:
         assert "(as in finished runs)" in whole and "(as in finished runs)" in part
 
 
-@pytest.fixture(scope="module")
-def refactored(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The code of one module was changed."""
-    project = quiet(finished, tmp_path_factory.mktemp("words") / "project")
-    project.edit("src/minbert/train/finetune.py", "\nimport ", "\nEXTRA = 1\nimport ")
-    (project.folder / "mine.yaml").write_text("threads: 1\n", encoding="utf-8")
-    return project
-
-
 class TestWords:
     """Words after an option of several values belong where they can belong."""
-
-    @pytest.mark.parametrize(
-        "words",
-        [
-            "minbert.train.loop --configfile mine.yaml",
-            "--configfile mine.yaml minbert.train.loop",
-            "--configfile mine.yaml minbert.train.loop --reason tidy",
-            "--configfile mine.yaml --config seeds=[0] minbert.train.loop",
-            "--config seeds=[0] minbert.train.loop",
-        ],
-    )
-    def test_adopt_takes_modules_after_files(self, refactored: Project, words: str) -> None:
-        told = refactored.minbert("adopt", *words.split())
-        assert "its code differs in minbert.train.finetune too" in told
-
-    def test_adopt_takes_files_named_like_the_package(self, refactored: Project) -> None:
-        told = refactored.minbert("adopt", "--configfile", "minbert.yaml", ends=2)
-        assert "minbert.yaml" in told and "module" not in told
 
     @pytest.mark.parametrize(
         "words",

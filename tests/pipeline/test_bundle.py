@@ -90,7 +90,7 @@ def test_everything_shown_is_made_again_without_training(whole: Project, fresh: 
         archive.extract("config.json", fresh.folder)
     printed = fresh.snakemake("-n", "all", "--configfile", "config.json")
     asked = {job.partition(" ")[0] for job in planned_jobs(printed, dict)}
-    assert "publish" in asked and asked.isdisjoint(UNTRAINED), "as the bundle's own page says"
+    assert "publish" in asked and asked.isdisjoint(UNTRAINED)
     own.rename(fresh.folder / "config.yaml")
 
     fresh.configure(tracking="{enabled: true}")

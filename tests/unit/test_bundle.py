@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import csv
 import errno
+import hashlib
 import io
 import json
 import os
-import re
 import shutil
-import subprocess
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import mlcroissant
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import trained_root
 from own_tasks import NEWS, using
-from trained_root import REPOSITORY, run_folder
+from trained_root import run_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
 from minbert.base.locks import in_use
-from minbert.data.course import course_files
 from minbert.data.identity import sha256
 from minbert.figures.calibration import binned, calibration_error
 from minbert.figures.predicted import read_predicted
@@ -37,13 +34,10 @@ from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.publish.archive import MANIFEST
 from minbert.publish.bundle import bundle
-from minbert.publish.croissant import croissant
 from minbert.publish.unbundle import Taken, unbundle
 from minbert.report.predictions import over_seeds
-from minbert.spec.protocol import COURSE_URL, LMRD_URL
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
-COURSE = {split: pin for split, (_, pin) in course_files("sst").items()}
 FIGURES = "figures:\n  leakage: {kind: leakage, title: Leakage}\n"
 
 
@@ -60,7 +54,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 @pytest.fixture(scope="module")
 def made(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("made") / "out.zip"
-    bundle(plan.root, out, base=REPOSITORY)
+    bundle(plan.root, out)
     return out
 
 
@@ -96,20 +90,13 @@ def test_a_row_leads_to_its_run(plan: Plan, made: Path) -> None:
     """Without the store: what a reviewer needs to find where a number is from."""
     with zipfile.ZipFile(made) as archive:
         rows = read_csv_text(archive.read("variants.tsv").decode())
-        page = archive.read("README.md").decode()
-        record = json.loads(archive.read(f"{run_name(plan, 'three')}/run.json"))
     found = {(row["paper"], row["variant"], row["stage"]): row["key"] for row in rows}
     assert found["one", "three", "main"] == run_folder(plan, "three").parent.name
     assert len(found) == len(plan.stages)
-    assert f"Trained by commit {record['environment']['commit']}.\n" in page
 
 
 def read_csv_text(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text), delimiter="\t"))
-
-
-def run_name(plan: Plan, variant: str) -> str:
-    return run_folder(plan, variant).relative_to(plan.root / "store").as_posix()
 
 
 @pytest.mark.parametrize("published", [PUBLISHED, f"{ONLY}/{PUBLISHED}"])
@@ -127,7 +114,7 @@ def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_no
     (root / published).parent.mkdir(exist_ok=True)
     write_json(root / published, page)
     with using():
-        bundle(root, tmp_path / "out.zip", base=REPOSITORY)
+        bundle(root, tmp_path / "out.zip")
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         listed = json.loads(archive.read(MANIFEST))["tasks"]
     assert [task["name"] for task in listed] == ["news"]
@@ -141,12 +128,12 @@ def test_what_gc_deleted_of_a_published_plan_is_left_out(plan: Plan, tmp_path: P
     for run in (started, follower):
         shutil.rmtree(run.parent)
     description_path(root, "train", started.parent.name).unlink()
-    bundle(root, tmp_path / "out.zip", base=REPOSITORY)
+    bundle(root, tmp_path / "out.zip")
     assert unbundle(tmp_path / "out.zip", tmp_path / "other").new == len(runs_of(plan)) - 2
 
 
 def test_the_same_results_are_the_same_bytes(plan: Plan, made: Path, tmp_path: Path) -> None:
-    bundle(plan.root, tmp_path / "again.zip", base=REPOSITORY)
+    bundle(plan.root, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == made.read_bytes()
 
 
@@ -183,7 +170,7 @@ def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
     waiting = {moved.owners[node.key].variant for node, _ in pending(moved) if node.kind == "train"}
     assert waiting == set(trained_root.UNTRAINED)
     write(moved)
-    bundle(other, tmp_path / "again.zip", base=REPOSITORY)
+    bundle(other, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == made.read_bytes()
 
 
@@ -193,7 +180,7 @@ def test_a_disk_that_is_full_halfway_takes_nothing_in(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("minbert.publish.checks.pq.write_table", full)
+    monkeypatch.setattr("minbert.publish.unbundle.pq.write_table", full)
     with pytest.raises(OSError, match="No space left") as caught:
         unbundle(made, tmp_path)
     assert Path(caught.value.filename).name == "predictions.parquet"
@@ -201,7 +188,7 @@ def test_a_disk_that_is_full_halfway_takes_nothing_in(
 
 
 def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Path) -> None:
-    bundle(plan.root, tmp_path / "with.zip", weights=True, base=REPOSITORY)
+    bundle(plan.root, tmp_path / "with.zip", weights=True)
     other = tmp_path / "results"
     other.mkdir()
     unbundle(made, other)
@@ -216,7 +203,7 @@ def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Pa
 def test_a_lean_bundle_leaves_out_scores_that_no_figure_reads(
     plan: Plan, made: Path, tmp_path: Path
 ) -> None:
-    small = bundle(plan.root, tmp_path / "lean.zip", lean=True, base=REPOSITORY)
+    small = bundle(plan.root, tmp_path / "lean.zip", lean=True)
     assert small.bytes < made.stat().st_size
     other = tmp_path / "results"
     other.mkdir()
@@ -248,7 +235,7 @@ def test_a_binary_task_stays_one_in_a_lean_bundle_if_its_probabilities_are_its_c
         for row in pq.read_table(path).to_pylist()
     ]
     pq.write_table(pa.Table.from_pylist(sure, schema=pq.read_schema(path)), path)
-    bundle(plan.root, tmp_path / "lean.zip", lean=True, base=REPOSITORY)
+    bundle(plan.root, tmp_path / "lean.zip", lean=True)
     unbundle(tmp_path / "lean.zip", tmp_path / "other")
     new = tmp_path / "other" / path.relative_to(plan.root)
     for row in pq.read_table(new).to_pylist():
@@ -282,129 +269,15 @@ def test_a_results_folder_in_use_takes_nothing_in(made: Path, tmp_path: Path) ->
     assert not (tmp_path / "store").exists()
 
 
-def test_a_disk_that_can_only_be_read_can_be_bundled(
-    plan: Plan, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By its lock as it is: nothing is written there."""
-    opened = Path.open
-
-    def open_to_read(path: Path, mode: str = "r", **how: Any) -> Any:
-        if mode[0] != "r" and path.is_relative_to(plan.root):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-        return opened(path, mode, **how)
-
-    with in_use(plan.root):
-        pass
-    monkeypatch.setattr(Path, "open", open_to_read)
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    bundle(plan.root, tmp_path / "out.zip", base=REPOSITORY)
-    assert (tmp_path / "out.zip").read_bytes() == made.read_bytes()
-
-
-def test_there_must_be_something_to_bundle(plan: Plan, tmp_path: Path) -> None:
+def test_there_must_be_something_to_bundle(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no workflow was started"):
-        bundle(tmp_path / "resutls", tmp_path / "out.zip", base=REPOSITORY)
+        bundle(tmp_path / "resutls", tmp_path / "out.zip")
     (tmp_path / "results" / "store").mkdir(parents=True)
     with pytest.raises(UserError, match="no workflow was started"):
-        bundle(tmp_path / "results", tmp_path / "out.zip", base=REPOSITORY)
+        bundle(tmp_path / "results", tmp_path / "out.zip")
     with pytest.raises(UserError, match=r"runs\.zip: there is no such file"):
         unbundle(tmp_path / "runs.zip", tmp_path / "fresh")
     assert {path.name for path in tmp_path.iterdir()} == {"results"}, "a typing error makes none"
-    with pytest.raises(UserError, match="has no Snakefile; give the folder"):
-        bundle(plan.root, tmp_path / "out.zip", base=tmp_path)
-    assert not (tmp_path / "out.zip").exists()
-
-
-def test_rules_of_ones_own_come_along_or_are_refused(plan: Plan, tmp_path: Path) -> None:
-    """What `bundle` writes, `unbundle` takes in."""
-    rules = tmp_path / "base" / "workflow" / "rules"
-    rules.mkdir(parents=True)
-    for path in (tmp_path / "base" / "Snakefile", rules / "My_rules-2.smk"):
-        path.touch()
-    bundle(plan.root, tmp_path / "out.zip", base=tmp_path / "base")
-    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
-        assert "workflow/rules/My_rules-2.smk" in archive.namelist()
-    assert unbundle(tmp_path / "out.zip", tmp_path / "results").new == len(runs_of(plan))
-    (rules / "my rules.smk").touch()
-    with pytest.raises(UserError, match=r"my rules\.smk: cannot be in a bundle.*is not part of a"):
-        bundle(plan.root, tmp_path / "refused.zip", base=tmp_path / "base")
-    assert not (tmp_path / "refused.zip").exists()
-
-
-def test_croissants_are_valid_and_read_the_rows(plan: Plan, made: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(made) as archive:
-        archive.extractall(tmp_path)
-    pages = sorted((tmp_path / "croissant").iterdir())
-    assert [page.name.partition("-")[0] for page in pages] == ["cfimdb", "para", "sst", "sts"]
-    for page in pages:
-        data = mlcroissant.Dataset(jsonld=page)
-        assert not data.metadata.ctx.issues.errors
-    (sst,) = [page for page in pages if page.name.startswith("sst")]
-    found = [
-        (row["held-out/id"].decode(), row["held-out/split"].decode(), row["held-out/label"])
-        for row in mlcroissant.Dataset(jsonld=sst).records("held-out")
-    ]
-    examples = pq.read_table(plan.sources.data("sst").folder(plan.root) / "examples.parquet")
-    wanted = [
-        (row["id"], row["split"], row["label"])
-        for row in examples.to_pylist()
-        if row["split"] != "train"
-    ]
-    assert found == wanted
-
-
-@pytest.mark.parametrize(
-    ("spec", "origin"),
-    [
-        ({"source": "course", "task": "sst", "files": COURSE}, f"{COURSE_URL}/ids-sst-dev.csv"),
-        (
-            {"source": "course", "task": "sst", "files": COURSE | {"dev": "git:0"}},
-            "ids-sst-dev.csv",
-        ),
-        ({"source": "own", "task": "news", "files": {"dev": "sha256:0"}}, "news, dev"),
-        ({"source": "lmrd", "task": "lmrd", "files": "md5:0"}, LMRD_URL),
-    ],
-)
-def test_a_croissant_says_what_data_of_any_source_were_made_from(
-    spec: dict[str, Any], origin: str, tmp_path: Path
-) -> None:
-    """With the checksums that its key counts, and no rows where a figure needed none."""
-    page = croissant({"spec": spec, "key": "0" * 16}, {"rows": {"dev": 2}}, "", None)
-    write_json(tmp_path / "page.json", page)
-    assert not mlcroissant.Dataset(jsonld=tmp_path / "page.json").metadata.ctx.issues.errors
-    named = {each["name"]: each["identifier"] for each in page["isBasedOn"]}
-    files = spec["files"]
-    assert named[origin] == (files if isinstance(files, str) else files["dev"])
-
-
-def test_the_licence_of_the_code_is_not_that_of_the_runs(made: Path) -> None:
-    """Nobody gave it to ids and labels of the data."""
-    with zipfile.ZipFile(made) as archive:
-        graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
-    terms = {each["@id"]: each["license"]["@id"] for each in graph if "license" in each}
-    assert terms.pop("./") == "#terms"
-    assert {name.partition("/")[0] for name in terms} == {"Snakefile", "workflow"}
-    assert all(terms[name].endswith("LICENSE-2.0") for name in terms)
-
-
-VALIDATOR = REPOSITORY / "tests" / "crate_validator.py"
-PYTHON = REPOSITORY / ".venv-crate" / "bin" / "python"
-
-
-@pytest.mark.skipif(not PYTHON.exists(), reason="needs `make .venv-crate/.installed`")
-def test_the_crate_is_a_valid_workflow_run(made: Path, tmp_path: Path) -> None:
-    """Its metadata has no error; and the validator finds one that is made."""
-    with zipfile.ZipFile(made) as archive:
-        archive.extractall(tmp_path)
-    command = [str(PYTHON), str(VALIDATOR), str(tmp_path)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert len(re.findall(r"(?m)^[\w.-]+: 0 errors", found.stdout)) == 3
-    page = read_json(tmp_path / "ro-crate-metadata.json")
-    page["@graph"] = [each for each in page["@graph"] if each["@id"] != "Snakefile"]
-    write_json(tmp_path / "ro-crate-metadata.json", page)
-    broken = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert broken.returncode == 1, broken.stdout + broken.stderr
 
 
 def in_store(root: Path, plan: Plan, variant: str, stage: str = "main") -> Path:
@@ -420,24 +293,7 @@ def rescored(run: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_a_result_that_is_there_with_other_content_is_a_conflict(
-    plan: Plan, made: Path, tmp_path: Path
-) -> None:
-    unbundle(made, tmp_path)
-    run = in_store(tmp_path, plan, "three")
-    before = rescored(run)
-    with pytest.raises(
-        UserError, match=r"some of its files exist here with other content.*predictions"
-    ):
-        unbundle(made, tmp_path)
-    assert (run / "predictions.parquet").read_bytes() == before
-    report = next((tmp_path / "store" / "data").rglob("report.json"))
-    report.write_text("{}", encoding="utf-8")
-    with pytest.raises(UserError, match=r"some of its files exist here .*data/\w+/report\.json"):
-        unbundle(made, tmp_path, keep=True)
-
-
-def test_runs_that_are_there_can_be_kept_and_no_other_run_starts_from_those_left_out(
+def test_runs_that_are_there_stay_and_no_other_run_starts_from_those_left_out(
     plan: Plan, made: Path, tmp_path: Path
 ) -> None:
     unbundle(made, tmp_path)
@@ -446,7 +302,7 @@ def test_runs_that_are_there_can_be_kept_and_no_other_run_starts_from_those_left
     other = in_store(tmp_path, plan, "frozen")
     shutil.rmtree(follower)
     shutil.rmtree(other)
-    taken = unbundle(made, tmp_path, keep=True)
+    taken = unbundle(made, tmp_path)
     assert (run / "predictions.parquet").read_bytes() == before
     assert other.exists() and not follower.exists(), "it starts from the run that was left out"
     assert (taken.new, taken.left) == (1, 2)
@@ -467,3 +323,39 @@ def test_a_run_that_came_out_the_same_is_no_conflict(
     before = [path.read_bytes() for path in sorted(run.iterdir())]
     assert unbundle(made, tmp_path).new == 0
     assert [path.read_bytes() for path in sorted(run.iterdir())] == before
+
+
+def test_a_record_of_an_earlier_version_is_completed(
+    plan: Plan, made: Path, tmp_path: Path
+) -> None:
+    """By a file that says what its tokens and its backbone were; other pages are passed over."""
+    said = read_json(run_folder(plan, "three") / "run.json")
+    fields = ("format", "code", "data", "backbone")
+    digests: dict[str, dict[str, Any]] = {"tokens": {}, "backbone": {}}
+    for node in (plan.train(ref) for ref in plan.stages if ref.variant != "later"):
+        record = read_json(node.folder(plan.root, 0) / "run.json")
+        for task, splits in record["data"].items():
+            digests["tokens"][node.needs[f"tokens.{task}"].node.key] = {"splits": splits}
+        digests["backbone"][node.needs["backbone.config.json"].node.key] = record["backbone"]
+    with zipfile.ZipFile(made) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name != MANIFEST}
+        about = json.loads(archive.read(MANIFEST))
+    for name in [name for name in files if name.endswith("/run.json")]:
+        record = {n: of for n, of in json.loads(files[name]).items() if n not in fields}
+        files[name] = json.dumps(record).encode()
+    files |= {"ro-crate-metadata.json": b"{", "croissant/sst-0.json": b"{", "Snakefile": b""}
+    about["files"] = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in files.items()
+    }
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as archive:
+        for name, data in {**files, MANIFEST: json.dumps(about).encode()}.items():
+            archive.writestr(name, data)
+    write_json(tmp_path / "digests.json", digests)
+    unbundle(tmp_path / "old.zip", tmp_path / "whole", tmp_path / "digests.json")
+    assert read_json(in_store(tmp_path / "whole", plan, "three") / "run.json") == said
+    unbundle(tmp_path / "old.zip", tmp_path / "plain")
+    assert "data" not in read_json(in_store(tmp_path / "plain", plan, "three") / "run.json")
+    write_json(tmp_path / "digests.json", {**digests, "tokens": {}})
+    with pytest.raises(UserError, match=r"--digests has none of '\w+', which it was made of"):
+        unbundle(tmp_path / "old.zip", tmp_path / "none", tmp_path / "digests.json")

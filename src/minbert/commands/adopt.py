@@ -1,205 +1,407 @@
-"""`minbert adopt`: a refactoring changes keys and no result; carry the results to the new keys.
+"""`minbert adopt`: finished runs are accepted for planned ones, though their keys are others.
 
-Whoever runs it declares that the code which differs computes the same. What is checked is all
-else: settings, files and versions must be the same, and no existing file is overwritten.
+A refactoring changes keys and no result, and so does a bundle that other code made. A run is
+accepted if it agrees with the planned one in all that decides it: the resolved spec, the seed, the
+data (by the digests in its record), the backbone's tensors, and the runs that it starts from. Its
+predictions must score what its history has. Code that has another digest is accepted if the file
+`ACCEPTED` names it: whoever adds it there declares that it computes the same.
 """
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from minbert.base.errors import UserError, nearest
-from minbert.base.files import write_json
+from pydantic import Field, RootModel
+
+from minbert.base.errors import UserError
+from minbert.base.files import read_json, write_json, write_text
 from minbert.base.locks import in_use
 from minbert.base.progress import counted
-from minbert.commands.gc import shown_size
+from minbert.commands.provenance import backbone_digest
+from minbert.commands.steps import load_job, run_job
+from minbert.data.digests import task_digests
 from minbert.plan.describe import title, write
-from minbert.plan.difference import Described, difference
-from minbert.plan.earlier import Earlier
-from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
+from minbert.publish.checks import check_run, upgraded
+from minbert.spec.architecture import WEIGHTS
+from minbert.spec.yaml import load_yaml, validated
+from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node
-from minbert.store.record import ADOPTED, RECORDS, adoptions, sound
+from minbert.store.node import Node, canonical, digest, lasting, seed_folders
+from minbert.store.record import ADOPTED, adoptions
 
-CARRIED = {kind.name for kind in KINDS.values() if not kind.shown} - {"fetch"}
-"""The kinds that are carried over; scores, tables and figures name keys, and take seconds."""
+ACCEPTED = Path("workflow/accepted.yaml")
+"""Below the folder of the Snakefile: other code whose runs are accepted, and why."""
 
-LISTED = 4  # modules that are named for each result
+ORIGINS = {
+    "data": ("data",),
+    "rows": ("data",),
+    "labels": ("labels", "data"),
+    "backbone": ("backbone",),
+}
+"""The kinds that results from a bundle stand for if their sources are absent, and the nodes whose
+sources must be the same."""
+
+NOT_COMPARED = {"files", "forms", "source"}
+"""Of such a node's spec: files are compared by their checksums, whatever they are called."""
+
+LISTED = 4
+"""Modules that are named for each code."""
+
+Described = dict[str, Any]
+
+
+class _Codes(RootModel[dict[str, Annotated[str, Field(pattern=r"^\s*([0-9a-f]{16}\s*)+$")]]]):
+    """What `ACCEPTED` holds: by the reason, digests of code as records have them, in one text."""
+
+
+def accepted_code(base: Path) -> dict[str, str]:
+    """Return {digest of code: why its runs are accepted} of the file in `base`, if there is one."""
+    path = base / ACCEPTED
+    read = validated(_Codes, load_yaml(path), str(path)).root if path.exists() else {}
+    return {code: reason for reason, codes in read.items() for code in codes.split()}
+
+
+def _accept_code(base: Path, codes: list[str], reason: str) -> None:
+    """Add codes to the file in `base`."""
+    path = base / ACCEPTED
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    listed = textwrap.fill(" ".join(codes), 98, initial_indent="  ", subsequent_indent="  ")
+    write_text(path, f"{text}{canonical(reason)}: >-\n{listed}\n")
 
 
 @dataclass(frozen=True)
-class Carry:
-    """A finished result, `source`, that is to be carried to `target`; `modules` differ."""
+class Accepted:
+    """A finished result that agrees with a planned one: its key, its `files` by name, its code.
+
+    It waits for the `unknown` digests of code, of it and of what it starts from, to be accepted.
+    """
 
     node: Node
-    old: Described
     seed: int | None
-    source: Path
-    target: Path
-    modules: list[str]
+    old: str
+    files: Mapping[str, Path]
+    code: str
+    reason: str
+    unknown: frozenset[str] = frozenset()
 
 
-def adoptable(plan: Plan, modules: Sequence[str] = ()) -> tuple[list[Carry], list[str]]:
-    """Return what can be carried over, needs first, and in words what cannot and why.
+class Acceptance:
+    """What of a store is accepted for a plan, and what is not, and why.
 
-    With `modules`, only results whose code, and that of all they were made from, differs in no
-    others.
+    Makes the tokens of the plan where they are needed to compare data and their source is here.
     """
-    earlier = Earlier(plan)
-    alike: dict[str, list[Described]] = {}
-    for at, described in earlier.described.items():
-        if at not in plan.nodes and described["kind"] in CARRIED:
-            alike.setdefault(earlier.meaning(described), []).append(described)
-    carried: dict[Path, Carry] = {}
-    refused: dict[Path, str] = {}
-    for node in plan.nodes.values():
-        seeds = plan.config.seeds if KINDS[node.kind].seeded else (None,)
-        new = node.describe()
-        candidates = [
-            (old, earlier.changed_modules(old, new)) for old in alike.get(earlier.meaning(new), ())
-        ]
-        for old, differing in sorted(candidates, key=lambda each: len(each[1])):
-            for seed, source in earlier.finished(old).items():
-                target = node.folder(plan.root, seed) if seed in seeds else source
-                if target == source or target in carried or node.done(plan.root, seed):
-                    continue
-                each = Carry(node, old, seed, source, target, sorted(differing))
-                if fault := _fault(earlier, each, modules):
-                    refused[target] = f"{title(plan, node, seed)}: {fault}"
-                else:
-                    carried[target] = each
-    for node, seed in pending(plan):
-        target = node.folder(plan.root, seed)
-        old_stage = earlier.nearest(node) if node.kind == "train" else None
-        other = difference(old_stage, node.describe()) if old_stage else None
-        if other and other.spec and target not in carried:
-            said = f"{other._replace(code={}, needs={})}: another experiment, which must be trained"
-            refused.setdefault(target, f"{title(plan, node, seed)}: {said}")
-    return list(carried.values()), [refused[at] for at in refused if at not in carried]
+
+    def __init__(self, plan: Plan, accepted: Mapping[str, str]) -> None:
+        self.plan, self._accepted = plan, accepted
+        self._store = plan.root / "store"
+        self._described = {at: node.describe() for at, node in plan.nodes.items()}
+        self._alike: dict[str, list[Described]] = defaultdict(list)
+        self._digests: dict[str, Any] = {}
+        self.found: dict[tuple[str, str, int | None], Accepted] = {}
+        """What agrees, by kind, new key and seed; what it starts from before it."""
+        self.refused: dict[str, str] = {}
+        """{title: why} of the runs for which there is one that does not agree."""
+        self.other_code: dict[str, list[str]] = defaultdict(list)
+        """The titles of the runs that agree, by each digest of their code that is not accepted."""
+        self.modules: dict[str, list[str]] = {}
+        """In which modules such code differs."""
+        self._read_descriptions()
+        for node in plan.nodes.values():
+            if node.kind == "train":
+                for seed in plan.config.seeds:
+                    self._accept_run(node, seed)
+            elif node.kind in ORIGINS and not node.done(plan.root) and self._is_absent(node):
+                self._accept_source(node)
+
+    def _read_descriptions(self) -> None:
+        for path in sorted((self._store / "spec").glob("*.json")):
+            with suppress(UserError, KeyError):  # damaged, or of settings that are unknown here
+                described = read_json(path)
+                at = described["kind"], described["key"]
+                if at not in self._described:
+                    self._described[at] = described
+                    if described["kind"] == "train":
+                        self._alike[_meaning(described)].append(described)
+
+    def _accept_run(self, node: Node, seed: int) -> None:
+        """Accept the first run of the same settings that agrees; else say why the first does not.
+
+        Runs that were themselves carried over come last.
+        """
+        if node.done(self.plan.root, seed):
+            return
+        name = title(self.plan, node, seed)
+        runs = []
+        for old in self._alike.get(_meaning(node.describe()), ()):
+            folder = seed_folders(self._store / "train" / old["key"]).get(seed)
+            if folder and all((folder / file).exists() for file in lasting("train", {})):
+                runs.append((len(self._lineage(folder)), old["key"], old, folder))
+        for *_, old, folder in sorted(runs, key=lambda run: run[:2]):
+            try:
+                record = check_run(folder, old)
+                self._check_agreement(node, seed, old, record)
+            except UserError as error:
+                self.refused.setdefault(name, str(error))
+                continue
+            other = [code for code, now in self._codes(node, old, record) if code != now]
+            unknown = {code for code in other if code not in self._accepted}
+            for code in unknown:
+                self.other_code[code].append(name)
+                self.modules.setdefault(code, differs(old["code"], node.code))
+            for need in node.needs.values():
+                if start := self.found.get(("train", need.node.key, need.seed_for(seed))):
+                    unknown |= start.unknown
+            for task in self._inputs(node, "tokens"):
+                self._digests[node.needs[f"tokens.{task}"].node.key] = record["data"][task]
+            reasons = dict.fromkeys(self._accepted[c] for c in other if c in self._accepted)
+            files = {path.name: path for path in folder.iterdir() if path.name != ADOPTED}
+            why = "; ".join(reasons) or "its code is the same"
+            self.found["train", node.key, seed] = Accepted(
+                node, seed, old["key"], files, record["code"], why, frozenset(unknown)
+            )
+            self.refused.pop(name, None)
+            return
+
+    def _check_agreement(
+        self, node: Node, seed: int, old: Described, record: Mapping[str, Any]
+    ) -> None:
+        """Raise `UserError` unless a run has the data, backbone, starts and versions of `node`."""
+        if not record.get("data") or "code" not in record:
+            raise UserError(
+                "its record does not say what it was trained on; a bundle of it can be imported "
+                "with `--digests`"
+            )
+        for name, version in node.spec.get("dependencies", {}).items():
+            made = record["environment"]["packages"].get(name, "an unknown version")
+            if made.partition("+")[0] != version:
+                raise UserError(f"made with {name} {made}; `dependencies` asks for {version}")
+        for task in self._inputs(node, "tokens"):
+            self._check_data(node.needs[f"tokens.{task}"].node, task, old, record["data"][task])
+        self._check_backbone(node.needs[f"backbone.{WEIGHTS}"].node, old, record["backbone"])
+        for name, need in node.needs.items():
+            if KINDS[need.node.kind].seeded:
+                was, of = old["needs"][name], need.seed_for(seed)
+                here = self._store / "train" / was["key"] / f"seed{of}"
+                if self._lineage(here).isdisjoint(self._lineage_of(need.node, of)):
+                    raise UserError(
+                        f"starts from train {was['key']} ({name}), which is not accepted for "
+                        f"{need.node.key}, or was trained again"
+                    )
+
+    def _check_data(self, tokens: Node, task: str, old: Described, said: Any) -> None:
+        was = self._described_need(old["needs"][f"tokens.{task}"])
+        if tokens.key not in self._digests:
+            path = tokens.folder(self.plan.root) / "tokens.parquet"
+            if not path.exists() and was["key"] != tokens.key:
+                if self._is_absent(tokens):
+                    self._check_sources(was, tokens, ("data", "backbone"))
+                    return
+                self._make(tokens)
+            if not path.exists():
+                return  # Those of the same key, which were let go.
+            self._digests[tokens.key] = task_digests(path)
+        here = self._digests[tokens.key]
+        if other := [
+            f"{what} of {split}"
+            for split in here
+            for what in here[split]
+            if here[split][what] != said.get(split, {}).get(what)
+        ]:
+            raise UserError(f"was trained on other data of '{task}': {', '.join(other)}")
+
+    def _check_backbone(self, backbone: Node, old: Described, said: str | None) -> None:
+        was = self._described_need(old["needs"][f"backbone.{WEIGHTS}"])
+        weights = backbone.folder(self.plan.root) / WEIGHTS
+        if not weights.exists() and was["key"] != backbone.key:
+            if self._is_absent(backbone):
+                self._check_sources(was, backbone, ("backbone",))
+                return
+            self._make(backbone)
+        if weights.exists() and backbone_digest(weights) != said:
+            raise UserError("started from a backbone with other weights")
+
+    def _check_sources(self, old: Described, new: Node, kinds: tuple[str, ...]) -> None:
+        """Raise `UserError` unless two nodes come from files with the same checksums."""
+        for kind in kinds:
+            one, two = self._origin(old, kind), self._origin(new.describe(), kind)
+            if not one or not two or not _same_source(one, two):
+                raise UserError(
+                    f"was made from a {kind} of other files than those that the configuration "
+                    "names, which are not here"
+                )
+
+    def _accept_source(self, node: Node) -> None:
+        """Accept what is finished of the same files for a node whose source is absent."""
+        files: dict[str, Path] = {}
+        keys, kinds = [], ORIGINS[node.kind]
+        mine = [self._origin(node.describe(), kind) for kind in kinds]
+        for at, old in self._described.items():
+            folder = self._store / at[0] / at[1]
+            if at in self.plan.nodes or at[0] not in ORIGINS or not folder.is_dir():
+                continue
+            theirs = [self._origin(old, kind) for kind in kinds]
+            if not all(a and b and _same_source(a, b) for a, b in zip(theirs, mine, strict=True)):
+                continue
+            for name in set(lasting(node.kind, node.spec)) - files.keys():
+                if (folder / name).exists():
+                    files[name] = folder / name
+                    keys.append(at[1])
+        if files.keys() >= {*lasting(node.kind, node.spec)}:
+            reason = "made from the same files, which are not here"
+            self.found[node.kind, node.key, None] = Accepted(
+                node, None, keys[0], files, digest(self._described[node.kind, node.key]), reason
+            )
+
+    def _codes(
+        self, node: Node, old: Described, record: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the digests of a run's code and of that of its features, old and new."""
+        yield record["code"], digest(node.code)
+        for task in self._inputs(node, "features"):
+            was = self._described_need(old["needs"][f"features.{task}"])
+            yield digest(was["code"]), digest(node.needs[f"features.{task}"].node.code)
+
+    def _inputs(self, node: Node, kind: str) -> list[str]:
+        return [n.partition(".")[2] for n in node.needs if n.startswith(f"{kind}.")]
+
+    def _described_need(self, need: Described) -> Described:
+        try:
+            return self._described[need["kind"], need["key"]]
+        except KeyError:
+            raise UserError(f"needs {need['kind']} {need['key']}, which is not described") from None
+
+    def _origin(self, described: Described, kind: str) -> Described | None:
+        """Return the node of a kind that a node is, or is made from, at any depth."""
+        if described["kind"] == kind:
+            return described
+        below = (self._described.get((n["kind"], n["key"])) for n in described["needs"].values())
+        found = (self._origin(each, kind) for each in below if each)
+        return next(filter(None, found), None)
+
+    def _is_absent(self, node: Node) -> bool:
+        """Whether a node's source is configured by a path at which there is nothing."""
+        kind, *_ = ORIGINS.get(node.kind, ("data",))
+        origin = self._origin(node.describe(), kind)
+        source = self.plan.nodes[kind, origin["key"]].extra.get("source") if origin else None
+        return source is not None and not any(Path(part).exists() for part in source.split(", "))
+
+    def _lineage(self, folder: Path) -> set[str]:
+        """Return the key of a seed's folder, and those that it was carried over from."""
+        carried = adoptions(folder) if folder.is_dir() else []
+        return {folder.parent.name, *(each["from"] for each in carried)}
+
+    def _lineage_of(self, node: Node, seed: int | None) -> set[str]:
+        if taken := self.found.get(("train", node.key, seed)):
+            return {node.key} | self._lineage(self._store / "train" / taken.old / f"seed{seed}")
+        return self._lineage(node.folder(self.plan.root, seed))
+
+    def _make(self, node: Node) -> None:
+        """Make a node and what it needs, as the workflow would."""
+        if not all((node.folder(self.plan.root) / file).exists() for file in node.outputs):
+            for need in node.needs.values():
+                self._make(need.node)
+            run_job(load_job(self.plan.root, node.kind, node.key, None, threads=1))
 
 
-def _fault(earlier: Earlier, each: Carry, declared: Sequence[str]) -> str | None:
-    """Return why a result cannot be carried over, if it cannot."""
-    if declared and (undeclared := [name for name in each.modules if name not in declared]):
-        return f"its code differs in {', '.join(undeclared)} too"
-    if each.target.is_dir() and any(each.target.iterdir()):
-        return f"{each.target} is not empty, and nothing is overwritten; delete it first"
-    if other := sorted(earlier.made_otherwise(each.old, each.node.describe())):
-        return f"what it was made from came out differently when made again: {', '.join(other)}"
-    for path in (each.source / name for name in RECORDS):
-        if path.exists() and not sound(path):
-            return f"{path} is damaged"
-    for path in each.source.iterdir():
-        if not path.is_file():
-            return f"{path} is no file, expected files alone; move it away"
-    try:
-        adoptions(each.source)
-    except UserError as error:
-        return str(error)
-    wanted = each.node.spec.get("dependencies", {})
-    return _other_version(earlier, each.old, each.seed, wanted) if wanted else None
+def _meaning(described: Described) -> str:
+    """Return what a training is by its settings and the facts of its tasks."""
+    return canonical([upgraded(described["spec"]["stage"]), described["spec"]["tasks"]])
 
 
-def _other_version(
-    earlier: Earlier, old: Described, seed: int | None, wanted: Mapping[str, str]
-) -> str | None:
-    """Return which version an earlier run, or one that it starts from, was made with instead."""
-    record = earlier.finished(old).get(seed)
-    run = (sound(record / "run.json") if record else None) or {}
-    packages = run.get("environment", {}).get("packages", {})
-    for name, version in wanted.items():
-        found = packages.get(name, "an unknown version").partition("+")[0]
-        if found != version:
-            return f"made with {name} {found}, where `dependencies` asks for {version}"
-    for need in old["needs"].values():
-        if KINDS[need["kind"]].seeded:
-            start = earlier.described[need["kind"], need["key"]]
-            of_seed = seed if need["seed"] is None else need["seed"]
-            if other := _other_version(earlier, start, of_seed, wanted):
-                return other
-    return None
+def _same_source(old: Described, new: Described) -> bool:
+    """Whether two nodes are of files with the same checksums, read by the same settings.
 
-
-def carry(plan: Plan, found: Sequence[Carry], reason: str) -> None:
-    """Link results under their new keys, each folder whole or not at all, with its record.
-
-    Raises `UserError` while a workflow or a job runs.
+    Settings that only one of them has do not count: the other is of a version without them.
     """
-    with in_use(plan.root, alone=True):
-        write(plan)
-        for each in found:
-            _carry(each, reason)
+    one, two = old["spec"], new["spec"]
+    both = (one.keys() & two.keys()) - NOT_COMPARED
+    alike = canonical({n: one[n] for n in both}) == canonical({n: two[n] for n in both})
+    return alike and _checksums(one.get("files")) == _checksums(two.get("files"))
 
 
-def _carry(each: Carry, reason: str) -> None:
-    temporary = each.target.with_name(f".{each.target.name}.{os.getpid()}.part")
+def _checksums(files: Any) -> set[str]:
+    """Return the checksums of `files`, without their kinds."""
+    every = files.values() if isinstance(files, Mapping) else [files]
+    return {str(each).rpartition(":")[2] for each in every}
+
+
+def _place(root: Path, each: Accepted) -> None:
+    target = each.node.folder(root, each.seed)
+    if target.is_dir() and any(target.iterdir()):
+        raise UserError(f"{target} is not empty, and nothing is overwritten; delete it first")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     temporary.mkdir(parents=True)
     try:
-        history = adoptions(each.source)
-        for path in each.source.iterdir():
-            if path.name == ADOPTED:
-                continue
+        for name, path in each.files.items():
             try:  # Files here are replaced, never edited.
-                os.link(path, temporary / path.name)
+                os.link(path, temporary / name)
             except OSError:  # across disks
-                shutil.copy2(path, temporary / path.name)
-        write_json(temporary / ADOPTED, [*history, _record(each, reason)])
-        if each.target.exists():
-            each.target.rmdir()  # empty: a job that failed left it
-        temporary.rename(each.target)
+                shutil.copy2(path, temporary / name)
+        history = adoptions(next(iter(each.files.values())).parent)
+        write_json(temporary / ADOPTED, [*history, _record(each)])
+        if target.exists():
+            target.rmdir()  # empty: a job that failed left it
+        temporary.rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _record(each: Carry, reason: str) -> dict[str, Any]:
-    found = difference(each.old, each.node.describe())
+def _record(each: Accepted) -> dict[str, Any]:
     return {
         "kind": each.node.kind,
         "seed": each.seed,
-        "from": each.old["key"],
+        "from": each.old,
         "to": each.node.key,
-        "code": found.code,
-        "modules": each.modules,
-        "needs": found.needs,
-        "reason": reason,
+        "code": each.code,
+        "reason": each.reason,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def report(plan: Plan, modules: Sequence[str], reason: str | None, *, apply: bool) -> Iterator[str]:
-    """Yield a line per result that can be carried over, or cannot; carry them over if `apply`."""
-    known = {name for each in Earlier(plan).described.values() for name in each["code"]}
-    for module in modules:
-        if module not in known:
-            raise UserError(f"no result is of code in a module '{module}'.{nearest(module, known)}")
-    found, refused = adoptable(plan, modules)
-    if apply and found and not (reason or "").strip():
-        raise UserError(
-            "say by --reason why the change of code changes no result: it is kept beside each"
-        )
-    for each in found:
-        old, new = (path.relative_to(plan.root / "store") for path in (each.source, each.target))
-        name = title(plan, each.node, each.seed)
-        differ = ", ".join(each.modules[:LISTED])
-        if (more := len(each.modules) - LISTED) > 0:
-            differ += f" and {more} more"
-        size = shown_size(sum(path.stat().st_size for path in each.source.iterdir()))
-        yield f"{size:>9}  {old} -> {new}  {name} ({differ})"
-    for line in refused:
-        yield f"not carried over: {line}"
-    if not found:
-        yield f"nothing under {plan.root}/store can be carried over to a new key"
-    elif apply:
-        carry(plan, found, str(reason))
-        yield f"{counted(len(found), 'result')} carried over; {ADOPTED} beside each says so"
-    else:
-        command = " ".join(["minbert adopt", *modules, "--apply --reason TEXT", plan.options])
+def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
+    """Yield what is accepted, and what is not; with `apply`, carry it over.
+
+    A `reason` is added to `ACCEPTED` with the code that is not accepted yet.
+    Raises `UserError` while a workflow or a job runs.
+    """
+    with in_use(plan.root, alone=True):
+        write(plan)
+        found = Acceptance(plan, accepted_code(plan.base))
+        ready = list(found.found.values())
+        if apply and reason and found.other_code:
+            _accept_code(plan.base, sorted(found.other_code), reason)
+            ready = [replace(each, reason=reason) if each.unknown else each for each in ready]
+        elif found.other_code:
+            ready = [each for each in ready if not each.unknown]
+        for each in ready if apply else ():
+            _place(plan.root, each)
+    for code, titles in found.other_code.items():
+        differing = found.modules[code]
+        more = f" and {len(differing) - LISTED} more" if len(differing) > LISTED else ""
         yield (
-            f"{counted(len(found), 'result')} can be carried over. If the modules compute the same "
-            f"as before: `{command}`"
+            f"{code}: {counted(len(titles), 'run')} of other code, such as {titles[0]} (differs in "
+            f"{', '.join(differing[:LISTED])}{more})"
         )
+    for name, why in found.refused.items():
+        yield f"not accepted: {name}: {why}"
+    if apply and ready:
+        yield f"{counted(len(ready), 'result')} carried over; {ADOPTED} beside each says so"
+    elif ready:
+        yield f"{counted(len(ready), 'result')} can be carried over: `{_command(plan)}`"
+    elif not found.other_code:
+        yield f"nothing under {plan.root}/store can be carried over to a new key"
+    if found.other_code and not (apply and reason):
+        command = _command(plan, "--reason TEXT")
+        yield f"If other code computes the same, `{command}` names it in {ACCEPTED}"
+
+
+def _command(plan: Plan, *more: str) -> str:
+    return " ".join(filter(None, ["minbert adopt --apply", *more, plan.options]))

@@ -30,8 +30,6 @@ examples:
 Two sentences in a row are a pair; in text files a tab separates them. See docs/predicting.md.
 """
 
-_MODULE = re.compile(r"minbert(?!\.ya?ml$)(\.\w+)+")
-
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run one command; a `UserError` is printed without a traceback and exits with 2."""
@@ -142,10 +140,9 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     gc.add_argument("--delete", action="store_true", help="delete them")
 
     adopt = command("adopt", _adopt, "keep results after a refactoring of their code")
-    module = "only results whose code differs in no other module"
-    adopt.add_argument("modules", nargs="*", metavar="MODULE", help=module)
     adopt.add_argument("--apply", action="store_true", help="carry them over")
-    adopt.add_argument("--reason", metavar="TEXT", help="why it changes no result")
+    why = "also accept runs of other code, as it computes the same: why it does"
+    adopt.add_argument("--reason", metavar="TEXT", help=why)
 
     bundle = command("bundle", _bundle, "write the finished runs to one file, to share them")
     bundle.add_argument("out", type=Path, metavar="OUT.zip")
@@ -157,8 +154,8 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
 
     unbundle = command("unbundle", _unbundle, "import the finished runs of a bundle")
     unbundle.add_argument("file", type=Path, metavar="FILE")
-    stay = "skip runs that exist here with other content, and those that start from them"
-    unbundle.add_argument("--keep", action="store_true", help=stay)
+    said = "what runs of minbert 0.2 were trained on, whose records do not say it"
+    unbundle.add_argument("--digests", type=Path, metavar="FILE", help=said)
 
 
 def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
@@ -364,13 +361,7 @@ def _gc(arguments: argparse.Namespace) -> None:
 def _adopt(arguments: argparse.Namespace) -> None:
     from minbert.commands.adopt import report
 
-    # argparse gives `--configfile` and `--config` all words up to the next option.
-    for given in (arguments.configfile, arguments.config):
-        modules = [word for word in given if _MODULE.fullmatch(str(word))]
-        given[:] = [word for word in given if word not in modules]
-        arguments.modules += map(str, modules)
-    modules, why = arguments.modules, arguments.reason
-    print(printable("\n".join(report(_read(arguments), modules, why, apply=arguments.apply))))
+    print(printable("\n".join(report(_read(arguments), arguments.reason, apply=arguments.apply))))
 
 
 def _bundle(arguments: argparse.Namespace) -> None:
@@ -383,7 +374,6 @@ def _bundle(arguments: argparse.Namespace) -> None:
         weights=arguments.weights,
         lean=arguments.lean,
         seeds=arguments.seeds,
-        base=arguments.directory,
     )
     print(printable(f"{arguments.out}: {counted(made.runs, 'run')}, {shown_size(made.bytes)}"))
 
@@ -392,9 +382,9 @@ def _unbundle(arguments: argparse.Namespace) -> None:
     from minbert.publish.unbundle import unbundle
 
     root = _root(arguments)
-    found = unbundle(arguments.file, root, keep=arguments.keep)
+    found = unbundle(arguments.file, root, arguments.digests)
     said = f"{counted(found.new, 'run')} imported, {found.known} already there"
-    said += f", {found.left} left out" if found.left else ""
+    said += f", {found.left} left out for those that are here" if found.left else ""
     print(printable(f"{root}: {said}; `minbert plan` says what is left to run"))
 
 

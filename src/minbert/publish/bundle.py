@@ -7,7 +7,7 @@ weights only if they are asked for.
 
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,9 @@ from minbert.base.locks import in_use
 from minbert.base.version import VERSION
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text
-from minbert.plan.earlier import ended
-from minbert.publish.archive import TAKEN, WEIGHTS, Writer, files_of, json_text
-from minbert.publish.crate import Run, crate, readme
-from minbert.publish.croissant import croissant
+from minbert.publish.archive import FILES, Writer, json_text
 from minbert.publish.packed import Rows, pack, without_unread_scores, write_small
+from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import use_tasks_of
 from minbert.store.kinds import KINDS
 from minbert.store.node import finished, needs_of, seed_folders
@@ -37,7 +35,7 @@ from minbert.store.plans import (
     records,
     stage_rows,
 )
-from minbert.store.record import read_record
+from minbert.store.record import ADOPTED
 
 Described = dict[str, Any]
 
@@ -75,30 +73,29 @@ def bundle(
     weights: bool = False,
     lean: bool = False,
     seeds: Collection[int] = (),
-    base: Path = Path(),
 ) -> Bundled:
     """Write what the plans of `root` ask for, and what is finished of it, to the zip `out`.
 
-    These are the newest plan and those that the plain names are of, of parts too. `base` has the
-    Snakefile. With `lean`, predictions have no probabilities but those that figures read; with
-    `seeds`, only their runs are in it. The same results give the same bytes. Raises `UserError` if
-    no workflow was started there, or nothing is finished.
+    These are the newest plan and those that the plain names are of, of parts too. With `lean`,
+    predictions have no probabilities but those that figures read; with `seeds`, only their runs are
+    in it. The same results give the same bytes. Raises `UserError` if no workflow was started
+    there, or nothing is finished.
     """
-    if not (base / "Snakefile").is_file():
-        raise UserError(f"{base} has no Snakefile; give the folder of the workflow: --directory")
     if not (root / "store").is_dir():
         raise _nothing(root)
     with in_use(root):
         content = _content(root)
         use_tasks_of({"tasks": content.tasks})
+        files = _stored(root, content, weights, seeds)
+        runs = sum(name.endswith("/run.json") for name in files)
+        if not runs:
+            of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
+            raise UserError(f"{root} has no finished run{of} of its newest plan to bundle")
         with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             writer = Writer(archive)
-            runs = _add_all(root, content, writer, weights, lean, seeds, base)
-            if not runs:
-                of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
-                raise UserError(f"{root} has no finished run{of} of its newest plan to bundle")
+            _write(root, content, files, writer, lean)
             writer.end(package=VERSION, tasks=content.tasks, sources=content.sources)
-    return Bundled(len(runs), out.stat().st_size)
+    return Bundled(runs, out.stat().st_size)
 
 
 def _nothing(root: Path) -> UserError:
@@ -117,13 +114,13 @@ def _content(root: Path) -> _Content:
     plans = dict.fromkeys([newest[0], *(plan for plans in published for plan in plans.values())])
     every = [read_plan(root, plan) for plan in plans]
     for record in every:
-        for name, told in record["jobs"].items():
+        for name in record["jobs"]:
             kind, _, key = name.partition("-")
             if (kind, key) in found or KINDS[kind].shown or kind == "fetch":
                 continue
             places = (description_path(root, kind, key), root / "store" / kind / key)
             if any(place.exists() for place in places):  # `gc` deletes both
-                found[kind, key] = read_description(root, kind, key) | {"title": told["title"]}
+                found[kind, key] = read_description(root, kind, key)
     # What needs a deleted node was never made: else `gc` had deleted it, too.
     while lost := [at for at, of in found.items() if not found.keys() >= needs_of(of)]:
         for at in lost:
@@ -136,86 +133,55 @@ def _content(root: Path) -> _Content:
     return _Content(every, dict(sorted(found.items())), sources)
 
 
-def _add_all(
-    root: Path,
-    content: _Content,
-    writer: Writer,
-    weights: bool,
-    lean: bool,
-    wanted: Collection[int],
-    base: Path,
-) -> list[Run]:
-    """Add every file but the list, by name; return the runs."""
+def _stored(
+    root: Path, content: _Content, weights: bool, seeds: Collection[int]
+) -> dict[str, Path | str]:
+    """Return the files of the bundle by their names in it: paths in the store, and texts."""
     files: dict[str, Path | str] = {}
-    runs: list[Run] = []
     for (kind, key), described in content.described.items():
         files[f"spec/{kind}-{key}.json"] = description_path(root, kind, key)
-        for at, folder in _finished(root, described, wanted):
-            for file in files_of(kind):
+        for folder in _finished(root, described, seeds) if kind in FILES else ():
+            for file in (*FILES[kind], ADOPTED):
                 path = folder / file
                 if path.is_file() and (weights or file != WEIGHTS):
-                    files[f"{at}/{file}"] = path
-            if kind == "train":
-                record = read_record(folder / "run.json")
-                runs.append(Run(at, described["title"], record, ended(folder)))
-    held_out = {
-        of["needs"]["examples"]["key"]: f"rows/{key}/rows.parquet"
-        for (kind, key), of in content.described.items()
-        if kind == "rows" and f"rows/{key}/rows.parquet" in files
-    }
-    for (kind, key), described in content.described.items():
-        if kind == "data" and f"data/{key}/report.json" in files:
-            report = read_record(root / "store" / "data" / key / "report.json")
-            name = held_out.get(key, "")
-            page = croissant(described, report, name, root / "store" / name if name else None)
-            files[f"croissant/{described['spec']['task']}-{key}.json"] = json_text(page)
-    files |= _about(root, content, base)
-    files["README.md"] = readme(runs, lean=lean)
-    files["ro-crate-metadata.json"] = json_text(crate(files, runs))
-    rows = Rows(root, content.described)
-    with tempfile.TemporaryDirectory() as temporary:
-        small = Path(temporary) / "small.parquet"
-        for name, source in sorted(files.items()):
-            if name.startswith("train/") and name.endswith(".parquet"):
-                table = read_file(str(source))
-                if name.endswith("/predictions.parquet"):
-                    table = without_unread_scores(table) if lean else table
-                    table = pack(table, rows.of(content.described["train", name.split("/")[1]]))
-                write_small(table, small)
-                writer.add(name, small)
-            else:
-                writer.add(name, source)
-    return runs
-
-
-def _finished(
-    root: Path, described: Mapping[str, Any], wanted: Collection[int]
-) -> Iterator[tuple[str, Path]]:
-    """Yield the name in a bundle, and the folder, of each finished result of a node.
-
-    Of runs, those of the `wanted` seeds; without any, all.
-    """
-    kind, key = described["kind"], described["key"]
-    folder = root / "store" / kind / key
-    if kind not in TAKEN:
-        return
-    seeds = seed_folders(folder) if KINDS[kind].seeded else {None: folder}
-    for seed, path in seeds.items():
-        skipped = bool(wanted) and seed is not None and seed not in wanted
-        if not skipped and finished(kind, described["spec"], path):
-            yield f"{kind}/{key}" + ("" if seed is None else f"/seed{seed}"), path
-
-
-def _about(root: Path, content: _Content, base: Path) -> dict[str, Path | str]:
-    """Return the workflow's own files, its configuration, its command, and whose each key is."""
-    files: dict[str, Path | str] = {"Snakefile": base / "Snakefile"}
-    for path in sorted((base / "workflow" / "rules").glob("*.smk")):
-        files[f"workflow/rules/{path.name}"] = path
+                    files[path.relative_to(root / "store").as_posix()] = path
     report = read_description(root, "report", content.records[0]["report"])
     files["config.json"] = json_text(report["spec"]["config"])
     every = dict.fromkeys(tuple(row) for record in content.records for row in record["variants"])
     files[VARIANTS] = csv_text(VARIANT_COLUMNS, stage_rows(every), "\t")
-    command = root / "logs" / "command.txt"
-    if command.is_file():
+    if (command := root / "logs" / "command.txt").is_file():
         files["command.txt"] = command
     return files
+
+
+def _finished(root: Path, described: Described, wanted: Collection[int]) -> Iterator[Path]:
+    """Yield the folder of each finished result of a node.
+
+    Of runs, those of the `wanted` seeds; without any, all.
+    """
+    kind = described["kind"]
+    folder = root / "store" / kind / described["key"]
+    seeds = seed_folders(folder) if KINDS[kind].seeded else {None: folder}
+    for seed, path in seeds.items():
+        skipped = bool(wanted) and seed is not None and seed not in wanted
+        if not skipped and finished(kind, described["spec"], path):
+            yield path
+
+
+def _write(
+    root: Path, content: _Content, files: dict[str, Path | str], writer: Writer, lean: bool
+) -> None:
+    """Add every file but the list, by name; the tables of runs as small as they can be."""
+    rows = Rows(root / "store", content.described)
+    with tempfile.TemporaryDirectory() as temporary:
+        small = Path(temporary) / "small.parquet"
+        for name, source in sorted(files.items()):
+            if not (name.startswith("train/") and name.endswith(".parquet")):
+                writer.add(name, source)
+                continue
+            table = read_file(str(source))
+            if name.endswith("/predictions.parquet"):
+                table = without_unread_scores(table) if lean else table
+                table = pack(table, rows.of(content.described["train", name.split("/")[1]]))
+            write_small(table, small)
+            writer.add(name, small)

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from minbert.data.parquet import read_file
 from minbert.spec.task import TASKS
-from minbert.store.job import node_folder
 
 ROW = "row"
 """The column that stands for id and label."""
@@ -42,10 +41,10 @@ def pack(table: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
     if None in found:
         return table
     small = table.append_column(ROW, pa.array(found, pa.int32())).drop_columns(_STANDS_FOR)
-    return small if unpack(small, rows, table.schema).equals(table) else table
+    return small if restored(small, rows, table.schema).equals(table) else table
 
 
-def unpack(table: pa.Table, rows: Mapping[str, pa.Table], schema: pa.Schema) -> pa.Table:
+def restored(table: pa.Table, rows: Mapping[str, pa.Table], schema: pa.Schema) -> pa.Table:
     """Return a packed table with ids and labels, by `schema`; another one as it is.
 
     Raises `KeyError` for a task without rows, and an Arrow error for a row that is not there.
@@ -109,17 +108,17 @@ def write_small(table: pa.Table, path: Path) -> None:
 
 
 class Rows:
-    """The dev and test rows of each task of a run, where their node is finished.
+    """The dev and test rows of each task of a run, where `store` has them.
 
-    `described` are descriptions by kind and key, `root` is the results root.
+    `described` are descriptions by kind and key.
     """
 
-    def __init__(self, root: Path, described: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
+    def __init__(self, store: Path, described: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
         self.described = described
         self._paths = {
-            of["needs"]["examples"]["key"]: node_folder(root, kind, key) / "rows.parquet"
+            (key if kind == "data" else of["needs"]["examples"]["key"]): path
             for (kind, key), of in described.items()
-            if kind == "rows"
+            if kind in ("data", "rows") and (path := store / kind / key / "rows.parquet").is_file()
         }
         self._read: dict[str, pa.Table] = {}
 
@@ -128,12 +127,12 @@ class Rows:
         found = {}
         for name, need in run["needs"].items():
             kind, _, task = name.partition(".")
-            tokens = self.described.get((need["kind"], need["key"])) if kind == "tokens" else None
-            if not tokens:
+            if kind != "tokens" or (need["kind"], need["key"]) not in self.described:
                 continue
+            tokens = self.described[need["kind"], need["key"]]
             data = tokens["needs"]["examples"]["key"]
-            if data not in self._read and (path := self._paths.get(data)) and path.is_file():
-                self._read[data] = read_file(path)
-            if data in self._read:
+            if data in self._paths:
+                if data not in self._read:
+                    self._read[data] = read_file(self._paths[data])
                 found[task] = self._read[data]
         return found

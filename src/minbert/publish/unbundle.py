@@ -1,32 +1,41 @@
 """`minbert unbundle`: takes the finished runs of a bundle into a results folder.
 
 Everything is unpacked in the store, which may be a link to another disk, and checked first. Then
-it is moved to its place, folder by folder. Nothing that is there is overwritten: a result that is
-there with other content is a conflict. That a run was made at another time, or on another machine,
-is none.
+it is moved to its place, folder by folder. Nothing that is there is overwritten: a run that is
+there with other content stays, and the bundle's is left out with all that start from it. That a run
+was made at another time, or on another machine, is no other content.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
 
-from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json
+from minbert.base.errors import UserError, printable
+from minbert.base.files import read_json, whole, write_json
 from minbert.base.locks import in_use
 from minbert.data.identity import sha256
+from minbert.data.labels import SCHEMA as LABELS
 from minbert.data.parquet import read_file
-from minbert.publish.archive import Manifest, Refused, unpack
-from minbert.publish.checks import check_descriptions, check_nodes
-from minbert.publish.packed import without_unread_scores
+from minbert.data.rows import SCHEMA as ROWS
+from minbert.publish.archive import RUN, unpack
+from minbert.publish.checks import check_run
+from minbert.publish.packed import Rows, packed_schema, restored, without_unread_scores
+from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.task import TASKS, use_tasks_of
+from minbert.store.node import digest, key_of, needs_of
 from minbert.store.plans import brought, brought_path, write_description
-from minbert.store.record import ADOPTED
+from minbert.store.record import ADOPTED, RECORDS, adoptions, read_record
 
-_SHOWN = 5
+Described = dict[str, Any]
+At = tuple[str, str]
+_DATES = ("run.json", ADOPTED)
+"""Files that say when and where a result was made."""
 
 
 @dataclass(frozen=True)
@@ -38,102 +47,171 @@ class Taken:
     left: int = 0
 
 
-def unbundle(path: Path, root: Path, *, keep: bool = False) -> Taken:
+def unbundle(path: Path, root: Path, digests: Path | None = None) -> Taken:
     """Take the bundle at `path` into the results folder `root`.
 
-    Raises `UserError` with the reason if anything in it is not as `bundle` writes it, if a result
-    is there with other content, or while a workflow or a job runs; then nothing was taken in. With
-    `keep`, runs that are there with other content stay, and those of the bundle are left out, with
-    all that start from them.
+    `digests` names a file that says what runs were trained on whose records do not say it:
+    {`tokens`: {key: {`splits`: as of `task_digests`}}, `backbone`: {key: digest}}.
+
+    Raises `UserError` with the reason if anything in it is not as `bundle` writes it, or while a
+    workflow or a job runs; then nothing was taken in.
     """
-    refused = Refused(path)
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; expected a bundle of `minbert bundle`")
+    said = read_json(digests) if digests else {}
     with in_use(root, alone=True):
-        folder = root / "store" / ".unbundle"
-        shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
-        folder.mkdir(parents=True)
+        store = root / "store" / ".unbundle"
+        shutil.rmtree(store, ignore_errors=True)  # of one that was killed
+        store.mkdir(parents=True)
         try:
-            manifest = unpack(path, folder)
-            store = folder / "store"
-            _use_tasks(manifest.tasks, refused)
-            described = check_descriptions(store, refused)
-            nodes = check_nodes(store, described, refused)
-            clashing = _clashing(store, root, refused, keep=keep)
-            left = _with_followers(clashing, nodes, described)
-            nodes = [node for node in nodes if node[2] not in left]
-            runs = [name for kind, _, name in nodes if kind == "train"]
-            known = sum((root / "store" / name / "run.json").exists() for name in runs)
-            for each in described.values():
-                write_description(root, each)
-            _note_sources(root, manifest, nodes)
-            for _, _, name in nodes:
-                _move(store / name, root / "store" / name)
-            return Taken(len(runs) - known, known, len(left))
+            return _take(path, store, root, said)
+        except UserError as error:
+            why = printable(str(error).replace(f"{store}/", ""))
+            raise UserError(f"{path}: {why}. Nothing was imported.") from None
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(store, ignore_errors=True)
 
 
-def _note_sources(root: Path, manifest: Manifest, nodes: list[tuple[str, str, str]]) -> None:
-    """Keep for which sources the nodes of a bundle stand, beside what earlier bundles said."""
+def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> Taken:
+    manifest = unpack(path, store)
+    _use_tasks(manifest.tasks)
+    described = _descriptions(store)
+    folders = {file.parent for file in store.rglob("*") if file.is_file()} - {store / "spec"}
+    rows = Rows(store, described)
+    for folder in sorted(folders):
+        _check_node(folder, store, described, rows, digests)
+    names = {str(folder.relative_to(store)) for folder in folders}
+    left = {name for name in names if name.startswith("train/") and _differs(name, store, root)}
+    while more := {n for n in names - left if left & {*_starts(n, described)}}:
+        left |= more
+    runs = {name for name in names - left if name.startswith("train/")}
+    known = sum((root / "store" / name / "run.json").exists() for name in runs)
+    for each in described.values():
+        write_description(root, each)
     noted = brought(root)
-    for name in {f"{kind}-{key}" for kind, key, _ in nodes} & manifest.sources.keys():
-        noted[name] = sorted({*noted.get(name, []), *manifest.sources[name]})
+    for source in manifest.sources.keys() & {"-".join(n.split("/")[:2]) for n in names}:
+        noted[source] = sorted({*noted.get(source, []), *manifest.sources[source]})
     if noted:
         write_json(brought_path(root), noted)
+    for name in sorted(names - left):
+        _move(store / name, root / "store" / name)
+    return Taken(len(runs) - known, known, len(left))
 
 
-def _use_tasks(tasks: list[dict[str, Any]], refused: Refused) -> None:
+def _use_tasks(tasks: list[dict[str, Any]]) -> None:
     """Use the bundle's own tasks, by which its predictions are scored."""
     try:
         use_tasks_of({"tasks": tasks})
         hidden = sorted(TASKS.built_in.keys() & {task["name"] for task in tasks})
     except (TypeError, KeyError, ValueError, UserError) as error:
-        raise refused(f"has tasks of its own that cannot be read ({error})") from None
+        raise UserError(f"has tasks of its own that cannot be read ({error})") from None
     if hidden:
-        raise refused(f"defines the task '{hidden[0]}', which is built in")
+        raise UserError(f"defines the task '{hidden[0]}', which is built in")
 
 
-def _clashing(store: Path, root: Path, refused: Refused, *, keep: bool) -> set[str]:
-    """Return the names of runs that are there with other content; refuse them unless to `keep`."""
-    found = list(_conflicts(store, root))
-    if refusing := [path for path in found if not keep or path.parts[0] != "train"]:
-        listed = ", ".join(str(root / "store" / path) for path in refusing[:_SHOWN])
-        more = f" and {len(refusing) - _SHOWN} more" if len(refusing) > _SHOWN else ""
-        way_out = "" if keep else "; to keep the runs that exist here, add --keep"
-        raise refused(
-            "some of its files exist here with other content, and nothing is overwritten: "
-            f"{listed}{more}. To take those of the bundle, delete the folders of these{way_out}"
-        )
-    return {str(path.parent) for path in found}
-
-
-def _conflicts(store: Path, root: Path) -> Iterator[Path]:
-    """Yield each file, as a path in the store, that contradicts the one there."""
-    for path in sorted(p for p in store.rglob("*") if p.is_file()):
-        name = path.relative_to(store)
-        there = root / "store" / name
-        about = name.parts[0] == "spec" or name.name in (ADOPTED, "run.json")
-        if not about and there.exists() and not _equal(path, there):
-            yield name
-
-
-def _with_followers(
-    runs: set[str], nodes: list[tuple[str, str, str]], described: dict[tuple[str, str], Any]
-) -> set[str]:
-    """Return `runs`, and those of the `nodes` that start from one of them, however far behind."""
-    starts: dict[str, set[str]] = {}
-    for kind, key, name in nodes:
-        seed = name.rpartition("seed")[2]
-        starts[name] = {
-            f"train/{need['key']}/seed{seed if need['seed'] is None else need['seed']}"
-            for need in described[kind, key]["needs"].values()
-            if need["kind"] == "train"
-        }
-    found = set(runs)
-    while more := {name for name in starts.keys() - found if starts[name] & found}:
-        found |= more
+def _descriptions(store: Path) -> dict[At, Described]:
+    """Return the descriptions by kind and key: each has its key, and all it needs."""
+    found: dict[At, Described] = {}
+    for path in sorted((store / "spec").glob("*.json")):
+        described = read_json(path)
+        try:
+            key, at = key_of(described), (described["kind"], described["key"])
+            found[at] = described
+            needs_of(described)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{path}: is damaged ({type(error).__name__}: {error})") from None
+        if "-".join(at) != path.stem or key != at[1]:
+            raise UserError(f"{path}: does not match its key: its content has {key}")
+    for described in found.values():
+        for need in needs_of(described) - found.keys():
+            raise UserError(f"train {described['key']} needs {'-'.join(need)}, without description")
     return found
+
+
+def _check_node(
+    folder: Path,
+    store: Path,
+    described: Mapping[At, Described],
+    rows: Rows,
+    digests: Mapping[str, Any],
+) -> None:
+    """Check a node's files; complete a run's record, and restore its predictions."""
+    from minbert.train.history import SCHEMA as HISTORY
+    from minbert.train.evaluation import PREDICTIONS
+
+    kind, key = folder.relative_to(store).parts[:2]
+    if (kind, key) not in described:
+        raise UserError(f"{folder}: has no description: its key is unknown")
+    of = described[kind, key]
+    schemas = {"history": HISTORY, "labels": LABELS, "predictions": PREDICTIONS, "rows": ROWS}
+    for path in folder.iterdir():
+        if path.name == ADOPTED:
+            adoptions(folder)
+        elif path.name in RECORDS:
+            read_record(path)
+        elif path.name == "config.json":
+            read_architecture(path)
+        elif path.name == WEIGHTS:
+            try:
+                with safe_open(path, "numpy") as tensors:
+                    tensors.keys()
+            except SafetensorError as error:
+                raise UserError(f"{path}: holds no weights ({error})") from None
+        else:
+            schema = schemas[path.stem]
+            found = read_file(path).schema
+            if not found.equals(schema) and not (
+                schema is PREDICTIONS and found.equals(packed_schema(schema))
+            ):
+                raise UserError(f"{path}: has the columns {', '.join(found.names)}")
+    if kind != "train":
+        return
+    if lacking := [name for name in RUN if not (folder / name).is_file()]:
+        raise UserError(f"{folder}: lacks {', '.join(lacking)}")
+    _complete(folder, of, digests)
+    predictions = folder / "predictions.parquet"
+    try:
+        table = restored(read_file(predictions), rows.of(of), PREDICTIONS)
+    except (KeyError, pa.ArrowException) as error:
+        raise UserError(f"{predictions}: cannot be restored ({error})") from None
+    with whole(predictions) as temporary:
+        pq.write_table(table, temporary, write_page_checksum=True)
+    check_run(folder, of)
+
+
+def _complete(folder: Path, described: Described, digests: Mapping[str, Any]) -> None:
+    """Add to a record of an earlier version what the run was trained on, and by which code."""
+    record = read_json(folder / "run.json")
+    if "format" in record or not digests:
+        return
+    needs = described["needs"]
+    tokens = {n.partition(".")[2]: of["key"] for n, of in needs.items() if n.startswith("tokens.")}
+    try:
+        data = {task: digests["tokens"][key]["splits"] for task, key in tokens.items()}
+        backbone = digests["backbone"][needs[f"backbone.{WEIGHTS}"]["key"]]
+    except KeyError as error:
+        raise UserError(f"{folder}: --digests has none of {error}, which it was made of") from None
+    code = digest(described["code"])
+    about = {"format": 1, "code": code, "data": data, "backbone": backbone}
+    write_json(folder / "run.json", {**record, **about})
+
+
+def _starts(name: str, described: Mapping[At, Described]) -> Iterator[str]:
+    """Yield the names of the runs that a node starts from."""
+    kind, key, *seed = name.split("/")
+    for need in described[kind, key]["needs"].values():
+        if need["kind"] == "train":
+            of = f"seed{need['seed']}" if need["seed"] is not None else seed[0]
+            yield f"train/{need['key']}/{of}"
+
+
+def _differs(name: str, store: Path, root: Path) -> bool:
+    """Whether a run is there with other content."""
+    there = root / "store" / name
+    files = [path for path in (store / name).iterdir() if path.name not in _DATES]
+    return any(
+        (there / path.name).exists() and not _equal(path, there / path.name) for path in files
+    )
 
 
 def _equal(new: Path, old: Path) -> bool:
@@ -141,19 +219,17 @@ def _equal(new: Path, old: Path) -> bool:
     if sha256(new) == sha256(old):
         return True
     try:
-        if new.suffix == ".json":
-            return read_json(new) == read_json(old)
-        if new.suffix == ".parquet":
-            pair = [read_file(path) for path in (new, old)]
-            if new.name == "history.parquet":
-                pair = [table.drop_columns(["time"]) for table in pair]
-            if new.name == "predictions.parquet" and not pair[0].equals(pair[1]):
-                least = [without_unread_scores(table) for table in pair]
-                pair = least if any(map(pa.Table.equals, pair, least)) else pair
-            return bool(pair[0].equals(pair[1]))
+        one, other = read_file(new), read_file(old)
+        if new.name == "history.parquet":
+            one, other = (table.drop_columns(["time"]) for table in (one, other))
+        if new.name == "predictions.parquet" and not one.equals(other):
+            least = [without_unread_scores(table) for table in (one, other)]
+            return bool(least[0].equals(least[1])) and any(
+                map(pa.Table.equals, (one, other), least)
+            )
+        return bool(one.equals(other))
     except (KeyError, UserError):
-        pass  # The one that is there is damaged.
-    return False
+        return False  # The one that is there is damaged.
 
 
 def _move(new: Path, old: Path) -> None:

@@ -31,6 +31,12 @@ class _Environment(BaseModel):
 
 
 class _Run(BaseModel):
+    seed: int | None = None
+    format: int | None = None
+    code: str | None = None
+    data: dict[str, dict[str, dict[str, str]]] = {}
+    backbone: str | None = None
+    spec: dict[str, Any] = {}
     outcome: _Outcome
     environment: _Environment = _Environment()
     parameters: int | None = None

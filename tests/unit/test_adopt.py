@@ -1,0 +1,365 @@
+"""Which finished runs are accepted for planned ones of other keys, and why others are not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import trained_root
+from own_tasks import using
+from trained_root import REPOSITORY, plan_of, run_folder
+
+import minbert.store.node as node_module
+from minbert.base.errors import UserError
+from minbert.base.files import read_json, write_json, write_text
+from minbert.base.locks import in_use
+from minbert.commands.adopt import ACCEPTED, accepted_code, report
+from minbert.commands.gc import delete, leftovers
+from minbert.plan.describe import write
+from minbert.plan.plan import Plan
+from minbert.publish.bundle import bundle
+from minbert.publish.checks import upgraded
+from minbert.publish.unbundle import unbundle
+from minbert.spec.config import PUBLISHED
+from minbert.spec.task import TASKS
+from minbert.store.code import code_modules
+from minbert.store.node import digest, key_of
+from minbert.store.plans import description_path
+from minbert.store.record import ADOPTED
+
+STEP = "minbert.train.step"
+RUNS = 7  # of `trained_root`: one/three (as staged/all), again, frozen, a, b, fused, two/three
+Editing = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _own_tasks() -> Iterator[None]:
+    with using(*TASKS.own):
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return trained_root.make_root(tmp_path_factory.mktemp("made") / "base")
+
+
+@pytest.fixture
+def old(made: Plan, tmp_path: Path) -> Plan:
+    """Return the plan of a copy of finished results, to change."""
+    shutil.copytree(made.base, tmp_path / "base")
+    return plan_of(tmp_path / "base")
+
+
+@pytest.fixture
+def edit(monkeypatch: pytest.MonkeyPatch) -> Editing:
+    """Return a function after which the code of these modules is other code."""
+    edited: dict[str, str] = {}
+
+    def modules(roots: Iterable[str], outside: Sequence[str]) -> dict[str, str]:
+        return {n: edited.get(n, d) for n, d in code_modules(roots, outside).items()}
+
+    monkeypatch.setattr(node_module, "code_modules", modules)
+    return lambda *names, to="edited": edited.update(dict.fromkeys(names, to))
+
+
+def adopt(plan: Plan, reason: str | None = "moved a function") -> str:
+    return "\n".join(report(plan, reason, apply=True))
+
+
+def waiting(plan: Plan) -> set[str]:
+    """Return the variants with a training that is not finished."""
+    refs = plan.owners.items()
+    return {ref.variant for key, ref in refs if not plan.node("train", key).done(plan.root, 0)} - {
+        *trained_root.UNTRAINED
+    }
+
+
+def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> None:
+    edit(STEP)
+    new = plan_of(old.base)
+    assert not {*old.owners} & {*new.owners}
+    listed = "\n".join(report(new, None, apply=False))
+    assert (
+        "run of other code, such as three . sst+para+sts . s0 (differs in minbert.train" in listed
+    )
+    assert "`minbert adopt --apply --reason TEXT` names it in workflow/accepted.yaml" in listed
+    assert adopt(new, None) == listed, "a reason is needed"
+    assert "three" in waiting(new) and not (old.base / ACCEPTED).exists()
+
+    assert adopt(new).endswith(f"{RUNS} results carried over; adopted.json beside each says so")
+    assert waiting(new) == set()
+    for ref in ("three", "fused"):
+        one, other = run_folder(old, ref), run_folder(new, ref)
+        assert {p.name for p in other.iterdir()} == {p.name for p in one.iterdir()} | {ADOPTED}
+        assert all((other / path.name).samefile(path) for path in one.iterdir())
+    codes = accepted_code(old.base)
+    assert set(codes.values()) == {"moved a function"} and all(len(code) == 16 for code in codes)
+    assert adopt(new).startswith("nothing under")
+    delete(new, leftovers(new))
+    assert waiting(new) == set() and not run_folder(old, "three").exists()
+
+
+def test_the_record_says_from_where_under_which_code_and_why(old: Plan, edit: Editing) -> None:
+    edit(STEP)
+    first = plan_of(old.base)
+    adopt(first)
+    edit(STEP, to="edited again")
+    second = plan_of(old.base)
+    for folder in (run_folder(old, "three"), run_folder(old, "staged", "again")):
+        shutil.rmtree(folder)  # Then they are carried on from the key between.
+    adopt(second, "renamed a variable")
+    keys = [run_folder(plan, "three").parent.name for plan in (old, first, second)]
+    history = json.loads((run_folder(second, "three") / ADOPTED).read_text("utf-8"))
+    assert [(step["from"], step["to"]) for step in history] == [*pairwise(keys)]
+    code = digest(old.node("train", keys[0]).code)
+    assert {step["code"] for step in history} == {code}, "that under which it was made"
+    assert {step["reason"] for step in history} == {"moved a function"}
+    assert history[0]["seed"] == 0 and history[0]["date"].endswith("+00:00")
+    (step,) = json.loads((run_folder(second, "frozen") / ADOPTED).read_text("utf-8"))
+    assert step["from"] == run_folder(old, "frozen").parent.name, "the first run is preferred"
+
+
+def test_data_are_compared_however_they_are_read_now(old: Plan, edit: Editing) -> None:
+    """Their tokens are made anew, and need no entry."""
+    edit("minbert.data.tokenise", "minbert.data.builtin")
+    new = plan_of(old.base)
+    assert f"{RUNS} results carried over" in adopt(new, None)
+    assert not (old.base / ACCEPTED).exists() and waiting(new) == set()
+
+
+def replaced(path: Path, column: str, change: Callable[[pa.Table], Any]) -> None:
+    table = pq.read_table(path)
+    at = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(at, table.schema.field(at), change(table)), path)
+
+
+def forged_score(run: Path) -> None:
+    """Every prediction on dev is right."""
+    replaced(
+        run / "predictions.parquet",
+        "prediction",
+        lambda t: pc.if_else(pc.equal(t["split"], "dev"), t["label"], t["prediction"]),
+    )
+
+
+def forged_history(run: Path) -> None:
+    replaced(
+        run / "history.parquet",
+        "value",
+        lambda t: pc.if_else(pc.equal(t["metric"], "accuracy"), 0.999, t["value"]),
+    )
+
+
+def other_labels(run: Path) -> None:
+    replaced(
+        run / "predictions.parquet",
+        "label",
+        lambda t: pc.if_else(pc.equal(t["task"], "para"), pc.subtract(1.0, t["label"]), t["label"]),
+    )
+
+
+def recorded(**values: Any) -> Callable[[Path], None]:
+    def change(run: Path) -> None:
+        write_json(run / "run.json", read_json(run / "run.json") | values)
+
+    return change
+
+
+def other_tokens(run: Path) -> None:
+    data = read_json(run / "run.json")["data"]
+    data["sst"]["train"]["tokens"] = "0" * 64
+    recorded(data=data)(run)
+
+
+def other_spec(run: Path) -> None:
+    spec = read_json(run / "run.json")["spec"]
+    recorded(spec=spec | {"epochs": 99})(run)
+
+
+def unknown_setting(run: Path) -> None:
+    spec = read_json(run / "run.json")["spec"]
+    recorded(spec=spec | {"luck": 7})(run)
+
+
+def damaged(run: Path) -> None:
+    (run / "run.json").write_text("{", encoding="utf-8")
+
+
+REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a forged score": (forged_score, "scores 1.000000 on dev of 'para' (prediction), and the hist"),
+    "a forged history": (forged_history, "history has 0.999000: one of them was edited"),
+    "other labels": (other_labels, "predicts examples of 'para' with other labels on dev than"),
+    "an edited spec": (other_spec, "has settings that are not those of its key"),
+    "an unknown setting": (unknown_setting, "a stage with 'luck': Extra inputs are not permitted"),
+    "another seed": (recorded(seed=1), "is of seed1, expected seed0"),
+    "other tokens": (other_tokens, "was trained on other data of 'sst': tokens of train"),
+    "a backbone": (recorded(backbone="0" * 64), "started from a backbone with other weights"),
+    "other code": (recorded(code="0" * 16), "is of the code 0000000000000000, and its key of"),
+    "an old record": (recorded(data={}), "its record does not say what it was trained on"),
+    "a damaged record": (damaged, "run.json is damaged"),
+}
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_a_run_that_does_not_agree_is_refused(how: str, old: Plan, edit: Editing) -> None:
+    change, message = REFUSED[how]
+    change(run_folder(old, "frozen"))
+    edit(STEP)
+    new = plan_of(old.base)
+    said = adopt(new)
+    assert "not accepted: frozen . sst+para . s0: " in said and message in said
+    assert f"{RUNS - 1} results carried over" in said and waiting(new) == {"frozen"}
+
+
+def test_other_data_are_refused(old: Plan) -> None:
+    sizes = trained_root.CORPUS | {"cfimdb": {"train": 24, "dev": 11, "test": 6}}
+    said = adopt(plan_of(old.base, corpus={"sizes": sizes}))
+    assert (
+        "not accepted: three . cfimdb . s0: was trained on other data of 'cfimdb': ids of" in said
+    )
+
+
+def test_other_settings_are_another_experiment(old: Plan, edit: Editing) -> None:
+    edit(STEP)
+    grid = old.base / "one.yaml"
+    write_text(grid, grid.read_text("utf-8").replace("adapter: {width: 4}", "adapter: {width: 6}"))
+    new = plan_of(old.base)
+    assert f"{RUNS - 3} results carried over" in adopt(new)
+    assert waiting(new) == {"adapted", "fused"}
+
+
+def test_a_run_is_refused_whose_start_was_trained_again(old: Plan, edit: Editing) -> None:
+    edit(STEP)
+    new = plan_of(old.base)
+    start = run_folder(new, "staged", "all")
+    shutil.copytree(run_folder(old, "staged", "all"), start)
+    said = adopt(new)
+    assert "not accepted: staged/again . sst . s0: starts from train " in said
+    assert "(start), which is not accepted for" in said and waiting(new) == {"staged"}
+
+
+def test_versions_that_are_asked_for_must_be_those_of_the_run(
+    old: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "minbert.plan.experiment.versions", lambda names: dict.fromkeys(names, "0.1")
+    )
+    said = adopt(plan_of(old.base, dependencies=["torch"]))
+    assert "`dependencies` asks for 0.1" in said and "results carried over" not in said
+
+
+def test_nothing_is_overwritten_and_nothing_is_carried_beside_a_workflow(
+    old: Plan, edit: Editing
+) -> None:
+    edit(STEP)
+    new = plan_of(old.base)
+    with in_use(new.root), pytest.raises(UserError, match="is in use: a workflow or a job"):
+        adopt(new)
+    write_text(run_folder(new, "three") / "mine.txt", "")
+    with pytest.raises(UserError, match="is not empty, and nothing is overwritten"):
+        adopt(new)
+
+
+def test_the_file_of_accepted_code_is_read_with_suspicion(tmp_path: Path) -> None:
+    write_text(tmp_path / ACCEPTED, '"why": 12\n')
+    with pytest.raises(UserError, match=r"accepted\.yaml: 'why' is 12"):
+        accepted_code(tmp_path)
+
+
+GRID = """\
+paper: mine
+title: Mine
+overall: plain
+variants:
+  news: {epochs: 1, max_length: 24, tasks: {news: {loss: cross_entropy, head: {width: 8}}}}
+"""
+
+
+def own_plan(base: Path, results: str = "results") -> Plan:
+    """Return a plan of a task whose files lie in `base`/news."""
+    task = {"files": str(base / "news"), "kind": "classification", "classes": 2}
+    tasks = {"news": task | {"sentence1": "a", "label": "b"}}
+    return plan_of(base, grids=["mine.yaml"], tasks=tasks, results=str(base / results))
+
+
+def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit: Editing) -> None:
+    """Though code that reads data and code that trains have other digests; other data do not."""
+    write_text(tmp_path / "mine.yaml", GRID)
+    write_text(tmp_path / PUBLISHED, (REPOSITORY / PUBLISHED).read_text("utf-8"))
+    for split, n in (("train", 20), ("dev", 8), ("test", 4)):
+        rows = "".join(f"{split} text {at},{at % 2}\n" for at in range(n))
+        write_text(tmp_path / "news" / f"{split}.csv", f"a,b\n{rows}")
+    plan = own_plan(tmp_path)
+    write(plan)
+    (key,) = plan.owners
+    trained_root._make(plan, "train", key)
+    bundle(plan.root, tmp_path / "runs.zip")
+    (tmp_path / "news").rename(tmp_path / "away")
+    assert unbundle(tmp_path / "runs.zip", tmp_path / "other").new == 1
+    edit(STEP, "minbert.data.own", "minbert.data.tokenise", "minbert.data.report")
+    new = own_plan(tmp_path, "other")
+    assert "2 results carried over" in adopt(new), "the run, and the report on its data"
+    assert waiting(new) == set()
+    (data,) = [node for node in new.nodes.values() if node.kind == "data"]
+    (step,) = json.loads((data.folder(new.root) / ADOPTED).read_text("utf-8"))
+    assert step["reason"] == "made from the same files, which are not here"
+
+    (tmp_path / "away").rename(tmp_path / "news")
+    write_text(tmp_path / "news" / "dev.csv", "a,b\nother text,1\nmore,0\n")
+    shutil.rmtree(new.root)
+    unbundle(tmp_path / "runs.zip", tmp_path / "other")
+    assert "was trained on other data of 'news': ids of dev" in adopt(own_plan(tmp_path, "other"))
+
+
+BUNDLES = sorted((REPOSITORY / "study").glob("*.zip"))
+
+
+@pytest.mark.parametrize("path", BUNDLES, ids=[path.stem for path in BUNDLES])
+def test_every_description_of_the_study_is_understood(path: Path) -> None:
+    """By its key, its settings, the digests of its data, and the code that is accepted."""
+    digests = read_json(REPOSITORY / "study" / "digests.json")
+    accepted = accepted_code(REPOSITORY)
+    seen = 0
+    with zipfile.ZipFile(path) as archive:
+        described = {
+            name: json.loads(archive.read(name))
+            for name in archive.namelist()
+            if name.startswith("spec/")
+        }
+    for name, of in described.items():
+        assert name == f"spec/{of['kind']}-{key_of(of)}.json"
+        if of["kind"] in ("train", "features"):
+            assert digest(of["code"]) in accepted
+        if of["kind"] == "train":
+            assert upgraded(of["spec"]["stage"]).items() >= of["spec"]["stage"].items()
+            kinds = ("tokens", "backbone")
+            needs = [need for need in of["needs"].values() if need["kind"] in kinds]
+            assert all(need["key"] in digests[need["kind"]] for need in needs)
+            seen += 1
+    assert seen > 4
+
+
+def test_old_names_are_renamed_and_unknown_ones_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage: Mapping[str, Any] = {"rounds": 3, "tasks": {"sst": {"loss": "cross_entropy"}}}
+    with pytest.raises(UserError, match="a stage with 'rounds': Extra inputs are not permitted"):
+        upgraded(stage)
+    monkeypatch.setattr("minbert.publish.checks.RENAMED", {"rounds": "epochs"})
+    assert upgraded(stage)["epochs"] == 3
+
+
+def test_descriptions_that_are_unknown_here_are_no_candidates(old: Plan, edit: Editing) -> None:
+    path = description_path(old.root, "train", run_folder(old, "frozen").parent.name)
+    page = read_json(path)
+    page["spec"]["stage"]["luck"] = 7
+    write_json(path, page)
+    edit(STEP)
+    assert f"{RUNS - 1} results carried over" in adopt(plan_of(old.base))
