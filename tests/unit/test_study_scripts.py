@@ -127,6 +127,15 @@ def test_tables_are_compared_by_the_keys_of_the_bundles(
     assert THIRD not in kept and kept == (tmp_path / "kept" / "gte" / "p.csv").read_bytes().decode()
 
 
+def test_a_table_that_was_not_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, monkeypatch, "")
+    (tmp_path / "made" / "study-gte" / "only" / "tables" / "p.csv").unlink()
+    with pytest.raises(SystemExit, match=r"only/tables/p\.csv: there is no such file.*make study"):
+        tables.copy()
+
+
 def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(root: Path) -> SimpleNamespace:
         if root.name != "7.5-800":

@@ -136,8 +136,8 @@ def _check_node(
     digests: Mapping[str, Any],
 ) -> None:
     """Check a node's files; complete a run's record, and restore its predictions."""
-    from minbert.train.history import SCHEMA as HISTORY
     from minbert.train.evaluation import PREDICTIONS
+    from minbert.train.history import SCHEMA as HISTORY
 
     kind, key = folder.relative_to(store).parts[:2]
     if (kind, key) not in described:
