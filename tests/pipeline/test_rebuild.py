@@ -136,14 +136,14 @@ def test_going_back_finds_the_first_results(project: Project) -> None:
 
 def test_a_declared_refactoring_trains_nothing(project: Project) -> None:
     first, trained = project.tables(), project.trained()
-    for module in ("model/encoder.py", "train/frozen_probe.py"):
+    for module in ("train/run.py", "train/frozen_probe.py"):
         append(module)(project)
     assert len(project.jobs()) > 10
     printed = project.minbert("adopt")
     assert "of other code" in printed and "not accepted" not in printed
     assert project.trained() == trained
     project.minbert("adopt", "--apply", "--reason", "a constant that nothing uses")
-    assert project.jobs() == {"scores", "table", "index", "figure", "report", "publish"}
+    assert project.jobs() == {"scores", "figures", "summary", "publish"}
     project.snakemake("all")
     second = project.tables()
     for ending in ("md", "tex"):  # the csv and the scores name keys
