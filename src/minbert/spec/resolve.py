@@ -149,7 +149,9 @@ def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
         head["claims"] += file.claims
     path = next((path for path, file in files if file.title), files[0][0])
     if "title" not in head:
-        raise UserError(f"{path}: the key 'title' is missing")
+        raise UserError(
+            f"{path}: the key 'title' is missing; no file of '{head['paper']}' gives it"
+        )
     rule = head.setdefault("overall", "normalised")
     variants: dict[str, Variant] = {}
     for body in bodies.values():
