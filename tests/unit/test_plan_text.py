@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,30 @@ def test_published_names_that_are_not_whole_are_published_again(tmp_path: Path) 
         assert not plan(tmp_path).mark.exists()
         put(path, whole)
     assert plan(tmp_path).mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        ("", "", False),
+        ("--configfile a.yaml", "--configfile /else/a.yaml --config 'seeds=[0, 1]'", False),
+        ("--config seeds=1", "--config seeds=2", False),
+        ("", "--configfile a.yaml", True),
+        ("--configfile a.yaml b.yaml --config seeds=1", "--configfile a.yaml", True),
+    ],
+)
+def test_two_configurations_do_not_publish_in_one_folder(
+    tmp_path: Path, before: str, now: str, refused: bool
+) -> None:
+    made = replace(plan(tmp_path), options=now)
+    made.check_names()  # nothing is published yet
+    page = {"plans": {}, "stamps": {}, "options": {"hybrid-bert": before}, "names": []}
+    put(made.names / PAGE, json.dumps(page))
+    if refused:
+        with pytest.raises(UserError, match="a.yaml.* other `results`, or delete .*published.json"):
+            made.check_names()
+    else:
+        made.check_names()
 
 
 def test_a_published_row_of_a_misspelt_variant_is_named(tmp_path: Path) -> None:

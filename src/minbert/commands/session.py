@@ -48,6 +48,7 @@ class Session:
         Raises `UserError` if another workflow runs on these results.
         """
         plan, store = self.plan, self.plan.root / "store"
+        plan.check_names()
         self._held.enter_context(in_use(plan.root))
         self._held.enter_context(only_one(store / "plans", f"a workflow on {plan.root}"))
         if plan.config.tracking.enabled:

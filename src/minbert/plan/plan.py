@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_OUTSIDE, code_modules
 from minbert.store.node import Node, digest
-from minbert.store.plans import ONLY, SCORES, VARIANTS, description_path, held, plan_path
+from minbert.store.plans import ONLY, PUBLISHED, SCORES, VARIANTS, description_path, held, plan_path
 
 PUBLISHER = "minbert.publish.publish"
 
@@ -117,6 +118,20 @@ class Plan(Experiment):
     def names(self) -> Path:
         """The folder of the plain names."""
         return self.root / self.below
+
+    def check_names(self) -> None:
+        """Refuse to publish over the plain names of a configuration of other files.
+
+        An edit of the same files, or another `--config`, is the same configuration.
+        """
+        said = held(self.names).get("options", {})
+        for paper, options in said.items():
+            if (other := _config_files(options)) != (own := _config_files(self.options)):
+                raise UserError(
+                    f"{self.names} has the tables and figures of {paper} as {', '.join(other)} "
+                    f"made them, and {', '.join(own)} would replace these: give it other "
+                    f"`results`, or delete {self.names / PUBLISHED}"
+                )
 
     @property
     def figures(self) -> dict[str, Node]:
@@ -256,6 +271,12 @@ class Plan(Experiment):
         own = all(stamps.get(grid.paper) == self.stamp for grid in self.grids)
         whole = own and all(map(_filled, names))
         return folder / f"{self.stamp}-{max(numbers, default=-1) + (not numbers or not whole)}.done"
+
+
+def _config_files(options: str) -> list[str]:
+    """Return the names of the config files in the options of a command line."""
+    words = shlex.split(options.partition("--config ")[0])
+    return [Path(word).name for word in words if word != "--configfile"] or ["config.yaml"]
 
 
 def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
