@@ -77,8 +77,6 @@ class Attention(nn.Module):
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
-        if arch.hidden % arch.heads:
-            raise UserError(f"{arch.hidden} hidden units do not divide among {arch.heads} heads")
         self.heads = arch.heads
         self.attention_dropout = dropout.attention
         self.qkv = Linear(arch.hidden, 3 * arch.hidden)
@@ -196,8 +194,6 @@ class Stack(nn.Module):
         `noise` [T, H] is added to the stack's own embeddings. With `first_only` the last layer
         computes each row's first token alone, [B, H]: the same numbers, less work.
         """
-        if (self.embeddings is None) == (hidden is None):
-            raise ValueError("a stack starts from its own embeddings or from a hidden state")
         if self.embeddings is not None:
             hidden = self.embeddings(batch, noise)
         assert hidden is not None
