@@ -9,10 +9,12 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.data.course import course_files
 from minbert.data.identity import checksum
+from minbert.spec.task import BUILT_IN
 
 TRAIN, DEV, TEST = "quora-train.csv", "quora-dev.csv", "quora-test-student.csv"
+PIN = str(getattr(BUILT_IN["para"].files.dev, "checksum", ""))
+"""Of the course's dev file."""
 
 
 def split(text: str) -> dict[str, str]:
@@ -38,9 +40,8 @@ def _without_label(row: str) -> str:
 
 def write(source: Path, folder: Path) -> None:
     """Write the three files into `folder`. Raises `UserError` if `source` is another file."""
-    _, pin = course_files("para")["dev"]
-    if (found := checksum(source, pin)) != pin:
-        raise UserError(f"{source} is not the course's {DEV}: expected {pin}, found {found}")
+    if (found := checksum(source, PIN)) != PIN:
+        raise UserError(f"{source} is not the course's {DEV}: expected {PIN}, found {found}")
     if (folder / DEV).exists() and source.samefile(folder / DEV):
         raise UserError(f"{source} would be overwritten; give another folder than {folder}")
     for name, text in split(source.read_bytes().decode()).items():

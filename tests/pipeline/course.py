@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from minbert.data.builtin import generate
-from minbert.data.course import course_files
+from minbert.spec.protocol import SPLITS
+from minbert.spec.task import BUILT_IN
 
 from .project import Project
 
@@ -32,7 +33,8 @@ def write_course(folder: Path) -> None:
     folder.mkdir()
     for task, header in HEADERS.items():
         examples = generate(task, 0, SIZES)
-        for split, (name, _) in course_files(task).items():
+        for split in SPLITS:
+            name = getattr(BUILT_IN[task].files, split).path
             lines = [header]
             for example in (e for e in examples if e.split == split):
                 texts = [t for t in (example.sentence1, example.sentence2) if t is not None]

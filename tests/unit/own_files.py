@@ -1,4 +1,4 @@
-"""Files and tasks of one's own, for tests."""
+"""Files and tasks of one's own, for tests, and the built-in tasks' files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minbert.data.own import make
+from minbert.data.dataset import Dataset, make, read_dataset
 from minbert.plan.experiment import Sources
 from minbert.spec.config import Config, load_config
-from minbert.spec.task import TASKS, Task
+from minbert.spec.task import BUILT_IN, TASKS, Task
 from minbert.store.job import Job
 from minbert.store.node import Node
 
@@ -31,6 +31,12 @@ def table(given: list[Row], between: str = "\t", head: str = "text{}topic") -> s
     """Return rows as lines of a file."""
     lines = [head.format(between), *(f"{text}{between}{label}" for text, label in given)]
     return "\n".join(lines) + "\n"
+
+
+def read(task: str, **paths: Path) -> Dataset:
+    """Read the files of a built-in task by split."""
+    forms = dict.fromkeys(paths, BUILT_IN[task].format)
+    return read_dataset({"task": task, "forms": forms, **BUILT_IN[task].reading}, paths)
 
 
 def configured(folder: Path, entry: Mapping[str, Any], name: str = "news") -> Config:

@@ -9,7 +9,7 @@ from typing import Any
 from minbert.spec.entry import TaskEntry
 from minbert.spec.task import TASKS, Task
 
-COLUMNS = {"sentence1": "a", "label": "label"}
+COLUMNS = {"sentence1": "a", "label": "label", "files": "x"}
 
 
 def own(name: str, **entry: Any) -> Task:

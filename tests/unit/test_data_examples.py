@@ -97,5 +97,5 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_naming_sources_does_not_import_pyarrow() -> None:
-    code = "import sys, minbert.data.course, minbert.data.lmrd; sys.exit('pyarrow' in sys.modules)"
+    code = "import sys, minbert.data.sources, minbert.data.lmrd; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

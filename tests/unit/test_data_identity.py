@@ -46,10 +46,14 @@ def test_checksums_by_prefix(hello: Path) -> None:
         assert checksum(hello, f"{prefix}:00") == f"{prefix}:{value(hello)}"
 
 
+def digest(cache: DigestCache, path: Path) -> str:
+    return cache.checksum(path, "sha256").removeprefix("sha256:")
+
+
 def kept(path: Path, file: Path, kind: str = "sha256") -> str:
     """Return a digest by a cache that is read, and written again."""
     cache = DigestCache(path)
-    found = cache.digest(file, kind)
+    found = cache.checksum(file, kind).partition(":")[2]
     cache.save()
     return found
 
@@ -70,22 +74,22 @@ def test_touched_file_keeps_its_digest_and_changed_content_does_not(
     hello: Path, tmp_path: Path
 ) -> None:
     cache = DigestCache(tmp_path / "cache.json")
-    cache.digest(hello)
+    digest(cache, hello)
     os.utime(hello, (1_700_000_100, 1_700_000_100))
-    assert cache.digest(hello) == HELLO
+    assert digest(cache, hello) == HELLO
     hello.write_bytes(b"jello")  # as long as before
     os.utime(hello, (1_700_000_200, 1_700_000_200))
-    assert cache.digest(hello) != HELLO
+    assert digest(cache, hello) != HELLO
 
 
 def test_replaced_file_with_the_same_size_and_time_is_read(hello: Path, tmp_path: Path) -> None:
     cache = DigestCache(tmp_path / "cache.json")
-    cache.digest(hello)
+    digest(cache, hello)
     other = tmp_path / "other"
     other.write_bytes(b"jello")
     os.utime(other, (1_700_000_000, 1_700_000_000))
     os.replace(other, hello)
-    assert cache.digest(hello) == sha256(hello) != HELLO
+    assert digest(cache, hello) == sha256(hello) != HELLO
 
 
 def test_file_changed_just_now_is_not_remembered(hello: Path, tmp_path: Path) -> None:
@@ -96,7 +100,7 @@ def test_file_changed_just_now_is_not_remembered(hello: Path, tmp_path: Path) ->
 
 def test_nothing_is_written_before_it_is_asked_for(hello: Path, tmp_path: Path) -> None:
     cache = DigestCache(tmp_path / "results" / "cache.json")
-    cache.digest(hello)
+    digest(cache, hello)
     assert not (tmp_path / "results").exists()
 
 
@@ -106,8 +110,8 @@ def test_content_that_kept_size_and_time_is_seen_if_all_is_verified(
     assert kept(tmp_path / "cache.json", hello) == HELLO
     hello.write_bytes(b"jello")
     os.utime(hello, (1_700_000_000, 1_700_000_000))
-    assert DigestCache(tmp_path / "cache.json").digest(hello) == HELLO
-    assert DigestCache(tmp_path / "cache.json", verify=True).digest(hello) == sha256(hello)
+    assert digest(DigestCache(tmp_path / "cache.json"), hello) == HELLO
+    assert digest(DigestCache(tmp_path / "cache.json", verify=True), hello) == sha256(hello)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}', "\x00"])
@@ -120,26 +124,4 @@ def test_damaged_cache_is_replaced(hello: Path, tmp_path: Path, content: str) ->
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot read .*absent: No such file"):
-        DigestCache(tmp_path / "cache.json").digest(tmp_path / "absent")
-
-
-def test_a_tree_is_read_again_only_if_it_looks_different(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads: list[Path] = []
-    monkeypatch.setattr(identity, "sha256", lambda path: reads.append(path) or sha256(path))
-    folder, cache = tmp_path / "reviews", DigestCache(tmp_path / "digests.json")
-    for name in ("pos/1.txt", "neg/2.txt"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(name)
-        os.utime(folder / name, (1.6e9, 1.6e9))
-
-    def files() -> dict[str, Path]:
-        return {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*.txt"))}
-
-    first = cache.tree(folder, files())
-    assert cache.tree(folder, files()) == first and len(reads) == 2
-    os.utime(folder / "pos/1.txt", (1.7e9, 1.7e9))
-    assert cache.tree(folder, files()) == first and len(reads) == 4
-    (folder / "pos/1.txt").rename(folder / "neg/1.txt")
-    assert cache.tree(folder, files()) != first
+        DigestCache(tmp_path / "cache.json").checksum(tmp_path / "absent", "git")

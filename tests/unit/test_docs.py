@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from minbert.commands.cli import _Parser
 from minbert.spec.config import Config, Corpus, Sizes, load_config
-from minbert.spec.entry import OwnTask
+from minbert.spec.entry import TaskEntry
 from minbert.spec.parts import PARTS
 from minbert.spec.resolve import Variant, resolve
 from minbert.spec.stage import StageSpec
@@ -186,7 +186,7 @@ def test_every_key_of_a_stage_is_documented() -> None:
 
 def test_every_key_of_a_task_of_ones_own_is_documented() -> None:
     named = {name for cells in rows("docs/adding.md", "key of a task") for name in cells[:1]}
-    assert set(re.findall(r"`(\w+)`", " ".join(named))) == set(OwnTask.model_fields)
+    assert set(re.findall(r"`(\w+)`", " ".join(named))) == set(TaskEntry.model_fields)
 
 
 def resolved(example: Path | None = None, **settings: Any) -> dict[str, Variant]:

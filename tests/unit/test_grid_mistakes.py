@@ -255,7 +255,10 @@ def test_a_paper_needs_its_name_and_title(tmp_path: Path) -> None:
         ({"defaults": {"fuse": ["a"]}}, "'fuse' cannot be set here: stages would start from them"),
         ({"defaults": {"epoch": 3}}, "config: defaults: unknown key 'epoch'. Did you mean 'epochs"),
         ({"defaults": {"tasks": ["sst"]}}, "config: defaults: 'tasks' is ['sst']; expected a map"),
-        ({"may_vanish": ["optimiser.lrr"]}, "config: may_vanish: unknown key 'optimiser.lrr'. Did"),
+        (
+            {"allow_duplicates": ["optimiser.lrr"]},
+            "allow_duplicates: unknown key 'optimiser.lrr'. Did",
+        ),
     ],
 )
 def test_mistakes_in_a_configuration(tmp_path: Path, config: dict[str, Any], said: str) -> None:

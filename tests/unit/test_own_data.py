@@ -27,13 +27,11 @@ from own_files import (
 from own_tasks import using
 
 from minbert.base.errors import UserError
+from minbert.data.dataset import make
 from minbert.data.examples import Example
 from minbert.data.identity import sha256
-from minbert.data.own import label_of, make, with_made_splits
 from minbert.data.parquet import read_file
 from minbert.spec.config import load_config
-from minbert.spec.entry import OwnTask
-from minbert.spec.task import TASKS, Task, task_facts
 from minbert.store.job import Job
 
 
@@ -95,36 +93,6 @@ def test_quotes_of_a_tsv_are_read_by_rfc_4180_or_are_text(tmp_path: Path) -> Non
     texts = {e.sentence1 for e in examples(out)}
     assert {"a tab\there", '"Sanitation" is poor', 'He said "no"', '"never closed'} <= texts
     assert set_aside(out) == []
-
-
-def test_labels_are_names_or_numbers() -> None:
-    task = Task.of("news", OwnTask(**NEWS, files="x"))
-    assert [label_of(v, task, TOPICS) for v in ("sports", "2", 1, 0.0, "1.0")] == [1, 2, 1, 0, 1]
-    assert label_of(None, task, TOPICS) is label_of("", task, TOPICS) is None
-    assert label_of(True, task, ()) == 1
-    for names in (("true", "false"), ("True", "False")):
-        assert [label_of(v, task, names) for v in (True, False)] == [0, 1], "by name, as in text"
-    numbered = ("1", "2", "3")
-    assert [label_of(v, task, numbered) for v in ("1", 3, 2.0)] == [0, 2, 1], "names, not places"
-    assert label_of("0", task, numbered) == "label '0' is not one of 1, 2, 3"
-    assert label_of("9", task, TOPICS) == (
-        "label '9' is not one of world, sports, business, or 0 to 2"
-    )
-    assert label_of("nan", task, ()) == "label 'nan' is not a number"
-
-
-def test_made_splits_are_shares_that_keep_twins_together_and_stay() -> None:
-    texts = [(f"text {n // 2} " + " " * (n % 2), "B" if n % 2 else "b") for n in range(4000)]
-    given = [Example(str(n), "train", one, two, 0.0) for n, (one, two) in enumerate(texts)]
-    made = {"dev": 0.1, "test": 0.2}
-    found = with_made_splits(given, made)
-    of = {e.id: e.split for e in found}
-    assert all(of[str(n)] == of[str(n + 1)] for n in range(0, 4000, 2)), "twins"
-    shares = {split: list(of.values()).count(split) / 4000 for split in ("dev", "test")}
-    assert shares == pytest.approx(made, abs=0.03)
-    fewer = {e.id: e.split for e in with_made_splits(given[:1000], made)}
-    assert all(of[key] == split for key, split in fewer.items()), "other rows move none"
-    assert [e.split for e in found] == sorted(of.values(), key=["train", "dev", "test"].index)
 
 
 def test_overlaps_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,16 +215,3 @@ def test_what_decides_a_data_set_is_in_its_key(
     assert (one.key == other.key) is same
     moved = node(tmp_path, {"elsewhere/t.tsv": GOOD}, entry | {"files": "elsewhere/t.tsv"})
     assert moved.key == one.key, "where it lies is not"
-
-
-def test_facts_of_built_in_tasks_are_as_ever() -> None:
-    """They are in the keys of all data sets and trainings."""
-    assert json.dumps({name: task_facts(name) for name in TASKS}) == json.dumps(
-        {
-            "sst": ["classification", 5, False, 0, 4, "accuracy"],
-            "para": ["binary", 1, True, 0, 1, "accuracy"],
-            "sts": ["regression", 1, True, 0, 5, "pearson"],
-            "cfimdb": ["classification", 2, False, 0, 1, "accuracy"],
-            "lmrd": ["classification", 5, False, 0, 4, "accuracy"],
-        }
-    )

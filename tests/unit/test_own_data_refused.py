@@ -91,13 +91,13 @@ DATA: dict[str, tuple[dict[str, str | bytes], dict[str, Any], str]] = {
     "a folder for a file": (
         {"t.parquet/part-0.parquet": b"", "d.tsv": DEV},
         NEWS | {"files": {"train": "t.parquet", "dev": "d.tsv"}},
-        r"config: tasks\.news\.files: train is t\.parquet, which is a folder, expected one file; "
-        r"name the file in it\. If the data set is in parts, as Spark writes it, join them first",
+        r"task 'news', train: t\.parquet is a folder, expected one file; name the file in it\. "
+        "If the data set is in parts, as Spark writes it, join them first",
     ),
     "a folder for a file of a folder": (
         {"d/train.parquet/part-0.parquet": b""},
         NEWS | {"files": "d", "dev": 0.1},
-        r"train is d/train\.parquet, which is a folder, expected one file",
+        r"train: d/train\.parquet is a folder, expected one file",
     ),
     "Latin-1": (
         {"t.tsv": LATIN, "d.tsv": DEV},
@@ -184,17 +184,17 @@ DATA: dict[str, tuple[dict[str, str | bytes], dict[str, Any], str]] = {
     "URL without an ending": (
         {},
         NEWS | {"files": {"url": "https://example.org/get/7", "sha256": "0" * 64}, "dev": 0.3},
-        r"config: tasks\.news\.files: 7: cannot tell its .*convert it; download it yourself first",
+        r"config: tasks\.news\.files: 7: cannot tell its .*'format'; download it yourself first",
     ),
     "missing file": (
         {"t.tsv": GOOD},
         BOTH,
-        r"cannot read .*d\.tsv: No such file or directory",
+        r"task 'news', dev: d\.tsv: there is no such file; check the path. Did you mean 't\.tsv'\?",
     ),
     "missing folder": (
         {},
         NEWS | {"files": "nowhere"},
-        r"config: tasks\.news\.files: there is no file or folder 'nowhere'; check the path",
+        r"task 'news', train: nowhere: there is no such file; check the path",
     ),
     "folder without train": (
         {"d/training.tsv": GOOD},

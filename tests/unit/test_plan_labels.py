@@ -15,7 +15,6 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.commands.ensemble import ensembles
 from minbert.data import labels
-from minbert.data.course import COURSE_FILES
 from minbert.data.labels import SCHEMA
 from minbert.evaluate.score import make, score_runs
 from minbert.plan.describe import title
@@ -24,6 +23,8 @@ from minbert.report.floors import Verdicts
 from minbert.report.material import Material
 from minbert.report.runs import Runs
 from minbert.report.warnings import find_warnings
+from minbert.spec.protocol import SPLITS
+from minbert.spec.task import BUILT_IN
 from minbert.store.job import Job
 from minbert.store.node import Node
 
@@ -36,17 +37,17 @@ variants:
   second: {extends: t, optimiser: {lr: 1e-4}}
   best: {best_of: [first, second], best_by: task}
 """
-TREES = "trees/test.txt"
 
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Any:
     """Return how a plan is made of small course files, with or without a folder of labels."""
     write_text(tmp_path / "g.yaml", GRID)
-    for files in COURSE_FILES.values():
-        for name, _ in files.values():
+    for task in ("sst", "sts"):
+        for split in SPLITS:
+            name = getattr(BUILT_IN[task].files, split).path
             write_text(tmp_path / "course" / name, f"the rows of {name}\n")
-    write_text(tmp_path / "public" / TREES, "(3 (2 Good) (3 fun))\n")
+    write_text(tmp_path / "public" / "sst.csv", "id,label\nx,3\n")
 
     def plan(**more: Any) -> Plan:
         config = {
@@ -74,11 +75,11 @@ def test_labels_change_scores_and_what_shows_them_alone(planned: Any, tmp_path: 
     assert [run["tested"] for run in runs] == [True] * 6
     assert not any(run["tested"] for run in before.outputs["p"].scores.spec["runs"])
     (node,) = [node for node in after.nodes.values() if node.kind == "labels"]
-    assert title(after, node) == "sst" and list(node.spec["files"]) == [TREES]
-    write_text(tmp_path / "public" / TREES, "(4 (2 Good) (3 fun))\n")
+    assert title(after, node) == "sst" and list(node.spec["files"]) == ["labels"]
+    write_text(tmp_path / "public" / "sst.csv", "id,label\nx,4\n")
     again = planned(labels=str(tmp_path / "public"))
     assert after.outputs["p"].scores.key != again.outputs["p"].scores.key
-    with pytest.raises(UserError, match=r"test.txt changed since the plan"):
+    with pytest.raises(UserError, match=r"sst.csv changed since the plan"):
         labels.make(Job(tmp_path, {**node.describe(), "extra": node.extra}, None, 1))
 
 
@@ -141,21 +142,15 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
     assert together == {"first": pytest.approx(2 / 3), "second": 0, "best": 0}
 
 
-def test_the_report_says_how_many_rows_were_joined(planned: Any, tmp_path: Path) -> None:
+def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path) -> None:
     plan = planned(labels=str(tmp_path / "public"))
     need = plan.report.needs["labels/sst"]
-    test = {"rows": 9, "joined": 8, "conflicting": 0, "missing": 1}
-    write_json(
-        need.path(plan.root, None),
-        {"task": "sst", "test": test, "labelled": {"rows": 5, "joined": 0, "agree": 0}},
-    )
+    write_json(need.path(plan.root, None), {"task": "sst", "rows": 9, "labelled": 8})
     material = Material(Job(plan.root, plan.report.describe(), None, 1))
     none = Verdicts(0, 0, 0, [], [])
     warnings = find_warnings(material, Runs([], 0, 0, 0.0, {}), none, [], [])
     (cases,) = [cases for text, cases in warnings if text.startswith("Labels of test rows")]
-    assert cases == [
-        "SST: 8 of 9 test rows, 1 not in the files; no labelled row to check the files by"
-    ]
+    assert cases == ["SST: 8 of 9 test rows"]
 
 
 def test_without_the_file_of_labels_test_has_none(planned: Any, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_keys_do_not_depend_on_the_order_of_words() -> None:
 
 def test_a_download_is_in_no_key_that_needs_it() -> None:
     raw = Node("fetch", {"name": "x.csv", "checksum": "sha256:0"}, "minbert.data.fetch")
-    alone = Node("data", {}, "minbert.data.course")
+    alone = Node("data", {}, "minbert.data.dataset")
     assert alone.key == replace(alone, needs={"x": Need(raw, "x.csv")}).key
     assert alone.key != replace(alone, needs={"x": Need(replace(raw, kind="data"), "x.csv")}).key
 
@@ -114,10 +114,10 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -
         "hybrid-bert: '1-bert/main' and 'hybrid-bert-40/main' become the same stage. In their grid "
         "they differ in 'epochs' (20 and 40); 'shared_layers' (all and 1)" in str(told.value)
     )
-    with pytest.raises(UserError, match="'may_vanish'") as told:
-        plan(base, **same, may_vanish="epochs")
+    with pytest.raises(UserError, match="'allow_duplicates'") as told:
+        plan(base, **same, allow_duplicates="epochs")
     assert "'epochs'" not in str(told.value) and "'shared_layers'" in str(told.value)
-    plan(base, **same, may_vanish=["epochs", "shared_layers"])
+    plan(base, **same, allow_duplicates=["epochs", "shared_layers"])
     change(base, "    label: Baseline", "    label: Baseline\n    tasks: {sst: {pooling: max}}")
     change(base, "  1-bert:", "  other: {extends: linear, trainable: heads, train: sst, "
            "evaluate_only: [para, sts], optimiser: {lr: 1e-3, weight_decay: 0.0}}\n\n"
@@ -125,9 +125,9 @@ def test_a_difference_that_the_configuration_takes_away_is_refused(base: Path) -
     pooled = {"override": {"tasks": {"*": {"pooling": "mean"}}}}
     with pytest.raises(UserError, match=r"they differ in 'tasks\.\*\.pooling' \(max and cls\)"):
         plan(base, **pooled)
-    plan(base, **pooled, may_vanish="tasks.*.pooling")
-    with pytest.raises(UserError, match=r"may_vanish: unknown key 'pool'.*Known here"):
-        plan(base, may_vanish="pool")
+    plan(base, **pooled, allow_duplicates="tasks.*.pooling")
+    with pytest.raises(UserError, match=r"allow_duplicates: unknown key 'pool'.*Known here"):
+        plan(base, allow_duplicates="pool")
 
 
 def share(base: Path, **layers: Any) -> None:
@@ -168,7 +168,7 @@ def test_a_grid_may_share_more_layers_than_the_backbone_has(base: Path) -> None:
     share(base, a="all", b=8)
     with pytest.raises(UserError, match=r"'shared_layers' \(all and 8\)"):
         plan(base, **half)
-    plan(base, **half, may_vanish="shared_layers")
+    plan(base, **half, allow_duplicates="shared_layers")
 
 
 @pytest.mark.parametrize("backbone", ["google-bert/bert-large-uncased", "some/other"])

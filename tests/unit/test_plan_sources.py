@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,15 +18,15 @@ from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
-from minbert.data import course, lmrd
+from minbert.data import dataset
 from minbert.data.identity import git_blob, sha256
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.experiment import Experiment, Sources
 from minbert.plan.plan import Plan
 from minbert.spec.config import REVISION, load_config
-from minbert.spec.protocol import LMRD_URL
+from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.resolve import StageRef
-from minbert.spec.task import TASKS, Task
+from minbert.spec.task import BUILT_IN, TASKS, Task
 from minbert.store.job import Job
 from minbert.store.node import Node, canonical, lasting
 from minbert.store.plans import brought_path, description_path
@@ -55,14 +54,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with small course files, which are those that are pinned."""
     place = tmp_path / "course"
     place.mkdir()
-    pinned = {}
-    for task, files in course.COURSE_FILES.items():
-        for name, _ in files.values():
-            (place / name).write_text(f"the rows of {name}\n", encoding="utf-8")
-        pinned[task] = {
-            split: (name, f"git:{git_blob(place / name)}") for split, (name, _) in files.items()
-        }
-    monkeypatch.setattr(course, "COURSE_FILES", pinned)
+    for entry in BUILT_IN.values():
+        for split in SPLITS if not entry.archive else ():
+            file = getattr(entry.files, split)
+            (place / file.path).write_text(f"the rows of {file.path}\n", encoding="utf-8")
+            monkeypatch.setitem(file.__dict__, "git", git_blob(place / file.path))
     return place
 
 
@@ -108,35 +104,39 @@ def test_the_builtin_corpus_is_named_by_seed_and_sizes(tmp_path: Path) -> None:
 def test_reviews_from_elsewhere_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"only https://.* has a known checksum.*give its path"):
         sources(tmp_path, lmrd="https://example.org/reviews.tar.gz").data("lmrd")
-    with pytest.raises(UserError, match="there is no such file or folder"):
+    with pytest.raises(UserError, match="none: there is no such file; check the path"):
         sources(tmp_path, lmrd=str(tmp_path / "none")).data("lmrd")
+    with pytest.raises(UserError, match="is a folder, expected one file"):
+        sources(tmp_path, lmrd=str(tmp_path)).data("lmrd")
 
 
-@pytest.mark.parametrize("place", ["/", "src"])
-def test_folders_without_reviews_are_refused_at_once(tmp_path: Path, place: str) -> None:
-    with pytest.raises(UserError, match=rf"^{Path(place).absolute()}: no review in train/neg/; "):
-        sources(tmp_path, lmrd=place).data("lmrd")
-
-
-def unpacked(folder: Path) -> Path:
-    """Make an unpacked LMRD of four reviews; return one of them."""
-    for name in ("train/neg/0_1", "train/pos/0_9", "test/neg/0_1", "test/pos/0_9"):
-        write_text(folder / f"{name}.txt", "Good.")
-    return folder / "test/pos/0_9.txt"
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [
+        (None, r"train: .*ids-sst-train\.csv: there is no folder '.*given'; check the path"),
+        ("ids-sst-trian.csv", r"no such file; .* Did you mean 'ids-sst-trian\.csv'\? Copy it"),
+        ("ids-sst-train.csv/x", "ids-sst-train.csv is a folder, expected one file"),
+        ("", "there is no such file; check the path. Copy it there, or download it from https://"),
+    ],
+)
+def test_files_that_are_not_there_are_named(
+    there: str | None, message: str, tmp_path: Path
+) -> None:
+    if there is not None:
+        write_text(tmp_path / "given" / (there or "other"), "")
+    with pytest.raises(UserError, match=message):
+        sources(tmp_path, course=str(tmp_path / "given")).data("sst")
 
 
 def test_what_changed_since_the_plan_is_refused(folder: Path, tmp_path: Path) -> None:
     """It would get the key of the data that was planned."""
-    review = unpacked(tmp_path / "reviews")
     (tmp_path / "l.tar").write_bytes(b"reviews")
     bert = tmp_path / "bert"
     write_json(bert / "config.json", BERT)
-    made = sources(tmp_path, course=str(folder), lmrd=str(tmp_path / "reviews"), backbone=str(bert))
-    packed = sources(tmp_path, lmrd=str(tmp_path / "l.tar")).data("lmrd")
+    made = sources(tmp_path, course=str(folder), lmrd=str(tmp_path / "l.tar"), backbone=str(bert))
     jobs: list[tuple[Any, Node, Path]] = [
-        (course, made.data("sst"), folder / "ids-sst-train.csv"),
-        (lmrd, made.data("lmrd"), review),
-        (lmrd, packed, tmp_path / "l.tar"),
+        (dataset, made.data("sst"), folder / "ids-sst-train.csv"),
+        (dataset, made.data("lmrd"), tmp_path / "l.tar"),
         (backbone, made.backbone, bert / "config.json"),
         (backbone, made.backbone, bert / "tokenizer.json"),
     ]
@@ -153,15 +153,15 @@ def test_what_changed_since_the_plan_is_refused(folder: Path, tmp_path: Path) ->
 def test_reviews_are_fetched_or_read(tmp_path: Path) -> None:
     node = sources(tmp_path, lmrd=LMRD_URL).data("lmrd")
     assert node.needs["archive"].node.extra["url"] == LMRD_URL
-    review = unpacked(tmp_path / "reviews")
-    first = sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd")
-    (tmp_path / "reviews" / "README.txt").write_text("Not read.", encoding="utf-8")
-    os.utime(review, (1.6e9, 1.6e9))
-    for _ in range(2):  # read, then remembered
-        again = sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd")
-        assert again.key == first.key
-    review.write_text("Good!!", encoding="utf-8")
-    assert first.key != sources(tmp_path, lmrd=str(tmp_path / "reviews")).data("lmrd").key
+    first = sources(tmp_path, lmrd=archive(tmp_path / "one.tar.gz", "Good.")).data("lmrd")
+    again = sources(tmp_path, lmrd=archive(tmp_path / "two.tar.gz", "Good.")).data("lmrd")
+    other = sources(tmp_path, lmrd=archive(tmp_path / "two.tar.gz", "Good!!")).data("lmrd")
+    assert first.key == again.key != other.key
+
+
+def archive(path: Path, text: str) -> str:
+    write_text(path, text)  # which is not read
+    return str(path)
 
 
 def test_a_backbone_folder_is_named_by_its_files(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ class Absent:
         write_json(place / "model" / "config.json", BERT)
         write_text(place / "model" / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
         write_text(place / "model" / "model.safetensors", "weights")
-        write_text(place / "labels" / "quora_duplicate_questions.tsv", "id\n")
+        write_text(place / "labels" / "para.csv", "id,label\n")
         TASKS.use(Task.of(*each) for each in load_config(self.values()).tasks.items())
         self.made = self.sources()
         self.nodes = {name: node_of(self.made, name) for name in CALLED}
@@ -418,11 +418,11 @@ def stated(absent: Absent, name: str) -> dict[str, Any]:
     if name in ("mine", "each"):
         return {"checksums": {f"{name}/{split}.csv": of for split, of in files.items()}}
     if name == "lmrd":
-        return {"checksums": {"reviews.tar": files}}
+        return {"checksums": {"reviews.tar": files["archive"]}}
     if name == "backbone":
         return {"checksums": {f"model/{file}": f"sha256:{of}" for file, of in files.items()}}
-    pins = {split: file for split, (file, _) in course.course_files("sst").items()}
-    return {"checksums": {f"./given/{pins[split]}": of for split, of in files.items()}}
+    at = {split: f"./given/{getattr(BUILT_IN['sst'].files, split).path}" for split in files}
+    return {"checksums": {at[split]: of for split, of in files.items()}}
 
 
 @pytest.mark.parametrize("name", ["sst", "lmrd", "mine", "each", "backbone"])

@@ -193,6 +193,6 @@ def test_the_format_is_told_by_the_ending() -> None:
 def test_more_lines_than_fit_are_refused_before_any_is_read(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minbert.data.examples.MOST_LINES", 3)
+    monkeypatch.setattr("minbert.data.tables.MOST_LINES", 3)
     with pytest.raises(UserError, match="in: has 4 lines, expected at most 3; split the file"):
         read("\n" * 4, form)

@@ -28,7 +28,7 @@ def tell(root: Path, *described: dict[str, Any], **more: Any) -> None:
 @pytest.fixture
 def tokens(tmp_path: Path) -> Node:
     """Return a described node that needs an example table."""
-    examples = Node("data", {"source": "builtin"}, "minbert.data.course")
+    examples = Node("data", {"source": "builtin"}, "minbert.data.dataset")
     stage = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
     needs = {
         "table.sst": Need(examples, "examples.parquet"),
@@ -145,7 +145,7 @@ def test_nothing_is_made_of_half_of_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Under its key it would count as whole. Pages can do without texts, which no bundle has."""
-    data = Node("data", {"source": "builtin"}, "minbert.data.course")
+    data = Node("data", {"source": "builtin"}, "minbert.data.dataset")
     stage = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
     needs = {
         "first": Need(stage, "predictions.parquet", 0),

@@ -46,7 +46,7 @@ def test_only_the_courses_file_is_split_and_it_is_not_overwritten(
     with pytest.raises(UserError, match=r"is not the course's quora-dev\.csv: expected git:de7c"):
         write(source, tmp_path / "made")
     pin = "git:829f6fad15ca0dca6a33570cc149334d29b51e32"
-    monkeypatch.setattr("study.quora.course_files", lambda task: {"dev": (source.name, pin)})
+    monkeypatch.setattr("study.quora.PIN", pin)
     with pytest.raises(UserError, match="would be overwritten; give another folder"):
         write(source, tmp_path)
     write(source, tmp_path / "made")

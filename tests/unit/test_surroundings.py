@@ -138,28 +138,29 @@ READ = """
 import sys
 from pathlib import Path
 from minbert.base.files import read_json, write_json
-from minbert.data.course import read_course
-from minbert.data.report import write_dataset
+from minbert.data.dataset import read_dataset, write_dataset
+from minbert.spec.task import BUILT_IN
 from minbert.track.journal import attempts
 from minbert.track.journal import Journal
 
 folder = Path(sys.argv[1])
 paths = {split: folder / f"{split}.csv" for split in ("train", "dev", "test")}
-examples, rejected = read_course("sst", paths)
-write_dataset("sst", examples, rejected, folder / "data")
+spec = {"task": "sst", "forms": dict.fromkeys(paths, "tsv"), **BUILT_IN["sst"].reading}
+found = read_dataset(spec, paths)
+write_dataset("sst", found, folder / "data")
 run = {"experiment": "Zo\\u00eb", "key": "k", "seed": 0, "name": "\\u2605 . s0"}
 Journal.start(folder, run).end("FAILED", "na\\u00efve")
 (attempt,) = attempts(folder)
 assert attempt.run["name"] == "\\u2605 . s0" and attempt.end()["error"] == "na\\u00efve"
-print(ascii(examples[0].sentence1))
+print(ascii(found.examples[0].sentence1))
 """
 
 
 def test_data_and_records_are_utf_8_in_every_locale(tmp_path: Path) -> None:
     for split in ("train", "dev", "test"):
-        label = "" if split == "test" else "\t3"
-        head = "\tid\tsentence" + ("" if split == "test" else "\tsentiment")
-        text = f"{head}\n0\t{split}1\tA naïve film by Zoë ★{label}\n"
+        text = "\tid\tsentence\tsentiment\n"
+        for label, title in enumerate(("", "2")):
+            text += f"0\t{split}{label}\tA naïve film by Zoë ★{title}{title and split}\t{label}\n"
         (tmp_path / f"{split}.csv").write_text(text, encoding="utf-8")
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     words = [sys.executable, "-X", "warn_default_encoding", "-c", READ, str(tmp_path)]

@@ -2,7 +2,7 @@
 #
 # in:  URLs or folders from config.yaml, or nothing (the built-in corpus)
 # out: store/fetch/KEY/NAME, store/data/KEY/examples.parquet (with rejected.csv and report.json),
-#      store/labels/KEY/labels.parquet (with unjoined.csv and joined.json), for scores on test alone,
+#      store/labels/KEY/labels.parquet (with labels.json), for scores on test alone,
 #      store/rows/KEY/rows.parquet, store/tokens/KEY/tokens.parquet
 
 
@@ -30,8 +30,7 @@ use rule step as labels with:
         JOB.made_from("data"),
     output:
         STORE / "labels" / "{key}" / "labels.parquet",
-        STORE / "labels" / "{key}" / "unjoined.csv",
-        STORE / "labels" / "{key}" / "joined.json",
+        STORE / "labels" / "{key}" / "labels.json",
     log:
         LOGS / "labels" / "{key}.log",
 

@@ -1,13 +1,14 @@
 """The data sets of the built-in corpus: generated English with something to learn in every task."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from minbert.base.errors import UserError, nearest
 from minbert.data.corpus.dice import Dice
 from minbert.data.corpus.pairs import paraphrase_pair, similar_pair
 from minbert.data.corpus.sentiment import Style, clause, graded, neutral, opinion, sentence
+from minbert.data.dataset import Dataset, write_dataset
 from minbert.data.examples import Example
-from minbert.data.report import make_dataset
 from minbert.spec.protocol import SPLITS
 from minbert.store.job import Job
 
@@ -116,7 +117,8 @@ def make(job: Job) -> None:
     """Generate the data set of the job's task."""
     task = job.spec["task"]
     sizes = job.spec["sizes"] or DEFAULT_SIZES[task]
-    make_dataset(job, generate(task, job.spec["seed"], sizes), [])
+    found = Dataset(generate(task, job.spec["seed"], sizes), [], Counter())
+    write_dataset(task, found, job.out)
 
 
 def generate(task: str, seed: int, sizes: Mapping[str, int]) -> list[Example]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minbert.base.errors import STAND_INS, UserError
-from minbert.base.files import LARGEST, whole
+from minbert.base.errors import UserError
+from minbert.base.files import whole
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS, Task
 
@@ -37,70 +37,8 @@ class Rejected(NamedTuple):
     split: str
 
 
-def example_schema() -> pa.Schema:
-    """Return the columns of an example table."""
-    import pyarrow as pa
-
-    given = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split", "sentence1")]
-    return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
-
-
-MOST_LINES = 1_000_000
-"""Of a text file, which is held in memory as examples; the course's largest have 141,506."""
 LONGEST = 1_000_000
 """Characters of a sentence; tokenising takes 100 bytes for each."""
-
-_NO_TEXT = {
-    b"\x1f\x8b": ("a gzip file", "unpack it: gunzip"),
-    b"PK\x03\x04": ("a zip archive", "unpack it: unzip"),
-    b"BZh": ("a bzip2 file", "unpack it: bunzip2"),
-    b"\xfd7zXZ": ("an xz file", "unpack it: unxz"),
-    b"(\xb5/\xfd": ("a zstd file", "unpack it: unzstd"),
-    b"PAR1": ("a parquet file", "export it as text"),
-    b"\xff\xfe\0\0": ("UTF-32", "convert it: iconv -f utf-32 -t utf-8"),
-    b"\0\0\xfe\xff": ("UTF-32", "convert it: iconv -f utf-32 -t utf-8"),
-    b"\xff\xfe": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
-    b"\xfe\xff": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
-    **STAND_INS,
-}
-"""What files with these first bytes are, and the way to text."""
-
-
-def decode(content: bytes, name: Path | str) -> str:
-    """Return `content` as text; `UserError` naming `name` if it is too large or not UTF-8."""
-    if len(content) > LARGEST:
-        raise UserError(f"{name}: has more than {LARGEST >> 20} MiB, which are expected at most")
-    if (lines := content.count(b"\n")) > MOST_LINES:
-        raise UserError(
-            f"{name}: has {lines:,} lines, expected at most {MOST_LINES:,}; split the file"
-        )
-    for start, (kind, way) in _NO_TEXT.items():
-        if content.startswith(start):
-            raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")
-    if b"\0\0" in (content[:4:2], content[1:4:2]):
-        raise UserError(
-            f"{name}: begins with NUL bytes, expected UTF-8 text; is it UTF-16 without a mark? "
-            "Convert it: iconv -f utf-16le -t utf-8 (or utf-16be)"
-        )
-    if b"\r" in content and b"\n" not in content:
-        raise UserError(
-            f"{name}: lines end with carriage returns, expected line feeds; convert it: "
-            "tr '\\r' '\\n'"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{name}, line {line}: byte 0x{content[error.start]:02x} at offset {error.start} is "
-            "not UTF-8; is the file Latin-1? Convert it: iconv -f latin1 -t utf-8"
-        ) from None
-
-
-def split_lines(text: str) -> list[str]:
-    """Return the lines of `text`, split only at line feeds: sentences may hold U+2028 and such."""
-    lines = text.split("\n")
-    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
 def fault(example: Example, task: Task) -> str | None:
@@ -118,20 +56,13 @@ def fault(example: Example, task: Task) -> str | None:
     label = example.label
     if label is None:
         return None if example.split == "test" else f"a {example.split} row without a label"
+    # `:g` would show 5.0000001 as 5.
+    exact = str(label).removesuffix(".0")
     if not math.isfinite(label) or not task.low <= label <= task.high:
-        return f"label {_exact(label)} is not between {task.low:g} and {task.high:g}"
+        return f"label {exact} is not between {task.low:g} and {task.high:g}"
     if task.kind != "regression" and label != int(label):
-        return f"label {_exact(label)} is not a whole number"
+        return f"label {exact} is not a whole number"
     return None
-
-
-# float() also takes 0_1, nan, inf and the digits of other scripts.
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
-def number_in(text: str) -> float | None:
-    """Return the number that `text` is; None if it is none."""
-    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def text_fault(text: str) -> str | None:
@@ -145,9 +76,57 @@ def text_fault(text: str) -> str | None:
     return None
 
 
-def _exact(number: float) -> str:
-    """Return the shortest decimal that is `number`, where `:g` would round 5.0000001 to 5."""
-    return str(number).removesuffix(".0")
+# float() also takes 0_1, nan, inf and the digits of other scripts.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def label_of(value: Any, task: Task) -> float | str | None:
+    """Return a label as a number, None if there is none, or what is wrong with it.
+
+    A class is known by its name, else by its number from 0; not by its number if names are numbers
+    themselves.
+    """
+    if value is None or value == "":
+        return None
+    text, names = str(value), task.names
+    if (said := text.lower()) in ("true", "false"):  # a class of this name, or 0 and 1
+        text = next((name for name in names if name.lower() == said), str(int(said == "true")))
+    for name in (text, text.removesuffix(".0")):
+        if name in names:
+            return float(names.index(name))
+    number = float(text) if _NUMBER.fullmatch(text) else None
+    if number is None and not names:
+        return f"label '{text[:80]}' is not a number"
+    named = any(_NUMBER.fullmatch(name) for name in names)
+    if number is None or (names and (named or not 0 <= number < len(names))):
+        shown = ", ".join(names[:12]) + (" ..." if len(names) > 12 else "")
+        numbers = "" if named else f", or 0 to {len(names) - 1}"
+        return f"label '{text[:80]}' is not one of {shown}{numbers}"
+    return number
+
+
+def seen(sentence1: str, sentence2: str | None) -> tuple[str, ...]:
+    """Return an example's text without case, white space or the order of a pair, to compare it."""
+    sentences = (s for s in (sentence1, sentence2) if s is not None)
+    return tuple(sorted(" ".join(s.lower().split()) for s in sentences))
+
+
+def overlapping(examples: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return, for dev and test, the ids of the examples whose text (`seen`) is also in train."""
+    rows = [(e["split"], e["id"], seen(e["sentence1"], e["sentence2"])) for e in examples]
+    train = {text for split, _, text in rows if split == "train"}
+    return {
+        wanted: {name for split, name, text in rows if split == wanted and text in train}
+        for wanted in ("dev", "test")
+    }
+
+
+def example_schema() -> pa.Schema:
+    """Return the columns of an example table."""
+    import pyarrow as pa
+
+    given = [pa.field(name, pa.string(), nullable=False) for name in ("id", "split", "sentence1")]
+    return pa.schema([*given, pa.field("sentence2", pa.string()), pa.field("label", pa.float64())])
 
 
 def write_examples(task: str, examples: Sequence[Example], out: Path) -> None:

@@ -1,9 +1,8 @@
 """What a file is by its content: digests, checksums, and a cache of digests."""
 
 import hashlib
-import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +45,9 @@ def checksum(path: Path | str, like: str) -> str:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
 
 
-def tree(files: Mapping[str, Path]) -> str:
-    """Return the SHA-256 of the names and contents of `files`, by name."""
-    return _of_json([[name, sha256(path)] for name, path in files.items()])
-
-
-def check_unchanged(path: Path | str, found: str, planned: str) -> None:
-    """Refuse data whose checksum is another one than in the plan, whose key it would get."""
-    if found != planned:
+def check_unchanged(path: Path | str, planned: str) -> None:
+    """Refuse data whose checksum is another one than `planned`, whose key it would get."""
+    if (found := checksum(path, planned)) != planned:
         raise UserError(
             f"{path} changed since the plan (planned {planned}, found {found}); run "
             "snakemake again, which plans anew"
@@ -70,52 +64,35 @@ class DigestCache:
 
     def __init__(self, path: Path | str, *, verify: bool = False) -> None:
         self.path = Path(path)
-        self._found: dict[str, dict[str, object]] = {}
+        self._found: dict[str, dict[str, Any]] = {}
         self._known = {} if verify else self._read()
 
-    def digest(self, path: Path | str, kind: str = "sha256") -> str:
-        """Return the digest of `path`, of a kind in `DIGESTS`; `UserError` if there is no file."""
+    def checksum(self, path: Path | str, like: str) -> str:
+        """Return the checksum of `path`, of the same kind as `like` (see `checksum`)."""
         path = Path(path).absolute()
         try:
             stat = path.stat()
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}") from error
-        state = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
-        return self._cached(str(path), state, kind, stat.st_mtime_ns, lambda: DIGESTS[kind](path))
-
-    def tree(self, folder: Path, files: Mapping[str, Path]) -> str:
-        """Return the digest (`tree`) of `files` below `folder`, by name."""
-        stats = {name: path.stat() for name, path in files.items()}
-        seen = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()]
-        newest = max((stat.st_mtime_ns for stat in stats.values()), default=0)
-        state = [_of_json(seen)]
-        return self._cached(f"{folder.absolute()}/", state, "sha256", newest, lambda: tree(files))
-
-    def _cached(
-        self, name: str, state: list[Any], kind: str, changed_ns: int, compute: Callable[[], str]
-    ) -> str:
-        known = self._known.get(name, {})
-        if known.get("state") == state and isinstance(known.get(kind), str):
-            return str(known[kind])
-        value = compute()
-        kept = known if known.get("state") == state else {"state": state}
-        self._known[name] = {**kept, kind: value}
-        if abs(time.time_ns() - changed_ns) > _SETTLED_NS:
-            self._found[name] = self._known[name]
-        return value
+        state, kind = [stat.st_size, stat.st_mtime_ns, stat.st_ino], like.partition(":")[0]
+        entry = self._known.get(str(path), {})
+        if entry.get("state") != state:
+            entry = {"state": state}
+        if not isinstance(entry.get(kind), str):
+            entry = {**entry, kind: checksum(path, like).removeprefix(f"{kind}:")}
+            self._known[str(path)] = entry
+            if abs(time.time_ns() - stat.st_mtime_ns) > _SETTLED_NS:
+                self._found[str(path)] = entry
+        return f"{kind}:{entry[kind]}"
 
     def save(self) -> None:
         """Write what was found to the file, beside what others wrote there."""
         if self._found:
             write_json(self.path, self._read() | self._found)
 
-    def _read(self) -> dict[str, dict[str, object]]:
+    def _read(self) -> dict[str, dict[str, Any]]:
         try:
             entries = read_json(self.path)
         except (OSError, UserError):
             return {}
         return {path: entry for path, entry in entries.items() if isinstance(entry, dict)}
-
-
-def _of_json(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

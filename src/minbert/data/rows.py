@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.base.files import whole
-from minbert.data.examples import read_examples
-from minbert.data.report import overlapping
+from minbert.data.examples import overlapping, read_examples
 from minbert.store.job import Job
 
 SCHEMA = pa.schema(
@@ -31,7 +30,7 @@ def make(job: Job) -> None:
 def write_rows(examples: Path, out: Path) -> None:
     """Write the dev and test rows of the table `examples` to the parquet file `out`, in order.
 
-    `in_train` says whether train has the text too, as `data.report.seen` compares texts. Raises
+    `in_train` says whether train has the text too, as `data.examples.seen` compares texts. Raises
     `UserError` for a missing or damaged table.
     """
     listed = read_examples(examples).to_pylist()

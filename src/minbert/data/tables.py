@@ -4,35 +4,48 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, nearest, no_file
+from minbert.base.errors import STAND_INS, UserError, nearest, no_file
 from minbert.base.files import LARGEST
-from minbert.data.examples import LONGEST, MOST_LINES, decode, split_lines
 
 Fields = dict[str, Any]
 Row = tuple[int, str, Fields | str]
 """The number of its first line (of a parquet file its row, from 1), its text, and its fields by
 the wanted columns, or what is wrong with it."""
 
-_LONGEST_LINE = 4 * LONGEST
+FORMS = ("tsv", "csv", "jsonl", "parquet")
+"""The forms, by the ending of a file's name."""
+
+MOST_LINES = 1_000_000
+"""Of a file, which is held in memory as examples; the course's largest has 141,506."""
 _LONGEST_RECORD = 1000
 """Lines of a record of a tsv file."""
 _CONTROLS = re.compile("[\x80-\x9f]")
-_SHOWN = 400
-"""Characters of the names of columns in a message."""
+
+_NO_TEXT = {
+    b"\x1f\x8b": ("a gzip file", "unpack it: gunzip"),
+    b"PK\x03\x04": ("a zip archive", "unpack it: unzip"),
+    b"PAR1": ("a parquet file", "export it as text"),
+    b"\xff\xfe": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
+    b"\xfe\xff": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
+    **STAND_INS,
+}
+"""What files with these first bytes are, and the way to text."""
+
+csv.field_size_limit(LARGEST)  # 131,072 by default
 
 
 def form_of(name: str) -> str:
     """Return the form that a file's ending stands for; `UserError` for another ending."""
     ending = Path(name).suffix.lower().removeprefix(".")
-    if ending not in READERS:
+    if ending not in FORMS:
         raise UserError(
             f"{name}: cannot tell its form from the ending '{Path(name).suffix}'; expected one of "
-            f"{', '.join(f'.{form}' for form in READERS)}: rename or convert it"
+            f"{', '.join(f'.{form}' for form in FORMS)}: rename or convert it, or give its 'format'"
         )
     return ending
 
@@ -40,57 +53,79 @@ def form_of(name: str) -> str:
 def read_rows(path: Path, form: str, columns: Sequence[str], optional: str = "") -> Iterator[Row]:
     """Yield the rows of a file with the fields of `columns`; `optional` may be missing.
 
-    Blank lines are no rows. Quoted fields of csv and tsv files may span lines (`tsv_records`). A
-    row with other columns than the header, or one that is no JSON object, is yielded with
-    what is wrong with it. Raises `UserError` for a file that cannot be read, has no such column,
-    or no rows.
+    Other columns are ignored, blank lines are no rows, and white space around a field is removed.
+    Quoted fields of csv and tsv files may span lines (`tsv_records`). A row with other columns
+    than the header, or one that is no JSON object, is yielded with what is wrong with it. Raises
+    `UserError` for a file that cannot be read, has no such column, or no rows.
     """
     if (wrong := no_file(path)) or not path.is_file():
         raise UserError(f"{path}: {wrong or 'there is no such file'}; check the path")
+    if form == "parquet":
+        rows = _parquet(path, columns, optional)
+    else:
+        try:
+            with path.open("rb") as file:
+                text = decode(file.read(LARGEST + 1), path).replace("\r\r\n", "\n")
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}") from error
+        if not text.strip():
+            raise UserError(f"{path}: the file is empty; expected rows with names of columns")
+        read = _jsonl if form == "jsonl" else _tsv if form == "tsv" else _csv
+        rows = read(text, path, columns, optional)
     found = False
-    for row in READERS[form](path, columns, optional):
+    for number, line, fields in rows:
         found = True
-        yield row
+        yield number, line, fields if isinstance(fields, str) else _stripped(fields)
     if not found:
         raise UserError(f"{path}: has no rows; expected examples below the names of the columns")
 
 
-def _text(path: Path) -> str:
+def _stripped(fields: Fields) -> Fields:
+    return {name: v.strip() if isinstance(v, str) else v for name, v in fields.items()}
+
+
+def decode(content: bytes, name: Path | str) -> str:
+    """Return `content` as text; `UserError` naming `name` if it is too large or not UTF-8."""
+    if len(content) > LARGEST:
+        raise UserError(f"{name}: has more than {LARGEST >> 20} MiB, which are expected at most")
+    if (lines := content.count(b"\n")) > MOST_LINES:
+        raise UserError(
+            f"{name}: has {lines:,} lines, expected at most {MOST_LINES:,}; split the file"
+        )
+    for start, (kind, way) in _NO_TEXT.items():
+        if content.startswith(start):
+            raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")
+    if b"\r" in content and b"\n" not in content:
+        raise UserError(
+            f"{name}: lines end with carriage returns, expected line feeds; convert it: "
+            "tr '\\r' '\\n'"
+        )
     try:
-        with path.open("rb") as file:
-            text = decode(file.read(LARGEST + 1), path).replace("\r\r\n", "\n")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    if not text.strip():
-        raise UserError(f"{path}: the file is empty; expected rows with names of columns")
-    return text
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+        # Latin-1 has only control characters there, and Windows quotes and dashes.
+        kind = "Windows-1252" if byte < 0xA0 else "Latin-1"
+        way = f"iconv -f {'windows-1252' if byte < 0xA0 else 'latin1'} -t utf-8"
+        raise UserError(
+            f"{name}, line {line}: byte 0x{byte:02x} at offset {error.start} is not UTF-8; is the "
+            f"file {kind}? Convert it: {way}"
+        ) from None
 
 
-def _places(
-    header: Iterable[Any], columns: Sequence[str], optional: str, where: str
-) -> dict[str, int]:
-    """Return the place of each wanted column; `UserError` for one that is missing or twice."""
-    names = [str(name).strip() for name in header]
-    for name in columns:
-        if names.count(name) > 1:
-            raise UserError(
-                f"{where}: {names.count(name)} columns are called '{name}', expected one; rename "
-                "or remove the others"
-            )
-        if name not in names and name != optional:
-            shown = ", ".join(filter(None, names))[:_SHOWN] or "none"
-            raise UserError(
-                f"{where}: no column '{name}'; found {shown}.{nearest(name, names[:99])} Name the "
-                "file's own columns in the task (sentence1, sentence2, label, id)"
-            )
-    return {name: names.index(name) for name in columns if name in names}
+def split_lines(text: str) -> list[str]:
+    """Return the lines of `text`, split only at line feeds: sentences may hold U+2028 and such."""
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def lines_of(text: str) -> list[tuple[int, str]]:
+    """Return (number, line) of the lines that are not blank."""
+    return [(n, line) for n, line in enumerate(split_lines(text), start=1) if line.strip(" ")]
 
 
 def unicode_fault(text: str) -> str | None:
-    """Return what no text should contain but `text` does, or None.
-
-    It belongs to `text_fault`, which the keys of all data sets count.
-    """
+    """Return what no text should contain but `text` does, or None."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -103,11 +138,6 @@ def unicode_fault(text: str) -> str | None:
     return None
 
 
-def lines_of(text: str) -> list[tuple[int, str]]:
-    """Return (number, line) of the lines that are not blank."""
-    return [(n, line) for n, line in enumerate(split_lines(text), start=1) if line.strip(" ")]
-
-
 def tsv_records(text: str) -> Iterator[tuple[int, str, list[str] | str]]:
     """Yield (line, text, fields) of the records of a tsv file, the header first.
 
@@ -115,15 +145,11 @@ def tsv_records(text: str) -> Iterator[tuple[int, str, list[str] | str]]:
     field may span lines; otherwise they are text, as in GLUE's files. If lines in the middle of a
     field could be records of their own, all its lines are yielded with what is wrong with them.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_LINE))  # 131,072 by default
     lines, at, width = split_lines(text), 0, 0
     while at < len(lines):
         line, first = lines[at], at
         at += 1
         if not line.strip(" "):
-            continue
-        if len(line) > _LONGEST_LINE:
-            yield at, line[:LONGEST], f"a line of {len(line):,} characters"
             continue
         width = width or line.count("\t") + 1
         found, count = _quoted(lines, first)
@@ -155,37 +181,11 @@ def _quoted(lines: Sequence[str], first: int) -> tuple[list[str], int]:
         return [], 1
 
 
-def _tsv(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
-    header: list[str] | None = None
-    places: dict[str, int] = {}
-    for number, line, fields in tsv_records(_text(path)):
-        if isinstance(fields, str):
-            yield number, line, fields
-        elif header is None:
-            header = fields
-            if len(header) == 1 and len(columns) > 1:
-                raise UserError(
-                    f"{path}, line {number}: no tab in the header '{header[0][:80]}'; expected "
-                    f"tabs between the columns, among them {', '.join(columns)}. Are they "
-                    "separated by commas? Call it .csv"
-                )
-            places = _places(header, columns, optional, f"{path}, line {number}")
-        else:
-            yield number, line, _named(fields, places, len(header))
-
-
-def _named(fields: Sequence[str], places: Mapping[str, int], width: int) -> Fields | str:
-    if len(fields) != width:
-        return f"{len(fields)} columns, but the header has {width}"
-    return {name: fields[at].strip() for name, at in places.items()}
-
-
 def csv_records(text: str, name: Path | str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, fields) of the records of a csv file; one of several lines counts at its first.
 
     Blank lines are left out. Raises `UserError`, naming `name` and the line, for malformed quotes.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
         number = reader.line_num + 1
@@ -202,23 +202,6 @@ def csv_records(text: str, name: Path | str) -> Iterator[tuple[int, list[str]]]:
             yield number, fields
 
 
-def _csv(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
-    header: list[str] | None = None
-    places: dict[str, int] = {}
-    for number, fields in csv_records(_text(path), path):
-        if header is None:
-            header = fields
-            if len(header) == 1 and len(columns) > 1:
-                raise UserError(
-                    f"{path}, line {number}: no comma in the header '{header[0][:80]}'; expected "
-                    f"commas between the columns, among them {', '.join(columns)}. Are they "
-                    "separated by tabs? Call it .tsv"
-                )
-            places = _places(header, columns, optional, f"{path}, line {number}")
-        else:
-            yield number, ",".join(fields), _named(fields, places, len(header))
-
-
 def json_lines(text: str, name: Path | str) -> list[tuple[int, str]]:
     """Return (number, line) of a jsonl file; `UserError`, naming `name`, if it is one array."""
     lines = lines_of(text)
@@ -231,34 +214,85 @@ def json_lines(text: str, name: Path | str) -> list[tuple[int, str]]:
     return lines
 
 
-def _jsonl(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
-    lines = json_lines(_text(path), path)
-    first = _parsed(lines[0][1]) if lines else None
-    if isinstance(first, dict):
+def _tsv(text: str, path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    return _below_header(tsv_records(text), path, columns, optional, "tab", "commas? Call it .csv")
+
+
+def _csv(text: str, path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    records = ((number, ",".join(fields), fields) for number, fields in csv_records(text, path))
+    return _below_header(records, path, columns, optional, "comma", "tabs? Call it .tsv")
+
+
+def _below_header(
+    records: Iterable[tuple[int, str, list[str] | str]],
+    path: Path,
+    columns: Sequence[str],
+    optional: str,
+    between: str,
+    other: str,
+) -> Iterator[Row]:
+    header: list[str] | None = None
+    places: dict[str, int] = {}
+    for number, line, fields in records:
+        if isinstance(fields, str):
+            yield number, line, fields
+        elif header is None:
+            header = fields
+            if len(header) == 1 and len(columns) > 1:
+                raise UserError(
+                    f"{path}, line {number}: no {between} in the header '{header[0][:80]}'; "
+                    f"expected {between}s between the columns, among them {', '.join(columns)}. "
+                    f"Are they separated by {other}"
+                )
+            places = _places(header, columns, optional, f"{path}, line {number}")
+        elif len(fields) != len(header):
+            yield number, line, f"{len(fields)} columns, but the header has {len(header)}"
+        else:
+            yield number, line, {name: fields[at] for name, at in places.items()}
+
+
+def _places(
+    header: Iterable[Any], columns: Sequence[str], optional: str, where: str
+) -> dict[str, int]:
+    """Return the place of each wanted column; `UserError` for one that is missing or twice."""
+    names = [str(name).strip() for name in header]
+    for name in columns:
+        if names.count(name) > 1:
+            raise UserError(
+                f"{where}: {names.count(name)} columns are called '{name}', expected one; rename "
+                "or remove the others"
+            )
+        if name not in names and name != optional:
+            shown = ", ".join(filter(None, names))[:400] or "none"
+            raise UserError(
+                f"{where}: no column '{name}'; found {shown}.{nearest(name, names[:99])} Name the "
+                "file's own columns in the task (sentence1, sentence2, label, id)"
+            )
+    return {name: names.index(name) for name in columns if name in names}
+
+
+def _jsonl(text: str, path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    lines = json_lines(text, path)
+    first = _parsed(lines[0][1])
+    if isinstance(first, Mapping):
         _places(first, columns, optional, f"{path}, line {lines[0][0]}")
     for number, line in lines:
         value = _parsed(line)
         if isinstance(value, dict):
-            fields = {name: value[name] for name in columns if name in value}
             missing = [name for name in columns if name not in value and name != optional]
-            yield number, line, f"no key '{missing[0]}'" if missing else _stripped(fields)
+            fields = {name: value[name] for name in columns if name in value}
+            yield number, line, f"no key '{missing[0]}'" if missing else fields
         else:
             yield number, line, value
 
 
-def _parsed(line: str) -> dict[str, Any] | str:
+def _parsed(line: str) -> Fields | str:
     """Return the JSON object of a line, or what is wrong with it."""
-    if len(line) > _LONGEST_LINE:
-        return f"a line of {len(line):,} characters"
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         return f"is not JSON ({error})"
     return value if isinstance(value, dict) else "is no JSON object"
-
-
-def _stripped(fields: Fields) -> Fields:
-    return {name: v.strip() if isinstance(v, str) else v for name, v in fields.items()}
 
 
 def _parquet(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
@@ -276,13 +310,4 @@ def _parquet(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: is damaged or not a parquet file ({error})") from None
     for number, fields in enumerate(rows, start=1):
-        yield number, json.dumps(fields, default=str, ensure_ascii=False), _stripped(fields)
-
-
-READERS: dict[str, Callable[[Path, Sequence[str], str], Iterator[Row]]] = {
-    "tsv": _tsv,
-    "csv": _csv,
-    "jsonl": _jsonl,
-    "parquet": _parquet,
-}
-"""The forms, by the ending of a file's name."""
+        yield number, json.dumps(fields, default=str, ensure_ascii=False), fields

@@ -16,8 +16,8 @@ from minbert.spec.task import TASKS
 class Spec(VariantsSpec):
     """All variants of one paper: scores on all of dev minus those without what occurs in train.
 
-    Texts are compared as `minbert.data.report.seen` sees them. Tasks without overlap have no panel,
-    but are named in a note.
+    Texts are compared as `minbert.data.examples.seen` sees them. Tasks without overlap have no
+    panel, but are named in a note.
     """
 
     def plot(self, inputs: Inputs) -> Drawn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +15,9 @@ from urllib.parse import urlsplit
 from minbert.base.environment import versions
 from minbert.base.errors import UserError, nearest
 from minbert.base.progress import counted
-from minbert.data.course import course_files, in_folder
 from minbert.data.identity import DigestCache
-from minbert.data.lmrd import LMRD_PIN, review_files
-from minbert.data.originals import label_files
-from minbert.data.own import own_files
-from minbert.data.tables import READERS, form_of
+from minbert.data.sources import Place, check_file, label_files, located
+from minbert.data.tables import FORMS, form_of
 from minbert.data.tokenizer import TOKENIZERS, folder_tokenizer
 from minbert.spec.architecture import (
     KNOWN,
@@ -36,13 +33,12 @@ from minbert.spec.config import BACKBONE, REVISION, Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
 from minbert.spec.only import part_of
 from minbert.spec.parts import PARTS, part_module
-from minbert.spec.places import URLS
 from minbert.spec.pretraining import PACKAGED, Pretraining
-from minbert.spec.protocol import LMRD_URL, SPLITS
+from minbert.spec.protocol import SPLITS
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import OWN_FILES, TASKS, task_facts
+from minbert.spec.task import BUILT_IN, OWN_FILES, TASKS, task_facts
 from minbert.store.job import node_folder
 from minbert.store.node import Need, Node, canonical, digest, finished
 from minbert.store.plans import brought, described_in
@@ -257,24 +253,25 @@ class Sources:
 
     def labels(self, task: str) -> Node | None:
         """Return the node of the public labels of `task`'s test rows; None if none are given."""
-        files = self._label_files.get(task, {})
-        found = {name: self._checksum(path) for name, path in files.items()}
-        source = self.config.labels
-        if self._labels_gone and (known := self._known("labels", source, {}, task)):
-            found = known["spec"]["files"]
-        if not found:
+        source, path = self.config.labels, self._label_files.get(task)
+        if path:
+            found = {"labels": self._checksum(path)}
+        elif self._labels_gone and (known := self._known("labels", source, {}, task)):
+            found, path = known["spec"]["files"], Path(str(source))
+        else:
             return None
-        spec = {"task": task, "facts": task_facts(task), "files": found}
+        names = list(TASKS[task].names)
+        spec = {"task": task, "facts": task_facts(task), "names": names, "files": found}
         needs = {"examples": Need(self.data(task), "examples.parquet")}
-        extra = {"paths": {n: str(path.absolute()) for n, path in files.items()}, "source": source}
+        extra = {"path": str(path.absolute()), "source": source}
         return Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
 
     @cached_property
-    def _label_files(self) -> dict[str, dict[str, Path]]:
-        """The original files of labels by task; the built-in corpus has labels of its own."""
+    def _label_files(self) -> dict[str, Path]:
+        """The files of labels by task; the built-in corpus has labels of its own."""
         if self.config.labels is None or self.config.data == "builtin" or self._labels_gone:
             return {}
-        return label_files(Path(self.config.labels))
+        return label_files(Path(self.config.labels), TASKS)
 
     @cached_property
     def _labels_gone(self) -> bool:
@@ -284,12 +281,14 @@ class Sources:
         had = (of for name, of in self._brought.items() if name.startswith("labels-"))
         return gone and any(source in of for of in had)
 
-    def _checksum(self, path: Path, kind: str = "sha256") -> str:
-        """Return the checksum of a file; `UserError` if the configuration states another one."""
-        files = review_files(path.absolute()) if kind == "tree" else {}
-        found = self.cache.tree(path, files) if files else self.cache.digest(path, kind)
-        found = f"{kind}:{found}"
-        if (stated := self._stated.get(_absolute(path), found)) != found:
+    def _checksum(self, path: Path, pin: str = "sha256:") -> str:
+        """Return the checksum of a file; `UserError` if the configuration states another one.
+
+        It is of the kind of `pin`, which may also be the one that is stated.
+        """
+        found = self.cache.checksum(path, pin)
+        given = pin if pin[-1] != ":" else found
+        if (stated := self._stated.get(_absolute(path), given)) != found:
             raise UserError(
                 f"{path}: its checksum is {found}, and the configuration states {stated}; put the "
                 "file there that is meant, or correct the checksum"
@@ -317,7 +316,9 @@ class Sources:
                 spec, folder = described["spec"], node_folder(self.root, kind, described["key"])
                 if "files" not in spec or spec.get("task") != task:
                     continue
-                files = spec["files"] if isinstance(spec["files"], dict) else {"": spec["files"]}
+                files = spec["files"]
+                if isinstance(files, str):  # LMRD's, in bundles of earlier versions
+                    files = {"archive": files}
                 if kind == "backbone":
                     files = {name: f"sha256:{of}" for name, of in files.items()}
                 named = source in self._brought.get(path.stem, [])
@@ -336,10 +337,48 @@ class Sources:
         return next(iter(found.values()), None)
 
     def _make_data(self, task: str) -> Node:
-        if task in self.config.tasks:
-            return self._own(task)
-        if self.config.data != "builtin":
-            return self._lmrd() if task == "lmrd" else self._course(task)
+        if self.config.data == "builtin" and task not in self.config.tasks:
+            return self._builtin(task)
+        entry = self.config.tasks.get(task) or BUILT_IN[task]
+        named, places = located(task, self.config)
+        local = {name: Path(place.at) for name, place in places.items() if not place.is_url}
+        gone = bool(named) and not any(Path(path).exists() for path in named)
+        source, paths, needs = ", ".join(named), dict[str, str](), dict[str, Need]()
+        if gone and (known := self._known("data", source, self._given(named, places), task)):
+            found, forms = known["spec"]["files"], known["spec"].get("forms", {})
+            paths = {name: str(_absolute(local.get(name, named[0]))) for name in found}
+        else:
+            found, forms = {name: place.pin for name, place in places.items()}, {}
+            for name, path in local.items():
+                check_file(task, name, path)
+                found[name] = self._checksum(path, places[name].pin)
+                paths[name] = str(_absolute(path))
+            needs = {
+                n: _fetched(place.at, place.pin) for n, place in places.items() if place.is_url
+            }
+        for name in found.keys() - forms.keys() - {"archive"}:
+            file = needs[name].file if name in needs else paths[name]
+            try:
+                forms[name] = entry.format or form_of(file)
+            except UserError as error:
+                way = "; download it yourself first" if name in needs else ""
+                raise UserError(f"config: tasks.{task}.files: {error}{way}") from None
+        facts = {"task": task, "facts": task_facts(task)}
+        spec = {**facts, "files": found, "forms": forms, **entry.reading}
+        extra = {"paths": paths, "source": source}
+        return Node("data", spec, "minbert.data.dataset", needs=needs, extra=extra)
+
+    def _given(self, named: Sequence[str], places: Mapping[str, Place]) -> dict[str, str]:
+        """Return the checksums that are given for the files of a task that are not there."""
+        pinned = {name: place.pin for name, place in places.items() if place.pin[-1] != ":"}
+        of_path = {_absolute(place.at): name for name, place in places.items()}
+        # The files of a folder are called by their splits.
+        folder = _absolute(named[0])
+        below = {p: p.stem for p in self._stated if p.parent == folder and p.stem in SPLITS}
+        stated = ((name, self._stated.get(path)) for path, name in (of_path | below).items())
+        return pinned | {name: checksum for name, checksum in stated if checksum}
+
+    def _builtin(self, task: str) -> Node:
         sizes = (self.config.corpus.sizes or {}).get(task)
         spec = {
             "source": "builtin",
@@ -349,93 +388,6 @@ class Sources:
             "sizes": sizes.model_dump() if sizes else None,
         }
         return Node("data", spec, "minbert.data.builtin")
-
-    def _course(self, task: str) -> Node:
-        maker = "minbert.data.course"
-        shown = {"source": "course", "task": task, "facts": task_facts(task)}
-        source = self.config.course
-        if _is_url(source):
-            pins = course_files(task)
-            needs = {s: _fetched(f"{source.rstrip('/')}/{n}", pin) for s, (n, pin) in pins.items()}
-            found = {split: pin for split, (_, pin) in pins.items()}
-            return Node("data", {**shown, "files": found}, maker, needs=needs)
-        paths = {split: Path(source) / name for split, (name, _) in course_files(task).items()}
-        gone = not Path(source).exists()
-        if gone and (known := self._known("data", source, self._stated_of(paths), task)):
-            found = known["spec"]["files"]
-        else:
-            paths = in_folder(task, Path(source))
-            found = {split: self._checksum(path, "git") for split, path in paths.items()}
-        extra = {"paths": {s: str(path.absolute()) for s, path in paths.items()}, "source": source}
-        return Node("data", {**shown, "files": found}, maker, extra=extra)
-
-    def _own(self, task: str) -> Node:
-        entry = self.config.tasks[task]
-        found: dict[str, str] = {}
-        forms: dict[str, str] = {}
-        paths: dict[str, str] = {}
-        needs: dict[str, Need] = {}
-        files = entry.files
-        given = {split: file for split in SPLITS if (file := getattr(files, split))}
-        local = [path for path in (files.folder, *(file.path for file in given.values())) if path]
-        source = ", ".join(local)
-        stated = {s: f"sha256:{file.sha256}" for s, file in given.items() if file.url}
-        named = {s: Path(file.path) for s, file in given.items() if file.path}
-        if files.folder:
-            folder = _absolute(files.folder)
-            below = {path.stem: path for path in self._stated if path.parent == folder}
-            named = {"train": Path(files.folder), **below}
-        stated |= self._stated_of(named)
-        gone = bool(local) and not any(Path(path).exists() for path in local)
-        if gone and (known := self._known("data", source, stated, task)):
-            found, forms = known["spec"]["files"], known["spec"]["forms"]
-            paths = dict.fromkeys(found, local[0])
-        for split, file in {} if paths else own_files(task, entry).items():
-            if file.url is not None:
-                found[split] = f"sha256:{file.sha256}"
-                needs[split] = _fetched(file.url, found[split])
-                name, way = needs[split].file, "; download it yourself first"
-            else:
-                found[split] = self._checksum(Path(str(file.path)))
-                name = paths[split] = str(Path(str(file.path)).absolute())
-                way = ""
-            try:
-                forms[split] = form_of(name)
-            except UserError as error:
-                raise UserError(f"config: tasks.{task}.files: {error}{way}") from None
-        spec = {
-            "source": "own",
-            "task": task,
-            "facts": task_facts(task),
-            "files": found,
-            "forms": forms,
-            "columns": entry.columns,
-            "names": list(entry.names),
-            "ignore": list(entry.ignore),
-            "made": entry.made,
-        }
-        extra = {"paths": paths, "source": source}
-        return Node("data", spec, "minbert.data.own", needs=needs, extra=extra)
-
-    def _lmrd(self) -> Node:
-        maker = "minbert.data.lmrd"
-        source = self.config.lmrd
-        spec = {"source": "lmrd", "task": "lmrd", "facts": task_facts("lmrd"), "files": LMRD_PIN}
-        if _is_url(source):
-            if source != LMRD_URL:
-                raise UserError(
-                    f"lmrd is {source!r}: only {LMRD_URL} has a known checksum. "
-                    "Download the file yourself and give its path."
-                )
-            return Node("data", spec, maker, needs={"archive": _fetched(source, LMRD_PIN)})
-        path = Path(source)
-        if path.is_dir() or path.is_file():
-            spec["files"] = self._checksum(path, "tree" if path.is_dir() else "md5")
-        elif known := self._known("data", source, self._stated_of({"": path}), "lmrd"):
-            spec["files"] = known["spec"]["files"]
-        else:
-            raise UserError(f"lmrd is {source!r}, and there is no such file or folder")
-        return Node("data", spec, maker, extra={"path": str(path.absolute()), "source": source})
 
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name = self.config.backbone
@@ -528,13 +480,9 @@ def _absolute(path: Path | str) -> Path:
     return Path(os.path.abspath(path))
 
 
-def _is_url(source: str) -> bool:
-    return source.startswith(URLS)
-
-
 def _fetched(url: str, checksum: str) -> Need:
     # Of `train.tsv?download=1` the path's end, of `get?file=train.tsv` that of the whole.
     ends = [part.rpartition("/")[2] for part in (urlsplit(url).path, url)]
-    name = next((end for end in ends if Path(end).suffix.lower()[1:] in READERS), ends[0])
+    name = next((end for end in ends if Path(end).suffix.lower()[1:] in FORMS), ends[0])
     spec = {"name": name, "checksum": checksum}
     return Need(Node("fetch", spec, "minbert.data.fetch", extra={"url": url}), name)

@@ -338,7 +338,7 @@ def report_node(
     }
     for task in tasks:
         if node_of := exp.sources.labels(task):
-            needs[f"labels/{task}"] = Need(node_of, "joined.json")
+            needs[f"labels/{task}"] = Need(node_of, "labels.json")
     config = exp.config.model_dump(mode="json", exclude_defaults=True, exclude=set(UNSHOWN))
     spec = {
         "backbone": exp.sources.encoder,

@@ -11,10 +11,10 @@ from minbert.spec.resolve import Stage
 def check_vanished(experiment: Experiment) -> None:
     """Refuse a configuration that takes away what makes two stages of a grid different.
 
-    The `UserError` names the stages and the settings. Settings that `may_vanish` names are left
-    out.
+    The `UserError` names the stages and the settings. Settings that
+    `allow_duplicates` names are left out.
     """
-    allowed, found = experiment.config.may_vanish, []
+    allowed, found = experiment.config.allow_duplicates, []
     first: dict[tuple[str, str], Stage] = {}
     for stage in experiment.stages.values():
         other = first.setdefault((stage.ref.paper, experiment.train(stage.ref).key), stage)
@@ -36,8 +36,8 @@ def check_vanished(experiment: Experiment) -> None:
     if found:
         raise UserError(
             "\n".join(found) + "\nChange what makes them equal, 'scale', 'defaults' or "
-            "'override' of the configuration, or name the settings in its 'may_vanish' if that is "
-            "meant."
+            "'override' of the configuration, or name the settings in its 'allow_duplicates' if "
+            "that is meant."
         )
 
 

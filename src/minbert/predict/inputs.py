@@ -11,8 +11,15 @@ from typing import NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.progress import counted
-from minbert.data.examples import decode, text_fault
-from minbert.data.tables import csv_records, json_lines, lines_of, tsv_records, unicode_fault
+from minbert.data.examples import text_fault
+from minbert.data.tables import (
+    csv_records,
+    decode,
+    json_lines,
+    lines_of,
+    tsv_records,
+    unicode_fault,
+)
 from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import permutations
 from pathlib import Path
 
+from minbert.data.examples import seen
 from minbert.data.parquet import read_file
-from minbert.data.report import seen
 from minbert.report.material import Material
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minbert.base.progress import counted
-from minbert.data.labels import in_words
 from minbert.evaluate.marks import GUESS
 from minbert.evaluate.selected import FAVOURED
 from minbert.evaluate.table_rows import SCORED
@@ -84,9 +83,12 @@ def find_warnings(
         text += "store/data, store/report and report.html: the next `snakemake all` makes them "
         text += "again, with texts."
         yield text, [TASKS[task].title for task in gone]
-    if joined := [in_words(report) for _, report in material.records("labels")]:
-        text = "Labels of test rows were joined by text from the files that publish them. Scores on"
-        yield f"{text} test are over the rows that got a label.", joined
+    if given := [
+        f"{TASKS[of['task']].title}: {of['labelled']:,} of {of['rows']:,} test rows"
+        for _, of in material.records("labels")
+    ]:
+        text = "Labels of test rows were given in files. Scores on test are over the rows that got"
+        yield f"{text} a label.", given
     for name in ("commit", "device", "precision", "packages"):
         if len(values := runs.environments.get(name, ())) > 1:
             yield f"The runs do not all have the same {name}.", values

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import UserError, nearest
-from minbert.spec.entry import OwnTask, check_names
+from minbert.spec.entry import TaskEntry, check_names
 from minbert.spec.model import Distinct, Positive, Spec
 from minbert.spec.places import Location, Source, to_path
 from minbert.spec.pretraining import Pretraining, Whole
@@ -45,9 +45,9 @@ def _to_folder(value: str) -> str:
 
 
 Checksum = Annotated[
-    str, Field(pattern=r"^((sha256|tree):[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
+    str, Field(pattern=r"^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
 ]
-"""The digest of a file by its kind (`minbert.data.identity`); `tree` is that of LMRD's folder."""
+"""The digest of a file by its kind (`minbert.data.identity`)."""
 
 
 class Sizes(Spec):
@@ -147,16 +147,16 @@ class Config(Spec):
 
     `tasks` are one's own beside the built-in ones, or the YAML file that has them.
 
-    `course` is a folder or a base URL, `lmrd` a folder, a tar.gz or its URL; `labels` is a folder
-    with the original files of labels of test rows, which nothing but scores on test reads.
+    `course` is a folder or a base URL, `lmrd` a tar.gz or its URL; `labels` is a folder with a file
+    of labels of test rows by task, which nothing but scores on test reads.
     `backbone` is `builtin`, a folder, or a hub name with its `revision`. `checksums` are those of
     files by path: a file that is there must have its own, and finished results that were made of
     just these stand for a source that is not. Another version of one of `dependencies` means
     training again. With `verify`, data is read again even if size and time of its files are as they
     were. `defaults` are merged under a stage's settings, `override`
     over them, after `scale`. What these make equal although a grid has it different is
-    refused, but for the settings that `may_vanish` names. `only` asks for a part of the grids:
-    patterns of papers, variants and PAPER/VARIANT.
+    refused, but for the settings that `allow_duplicates` names. `only` asks for a part of the
+    grids: patterns of papers, variants and PAPER/VARIANT.
     """
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
@@ -171,8 +171,8 @@ class Config(Spec):
     lmrd: Source = LMRD_URL
     labels: Location | None = None
     tasks: Annotated[
-        dict[str, OwnTask],
-        BeforeValidator(_to_tasks, json_schema_input_type=str | dict[str, OwnTask]),
+        dict[str, TaskEntry],
+        BeforeValidator(_to_tasks, json_schema_input_type=str | dict[str, TaskEntry]),
     ] = Field(default_factory=dict)
     backbone: Location = BACKBONE
     revision: str | None = None
@@ -187,7 +187,7 @@ class Config(Spec):
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
     override: dict[str, Any] = Field(default_factory=dict)
-    may_vanish: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
+    allow_duplicates: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
     only: Annotated[tuple[str, ...], BeforeValidator(_to_list), Distinct] = ()
     tracking: Tracking = Tracking()
     verify: bool = False
@@ -211,7 +211,7 @@ class Config(Spec):
 
     @field_validator("tasks")
     @classmethod
-    def _own_names(cls, tasks: dict[str, OwnTask]) -> dict[str, OwnTask]:
+    def _own_names(cls, tasks: dict[str, TaskEntry]) -> dict[str, TaskEntry]:
         check_names(tasks, TASKS.built_in)
         return tasks
 

@@ -1,6 +1,7 @@
 """A task as it is written down: in `tasks.yaml` beside this file, or under `tasks` in config.yaml.
 
-What it becomes is a `minbert.spec.task.Task`.
+Both have the same keys, and their files the same reader (`minbert.data.dataset`). What it becomes
+is a `minbert.spec.task.Task`.
 """
 
 import re
@@ -42,76 +43,6 @@ ClassNames = Annotated[tuple[Name, ...], Distinct]
 Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 
-class TaskEntry(Spec):
-    """What is predicted, how it is scored, and the columns of its files.
-
-    `classes` are the names of the classes, in their order, or how many there are; of a binary task
-    the names of 0 and 1, if they have any. `range` bounds the label of a regression. `metric` is
-    the task's own, which chooses epochs and stands in tables (default: accuracy, or Pearson r).
-    `sentence1`, `sentence2`, `label` and `id` are names of columns; without `sentence2` the task
-    has single sentences, without `id` a row is known by its split and place.
-    """
-
-    title: Annotated[str, Field(max_length=60, pattern=r"^[^\n\r\t]*$")] = ""
-    kind: Kind
-    classes: Annotated[
-        ClassNames | int | None,
-        BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...] | int | None),
-    ] = None
-    range: tuple[Bound, Bound] | None = None
-    metric: Metric | None = None
-    sentence1: Text
-    sentence2: Text | None = None
-    label: Text
-    id: Text | None = None
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        for mistake in self._mistakes():
-            raise ValueError(mistake)
-        return self
-
-    def _mistakes(self) -> Iterator[str]:
-        """Yield what does not fit together."""
-        if self.kind == "classification":
-            n = self.classes if isinstance(self.classes, int) else len(self.classes or ())
-            if not 2 <= n <= MOST_CLASSES:
-                yield (
-                    "kind classification needs 'classes', their names such as [world, sports], or "
-                    f"how many there are, 2 to {MOST_CLASSES}; found {self.classes!r}"
-                )
-        if self.kind == "binary" and self.classes is not None and len(self.names) != 2:
-            yield f"kind binary has two 'classes', the names of 0 and 1; found {self.classes!r}"
-        if self.kind == "regression" and self.classes is not None:
-            yield "kind regression predicts a number: it has no 'classes', but a 'range'"
-        if (self.kind == "regression") != (self.range is not None):
-            yield (
-                "'range', the lowest and highest label such as [0, 5], and 'kind: regression' go "
-                f"together; found 'kind: {self.kind}' and 'range: {self.range}'"
-            )
-        if self.range and self.range[0] >= self.range[1]:
-            yield f"'range' is [lowest, highest], found {list(self.range)}"
-        if self.metric and self.metric not in METRICS[self.kind]:
-            yield (
-                f"metric '{self.metric}' is not for kind {self.kind}, which has "
-                f"{', '.join(METRICS[self.kind])}"
-            )
-        columns = [c for c in (self.sentence1, self.sentence2, self.label, self.id) if c]
-        if twice := [name for name in columns if columns.count(name) > 1]:
-            yield f"column '{twice[0]}' is named twice; each holds one thing"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its classes, if they have any."""
-        return self.classes if isinstance(self.classes, tuple) else ()
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The names of the columns in its files, by those of the example table."""
-        found = {"sentence1": self.sentence1, "sentence2": self.sentence2, "label": self.label}
-        return {ours: theirs for ours, theirs in {**found, "id": self.id}.items() if theirs}
-
-
 def _to_file(value: Any) -> Any:
     """Take a text as a path; refuse a URL without its checksum."""
     if not isinstance(value, str):
@@ -125,21 +56,34 @@ def _to_file(value: Any) -> Any:
 
 
 class DataFile(Spec):
-    """A file: its path, or a URL with the SHA-256 of what is there."""
+    """A file: its path, or a URL with the checksum of what is there.
+
+    The checksum is its SHA-256, or what its publisher gives: git's blob id, or MD5.
+    """
 
     path: Location | None = None
     url: Source | None = None
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    git: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+    md5: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.path is None) == (self.url is None):
             raise ValueError("a file is a 'path', or a 'url' with its 'sha256'; give one of them")
-        if (self.url is None) != (self.sha256 is None):
-            raise ValueError("'url' and 'sha256' (64 hex digits) go together")
+        if sum(each is not None for each in (self.sha256, self.git, self.md5)) > 1:
+            raise ValueError("a file has one checksum: 'sha256', 'git' or 'md5'")
+        if self.url is not None and self.checksum is None:
+            raise ValueError("a 'url' needs the 'sha256' (64 hex digits) of what is there")
         if self.url is not None and not self.url.startswith(URLS):
             raise ValueError(f"'url' begins with one of {', '.join(URLS)}; found {self.url!r}")
         return self
+
+    @property
+    def checksum(self) -> str | None:
+        """Its checksum with the kind before it, such as `git:9cb7...`, if it is given."""
+        given = {"sha256": self.sha256, "git": self.git, "md5": self.md5}
+        return next((f"{kind}:{value}" for kind, value in given.items() if value), None)
 
 
 SplitFile = Annotated[DataFile, BeforeValidator(_to_file, json_schema_input_type=str | DataFile)]
@@ -188,17 +132,39 @@ def _to_files(value: Any) -> Any:
 Share = Annotated[float, Field(gt=0, le=0.5)]
 
 
-class OwnTask(TaskEntry):
-    """A task of one's own: where its examples lie.
+class TaskEntry(Spec):
+    """What is predicted, how it is scored, and where its examples are.
 
-    `dev` and `test` are shares of train's rows that become these splits, chosen by a hash of the
-    text, so that rows with the same text stay together. Rows whose label is one of `ignore` are
-    left out, such as SNLI's `-`.
+    `classes` are the names of the classes, in their order, or how many there are; of a binary task
+    the names of 0 and 1, if they have any. `range` bounds the label of a regression. `metric` is
+    the task's own, which chooses epochs and stands in tables (default: accuracy, or Pearson r).
+    `sentence1`, `sentence2`, `label` and `id` are names of columns; without `sentence2` the task
+    has single sentences, without `id` a row is known by its split and place.
+
+    A file's `format` is that of its ending, unless it is given. `dev` and `test` are shares of
+    train's rows that become these splits, chosen by a hash of the text, so that rows with the same
+    text stay together. Rows whose label is one of `ignore` are left out, such as SNLI's `-`. With
+    `controls` texts may have control characters from U+0080 to U+009F, which are otherwise taken
+    for a mistake in decoding.
     """
 
+    title: Annotated[str, Field(max_length=60, pattern=r"^[^\n\r\t]*$")] = ""
+    kind: Kind
+    classes: Annotated[
+        ClassNames | int | None,
+        BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...] | int | None),
+    ] = None
+    range: tuple[Bound, Bound] | None = None
+    metric: Metric | None = None
+    sentence1: Text
+    sentence2: Text | None = None
+    label: Text
+    id: Text | None = None
     files: Annotated[
         Files, BeforeValidator(_to_files, json_schema_input_type=str | Files | DataFile)
     ]
+    format: Literal["tsv", "csv", "jsonl", "parquet"] | None = None
+    controls: bool = False
     dev: Share | None = None
     test: Share | None = None
     ignore: Annotated[
@@ -207,29 +173,82 @@ class OwnTask(TaskEntry):
     ] = ()
 
     @model_validator(mode="after")
-    def _each_split_once(self) -> Self:
-        for split in ("dev", "test"):
-            if getattr(self, split) is not None and getattr(self.files, split) is not None:
-                raise ValueError(f"'{split}' is both a file and a share of train; give one of them")
+    def _whole(self) -> Self:
+        for mistake in self._mistakes():
+            raise ValueError(mistake)
+        return self
+
+    def _mistakes(self) -> Iterator[str]:
+        """Yield what does not fit together."""
+        if self.kind == "classification":
+            n = self.classes if isinstance(self.classes, int) else len(self.classes or ())
+            if not 2 <= n <= MOST_CLASSES:
+                yield (
+                    "kind classification needs 'classes', their names such as [world, sports], or "
+                    f"how many there are, 2 to {MOST_CLASSES}; found {self.classes!r}"
+                )
+        if self.kind == "binary" and self.classes is not None and len(self.names) != 2:
+            yield f"kind binary has two 'classes', the names of 0 and 1; found {self.classes!r}"
+        if self.kind == "regression" and self.classes is not None:
+            yield "kind regression predicts a number: it has no 'classes', but a 'range'"
+        if (self.kind == "regression") != (self.range is not None):
+            yield (
+                "'range', the lowest and highest label such as [0, 5], and 'kind: regression' go "
+                f"together; found 'kind: {self.kind}' and 'range: {self.range}'"
+            )
+        if self.range and self.range[0] >= self.range[1]:
+            yield f"'range' is [lowest, highest], found {list(self.range)}"
+        if self.metric and self.metric not in METRICS[self.kind]:
+            yield (
+                f"metric '{self.metric}' is not for kind {self.kind}, which has "
+                f"{', '.join(METRICS[self.kind])}"
+            )
+        columns = [c for c in (self.sentence1, self.sentence2, self.label, self.id) if c]
+        if twice := [name for name in columns if columns.count(name) > 1]:
+            yield f"column '{twice[0]}' is named twice; each holds one thing"
+        for split in self.made:
+            if getattr(self.files, split) is not None:
+                yield f"'{split}' is both a file and a share of train; give one of them"
         if self.files.train and self.files.dev is None and self.dev is None:
-            raise ValueError(
+            yield (
                 "has no dev examples to choose the best epoch by: add a file, 'files.dev', or make "
                 "the split: 'dev: 0.1'"
             )
         if both := [name for name in self.ignore if name in self.names]:
-            raise ValueError(f"'{both[0]}' is one of 'classes' and of 'ignore'; keep one of them")
+            yield f"'{both[0]}' is one of 'classes' and of 'ignore'; keep one of them"
         if (taken := sum(self.made.values())) >= 1:
-            raise ValueError(
+            yield (
                 f"'dev' and 'test' are shares of train whose sum is {taken:g}, expected less than "
                 "1: nothing is left to train on"
             )
-        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its classes, if they have any."""
+        return self.classes if isinstance(self.classes, tuple) else ()
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The names of the columns in its files, by those of the example table."""
+        found = {"sentence1": self.sentence1, "sentence2": self.sentence2, "label": self.label}
+        return {ours: theirs for ours, theirs in {**found, "id": self.id}.items() if theirs}
 
     @property
     def made(self) -> dict[str, float]:
         """The splits that are made of train, and their shares."""
         shares = {"dev": self.dev, "test": self.test}
         return {split: share for split, share in shares.items() if share is not None}
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """All that decides how its files are read, beside their forms."""
+        return {
+            "columns": self.columns,
+            "names": list(self.names),
+            "ignore": list(self.ignore),
+            "made": self.made,
+            "controls": self.controls,
+        }
 
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -258,7 +277,7 @@ RESERVED = (
 """Names that mean something else in tables, figures, grids or a model."""
 
 
-def check_names(entries: Mapping[str, OwnTask], built_in: Mapping[str, object]) -> None:
+def check_names(entries: Mapping[str, TaskEntry], built_in: Mapping[str, object]) -> None:
     """Refuse a name that is taken, or that no table column and module of a model can have."""
     for name in entries:
         if name in built_in:

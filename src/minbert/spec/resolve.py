@@ -111,8 +111,8 @@ def resolve(config: Config, base: Path) -> list[Grid]:
     TASKS.use(Task.of(name, entry) for name, entry in config.tasks.items())
     for key in ("defaults", "override"):
         validated(partial(StageSpec), getattr(config, key), f"config: {key}")
-    for key in config.may_vanish:
-        validated(partial(StageSpec), nested(key, None), "config: may_vanish")
+    for key in config.allow_duplicates:
+        validated(partial(StageSpec), nested(key, None), "config: allow_duplicates")
     paths: dict[Path, Path] = {}
     for name in config.grids:
         bare = not name.endswith((".yaml", ".yml"))

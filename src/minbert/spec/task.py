@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from minbert.base.errors import UserError, nearest
-from minbert.spec.entry import METRICS, Kind, Metric, TaskEntry
+from minbert.spec.entry import METRICS, DataFile, Kind, Metric, TaskEntry
 from minbert.spec.model import Count, Distinct, Positive, Probability, Spec, Width
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.protocol import OVERALL_TASKS
@@ -104,8 +104,18 @@ OWN_FILES = "own files"
 
 _FILE = Path(__file__).with_name("tasks.yaml")
 
-BUILT_IN: dict[str, TaskEntry] = {
-    name: validated(TaskEntry, entry, f"{_FILE}: task '{name}'")
+
+class BuiltIn(TaskEntry):
+    """A built-in task. Its files are below what the configuration calls `course`.
+
+    A task that has an `archive` is read from that instead (`minbert.data.lmrd`).
+    """
+
+    archive: DataFile | None = None
+
+
+BUILT_IN: dict[str, BuiltIn] = {
+    name: validated(BuiltIn, entry, f"{_FILE}: task '{name}'")
     for name, entry in load_yaml(_FILE).items()
 }
 """The entries of the built-in tasks."""

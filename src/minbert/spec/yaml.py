@@ -26,7 +26,12 @@ _SCALARS = {
     "merge": "<<",
 }
 
-RENAMED = {"also_score": "evaluate_only", "least": "min", "largest": "max"}
+RENAMED = {
+    "also_score": "evaluate_only",
+    "least": "min",
+    "largest": "max",
+    "may_vanish": "allow_duplicates",
+}
 """Keys by the names that they had before."""
 
 

@@ -40,8 +40,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "labels",
-            "join public labels of test rows",
-            ("labels.parquet", "unjoined.csv", "joined.json"),
+            "read public labels of test rows",
+            ("labels.parquet", "labels.json"),
         ),
         Kind("rows", "list a data set's dev and test rows without texts", ("rows.parquet",)),
         Kind("vocabulary", "train the built-in backbone's vocabulary", ("tokenizer.json",)),

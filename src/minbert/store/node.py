@@ -142,7 +142,6 @@ LET_GO = {
     ("train", "model.safetensors"),
     ("data", "examples.parquet"),
     ("data", "rejected.csv"),
-    ("labels", "unjoined.csv"),
     ("backbone", "model.safetensors"),
     ("backbone", "tokenizer.json"),
 }

@@ -52,28 +52,16 @@ class _Data(BaseModel):
     warnings: list[str] = []
 
 
-class _Test(BaseModel):
-    rows: int
-    joined: int
-    conflicting: int
-    missing: int
-
-
-class _Known(BaseModel):
-    joined: int
-    agree: int
-
-
-class _Joined(BaseModel):
+class _Labels(BaseModel):
     task: str
-    test: _Test
-    labelled: _Known
+    rows: int
+    labelled: int
 
 
 RECORDS: dict[str, type[BaseModel]] = {
     "run.json": _Run,
     "report.json": _Data,
-    "joined.json": _Joined,
+    "labels.json": _Labels,
 }
 """What is read of the records, by the file's name."""
 
