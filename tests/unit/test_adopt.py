@@ -305,7 +305,7 @@ def test_bundled_results_stand_for_data_that_are_not_there(tmp_path: Path, edit:
     bundle(plan.root, tmp_path / "runs.zip")
     (tmp_path / "news").rename(tmp_path / "away")
     assert unbundle(tmp_path / "runs.zip", tmp_path / "other").new == 1
-    edit(STEP, "minbert.data.own", "minbert.data.tokenise", "minbert.data.report")
+    edit(STEP, "minbert.data.examples", "minbert.data.tokenise", "minbert.data.dataset")
     new = own_plan(tmp_path, "other")
     assert "2 results carried over" in adopt(new), "the run, and the report on its data"
     assert waiting(new) == set()

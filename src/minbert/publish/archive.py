@@ -27,7 +27,7 @@ RUN = ("run.json", "history.parquet", "predictions.parquet")
 FILES = {
     "backbone": ("config.json",),
     "data": ("report.json", "rows.parquet"),
-    "labels": ("labels.parquet", "joined.json"),
+    "labels": ("labels.parquet", "labels.json"),
     "rows": ("rows.parquet",),
     "train": (*RUN, WEIGHTS),
 }
