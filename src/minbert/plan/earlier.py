@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,9 +19,8 @@ from minbert.plan.difference import Described, difference
 from minbert.plan.pending import Pending
 from minbert.plan.plan import Plan
 from minbert.spec.stage import StageSpec
-from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node, canonical, digest, finished, seed_folders
+from minbert.store.node import Node, canonical, finished, seed_folders
 from minbert.store.plans import described_in
 from minbert.store.record import RECORDS, read_record
 
@@ -88,7 +86,6 @@ class Earlier:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._meanings: dict[tuple[str, str], str] = {}
         self.damaged: list[str] = []
         """What is wrong with descriptions that count as never planned."""
         self.described: dict[tuple[str, str], Described] = {}
@@ -141,67 +138,6 @@ class Earlier:
             if at not in self.plan.nodes:
                 found.setdefault(_role(described), []).append(described)
         return found
-
-    def meaning(self, described: Described) -> str:
-        """Return a hash of what a node is, apart from the code that makes it.
-
-        Settings that a spec did not have yet count as their defaults. Downloads do not count: the
-        specs of what needs them hold their checksums.
-        """
-        at = described["kind"], described["key"]
-        if at not in self._meanings:
-            needs = {
-                name: [self._meaning_of(need), need["file"], need["seed"]]
-                for name, need in described["needs"].items()
-                if need["kind"] != "fetch"
-            }
-            self._meanings[at] = digest([described["kind"], _settings(described), needs])
-        return self._meanings[at]
-
-    def _meaning_of(self, need: Described) -> str:
-        at = need["kind"], need["key"]
-        return self.meaning(self.described[at]) if at in self.described else f"unknown {at}"
-
-    def changed_modules(self, old: Described, new: Described) -> set[str]:
-        """Return the modules that differ between two nodes and, name by name, all they need.
-
-        Whatever code made a file, only its bytes are needed: those of a need whose new file is
-        there, and equal to the old one, do not count.
-        """
-        found = set(differs(old["code"], new["code"]))
-        for _, equal, before, now in self._new_needs(old, new):
-            if not equal:
-                found |= self.changed_modules(before, now)
-        return found
-
-    def made_otherwise(self, old: Described, new: Described) -> set[str]:
-        """Return the needed files, at any depth, that were made again and have other bytes now."""
-        found = set()
-        for name, equal, before, now in self._new_needs(old, new):
-            if equal is False:
-                found.add(name)
-            if equal is None:
-                found |= self.made_otherwise(before, now)
-        return found
-
-    def _new_needs(
-        self, old: Described, new: Described
-    ) -> Iterator[tuple[str, bool | None, Described, Described]]:
-        """Yield (name, whether the bytes are equal, old node, new node) where the keys differ.
-
-        That is None unless both files are there, and for what depends on a seed.
-        """
-        store = self.plan.root / "store"
-        for name, need in new["needs"].items():
-            was = old["needs"].get(name)
-            if not was or was["key"] == need["key"] or need["kind"] == "fetch":
-                continue
-            one, other = (store / each["kind"] / each["key"] / each["file"] for each in (was, need))
-            equal = None
-            if not KINDS[was["kind"]].seeded and one.exists() and other.exists():
-                equal = filecmp.cmp(one, other, shallow=False)
-            before, now = (self.described[each["kind"], each["key"]] for each in (was, need))
-            yield name, equal, before, now
 
 
 def ended(folder: Path) -> float:
