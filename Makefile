@@ -20,7 +20,7 @@ CORES ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 INSTALL := $(PIP) -c requirements.lock
-SOURCES := src tests benchmarks study
+SOURCES := src tests benchmarks study workflow
 
 .PHONY: demo test bench study study-tables study-runs study-train row-given study-page chaos audit test-cluster check pictures lock clean
 .DEFAULT_GOAL := demo

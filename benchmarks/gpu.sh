@@ -71,6 +71,7 @@ case $DEVICE in
         BENCH=(--sizes bert-base minilm --seconds 8)
         SHARING=(--sizes bert-base minilm --runs 1 2 4 8 --repeats 2)
         GRID=benchmarks/grid.yaml
+        BACKBONE=results/bench-bert
         STAGES="sst-finetune/main full-mean/sts"
         DEMO=(all)
         ;;
@@ -283,6 +284,8 @@ part sharing 160 "torch transformers" \
     python -m benchmarks.sharing --device "$DEVICE" "${SHARING[@]}"
 : >"$WORK/grid.trained"
 # shellcheck disable=SC2016,SC2086 # the inner shell expands its own words; stages are a list
+[ -z "${BACKBONE:-}" ] || python -c 'import pathlib, sys; from benchmarks.workload import make_workload
+make_workload(pathlib.Path(sys.argv[1]), "bert-base")' "$BACKBONE" >>"$LOG" 2>&1
 part grid 200 "torch snakemake mlflow" \
     bash -c 'train_stages "$@"' grid "$GRID" "$DEVICE" "$WORK/grid" $STAGES
 part plan 40 "pydantic" \

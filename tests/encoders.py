@@ -11,8 +11,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 
+from minbert.data.tokenizer import load_tokenizer
 from minbert.model.convert import convert_hugging_face
-from minbert.model.encoder import Stack, compute_in, whole_encoder
+from minbert.model.encoder import Stack, compute_in, initialise, whole_encoder
+from minbert.model.export import write_hugging_face
 from minbert.model.packed import Packed
 from minbert.model.weights import load_weights
 from minbert.spec.architecture import WEIGHTS, Architecture, read_architecture
@@ -125,6 +127,28 @@ WAYS: dict[str, dict[str, Any]] = {
     "cached features": {"trainable": "heads"},
 }
 """Ways of training, as settings of a stage."""
+
+PACKAGED = Path(__file__).parents[1] / "workflow" / "backbone"
+
+
+def write_tiny(folder: Path, hidden: int = 32, larger: float = 1.0) -> Path:
+    """Write a BERT of two layers with random weights and the built-in tokenizer; return `folder`.
+
+    The weights are the same each time; `larger` matrices make outputs differ more.
+    """
+    tokenizer = PACKAGED / "tokenizer.json"
+    arch = Architecture(
+        vocab_size=load_tokenizer(tokenizer).get_vocab_size(),
+        **{"hidden": hidden, "layers": 2, "heads": 2, "intermediate": 2 * hidden},
+        positions=512,
+    )
+    encoder = whole_encoder(arch, Dropout())
+    initialise(encoder, torch.Generator().manual_seed(1))
+    state = {n: larger * t if t.ndim == 2 else t for n, t in encoder.state_dict().items()}
+    folder.mkdir(parents=True)
+    write_hugging_face(folder, state, arch, tokenizer, max_length=512)
+    return folder
+
 
 FAMILIES = [name for name in CONFIGS if "," not in name]
 

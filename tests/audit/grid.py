@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+import encoders
 from pipeline.project import copy_workflow
 
 CONFIG = """\
@@ -12,14 +12,8 @@ grids: [audit]
 results: results
 seeds: [0, 1]
 data: builtin
-backbone: builtin
-corpus:
-  sizes:
-    sst: {train: 32, dev: 24, test: 16}
-    para: {train: 40, dev: 24, test: 16}
-    sts: {train: 32, dev: 24, test: 16}
-pretraining:
-  {steps: 2, layers: 2, hidden: 16, heads: 2, intermediate: 32, vocabulary: 400, batch: 8}
+limit: 32
+backbone: backbone
 device: cpu
 precision: fp32
 threads: 1
@@ -93,17 +87,10 @@ claims:
 """
 
 
-SENTENCES = re.compile(r"\b(ITEMS = )24_000\b")
-"""How much text a built-in backbone is pretrained on: no setting, and most of a tiny run."""
-
-
 def make(folder: Path) -> None:
     """Copy the workflow to the new `folder` with this grid alone; nothing is run."""
     copy_workflow(folder)
-    for path in (folder / "src").rglob("*.py"):
-        text = path.read_text("utf-8")
-        if (fewer := SENTENCES.sub(r"\g<1>600", text)) != text:
-            path.write_text(fewer, encoding="utf-8")
+    encoders.write_tiny(folder / "backbone", hidden=16)
     (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
     (folder / "workflow" / "figures.yaml").unlink()
     for path in (folder / "workflow" / "grids").glob("*.yaml"):

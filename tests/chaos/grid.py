@@ -12,14 +12,8 @@ CONFIG = """\
 grids: [chaos]
 seeds: [0]
 data: builtin
-backbone: builtin
-corpus:
-  sizes:
-    sst: {train: 96, dev: 24, test: 24}
-    para: {train: 96, dev: 24, test: 24}
-    sts: {train: 96, dev: 24, test: 24}
-pretraining:
-  {steps: 4, layers: 2, hidden: 32, heads: 2, intermediate: 64, vocabulary: 400, batch: 8}
+limit: 96
+backbone: backbone
 device: cpu
 precision: fp32
 threads: 1

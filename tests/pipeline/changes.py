@@ -50,7 +50,7 @@ def lose_times(project: Project) -> None:
     """Give what is costly to make random times and lose the metadata, as a copy may."""
     forget(project)
     draw = random.Random(3)
-    for kind in ("data", "vocabulary", "backbone", "tokens", "features", "train"):
+    for kind in ("data", "backbone", "tokens", "features", "train"):
         for path in (project.root / "store" / kind).rglob("*"):
             os.utime(path, (time := draw.uniform(1.6e9, 1.7e9), time))
 

@@ -98,9 +98,9 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "a row's name": (grid("  sst-only:\n", "  sst-alone:\n"), SCORED),
     "one row less": (remove_sst_only, SCORED),
-    "the built-in corpus's size for one task": (
-        lambda project: project.edit("config.yaml", "sts: {train: 48", "sts: {train: 40"),
-        {"data", "tokens", "features"} | trains(WITH_STS) | SHOWN,
+    "the number of examples": (
+        config(limit="40"),
+        {"data", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "the backbone": (
         other_backbone,
@@ -124,9 +124,9 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "how examples are made from a source": (
         code(
-            "data/builtin.py",
-            'generate(task, job.spec["seed"], sizes), [])',
-            'generate(task, job.spec["seed"], sizes)[1:], [])',
+            "data/report.py",
+            "of[split][:limit]",
+            "of[split][1:limit]",
         ),
         {"data", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
@@ -136,7 +136,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "which seed's file is read": (
         code("store/job.py", 'need["key"], seed)', 'need["key"], 0)'),
-        {"vocabulary", "data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
+        {"data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "the order of adapters": (
         code("train/run.py", "key=lambda named: int(named[0])", "key=lambda named: -int(named[0])"),
@@ -227,7 +227,7 @@ def _jobs(jobs: set[str]) -> str:
 
 
 _ORDER = (
-    *("data", "vocabulary", "backbone", "tokens", "features", "tuning", "scores", "table", "index"),
+    *("data", "backbone", "tokens", "features", "tuning", "scores", "table", "index"),
     *("claims", "figure", "tables", "report", "publish"),
 )
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import encoders
+
 CHECKOUT = Path(__file__).parents[2]
 WORKFLOW = ("Snakefile", "workflow", "profiles", "envs", "src")
 PAPER = "hybrid-bert"
@@ -22,14 +24,8 @@ CONFIG = """\
 grids: [hybrid-bert]
 seeds: [0]
 data: builtin
-backbone: builtin
-corpus:
-  sizes:
-    sst: {train: 48, dev: 24, test: 24}
-    para: {train: 48, dev: 24, test: 24}
-    sts: {train: 48, dev: 24, test: 24}
-pretraining:
-  {steps: 4, layers: 2, hidden: 32, heads: 2, intermediate: 64, vocabulary: 400, batch: 8}
+limit: 48
+backbone: backbone
 device: cpu
 precision: fp32
 threads: 1
@@ -80,6 +76,7 @@ class Project:
         Claims go with the rows that they are about.
         """
         copy_workflow(folder)
+        encoders.write_tiny(folder / "backbone")
         (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
         project = cls(folder)
         grid = folder / "workflow" / "grids" / f"{PAPER}.yaml"

@@ -24,7 +24,7 @@ figures:
   scores-ranked: {kind: ranking, title: From best to worst}
   leakage: {kind: leakage, title: Without what is in train}
 """
-UNTRAINED = {"train", "data", "tokens", "features", "backbone", "vocabulary", "rows"}
+UNTRAINED = {"train", "data", "tokens", "features", "backbone", "rows"}
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,7 @@ CONFIG = """\
 grids: [mine]
 data: builtin
 backbone: encoder
-corpus:
-  sizes:
-    sst: {train: 48, dev: 24, test: 24}
-    sts: {train: 48, dev: 24, test: 24}
+limit: 48
 device: cpu
 precision: fp32
 threads: 1

@@ -24,6 +24,7 @@ def another(project: Project, **changes: object) -> tuple[str, ...]:
         OTHER.replace("minbert/workflow/Snakefile", "../workflow/Snakefile"), encoding="utf-8"
     )
     ours = {**yaml.safe_load(CONFIG), "results": str(project.root), **changes}
+    ours["backbone"] = str(project.folder / "backbone")
     (folder / "other.yaml").write_text(yaml.safe_dump({"minbert": ours}), encoding="utf-8")
     words = ("--cores", "2", "--snakefile", "other/Snakefile", "--directory", "other")
     return ("snakemake", *words, "--configfile", "other/other.yaml")

@@ -19,7 +19,7 @@ CONFIG = """\
 grids: [mine]
 data: builtin
 backbone: builtin
-corpus: {sizes: {sts: {train: 64, dev: 40, test: 40}}}
+limit: 64
 device: cpu
 precision: fp32
 threads: 1

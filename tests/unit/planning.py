@@ -23,11 +23,16 @@ variants:
 def planning_folder(folder: Path, grid: str = "", *, config: bool = False) -> Path:
     """Fill `folder` with the published figures and the grid `g` (`workflow/grids/g.yaml`), if any.
 
-    With `config` there is a config.yaml for it, whose results lie in the folder.
+    The built-in corpus and backbone are links. With `config` there is a config.yaml for it, whose
+    results lie in the folder.
     """
     write_text(folder / PUBLISHED, "")
     shutil.copy2(REPOSITORY / PUBLISHED, folder / PUBLISHED)
     (folder / "workflow" / "grids").mkdir(exist_ok=True)
+    for name in ("backbone", "builtin"):
+        link = folder / "workflow" / name
+        if not link.exists():
+            link.symlink_to(REPOSITORY / "workflow" / name)
     if grid:
         write_text(folder / "workflow" / "grids" / "g.yaml", grid)
     if config:

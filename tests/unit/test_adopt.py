@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import trained_root
 from own_tasks import using
-from trained_root import REPOSITORY, plan_of, run_folder
+from planning import REPOSITORY
+from trained_root import plan_of, run_folder
 
 import minbert.store.node as node_module
 from minbert.base.errors import UserError
@@ -130,7 +131,7 @@ def test_the_record_says_from_where_under_which_code_and_why(old: Plan, edit: Ed
 
 def test_data_are_compared_however_they_are_read_now(old: Plan, edit: Editing) -> None:
     """Their tokens are made anew, and need no entry."""
-    edit("minbert.data.tokenise", "minbert.data.builtin")
+    edit("minbert.data.tokenise", "minbert.data.dataset")
     new = plan_of(old.base)
     assert f"{RUNS} results carried over" in adopt(new, None)
     assert not (old.base / ACCEPTED).exists() and waiting(new) == set()
@@ -221,8 +222,7 @@ def test_a_run_that_does_not_agree_is_refused(how: str, old: Plan, edit: Editing
 
 
 def test_other_data_are_refused(old: Plan) -> None:
-    sizes = trained_root.CORPUS | {"cfimdb": {"train": 24, "dev": 11, "test": 6}}
-    said = adopt(plan_of(old.base, corpus={"sizes": sizes}))
+    said = adopt(plan_of(old.base, limit=9))
     assert (
         "not accepted: three . cfimdb . s0: was trained on other data of 'cfimdb': ids of" in said
     )

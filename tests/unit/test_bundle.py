@@ -82,7 +82,7 @@ def test_a_bundle_has_all_that_is_shown_and_no_texts_or_weights(plan: Plan, made
 
 
 RUN = ("run.json", "history.parquet", "predictions.parquet")
-UNSHOWN = ("data", "tokens", "backbone", "vocabulary", "train", "features", "rows")
+UNSHOWN = ("data", "tokens", "backbone", "train", "features", "rows")
 TEXTS = {"model.safetensors", "examples.parquet", "tokens.parquet", "rejected.csv"}
 
 

@@ -14,7 +14,7 @@ from pages.rows import rows_page
 from pydantic import BaseModel
 
 from minbert.commands.cli import _Parser
-from minbert.spec.config import Config, Corpus, Sizes, load_config
+from minbert.spec.config import Config, load_config
 from minbert.spec.entry import TaskEntry
 from minbert.spec.parts import PARTS
 from minbert.spec.resolve import Variant, resolve
@@ -159,8 +159,6 @@ def config_keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str,
             continue
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         yield f"{prefix}{name}", list(default) if isinstance(default, tuple) else default
-        if (model, name) == (Corpus, "sizes"):
-            yield from ((f"corpus.sizes.{split}", None) for split in Sizes.model_fields)
 
 
 def test_every_key_of_the_configuration_is_documented() -> None:

@@ -166,7 +166,7 @@ def test_texts_that_were_deleted_are_empty(root: Path) -> None:
     for path in (root / "store" / "data").glob(f"*/{EXAMPLES}"):
         path.unlink()
     predictions = minbert.open(root).run("frozen").predictions
-    assert len(predictions) == 36 and predictions["sentence1"].isna().all()
+    assert len(predictions) == 48 and predictions["sentence1"].isna().all()
 
 
 def test_weights_are_those_of_the_tasks_stage(results: Results, trained_plan: Plan) -> None:

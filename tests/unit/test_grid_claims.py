@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from grid_texts import HEAD, THREE, grid, problem
+from planning import planning_folder
 
 from minbert.plan.plan import Plan
 from minbert.spec.config import PUBLISHED
@@ -97,8 +98,9 @@ def test_claims_of_a_papers_files_are_joined(tmp_path: Path) -> None:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    shutil.copytree(REPOSITORY / "workflow" / "grids", tmp_path / "workflow" / "grids")
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
+    planning_folder(tmp_path)
+    grids = Path("workflow/grids")
+    shutil.copytree(REPOSITORY / grids, tmp_path / grids, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -45,7 +45,7 @@ def test_words_of_a_command_line_get_their_types() -> None:
             "threads=3",
             "scale={learning_rate: 1e-4, epochs: '2'}",
             "tracking={'enabled': False}",
-            "corpus={sizes: {sst: {train: 10, dev: 2, test: 2}}}",
+            "limit=10",
             "override={optimiser: {lr: 1e-3}, tasks: {'*': {batch_size: 8}}}",
         ],
     )
@@ -55,7 +55,7 @@ def test_words_of_a_command_line_get_their_types() -> None:
     assert config.threads == 3
     assert (config.scale.learning_rate, config.scale.epochs) == (1e-4, 2.0)
     assert config.tracking.enabled is False
-    assert config.corpus.sizes is not None and config.corpus.sizes["sst"].train == 10
+    assert config.limit == 10
     assert config.override == {"optimiser": {"lr": 1e-3}, "tasks": {"*": {"batch_size": 8}}}
 
 
@@ -93,6 +93,10 @@ def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
         ({"precision": "fp16"}, "'precision' is 'fp16'; expected 'auto', 'fp32' or 'bf16'"),
         ({"threads": "two"}, "'threads' is 'two'; expected a whole number"),
         ({"threads": 0}, "'threads' is 0; expected greater than or equal to 1"),
+        ({"limit": 0}, "'limit' is 0; expected greater than or equal to 1"),
+        ({"limit": True}, "'limit': expected a number, not true or false"),
+        ({"corpus": {"seed": 1}}, "no key 'corpus' any more: the built-in corpus is the files in"),
+        ({"pretraining": {}}, "no key 'pretraining' any more: the built-in backbone is the folder"),
         ({"course": "ftp://x.org"}, "'ftp://x.org' cannot be downloaded from; give a folder or fi"),
         ({"course": "~nobody-here/x"}, "'~nobody-here/x': there is no such home folder"),
         ({"keep_weights": "maybe"}, "'keep_weights' is 'maybe'; expected true or false"),

@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from model_batches import STILL, TINY, concatenate, initial_backbone, one_by_one, pack, random_batch
+from model_batches import STILL, TINY, concatenate, one_by_one, random_batch
 from torch import nn
 
-from minbert.model.mlm import MaskedLanguageModel, mimetic
 from minbert.model.multitask import MultitaskModel
-from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
-from minbert.spec.architecture import shared_parts
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import Head, TaskSpec
 
@@ -127,62 +124,3 @@ def test_parameter_names_are_stable() -> None:
         "encoder.own.sst.pooler.dense.weight",
         "heads.para.linears.2.bias",
     } <= names
-
-
-def test_masked_language_model_scores_masked_tokens_with_tied_words() -> None:
-    torch.manual_seed(0)
-    made = MaskedLanguageModel(TINY, STILL).eval()
-    batch = random_batch()
-    masked = torch.tensor([2, 7, 40])
-    logits, follows = made(batch, masked)
-    assert logits.shape == (3, TINY.vocab_size)
-    assert follows.shape == (batch.rows,)
-    pooled = made.encoder.pooler(made.encoder(batch)[batch.first])
-    torch.testing.assert_close(follows, made.follows(pooled).squeeze(-1))
-    hidden = made.norm(nn.functional.gelu(made.dense(made.encoder(batch)[masked])))
-    words = made.encoder.get_parameter("embeddings.word.weight")
-    torch.testing.assert_close(logits, hidden @ words.T + made.bias)
-    assert sum(p.shape == words.shape for p in made.parameters()) == 1
-    assert "bias" in dict(made.named_parameters())
-
-
-def test_masked_language_models_encoder_is_a_backbone() -> None:
-    state = MaskedLanguageModel(TINY, STILL).encoder.state_dict()
-    assert state.keys() == initial_backbone(TINY, seed=0).keys()
-    SharedEncoder(TINY, ["sst"], shared_parts("all", "bottom", TINY.layers), STILL).load_backbone(
-        state
-    )
-
-
-def test_masked_language_model_learns_a_constant_text() -> None:
-    torch.manual_seed(0)
-    made = MaskedLanguageModel(TINY, STILL)
-    batch = pack([5, 6, 7, 8] * 2, [0] * 8, [4, 4])
-    optimiser = torch.optim.AdamW(made.parameters(), lr=1e-2)
-    for _ in range(30):
-        logits, _ = made(batch, torch.tensor([1, 5]))
-        loss = nn.functional.cross_entropy(logits, torch.tensor([6, 6]))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert float(loss.detach()) < 0.1
-
-
-def test_mimetic_attention_finds_a_words_twin() -> None:
-    torch.manual_seed(0)
-    wide = TINY.model_copy(update={"hidden": 128, "heads": 2, "intermediate": 128})
-    encoder = MaskedLanguageModel(wide, STILL).encoder.eval()
-    before = encoder.state_dict()["embeddings.position.weight"].std()
-    mimetic(encoder, torch.Generator().manual_seed(0))
-    assert encoder.state_dict()["embeddings.position.weight"].std() < 0.3 * before
-    attention = encoder.layers["0"].attention
-    query, key, value = attention.qkv.weight.detach().chunk(3)
-    eye = torch.eye(128)
-    torch.testing.assert_close(query.T @ key, eye, atol=1e-5, rtol=0)
-    torch.testing.assert_close(attention.output.weight.detach() @ value, eye, atol=1e-5, rtol=0)
-    # [CLS] 7 8 9 [SEP] 9 10 11 [SEP]: the 9 of one sentence looks at itself and at the other 9.
-    batch = pack([2, 7, 8, 9, 3, 9, 10, 11, 3], [0] * 5 + [1] * 4, [9])
-    with torch.no_grad():
-        hidden = encoder.embeddings(batch)
-        scores = (hidden[3] @ query[:64].T) @ (hidden @ key[:64].T).T / 8
-    assert sorted(scores.topk(2).indices.tolist()) == [3, 5]

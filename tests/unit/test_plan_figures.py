@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import planning_folder
 from pydantic import TypeAdapter
 
 from minbert.base.errors import UserError
@@ -17,7 +17,6 @@ from minbert.figures.inputs import Inputs, Variants, VariantsSpec, absent_notes
 from minbert.figures.make import drawing_of, inputs_of
 from minbert.plan import figures
 from minbert.plan.plan import Plan
-from minbert.spec.config import PUBLISHED
 from minbert.spec.grid import OWN
 from minbert.spec.parts import FIGURE_KINDS, PARTS, FigureKind, load_part
 from minbert.store.job import Job
@@ -49,9 +48,7 @@ variants:
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     """Return a folder with a grid of a staged variant, one of STS alone and a best-of."""
-    (tmp_path / PUBLISHED).parent.mkdir()
-    shutil.copy2(REPOSITORY / PUBLISHED, tmp_path / PUBLISHED)
-    return tmp_path
+    return planning_folder(tmp_path)
 
 
 @pytest.fixture
@@ -148,7 +145,7 @@ def test_the_stamp_counts_the_seeds(base: Path, kind: str, monkeypatch: pytest.M
     made = plan(base)
     drawing = drawing_of(Job(made.root, figure(made).describe(), None, 1))
     assert drawing["stamp"].endswith(
-        "backbone bert, 2 layers, 128 wide, pretrained here (builtin)  data builtin  2 seeds"
+        "backbone bert, 2 layers, 128 wide, weights 96b0b389 (builtin)  data builtin  2 seeds"
     )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from encoders import write_tiny
+from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_text
@@ -31,9 +33,8 @@ GRID = Path("workflow/grids/hybrid-bert.yaml")
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     """Return a folder with the grid and the published figures."""
-    for name in (GRID, PUBLISHED):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(REPOSITORY / name, tmp_path / name)
+    planning_folder(tmp_path)
+    shutil.copy2(REPOSITORY / GRID, tmp_path / GRID)
     return tmp_path
 
 
@@ -88,8 +89,9 @@ def test_seeds_devices_and_labels_are_in_no_training_key(base: Path) -> None:
 def test_what_is_trained_is_in_the_key(base: Path) -> None:
     first = key(plan(base), "1-bert")
     assert first != key(plan(base, scale={"learning_rate": 2}), "1-bert")
-    assert first != key(plan(base, corpus={"seed": 5}), "1-bert")
-    assert first != key(plan(base, pretraining={"steps": 7}), "1-bert")
+    assert first != key(plan(base, limit=5), "1-bert")
+    other = write_tiny(base / "encoder")
+    assert first != key(plan(base, backbone=str(other)), "1-bert")
     assert first == key(plan(base, scale={"learning_rate": 1.0}), "1-bert")
 
 

@@ -91,14 +91,15 @@ def test_one_changed_file_changes_its_task_alone(folder: Path, tmp_path: Path) -
     assert after.data("para").key != keys["para"]
 
 
-def test_the_builtin_corpus_is_named_by_seed_and_sizes(tmp_path: Path) -> None:
-    def key(**corpus: Any) -> str:
-        return sources(tmp_path, data="builtin", corpus=corpus).data("sst").key
-
-    small = {"sizes": {"sts": {"train": 4, "dev": 2, "test": 2}}}
-    assert key() == key(**small)
-    assert key() != key(seed=1)
-    assert key() != key(sizes={"sst": {"train": 4, "dev": 2, "test": 2}})
+def test_a_limit_is_in_the_key_of_data_from_any_source(folder: Path, tmp_path: Path) -> None:
+    places: list[tuple[str, dict[str, Any]]] = [
+        *((task, {"data": "builtin"}) for task in ("sst", "lmrd")),
+        *(("sst", {"course": place}) for place in (str(folder), URL)),
+        ("lmrd", {}),
+    ]
+    for task, place in places:
+        keys = {sources(tmp_path, limit=n, **place).data(task).key for n in (None, 4, 5)}
+        assert len(keys) == 3, (task, place)
 
 
 def test_reviews_from_elsewhere_are_refused(tmp_path: Path) -> None:
@@ -470,5 +471,3 @@ def test_an_encoder_is_named_by_what_it_is(absent: Absent) -> None:
     hub = {"backbone": "google-bert/bert-base-uncased", "revision": "0" * 40}
     named = "bert, 12 layers, 768 wide, commit 00000000 (google-bert/bert-base-uncased)"
     assert absent.sources(**hub).encoder == named
-    own = absent.sources(backbone="builtin", pretraining={"layers": 1})
-    assert own.encoder == "bert, 1 layer, 128 wide, pretrained here (builtin)"

@@ -11,6 +11,7 @@ from types import FrameType
 
 import grimp
 import pytest
+from planning import planning_folder
 from trained_root import make_root
 
 from minbert.base.files import write_text
@@ -110,7 +111,7 @@ variants:
 
 def test_twelve_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None:
     """Those whose code runs between the grid file and the key, `base` apart."""
-    write_text(tmp_path / "one.yaml", GRID)
+    write_text(planning_folder(tmp_path) / "one.yaml", GRID)
     results = tmp_path / "results"
     words = {"grids": ["one.yaml"], "data": "builtin", "backbone": "builtin"}
     config = load_config({**words, "results": str(results)})

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from model_batches import initial_backbone
+from encoders import write_tiny
+from planning import planning_folder
 
-from minbert.base.files import write_json, write_text
+from minbert.base.files import write_text
 from minbert.commands.steps import load_job, run_job
-from minbert.data.corpus.pretraining import pretraining_text
-from minbert.data.tokenizer import load_tokenizer
-from minbert.data.vocabulary import train_vocabulary
 from minbert.evaluate.score import SCHEMA
 from minbert.evaluate.text import csv_text
-from minbert.model.weights import save_weights
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
-from minbert.spec.config import PUBLISHED
 from minbert.spec.resolve import StageRef
 from minbert.store.plans import VARIANT_COLUMNS, stage_rows
-
-REPOSITORY = Path(__file__).parents[2]
 
 ONE = """\
 paper: one
@@ -73,15 +66,12 @@ variants:
     epochs: 1
     tasks: {cfimdb: {loss: cross_entropy, head: {width: 8}}}
 """
-CORPUS = {task: {"train": 24, "dev": 12, "test": 6} for task in ("sst", "para", "sts", "cfimdb")}
-VOCABULARY = 400
 UNTRAINED = ("later",)
 
 
 def make_root(base: Path) -> Plan:
     """Plan the two grids in `base` and make everything but what is in `UNTRAINED`."""
-    (base / PUBLISHED).parent.mkdir(parents=True)
-    shutil.copy2(REPOSITORY / PUBLISHED, base / PUBLISHED)
+    planning_folder(base)
     write_text(base / "one.yaml", ONE)
     write_text(base / "two.yaml", TWO)
     plan = plan_of(base)
@@ -97,15 +87,16 @@ def make_root(base: Path) -> Plan:
 
 def plan_of(base: Path, **more: Any) -> Plan:
     """Return the plan of the grids in `base`, with `more` in its configuration."""
-    sizes = {"steps": 4, "layers": 2, "hidden": 16, "heads": 2, "intermediate": 24}
+    backbone = base / "backbone"
+    if not backbone.exists():
+        write_tiny(backbone, hidden=16, larger=6)
     return Plan.load(
         {
             "grids": ["one.yaml", "two.yaml"],
             "results": str(base / "results"),
             "data": "builtin",
-            "backbone": "builtin",
-            "corpus": {"sizes": CORPUS},
-            "pretraining": {**sizes, "vocabulary": VOCABULARY, "batch": 8},
+            "limit": 12,
+            "backbone": str(backbone),
             "device": "cpu",
             "precision": "fp32",
             "threads": 1,
@@ -125,26 +116,9 @@ def _make(plan: Plan, kind: str, key: str) -> None:
     seed = 0 if kind == "train" else None
     if node.done(plan.root, seed):
         return
-    if kind == "backbone":
-        _write_backbone(plan, node.folder(plan.root))
-        return
     for need in node.needs.values():
         _make(plan, need.node.kind, need.node.key)
     run_job(load_job(plan.root, kind, key, seed, threads=1))
-
-
-def _write_backbone(plan: Plan, folder: Path) -> None:
-    """Leave a backbone that was never pretrained; large weights make its outputs differ."""
-    folder.mkdir(parents=True)
-    items = pretraining_text(0, 400)
-    texts = (item if isinstance(item, str) else " ".join(item) for item in items)
-    train_vocabulary(texts, VOCABULARY, folder / "tokenizer.json")
-    size = load_tokenizer(folder / "tokenizer.json").get_vocab_size()
-    architecture = plan.config.pretraining.architecture(size)
-    state = initial_backbone(architecture, seed=1)
-    large = {name: 6 * t if t.ndim == 2 else t for name, t in state.items()}
-    save_weights(folder / "model.safetensors", large)
-    write_json(folder / "config.json", architecture.model_dump())
 
 
 def _score(plan: Plan) -> None:

@@ -1,6 +1,6 @@
 # Raw files, example tables and tokens.
 #
-# in:  URLs or folders from config.yaml, or nothing (the built-in corpus)
+# in:  URLs or folders from config.yaml, or the built-in corpus (workflow/builtin)
 # out: store/fetch/KEY/NAME, store/data/KEY/examples.parquet (with rejected.csv and report.json),
 #      store/labels/KEY/labels.parquet (with labels.json), for scores on test alone,
 #      store/rows/KEY/rows.parquet, store/tokens/KEY/tokens.parquet
@@ -46,7 +46,7 @@ use rule step as rows with:
 
 use rule step as tokens with:
     input:
-        JOB.made_from("data", "backbone", "vocabulary"),
+        JOB.made_from("data", "backbone"),
     output:
         STORE / "tokens" / "{key}" / "tokens.parquet",
     log:

@@ -1,6 +1,6 @@
 # The backbone, and training: one job for each distinct stage and seed.
 #
-# in:  a Hugging Face folder or hub name, or nothing; store/tokens, store/backbone, the weights of
+# in:  a Hugging Face folder or hub name; store/tokens, store/backbone, the weights of
 #      the stage it starts from; for a frozen encoder store/features/KEY/features.safetensors
 # out: store/backbone/KEY/{model.safetensors,config.json,tokenizer.json},
 #      store/train/KEY/seedN/{model.safetensors,history.parquet,predictions.parquet,run.json}
@@ -9,23 +9,13 @@
 kept = (lambda path: path) if PLAN.config.keep_weights else temp
 
 
-use rule step as vocabulary with:
-    output:
-        STORE / "vocabulary" / "{key}" / "tokenizer.json",
-    log:
-        LOGS / "vocabulary" / "{key}.log",
-
-
 use rule step as backbone with:
-    input:
-        JOB.made_from("vocabulary"),
     output:
         STORE / "backbone" / "{key}" / "model.safetensors",
         STORE / "backbone" / "{key}" / "config.json",
         STORE / "backbone" / "{key}" / "tokenizer.json",
     log:
         LOGS / "backbone" / "{key}.log",
-    threads: CORES or 1  # None if nothing runs, as with --unlock.
 
 
 use rule step as features with:

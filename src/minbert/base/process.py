@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LOAD = Path("/proc/loadavg")
 PAUSES = (0.3, 0.7, 1.5)
 """Seconds before each further attempt at a command that failed and must not."""
 _PR_SET_PDEATHSIG = 1
@@ -37,18 +36,6 @@ def settle_in() -> None:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             os.environ.setdefault(name, folder)
-
-
-def others_running() -> int:
-    """Return how many threads of other processes are running; 0 if the system does not say."""
-    if not LOAD.exists():
-        return 0
-    found = []
-    for _ in range(3):  # The least of three looks: this process's parent may still run.
-        running, _, _ = LOAD.read_text().split()[3].partition("/")
-        found.append(int(running) - 1)
-        time.sleep(0.05)
-    return max(0, min(found))
 
 
 def birth(pid: int) -> str:

@@ -292,14 +292,12 @@ def _whole_number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
 
 
 def _step(arguments: argparse.Namespace) -> None:
-    from minbert.base.process import end_with_parent, others_running
+    from minbert.base.process import end_with_parent
     from minbert.commands.steps import run_step
 
     end_with_parent()
-    # Threads that spin while they wait make steps many times slower on a busy machine. A backbone
-    # is pretrained alone and early: if nothing else runs, they may.
-    alone = arguments.step == "backbone" and not others_running()
-    if arguments.threads > 1 and not alone:
+    # Threads that spin while they wait make steps many times slower on a busy machine.
+    if arguments.threads > 1:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     memory = arguments.memory and arguments.memory * 10**6
     at = arguments.results, arguments.step, arguments.key, arguments.seed

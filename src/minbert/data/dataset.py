@@ -49,7 +49,8 @@ def make(job: Job) -> None:
     for name, path in paths.items():
         check_unchanged(path, job.spec["files"][name])
     found = read_dataset(job.spec, paths)
-    report = write_dataset(job.spec["task"], found, job.out, job.spec["made"])
+    made, limit = job.spec["made"], job.spec.get("limit")
+    report = write_dataset(job.spec["task"], found, job.out, made, limit)
     task, overlaps = job.spec["task"], report["overlaps"]
     leaked = {split: overlaps.get(f"{split} in train", 0) for split in ("dev", "test")}
     said = [f"{n} {split} rows have the text of a train row" for split, n in leaked.items() if n]
@@ -151,15 +152,19 @@ def with_made_splits(examples: Iterable[Example], made: Mapping[str, float]) -> 
 
 
 def write_dataset(
-    task: str, found: Dataset, out: Path, made: Collection[str] = ()
+    task: str, found: Dataset, out: Path, made: Collection[str] = (), limit: int | None = None
 ) -> dict[str, Any]:
     """Write `examples.parquet`, `rejected.csv` and `report.json` to `out`; return the last.
 
+    With a `limit` only the first that many examples of each split are kept.
     Refuses a split with too many rejected rows, those of the splits that were `made` of train's
     counting as train's, and data from which nothing can be learnt.
     """
     examples, rejected, ignored = found
     _check_share(task, examples, rejected, made)
+    if limit is not None:
+        of = {split: [e for e in examples if e.split == split] for split in SPLITS}
+        examples = [e for split in SPLITS for e in of[split][:limit]]
     report = _describe(TASKS[task], examples, rejected)
     warnings = _check_learnable(task, examples)
     warnings += [f"{n:,} {split} rows have an ignored label" for split, n in ignored.items()]

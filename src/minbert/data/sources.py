@@ -25,11 +25,15 @@ class Place(NamedTuple):
         return self.at.startswith(URLS)
 
 
-def located(task: str, config: Config) -> tuple[list[str], dict[str, Place]]:
+CORPUS = Path("workflow/builtin")
+"""Where the files of the built-in corpus lie, below the folder of the Snakefile."""
+
+
+def located(task: str, config: Config, base: Path) -> tuple[list[str], dict[str, Place]]:
     """Return the paths that a configuration gives for a task, and {split: place} of its files.
 
-    The file of LMRD is its `archive`. Raises `UserError` for a folder without a file for train, or
-    another URL of LMRD than the one whose checksum is known.
+    `base` is the folder of the Snakefile. The file of LMRD is its `archive`. Raises `UserError` for
+    a folder without a file for train, or another URL of LMRD than the one whose checksum is known.
     """
     if entry := config.tasks.get(task):
         files = entry.files
@@ -39,6 +43,8 @@ def located(task: str, config: Config) -> tuple[list[str], dict[str, Place]]:
         places = {s: Place(str(f.url or f.path), f.checksum or "sha256:") for s, f in given.items()}
         return [place.at for place in places.values() if not place.is_url], places
     built_in = BUILT_IN[task]
+    if config.data == "builtin":
+        return _course(task, str(base / CORPUS))
     if archive := built_in.archive:
         if not config.lmrd.startswith(URLS):
             return [config.lmrd], {"archive": Place(config.lmrd, "md5:")}
@@ -48,11 +54,16 @@ def located(task: str, config: Config) -> tuple[list[str], dict[str, Place]]:
                 "file yourself and give its path"
             )
         return [], {"archive": Place(config.lmrd, str(archive.checksum))}
-    base = config.course.rstrip("/")
-    pinned = {split: getattr(built_in.files, split) for split in SPLITS}
-    if base.startswith(URLS):
-        return [], {s: Place(f"{base}/{f.path}", f.checksum) for s, f in pinned.items()}
-    return [config.course], {s: Place(f"{base}/{f.path}", "git:") for s, f in pinned.items()}
+    return _course(task, config.course)
+
+
+def _course(task: str, source: str) -> tuple[list[str], dict[str, Place]]:
+    """Return the files of a task in the course's form, below a folder or a URL."""
+    below = source.rstrip("/")
+    pinned = {split: getattr(BUILT_IN[task].files, split) for split in SPLITS}
+    if below.startswith(URLS):
+        return [], {s: Place(f"{below}/{f.path}", f.checksum) for s, f in pinned.items()}
+    return [source], {s: Place(f"{below}/{f.path}", "git:") for s, f in pinned.items()}
 
 
 def _in_folder(task: str, entry: TaskEntry, folder: Path) -> dict[str, Place]:

@@ -4,12 +4,12 @@ import statistics
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from minbert.base.errors import UserError
-from minbert.data.builtin import DEFAULT_SIZES
 from minbert.devices.cards import visible_cards
 from minbert.plan.experiment import Experiment
 from minbert.plan.parameters import convolution_parameters, inserted_parameters
@@ -193,11 +193,13 @@ class Costs:
             return Rows(*(report["rows"].get(split, 0) for split in Rows._fields))
         config = self.experiment.config
         if task in config.tasks:
-            return ASSUMED
-        if config.data != "builtin":
-            return SIZES[task]
-        chosen = (config.corpus.sizes or {}).get(task)
-        return Rows(**(chosen.model_dump() if chosen else DEFAULT_SIZES[task]))
+            rows = ASSUMED
+        elif config.data == "builtin":
+            paths = self.experiment.sources.data(task).extra["paths"]
+            rows = Rows(**{s: Path(p).read_bytes().count(b"\n") - 1 for s, p in paths.items()})
+        else:
+            rows = SIZES[task]
+        return Rows(*(min(n, config.limit or n) for n in rows))
 
     def tokens(self, task: str) -> float:
         """Return the mean tokens of an example of a task."""

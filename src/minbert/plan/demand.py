@@ -76,8 +76,7 @@ class Demand:
         layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
         held = {
             "features": PROCESS + encoder + int(TOKENS_AT_ONCE * layer),
-            # Weights, gradients and two moments of a small one; twice the file of a large one.
-            "backbone": PROCESS + 4 * encoder,
+            "backbone": PROCESS + 2 * encoder,
         }.get(kind, 0)
         return math.ceil(held / 1e6)
 

@@ -33,7 +33,6 @@ from minbert.spec.config import BACKBONE, REVISION, Config
 from minbert.spec.hugging_face import backbone_files, from_hugging_face
 from minbert.spec.only import part_of
 from minbert.spec.parts import PARTS, part_module
-from minbert.spec.pretraining import PACKAGED, Pretraining
 from minbert.spec.protocol import SPLITS
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
@@ -44,8 +43,8 @@ from minbert.store.node import Need, Node, canonical, digest, finished
 from minbert.store.plans import brought, described_in
 
 _HUB_NAME = r"[\w.-]{1,96}(/[\w.-]{1,96})?"
-PRETRAINING_ITEMS = 24_000
-"""Texts that the built-in vocabulary is learnt from."""
+PACKAGED = Path("workflow/backbone")
+"""The built-in backbone as a Hugging Face folder, below the Snakefile's folder."""
 
 
 @dataclass(frozen=True)
@@ -337,10 +336,8 @@ class Sources:
         return next(iter(found.values()), None)
 
     def _make_data(self, task: str) -> Node:
-        if self.config.data == "builtin" and task not in self.config.tasks:
-            return self._builtin(task)
         entry = self.config.tasks.get(task) or BUILT_IN[task]
-        named, places = located(task, self.config)
+        named, places = located(task, self.config, self.base)
         local = {name: Path(place.at) for name, place in places.items() if not place.is_url}
         gone = bool(named) and not any(Path(path).exists() for path in named)
         source, paths, needs = ", ".join(named), dict[str, str](), dict[str, Need]()
@@ -365,6 +362,8 @@ class Sources:
                 raise UserError(f"config: tasks.{task}.files: {error}{way}") from None
         facts = {"task": task, "facts": task_facts(task)}
         spec = {**facts, "files": found, "forms": forms, **entry.reading}
+        if self.config.limit is not None:
+            spec["limit"] = self.config.limit
         extra = {"paths": paths, "source": source}
         return Node("data", spec, "minbert.data.dataset", needs=needs, extra=extra)
 
@@ -378,23 +377,10 @@ class Sources:
         stated = ((name, self._stated.get(path)) for path, name in (of_path | below).items())
         return pinned | {name: checksum for name, checksum in stated if checksum}
 
-    def _builtin(self, task: str) -> Node:
-        sizes = (self.config.corpus.sizes or {}).get(task)
-        spec = {
-            "source": "builtin",
-            "task": task,
-            "facts": task_facts(task),
-            "seed": self.config.corpus.seed,
-            "sizes": sizes.model_dump() if sizes else None,
-        }
-        return Node("data", spec, "minbert.data.builtin")
-
     def _backbone(self) -> tuple[Node, Architecture | None]:
         name = self.config.backbone
-        if name == "builtin" and self._packaged:
-            name = str(self.base / PACKAGED)
         if name == "builtin":
-            return self._builtin_backbone()
+            name = str(self.base / PACKAGED)
         folder = Path(name)
         stated = {path.name: path for path in self._stated if path.parent == _absolute(name)}
         shapes = None
@@ -443,30 +429,10 @@ class Sources:
         if files := spec.get("files"):
             shards = {name: of for name, of in files.items() if name.endswith(".safetensors")}
             weights = f"weights {files.get(WEIGHTS, digest(shards))[:8]}"
-        elif "hub" in spec:
-            weights = f"commit {spec['revision'][:8]}"
         else:
-            weights = "pretrained here"
+            weights = f"commit {spec['revision'][:8]}"
         shapes = arch and f"{arch.family}, {counted(arch.layers, 'layer')}, {arch.hidden} wide, "
         return f"{shapes or ''}{weights} ({self.config.backbone})"
-
-    @property
-    def _packaged(self) -> bool:
-        """Whether the built-in backbone asked for is the one that was made beforehand."""
-        config = self.config
-        default = config.pretraining == Pretraining() and not config.corpus.seed
-        return default and (self.base / PACKAGED).is_dir()
-
-    def _builtin_backbone(self) -> tuple[Node, Architecture]:
-        wish = self.config.pretraining
-        seed = self.config.corpus.seed
-        words = {"seed": seed, "size": wish.vocabulary, "items": PRETRAINING_ITEMS}
-        vocabulary = Node("vocabulary", words, "minbert.data.vocabulary")
-        needs = {"tokenizer": Need(vocabulary, "tokenizer.json")}
-        spec = {"seed": seed, "pretraining": wish.model_dump()}
-        extra = self.config.model_dump(include={"device", "precision"})
-        node = Node("backbone", spec, "minbert.train.pretrain", (), needs, extra)
-        return node, wish.architecture(wish.vocabulary)
 
 
 def select_on(stages: Iterable[Stage]) -> str:

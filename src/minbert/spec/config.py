@@ -12,14 +12,15 @@ from minbert.base.errors import UserError, nearest
 from minbert.spec.entry import TaskEntry, check_names
 from minbert.spec.model import Distinct, Positive, Spec
 from minbert.spec.places import Location, Source, to_path
-from minbert.spec.pretraining import Pretraining, Whole
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.spec.task import TASKS, known_task
+from minbert.spec.task import TASKS
 from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
 PUBLISHED = "workflow/published.csv"
+
+Whole = Annotated[int, Field(ge=1, le=10**9)]
 
 MAX_SEED = 2**32 - 1
 """The largest seed that all generators of random numbers take."""
@@ -50,29 +51,13 @@ Checksum = Annotated[
 """The digest of a file by its kind (`minbert.data.identity`)."""
 
 
-class Sizes(Spec):
-    """Examples in each split of a task of the built-in corpus."""
-
-    train: Whole
-    dev: Whole
-    test: Whole
-
-
-class Corpus(Spec):
-    """The built-in corpus: its seed, and sizes of tasks where they differ from the default."""
-
-    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
-    sizes: dict[str, Sizes] | None = None
-
-    @field_validator("sizes")
-    @classmethod
-    def _known(cls, sizes: dict[str, Sizes] | None) -> dict[str, Sizes] | None:
-        try:
-            for name in sizes or {}:
-                known_task(name)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-        return sizes
+GONE = {
+    "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
+    "takes the first N examples of each split",
+    "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "
+    "`backbone: DIR`",
+}
+"""Keys that there were, and what stands in their place."""
 
 
 Factor = Annotated[Positive, Field(le=1e6)]
@@ -149,6 +134,7 @@ class Config(Spec):
 
     `course` is a folder or a base URL, `lmrd` a tar.gz or its URL; `labels` is a folder with a file
     of labels of test rows by task, which nothing but scores on test reads.
+    `limit` keeps the first so many examples of each task and split, for small runs.
     `backbone` is `builtin`, a folder, or a hub name with its `revision`. `checksums` are those of
     files by path: a file that is there must have its own, and finished results that were made of
     just these stand for a source that is not. Another version of one of `dependencies` means
@@ -166,7 +152,7 @@ class Config(Spec):
         tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list), Distinct
     ] = (0,)
     data: Literal["real", "builtin"] = "real"
-    corpus: Corpus = Corpus()
+    limit: Whole | None = None
     course: Source = COURSE_URL
     lmrd: Source = LMRD_URL
     labels: Location | None = None
@@ -177,7 +163,6 @@ class Config(Spec):
     backbone: Location = BACKBONE
     revision: str | None = None
     checksums: dict[Location, Checksum] = Field(default_factory=dict)
-    pretraining: Pretraining = Pretraining()
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,2})?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Annotated[Whole, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
@@ -195,6 +180,8 @@ class Config(Spec):
     @model_validator(mode="before")
     @classmethod
     def _pin(cls, values: Any) -> Any:
+        for key in GONE.keys() & set(values if isinstance(values, Mapping) else ()):
+            raise UserError(f"there is no key '{key}' any more: {GONE[key]}")
         default = isinstance(values, Mapping) and values.get("backbone", BACKBONE) == BACKBONE
         return {"revision": REVISION, **values} if default else values
 

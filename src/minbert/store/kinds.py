@@ -44,12 +44,10 @@ KINDS: dict[str, Kind] = {
             ("labels.parquet", "labels.json"),
         ),
         Kind("rows", "list a data set's dev and test rows without texts", ("rows.parquet",)),
-        Kind("vocabulary", "train the built-in backbone's vocabulary", ("tokenizer.json",)),
         Kind(
             "backbone",
-            "make a backbone: pretrain, convert or download it",
+            "make a backbone: convert or download it",
             ("model.safetensors", "config.json", "tokenizer.json"),
-            computes=True,
             minutes=240,
         ),
         Kind("tokens", "turn sentences into word pieces", ("tokens.parquet",), minutes=60),

@@ -243,7 +243,7 @@ def card_facts(
         own = _GENERATED if generated else _TERMS.get(task, _OWN)
         terms += f"- {task}: {own}\n"
     if (backbone := facts["backbone"]) == "builtin":
-        terms += "- backbone: pretrained here on generated text, Apache 2.0\n"
+        terms += "- backbone: pretrained on generated text, Apache 2.0\n"
     else:
         terms += f"- backbone {facts.get('encoder', backbone)}: {_HUB.get(backbone, _OWN)}\n"
     return f"""## Scores

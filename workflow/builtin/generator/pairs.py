@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from minbert.data.corpus import events
-from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import Event
-from minbert.data.corpus.words import NUMBERS, PEOPLE, Concept
+from generator import events
+from generator.dice import Dice
+from generator.events import Event
+from generator.words import NUMBERS, PEOPLE, Concept
 
 # How often a question is asked again in other words, by what it asks. In Quora's pairs, too, the
 # words of single questions alone predict .73 of the labels, where .61 are of one class.

@@ -13,11 +13,8 @@ from pathlib import Path
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from minbert.base.errors import UserError
-from minbert.data.corpus.pretraining import pretraining_text
 from minbert.data.tokenizer import save_tokenizer
 from minbert.data.wordpiece import CONTINUES, SPECIAL_TOKENS, bert_tokenizer
-from minbert.store.job import Job
 
 # The share of whole words among the entries that are left after the characters.
 WORD_SHARE = 0.9
@@ -26,20 +23,13 @@ LONGEST_PIECE = 8
 ALPHABET = string.ascii_lowercase + string.digits
 
 
-def make(job: Job) -> None:
-    """Train the built-in backbone's vocabulary on the corpus's unlabelled text."""
-    items = pretraining_text(job.spec["seed"], job.spec["items"])
-    texts = (text for item in items for text in ([item] if isinstance(item, str) else item))
-    train_vocabulary(texts, job.spec["size"], job.out / "tokenizer.json")
-
-
 def train_vocabulary(texts: Iterable[str], size: int, out: Path) -> None:
     """Learn a WordPiece vocabulary of at most `size` entries and write it as tokenizer.json.
 
     Text is normalised and split as by BERT uncased (Devlin et al., 2019). Entries are the special
     tokens (ids 0 to 4); ASCII letters, digits, punctuation and every character of the text, alone
     and within a word; the most frequent words; then the starts and ends that cover most of the
-    other words. Raises `UserError` if `size` is too small for the special tokens and characters.
+    other words. Raises `ValueError` if `size` is too small for the special tokens and characters.
     """
     normalizer = BertNormalizer()
     splitter = BertPreTokenizer()
@@ -58,7 +48,7 @@ def choose_entries(counts: Counter[str], size: int) -> list[str]:
     inner = sorted(letter for letter in alphabet if letter not in string.punctuation)
     entries = dict.fromkeys([*SPECIAL_TOKENS, *letters, *(CONTINUES + x for x in inner)])
     if len(entries) > size:
-        raise UserError(
+        raise ValueError(
             f"a vocabulary of {size} entries is too small: special tokens and the characters of "
             f"the text need {len(entries)}"
         )

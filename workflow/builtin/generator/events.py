@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from minbert.data.corpus import words
-from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.words import Concept
+from generator import words
+from generator.dice import Dice
+from generator.words import Concept
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ are not enough: bad sentences contain many good words, and good ones many bad wo
 
 from typing import NamedTuple
 
-from minbert.data.corpus import events
-from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import join, noun_phrase, plot
-from minbert.data.corpus.words import PEOPLE, article
+from generator import events
+from generator.dice import Dice
+from generator.events import join, noun_phrase, plot
+from generator.words import PEOPLE, article
 
 
 def _words(text: str) -> tuple[str, ...]:

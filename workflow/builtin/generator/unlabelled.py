@@ -5,9 +5,9 @@ and how the writer liked it. So masked words, next sentences (Devlin et al., 201
 contrasts between sentences teach a model to compare sentences and weigh opinions.
 """
 
-from minbert.data.corpus.dice import Dice
-from minbert.data.corpus.events import QUESTIONS, draw_event, question, statement
-from minbert.data.corpus.sentiment import Style, graded, opinion, sentence
+from generator.dice import Dice
+from generator.events import QUESTIONS, draw_event, question, statement
+from generator.sentiment import Style, graded, opinion, sentence
 
 Item = str | tuple[str, str]
 
@@ -57,7 +57,7 @@ def _opinion(dice: Dice) -> Item:
     return sentence(dice, opinion(dice, 1 if dice.chance(0.5) else -1).text)
 
 
-def pretraining_text(seed: int, n: int) -> list[Item]:
+def unlabelled_text(seed: int, n: int) -> list[Item]:
     """Return `n` unlabelled items: single sentences, and pairs that belong together."""
     dice = Dice(seed, "pretraining")
     kinds = [(_retold, 6.0), (_reaction, 2.5), (_opinions, 0.5), (_opinion, 1.0)]
