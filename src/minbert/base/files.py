@@ -27,7 +27,8 @@ def whole(path: Path | str) -> Iterator[Path]:
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     except Exception as error:
-        number = getattr(error, "errno", None)
+        # torch's own error hides the system's, which it was raised after.
+        number = getattr(error, "errno", None) or getattr(error.__context__, "errno", None)
         if found := re.search(r"\(os error (\d+)\)", str(error)):  # an error of a Rust library
             number = number or int(found[1])
         if number in FULL:

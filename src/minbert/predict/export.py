@@ -160,8 +160,7 @@ license: other
 
 `config.json`, `model.safetensors` and the tokenizer's files are the encoder, which `AutoModel` \
 loads. `heads.safetensors` has the tasks' own layers; `heads.json` says how each is applied, and \
-how its output is read. A pair encoded as one sequence of more than `max_length` tokens may be \
-cut one token later or earlier than in training.
+how its output is read.
 
 ```python
 {example(tasks)}```
