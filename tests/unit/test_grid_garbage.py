@@ -116,7 +116,7 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
     killed = made.nodes["train", key].folder(made.root, 0) / ".model.safetensors.77.part"
     write_text(killed, "what a killed process was writing")
     (made.root / "store/train" / other / "seed0").mkdir(parents=True)
-    states = {f"{of}/{seed}": made.root / "work" / of / seed / "state-9.safetensors"
+    states = {f"{of}/{seed}": made.root / "work" / of / seed / "state-9.pt"
               for of in (key, other, "1" * 16) for seed in ("seed0", "seed1")}  # fmt: skip
     for path in states.values():
         write_text(path, "x" * 500)

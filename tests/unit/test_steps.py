@@ -127,7 +127,7 @@ def test_a_training_removes_what_a_killed_one_was_writing(
     node = Node("train", {"stage": {"tasks": {}}}, "minbert.evaluate.scoring")
     tell(tmp_path, node.describe(), extra={"device": "cpu"})
     folders = [tmp_path / at / node.key / "seed0" for at in ("work", "store/train")]
-    for name in ("state-9.safetensors", ".state-9.safetensors.77.part", ".aclImdb.tar.gz.part"):
+    for name in ("state-9.pt", ".state-9.pt.77.part", ".aclImdb.tar.gz.part"):
         for folder in folders:
             write_text(folder / name, "x")
     left: list[set[str]] = []
@@ -137,7 +137,7 @@ def test_a_training_removes_what_a_killed_one_was_writing(
 
     monkeypatch.setattr("minbert.commands.steps._train_on", train)
     run_step(tmp_path, "train", node.key, 0, 1)
-    assert left == [{"state-9.safetensors", ".aclImdb.tar.gz.part"}] * 2
+    assert left == [{"state-9.pt", ".aclImdb.tar.gz.part"}] * 2
 
 
 @pytest.mark.parametrize("kind", ["scores", "report", "rows"])
