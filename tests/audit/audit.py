@@ -5,12 +5,13 @@ from __future__ import annotations
 import compileall
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from . import grid
 from .compare import computed_otherwise, differences
 from .mutate import Mutant
 from .running import LINES, PLAN, join_lines, run
@@ -84,7 +85,8 @@ class Audit:
         """
         done = self.folder / "prepared.json"
         if not done.exists():
-            grid.make(self.base)
+            # Elsewhere: this process, from which runs are forked, must not import the package.
+            subprocess.run([sys.executable, "-m", "audit.grid", self.base], check=True)
             made = run(self.base, self.limit, trace=True)
             if made.error:
                 raise RuntimeError(f"the package as it is: {made.error}")

@@ -8,9 +8,9 @@ from pathlib import Path
 from .mutate import Mutant, statement_at
 
 CASES = {
-    "all labels are 0": (
-        r'\bgenerate\(task, job\.spec\["seed"\], sizes\)',
-        '[e._replace(label=0.0) for e in generate(task, job.spec["seed"], sizes)]',
+    "labels above 1 are 1": (
+        r"\bfound\.examples\.append\(example\)",
+        "found.examples.append(example._replace(label=example.label and min(1.0, example.label)))",
     ),
     "train with seed + 1": (r"\n        job\.seed(?: or 0)?,\n", "\n        job.seed + 1,\n"),
     "features of 8 tokens": (r'\bjob\.spec\["max_length"\]', "8"),

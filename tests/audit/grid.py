@@ -1,7 +1,11 @@
-"""The grid that every mutant runs: each kind of stage once, tiny, in seconds."""
+"""The grid that every mutant runs: each kind of stage once, tiny, in seconds.
+
+`python -m audit.grid FOLDER` makes a project of it.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import encoders
@@ -96,3 +100,7 @@ def make(folder: Path) -> None:
     for path in (folder / "workflow" / "grids").glob("*.yaml"):
         path.unlink()
     (folder / "workflow" / "grids" / "audit.yaml").write_text(GRID, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))

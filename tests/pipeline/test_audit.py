@@ -26,7 +26,8 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("audit") / "found.json"
     command = [sys.executable, "-m", "audit", "--cases", "--control", "--json", str(out)]
     command += ["--mutants", str(MUTANTS), "--seed", str(SEED)]
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "tests")}
+    paths = os.pathsep.join(str(CHECKOUT / name) for name in ("tests", "src"))
+    environment = os.environ | {"PYTHONPATH": paths}
     done = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
     assert out.exists(), done.stdout + done.stderr
     found: dict[str, Any] = json.loads(Path(out).read_text("utf-8"))
