@@ -131,15 +131,15 @@ WAYS: dict[str, dict[str, Any]] = {
 PACKAGED = Path(__file__).parents[1] / "workflow" / "backbone"
 
 
-def write_tiny(folder: Path, hidden: int = 32, larger: float = 1.0) -> Path:
-    """Write a BERT of two layers with random weights and the built-in tokenizer; return `folder`.
+def write_tiny(folder: Path, hidden: int = 32, larger: float = 1.0, layers: int = 2) -> Path:
+    """Write a small BERT with random weights and the built-in tokenizer; return `folder`.
 
     The weights are the same each time; `larger` matrices make outputs differ more.
     """
     tokenizer = PACKAGED / "tokenizer.json"
     arch = Architecture(
         vocab_size=load_tokenizer(tokenizer).get_vocab_size(),
-        **{"hidden": hidden, "layers": 2, "heads": 2, "intermediate": 2 * hidden},
+        **{"hidden": hidden, "layers": layers, "heads": 2, "intermediate": 2 * hidden},
         positions=512,
     )
     encoder = whole_encoder(arch, Dropout())

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import encoders
 import pytest
 from pipeline.project import CHECKOUT, PAPER, Project, wait_for
 
@@ -85,7 +86,7 @@ class TestParts:
             (["predict", "sst-only", "a film"], '"task": "sst"'),
             (["compare", f"{PAPER}/sst-only", "1-bert"], f"{PAPER}/sst-only (main "),
             (["predict", "3-bert", "--task", "sst", "a film"], '"task": "sst"'),
-            (["submit", "sst-only", "--out", "submitted"], "sst-dev-output.csv: 24 rows"),
+            (["submit", "sst-only", "--out", "submitted"], "sst-dev-output.csv: 48 rows"),
             pytest.param(
                 ["predict", "best", "--task", "sst", "a film"],
                 '"task": "sst"',
@@ -205,7 +206,8 @@ def example() -> str:
 
 def share(project: Project, layers: int, given: str) -> None:
     """Add a row `shares` that shares `given` layers of an encoder of so many."""
-    project.edit("config.yaml", "layers: 2", f"layers: {layers}")
+    shutil.rmtree(project.folder / "backbone")
+    encoders.write_tiny(project.folder / "backbone", layers=layers)
     row = f"  shares: {{extends: hybrid-bert, shared_layers: {given}}}\n"
     project.edit(GRID, "variants:\n", f"variants:\n{row}")
 

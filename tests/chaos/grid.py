@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pipeline.project import Project
 
+from minbert.store.kinds import KINDS
+
 CONFIG = """\
 grids: [chaos]
 seeds: [0]
@@ -60,7 +62,7 @@ variants:
     epochs: 8
 """
 
-MADE = ("train", "features", "scores", "table", "index", "figure", "report", "published")
+MADE = *(kind.name for kind in KINDS.values() if kind.computes or kind.shown), "published"
 """What is made again in each round, by its folder in the store."""
 
 
