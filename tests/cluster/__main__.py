@@ -56,8 +56,7 @@ def rounds(slurm: Slurm, base: Path, short: bool) -> list[str]:
     """Run the grid locally and on the cluster; return all that differs, or is not as asked for."""
     began = time.monotonic()
     reference = make(base / "local")
-    # One core: a backbone is pretrained on all, and on one thread of a cluster.
-    reference.run("snakemake", "--cores", "1", "all")
+    reference.snakemake("all")
     print(f"local: {time.monotonic() - began:.0f} s", flush=True)
     differences: list[str] = []
     if not short:
@@ -77,9 +76,7 @@ def demo(slurm: Slurm, base: Path) -> list[str]:
     began = time.monotonic()
     reference.run("snakemake", "--cores", "2", "all", within=DEMO_LIMIT)
     print(f"local: {time.monotonic() - began:.0f} s", flush=True)
-    # As many threads for the backbone as it has on two cores: others round otherwise.
-    threads = ("--set-threads", "backbone=2")
-    return _run(Campaign(slurm, project, more=threads, limit=DEMO_LIMIT), reference)
+    return _run(Campaign(slurm, project, limit=DEMO_LIMIT), reference)
 
 
 def make_demo(folder: Path) -> Tracked:
@@ -116,7 +113,7 @@ def _run(campaign: Campaign, reference: Tracked) -> list[str]:
 
 def _not_as_asked(campaign: Campaign) -> list[str]:
     """Return the rules whose jobs were given other GPUs than they should have."""
-    asked, compute = campaign.asked(), {"train", "features", "backbone"}
+    asked, compute = campaign.asked(), {"train", "features"}
     found = [f"no job of {rule} was seen" for rule in sorted(compute - asked.keys())]
     for rule, given in asked.items():
         wanted = {"gres:gpu:1"} if rule in compute else {""}
