@@ -140,7 +140,7 @@ class Campaign:
                 match = TRAIN.match(comment)
                 if state == "RUNNING" and match and match[1] not in self._struck:
                     work = self.project.root / "work" / match[1] / f"seed{match[2]}"
-                    if any(p.name != "lock" for p in work.glob("[!.]*")):
+                    if any(work.glob("state-*.pt")):
                         found.append((job, match[1]))
             return bool(found)
 
