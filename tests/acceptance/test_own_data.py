@@ -23,7 +23,7 @@ import yaml
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from pipeline import own_data
-from pipeline.project import Project, copy_workflow
+from pipeline.project import CHECKOUT, Project, copy_workflow
 
 from minbert.base.errors import UserError
 from minbert.commands.cli import main
@@ -110,6 +110,7 @@ def plan(files: Given, config: dict[str, Any], tasks: dict[str, Any], **grid: An
     head = {"paper": "mine", "title": "Mine", "overall": "normalised"} | grid
     head.setdefault("variants", {"shared": {"tasks": tasks}})
     Path("workflow/grids").mkdir(parents=True)
+    Path("workflow/backbone").symlink_to(CHECKOUT / "workflow" / "backbone")
     Path("workflow/grids/mine.yaml").write_text(yaml.safe_dump(head))
     columns = "paper,table,row,variant,split,sst,para,sts,other,other_task,overall,note\n"
     Path("workflow/published.csv").write_text(columns)

@@ -37,7 +37,7 @@ from minbert.spec.protocol import SPLITS
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import BUILT_IN, OWN_FILES, TASKS, task_facts
+from minbert.spec.task import BUILT_IN, OWN_FILES, TASKS, data_facts, task_facts
 from minbert.store.job import node_folder
 from minbert.store.node import Need, Node, canonical, digest, finished
 from minbert.store.plans import brought, described_in
@@ -260,7 +260,7 @@ class Sources:
         else:
             return None
         names = list(TASKS[task].names)
-        spec = {"task": task, "facts": task_facts(task), "names": names, "files": found}
+        spec = {"task": task, "of": data_facts(task), "names": names, "files": found}
         needs = {"examples": Need(self.data(task), "examples.parquet")}
         extra = {"path": str(path.absolute()), "source": source}
         return Node("labels", spec, "minbert.data.labels", needs=needs, extra=extra)
@@ -360,8 +360,13 @@ class Sources:
             except UserError as error:
                 way = "; download it yourself first" if name in needs else ""
                 raise UserError(f"config: tasks.{task}.files: {error}{way}") from None
-        facts = {"task": task, "facts": task_facts(task)}
-        spec = {**facts, "files": found, "forms": forms, **entry.reading}
+        spec = {
+            "task": task,
+            "of": data_facts(task),
+            "files": found,
+            "forms": forms,
+            **entry.reading,
+        }
         if self.config.limit is not None:
             spec["limit"] = self.config.limit
         extra = {"paths": paths, "source": source}

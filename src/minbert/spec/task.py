@@ -130,10 +130,15 @@ def known_task(name: str) -> Task:
     return TASKS[name]
 
 
-def task_facts(name: str) -> list[str | float | bool]:
-    """Return what decides a task's results, for the keys of its data and runs (no title)."""
+def data_facts(name: str) -> list[str | float | bool]:
+    """Return what decides which rows are examples of a task, for the keys of its data."""
     task = TASKS[name]
-    return [task.kind, task.classes, task.pair, task.low, task.high, task.metric]
+    return [task.kind, task.classes, task.pair, task.low, task.high]
+
+
+def task_facts(name: str) -> list[str | float | bool]:
+    """Return what decides a task's results, for the keys of its runs and scores (no title)."""
+    return [*data_facts(name), TASKS[name].metric]
 
 
 def shown_tasks(tasks: Iterable[str]) -> dict[str, list[list[str]]]:
