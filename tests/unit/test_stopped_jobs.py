@@ -36,7 +36,7 @@ def plan(trained_plan: Plan, tmp_path: Path) -> Plan:
     shutil.copytree(trained_plan.base, base)
     write_text(base / "one.yaml", ONE + LONG)
     write_text(base / "two.yaml", TWO)
-    made = plan_of(base, limit=24)
+    made = plan_of(base)
     write(made)
     return made
 

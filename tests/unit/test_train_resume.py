@@ -108,10 +108,10 @@ class Interrupted(Checkpoints):
         super().__init__(folder, IDENTITY, every=1e9)
         self.at_step, self.at_epoch = step, epoch
 
-    def after_step(self, step: int) -> None:
+    def after_step(self, step: int, *, save: bool = False) -> None:
         if step == self.at_step:
             self.stop = 15
-        super().after_step(step)
+        super().after_step(step, save=save)
 
     def save(self, step: int) -> None:
         super().save(step)

@@ -156,7 +156,8 @@ def write_dataset(
 ) -> dict[str, Any]:
     """Write `examples.parquet`, `rejected.csv` and `report.json` to `out`; return the last.
 
-    With a `limit` only the first that many examples of each split are kept.
+    With a `limit` only that many examples of each split are kept, evenly spaced: the reviews of
+    LMRD stand in the order of their classes.
     Refuses a split with too many rejected rows, those of the splits that were `made` of train's
     counting as train's, and data from which nothing can be learnt.
     """
@@ -164,7 +165,7 @@ def write_dataset(
     _check_share(task, examples, rejected, made)
     if limit is not None:
         of = {split: [e for e in examples if e.split == split] for split in SPLITS}
-        examples = [e for split in SPLITS for e in of[split][:limit]]
+        examples = [e for split in SPLITS for e in _spaced(of[split], limit)]
     report = _describe(TASKS[task], examples, rejected)
     warnings = _check_learnable(task, examples)
     warnings += [f"{n:,} {split} rows have an ignored label" for split, n in ignored.items()]
@@ -180,6 +181,12 @@ def write_dataset(
         writer.writerows((r.file, r.line, r.reason, r.text) for r in rejected)
     write_json(out / "report.json", report | {"warnings": warnings})
     return report | {"warnings": warnings}
+
+
+def _spaced(examples: Sequence[Example], limit: int) -> Sequence[Example]:
+    if len(examples) <= limit:
+        return examples
+    return [examples[n * len(examples) // limit] for n in range(limit)]
 
 
 def _check_share(

@@ -134,7 +134,7 @@ class Config(Spec):
 
     `course` is a folder or a base URL, `lmrd` a tar.gz or its URL; `labels` is a folder with a file
     of labels of test rows by task, which nothing but scores on test reads.
-    `limit` keeps the first so many examples of each task and split, for small runs.
+    `limit` keeps that many examples of each task and split, evenly spaced, for small runs.
     `backbone` is `builtin`, a folder, or a hub name with its `revision`. `checksums` are those of
     files by path: a file that is there must have its own, and finished results that were made of
     just these stand for a source that is not. Another version of one of `dependencies` means

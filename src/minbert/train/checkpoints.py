@@ -91,12 +91,12 @@ class Checkpoints:
             part.load_state_dict(run["parts"].pop(name))
         return ""
 
-    def after_step(self, step: int) -> None:
-        """Save if it is time; save and raise `SystemExit` if the run was asked to stop."""
+    def after_step(self, step: int, *, save: bool = False) -> None:
+        """Save if told, or if it is time; raise `SystemExit` then if the run was asked to stop."""
         if self.stop:
             self.save(step)
             raise SystemExit(f"stopped by signal {self.stop}; the next run resumes from here")
-        if self.every is not None and time.monotonic() - self._last > self.every:
+        if save or (self.every is not None and time.monotonic() - self._last > self.every):
             self.save(step)
 
     def save(self, step: int) -> None:

@@ -219,7 +219,7 @@ class Loop:
             checkpoints.keep_best(at.epoch, self.model.weights())
         at.epoch, at.done = at.epoch + 1, 0
         if at.epoch <= self.spec.epochs:
-            checkpoints.save(at.step)
+            checkpoints.after_step(at.step, save=True)
 
     def step(self, batch: Step) -> tuple[list[TaskResult], Surgery | None]:
         """Make one step, in smaller parts if memory runs out; return what `Gradients` returns."""
