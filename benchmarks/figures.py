@@ -3,7 +3,7 @@
     python benchmarks/figures.py [--seeds 5] [--processes 2] [--only NAME]
 
 Plans config.yaml with so many seeds, writes the files that training and scoring would have left,
-and draws each figure in a process of its own, as Snakemake does. Prints the seconds of each, and
+and draws each figure in a process of its own. Prints the seconds of each, and
 the CPU time of all.
 """
 
@@ -77,8 +77,8 @@ def make_files(plan: Plan) -> None:
 def draw(root: Path, key: str) -> float:
     """Draw one figure in a process of its own; return its seconds."""
     start = time.monotonic()
-    command = [sys.executable, "-m", "minbert", "figure", key, "--results", str(root)]
-    subprocess.run(command, check=True)
+    command = [sys.executable, "-m", "minbert", "make", f"figure-{key}"]
+    subprocess.run([*command, "--results", str(root)], check=True)
     return time.monotonic() - start
 
 

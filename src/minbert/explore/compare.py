@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from statistics import fmean
 from textwrap import shorten
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from minbert.base.errors import UserError
+from minbert.data.parquet import read_file
 from minbert.evaluate.bootstrap import Sample, combined, constant, difference, resampled_scores
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.scoring import score_task
@@ -22,7 +23,6 @@ from minbert.evaluate.text import one_line
 from minbert.explore.run import TEXTS, sentences
 from minbert.figures.predicted import Predicted, read_predicted
 from minbert.plan import difference as plans
-from minbert.plan.earlier import ended
 from minbert.predict.resolve_run import ResolvedVariant, earlier, find, plan_of
 from minbert.report.predictions import over_seeds
 from minbert.spec.task import TASKS
@@ -167,7 +167,8 @@ def _trained(found: ResolvedVariant) -> datetime:
         for seed, keys in found.chosen.items()
         for key in keys.values()
     ]
-    return datetime.fromtimestamp(max(map(ended, runs), default=0))
+    times = (read_file(run / "history.parquet", ["time"])["time"].to_pylist() for run in runs)
+    return datetime.fromtimestamp(max(chain(*times), default=0))
 
 
 def _predicted(found: ResolvedVariant, task: str) -> Predicted | None:
