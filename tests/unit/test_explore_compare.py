@@ -18,7 +18,7 @@ import trained_root
 from own_tasks import using
 
 from minbert.base.errors import UserError
-from minbert.base.files import read_json, write_json, write_text
+from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.scoring import score_task
@@ -265,15 +265,6 @@ def test_the_newest_plan_is_the_one_written_last_in_a_copy_too(first: int, tmp_p
     for age, name in enumerate(written):
         os.utime(plan_path(tmp_path / "copy", name), (2e9 - age, 2e9 - age))
     assert [name for name, _ in records(tmp_path / "copy")] == written[::-1]
-
-
-@pytest.mark.parametrize("written", ["yesterday", None, [1]])
-def test_a_plan_with_a_time_that_is_none_goes_by_its_file(written: object, tmp_path: Path) -> None:
-    names = [write_plan(tmp_path, {"jobs": {}, "files": {}, "options": text}) for text in "ab"]
-    path = plan_path(tmp_path, names[1])
-    write_json(path, read_json(path) | {"written": written})
-    os.utime(path, (1e9, 1e9))
-    assert [name for name, _ in records(tmp_path)] == names
 
 
 def test_what_is_not_trained_again_yet_comes_after(edited: Plan) -> None:

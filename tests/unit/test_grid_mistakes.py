@@ -110,7 +110,7 @@ def check(said: str, *fragments: str) -> None:
         ("smart: {weight: 1, radius: 1e-5}", "'radius' and 'normalise: row' go together"),
         ("smart: {weight: 1, normalise: row}", "'radius' and 'normalise: row' go together"),
         # What a stage cannot start from or fuse.
-        ("start: cd", "stage 'main': 'start' is unknown: 'cd'. Did you mean 'c'?"),
+        ("start: cd", "'start' is unknown: 'cd'. Did you mean 'c'? Known: backbone, "),
         ("start: c/mian", "'start: c/mian': variant 'c' has no stage 'mian'. Did you mean 'main'?"),
         ("stages: [{name: x, start: y}, {name: y}]", "stage 'x': 'start: y' is this stage or a l"),
         ("start: a", "'start: a' is this stage or a later one of the same variant"),

@@ -292,7 +292,10 @@ def _find(
         )
     if first not in variants:
         known = [BACKBONE, *earlier, *variants]
-        raise UserError(f"'{key}' is unknown: '{said}'.{nearest(first, known)}")
+        raise UserError(
+            f"'{key}' is unknown: '{said}'.{nearest(first, known)} Known: {', '.join(known)}, or "
+            "VARIANT/STAGE"
+        )
     with inside(f"'{key}: {said}'"):
         found = {each.ref.stage: each.ref for each in _named(first, variants, stages=True).stages}
         if slash and stage not in found:
