@@ -23,6 +23,7 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.text import csv_text
 from minbert.evaluate.winner import winners
 from minbert.store.plans import write_plan
+from minbert.track.journal import Journal
 
 JOBS = [*(Work("train", f"k{n}", 0) for n in range(4)), Work("data", "d"), Work("scores_p")]
 EACH = 100 - progress.OTHERS
@@ -58,13 +59,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace) -> Progress:
+def watched(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, tmp_path: Path) -> Progress:
     """Four stages, and a clock that stands still."""
     costs = SimpleNamespace(of=lambda node: SimpleNamespace(seconds=EACH))
     monkeypatch.setattr(progress, "Costs", lambda plan: costs)
     monkeypatch.setattr(progress, "title", lambda plan, node, seed: f"{node} . s{seed}")
     nodes = {("train", f"k{n}"): f"variant-{n}" for n in range(4)}
-    plan: Any = SimpleNamespace(nodes=nodes)
+    plan: Any = SimpleNamespace(nodes=nodes, root=tmp_path)
     return Progress(plan, JOBS)
 
 
@@ -88,6 +89,16 @@ def test_jobs_are_counted_from_snakemakes_events(watched: Progress) -> None:
     assert watched.ran() == "ran 1 training stage and 1 other job in 0 s; 1 failed; 3 not reached"
     begin(watched, 1)  # It is tried again.
     assert "failed" not in watched.line()
+
+
+def test_a_training_that_was_told_to_stop_has_not_failed(watched: Progress) -> None:
+    for number in range(2):
+        begin(watched, number)
+        run = {"experiment": "p", "key": f"k{number}", "seed": 0, "name": "", "params": {}}
+        Journal.start(watched.plan.root, run).end(("KILLED", "FAILED")[number])
+        fail(watched, number)
+    said = "1 failed; 1 interrupted, to go on from where they were; 4 not reached"
+    assert watched.ran().endswith(f" in 0 s; {said}")
 
 
 def test_the_time_left_follows_the_pace_so_far(watched: Progress, clock: SimpleNamespace) -> None:

@@ -22,6 +22,7 @@ from minbert.base.progress import counted, duration
 from minbert.plan.cost import Costs
 from minbert.plan.describe import title
 from minbert.plan.plan import Plan
+from minbert.track.journal import END, newest_attempts
 
 OTHERS = 4.0
 """Seconds that other jobs are expected to take, and that a training takes to start and to end."""
@@ -123,10 +124,20 @@ class Progress(logging.Handler):
         others = counted(len(self.done) - trained, "other job")
         said = f"ran {counted(trained, 'training stage')} and {others} in "
         said += duration(time.monotonic() - self.started)
-        if self.failed:
-            said += f"; {len(self.failed)} failed"
+        stopped = self._stopped()
+        if failed := len(self.failed) - stopped:
+            said += f"; {failed} failed"
+        if stopped:
+            said += f"; {stopped} interrupted, to go on from where they were"
         missed = len(self.jobs) - len(self.done) - len(self.failed)
         return said + (f"; {missed} not reached" if missed > 0 else "")
+
+    def _stopped(self) -> int:
+        """Return how many of the jobs that failed are trainings told to stop, as by Ctrl-C."""
+        newest = newest_attempts(self.plan.root) if self.failed else {}
+        found = (newest.get((work.key, str(work.seed))) for work in self.failed.values())
+        ends = (attempt.recall(END) for attempt in found if attempt)
+        return sum(end.get("status") == "KILLED" for end in ends)
 
     def seconds_left(self) -> float | None:
         """Return how long the jobs that have not ended will take; None if that is not known.
