@@ -3,8 +3,8 @@
 python study/search.py train          # all settings, likeliest first; goes on where it was stopped
 python study/search.py table          # study/search.csv, of what has finished
 
-A setting is a factor on the papers' rates and a number of steps; `results/search/RATE-STEPS` has
-its runs.
+A setting is a factor on the papers' rates, a number of steps, and the schedule of rows whose grid
+names none; `results/search/RATE-STEPS-SCHEDULE` has its runs.
 """
 
 import subprocess
@@ -20,8 +20,15 @@ from minbert.base.errors import UserError
 
 STUDY = Path(__file__).parent
 RESULTS = STUDY.parent / "results" / "search"
-SETTINGS = [(7.5, 800), (3.75, 800), (7.5, 600), (3.75, 600), (15, 800)]
-"""Factors on rates and steps, in the order in which they are tried."""
+SETTINGS = [
+    (7.5, 800, "constant"),
+    (7.5, 800, "linear"),
+    (3.75, 800, "constant"),
+    (7.5, 600, "constant"),
+    (3.75, 600, "constant"),
+    (15, 800, "constant"),
+]
+"""Factors on rates, steps and schedules, in the order in which they are tried."""
 
 KINDS = {
     "minibert-unleashed/baseline": "one task after the other",
@@ -43,8 +50,8 @@ def train(only: str | None = None) -> None:
 
     One seed of all settings comes before the second.
     """
-    for seeds, (rate, steps) in product(([0], [0, 100]), SETTINGS):
-        folder = RESULTS / f"{rate}-{steps}"
+    for seeds, (rate, steps, schedule) in product(([0], [0, 100]), SETTINGS):
+        folder = RESULTS / f"{rate}-{steps}-{schedule}"
         folder.mkdir(parents=True, exist_ok=True)
         scale = {
             "learning_rate": rate,
@@ -52,10 +59,15 @@ def train(only: str | None = None) -> None:
             "steps": {"per_epoch": steps // 20, "min": steps, "epochs": EPOCHS},
             "heads": {"learning_rate": rate, "epochs": 1},
         }
-        given = {"results": f"results/search/{rate}-{steps}", "scale": scale, "seeds": seeds}
+        given = {
+            "results": f"results/search/{folder.name}",
+            "scale": scale,
+            "defaults": {"optimiser": {"schedule": {"name": schedule}}},
+            "seeds": seeds,
+        }
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(given | ({"only": [only]} if only else {})))
-        words = ["snakemake", "all", "--until", "train", "--cores", "2", "--configfile", *FILES]
+        words = ["snakemake", "all", "--cores", "2", "--configfile", *FILES]
         subprocess.run([*words, config], cwd=STUDY.parent, check=True)
 
 
@@ -67,9 +79,9 @@ def table() -> pd.DataFrame:
     carries along has one score, and no line. Heads alone take all epochs, whatever the steps.
     """
     found = []
-    for rate, steps in SETTINGS:
+    for rate, steps, schedule in SETTINGS:
         try:
-            history = minbert.open(RESULTS / f"{rate}-{steps}").histories()
+            history = minbert.open(RESULTS / f"{rate}-{steps}-{schedule}").histories()
         except UserError:  # Nothing has finished there yet.
             continue
         dev = history[(history["split"] == "dev") & history["metric"].isin(["accuracy", "pearson"])]
@@ -87,6 +99,7 @@ def table() -> pd.DataFrame:
                     "task": task,
                     "rate": rate,
                     "steps": steps,
+                    "schedule": schedule,
                     "seeds": by_seed.shape[1],
                     "best": by_seed.max().mean(),
                     "lowest": by_seed.max().min(),

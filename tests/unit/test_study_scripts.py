@@ -138,7 +138,7 @@ def test_a_table_that_was_not_made_is_named(
 
 def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(root: Path) -> SimpleNamespace:
-        if root.name != "7.5-800":
+        if root.name != "7.5-800-linear":
             raise UserError("no run has finished")
         scores = {0: [0.1] * 8 + [0.5, 0.3], 100: [0.2] * 8 + [0.3, 0.4]}
         rows = [
@@ -153,8 +153,8 @@ def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("study.search.minbert.open", runs)
     (line,) = search.table().to_dict("records")
-    assert [line[name] for name in ("kind", "task", "rate", "steps", "seeds")] == [
-        *("all tasks, deep heads", "sst", 7.5, 800, 2)
+    assert [line[name] for name in ("kind", "task", "schedule", "rate", "steps", "seeds")] == [
+        *("all tasks, deep heads", "sst", "linear", 7.5, 800, 2)
     ]
     found = [line[name] for name in ("best", "lowest", "last", "gain")]
     assert found == pytest.approx([0.45, 0.4, 0.35, -0.05])
