@@ -124,9 +124,9 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "how examples are made from a source": (
         code(
-            "data/report.py",
-            "of[split][:limit]",
-            "of[split][1:limit]",
+            "data/dataset.py",
+            "_spaced(of[split], limit)",
+            "_spaced(of[split][1:], limit)",
         ),
         {"data", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
@@ -144,7 +144,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "which rows of a file are read": (
         code("data/parquet.py", '"=": operator.eq', '"=": operator.ne'),
-        {"data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
+        {"data", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "which runs are scored": (
         code(
