@@ -39,6 +39,9 @@ def test_the_catalogs_snakefile_asks_for_all(project: Project) -> None:
 def test_a_module_finds_the_results_and_makes_what_another_workflow_asks_for(
     project: Project,
 ) -> None:
+    # Tables say where the encoder lies, as the configuration does.
+    project.configure(backbone=str(project.folder / "backbone"))
+    project.snakemake("all")
     tables = project.tables()
     command = another(project, tracking={"enabled": False})
     assert planned_jobs(project.run(*command, "-n"), project.variants) == {"count_rows"}
