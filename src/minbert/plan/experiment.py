@@ -315,16 +315,16 @@ class Sources:
                 spec, folder = described["spec"], node_folder(self.root, kind, described["key"])
                 if "files" not in spec or spec.get("task") != task:
                     continue
-                files = spec["files"]
-                if isinstance(files, str):  # LMRD's, in bundles of earlier versions
-                    files = {"archive": files}
+                files = _files(spec)
                 if kind == "backbone":
                     files = {name: f"sha256:{of}" for name, of in files.items()}
                 named = source in self._brought.get(path.stem, [])
                 meant = stated.items() <= files.items() if named else stated and files == stated
-                if meant and finished(kind, spec, folder):
-                    # Nodes of other code or columns may be made from the same files.
-                    found[canonical([files, spec.get("forms")])] = described
+                # Nodes of other code or columns may be made from the same files. Earlier versions
+                # did not say in which form they are.
+                better = canonical(files) not in found or "forms" in spec
+                if meant and better and finished(kind, spec, folder):
+                    found[canonical(files)] = described
         if len(found) > 1 or (stated and not found):
             what = f"{kind} of task '{task}'" if task else kind
             keys = ", ".join(described["key"] for described in found.values())
@@ -342,7 +342,7 @@ class Sources:
         gone = bool(named) and not any(Path(path).exists() for path in named)
         source, paths, needs = ", ".join(named), dict[str, str](), dict[str, Need]()
         if gone and (known := self._known("data", source, self._given(named, places), task)):
-            found, forms = known["spec"]["files"], known["spec"].get("forms", {})
+            found, forms = _files(known["spec"]), known["spec"].get("forms", {})
             paths = {name: str(_absolute(local.get(name, named[0]))) for name in found}
         else:
             found, forms = {name: place.pin for name, place in places.items()}, {}
@@ -449,6 +449,12 @@ def select_on(stages: Iterable[Stage]) -> str:
 def _absolute(path: Path | str) -> Path:
     """Return one path for all ways to write it; links are not followed."""
     return Path(os.path.abspath(path))
+
+
+def _files(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the checksums of a data set's files; bundles of earlier versions had LMRD's alone."""
+    files = spec["files"]
+    return {"archive": files} if isinstance(files, str) else dict(files)
 
 
 def _fetched(url: str, checksum: str) -> Need:
