@@ -19,7 +19,7 @@ CONFIG = """\
 grids: [mine]
 data: builtin
 backbone: builtin
-limit: 64
+limit: 400
 device: cpu
 precision: fp32
 threads: 1
