@@ -11,7 +11,7 @@ import pytest
 
 from .changes import GRID, Change, append, forget
 from .course import run_on_files
-from .edits import EDITS, FILE_EDITS, FILE_NO_EDITS, LOSSES, LR_1BERT, NO_EDITS, PAGE, page
+from .edits import EDITS, FILE_EDITS, FILE_NO_EDITS, LOSSES, LR_1BERT, NO_EDITS, PAGE, SHOWN, page
 from .project import PAPER, Project
 
 pytestmark = pytest.mark.pipeline
@@ -143,7 +143,7 @@ def test_a_declared_refactoring_trains_nothing(project: Project) -> None:
     assert "of other code" in printed and "not accepted" not in printed
     assert project.trained() == trained
     project.minbert("adopt", "--apply", "--reason", "a constant that nothing uses")
-    assert project.jobs() == {"scores", "figures", "summary", "publish"}
+    assert project.jobs() == SHOWN
     project.snakemake("all")
     second = project.tables()
     for ending in ("md", "tex"):  # the csv and the scores name keys
