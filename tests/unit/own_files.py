@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from planning import planning_folder
+
 from minbert.data.dataset import Dataset, make, read_dataset
 from minbert.plan.experiment import Sources
 from minbert.spec.config import Config, load_config
@@ -60,6 +62,7 @@ def node(folder: Path, files: Mapping[str, str | bytes], entry: Mapping[str, Any
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+    planning_folder(folder)
     config = configured(folder, entry)
     return Sources(config, folder / "results", folder).data("news")
 

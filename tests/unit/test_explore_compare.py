@@ -149,7 +149,7 @@ def test_examples_that_changed_are_listed(root: Path, trained_plan: Plan) -> Non
     rewrite(paths[1], "sst", right | {n: (label[n] + 2) % 5 for n in (1, 2)})
     found = compare(root, "one/three", "frozen")
     changed = found.examples.query("task == 'sst'")
-    ids = [f"sst-dev-{n:05d}" for n in range(3)]
+    ids = [f"sst-dev-{n:05d}" for n in (0, 25, 50)]
     assert dict(zip(changed["id"], changed["change"], strict=True)) == {
         ids[0]: "wrong to right",
         ids[1]: "right to wrong",
@@ -189,7 +189,7 @@ def test_scores_on_other_examples_are_not_subtracted_as_pairs(
 ) -> None:
     path = folder(root, trained_plan, "frozen") / "predictions.parquet"
     table = pq.read_table(path)
-    pq.write_table(table.filter(pc.field("id") != "sst-dev-00003"), path)
+    pq.write_table(table.filter(pc.field("id") != "sst-dev-00075"), path)
     found = compare(root, "one/three", "frozen")
     (row,) = found.scores.query("task == 'sst'").itertuples()
     left = dev(path, "sst")

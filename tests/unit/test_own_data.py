@@ -200,7 +200,7 @@ def test_a_download_is_read_like_a_file(tmp_path: Path) -> None:
     ("change", "same"),
     [
         ({"title": "Other"}, True),
-        ({"metric": "macro_f1"}, False),
+        ({"metric": "macro_f1"}, True),
         ({"classes": ["a", "b", "c"]}, False),
         ({"dev": 0.2}, False),
         ({"label": "text", "sentence1": "topic"}, False),

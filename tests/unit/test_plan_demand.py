@@ -94,7 +94,7 @@ def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
         assert asked.gpus(kind, key) == (gpu and computes)
         device = asked.device_mb(kind, key)
         assert (device > PROCESS / 1e6) == (kind in ("train", "backbone"))
-        assert first[0] == WRAPPED + (device + ON_GPU * gpu if computes else PLAIN)
+        assert first[0] == WRAPPED + (device + ON_GPU * (gpu and computes) if device else PLAIN)
     assert asked.minutes("train", keys["train"], 1) >= LEAST
 
 

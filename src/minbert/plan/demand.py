@@ -48,7 +48,7 @@ class Demand:
     def mem_mb(self, kind: str, key: str, attempt: int) -> int:
         """Return the MB of main memory that a job asks for; twice as many at each attempt."""
         step = self.device_mb(kind, key)
-        asked = step + (ON_GPU if self.gpu else 0) if step else PLAIN
+        asked = step + (ON_GPU if self.gpu and KINDS[kind].computes else 0) if step else PLAIN
         return (WRAPPED + asked) * 2 ** (attempt - 1)
 
     def minutes(self, kind: str, key: str, attempt: int) -> int:
