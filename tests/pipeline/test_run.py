@@ -67,7 +67,6 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
     assert [
         line for line in warnings if line.endswith("differences between variants may be chance")
     ]
-    assert re.search(r" \| about \d+ min left", printed)
     # Plain lines: no colour, nothing rewritten, and no block for every job beside them.
     assert not set("\x1b\r\x08") & set(printed) and "rule train:" not in printed
     (log,) = list((finished.folder / ".snakemake" / "log").glob("*.log"))[:1]
