@@ -1,17 +1,10 @@
-"""What holds of data of one's own: files given, commands run, and what then lies in the results.
-
-A case that does not hold yet is a strict xfail; its reason begins with the package of `src/minbert`
-that is to make it true.
-"""
+"""What holds of data of one's own: files given, commands run, and what then lies in the results."""
 
 from __future__ import annotations
 
 import csv
-import html
 import json
 import re
-import sys
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,16 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from fontTools.fontBuilder import FontBuilder
-from fontTools.pens.ttGlyphPen import TTGlyphPen
-from pipeline import own_data
-from pipeline.project import CHECKOUT, Project, copy_workflow
+from pipeline.project import CHECKOUT
 
 from minbert.base.errors import UserError
 from minbert.commands.cli import main
 from minbert.commands.plan import read_plan
 from minbert.plan.describe import write
-from minbert.spec.task import TASKS
 
 Row = tuple[str, object]
 Given = dict[str, str | bytes]
@@ -46,21 +35,7 @@ CONFIG: dict[str, Any] = {"data": "builtin", "backbone": "builtin", "tracking": 
 LOSSES = {"classification": "cross_entropy", "binary": "binary_cross_entropy", "regression": "mse"}
 
 
-@pytest.fixture(autouse=True)
-def _restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Run in a folder of its own, and leave the tasks as they were."""
-    monkeypatch.chdir(tmp_path)
-    before = TASKS.own
-    yield
-    TASKS.use(before)
-
-
-def later(
-    room: str, what: str, *case: Any, id: str, raises: type[BaseException] = AssertionError
-) -> Any:
-    """Return a case that does not hold yet."""
-    mark = pytest.mark.xfail(strict=True, reason=f"{room}: {what}", raises=raises)
-    return pytest.param(*case, id=id, marks=mark)
+pytestmark = pytest.mark.usefixtures("restored")
 
 
 def rows(n: int, first: int = 0, labels: tuple[object, ...] = TOPICS) -> list[Row]:
@@ -445,255 +420,3 @@ def test_what_only_a_paper_has_can_be_left_out(
         grid.write_text(re.sub("(?m)^overall: .*$", "", grid.read_text(encoding="utf-8")))
     main(["plan"])
     assert "shared" in capsys.readouterr().out
-
-
-# What is said of a finished project with two own tasks.
-
-PROJECT = """\
-grids: [mine]
-data: builtin
-backbone: builtin
-device: cpu
-precision: fp32
-threads: 1
-tracking: {enabled: false}
-scale: {learning_rate: 60, epochs: 0.5}
-tasks:
-  news: {kind: classification, classes: [world, sports, business, technology], title: News topics,
-    files: news, sentence1: text, label: topic}
-  mrpc: {kind: binary, classes: [different, same], files: mrpc.tsv, dev: 0.1, test: 0.1,
-    id: id, sentence1: a, sentence2: b, label: same}
-"""
-GRID = """\
-paper: mine
-title: Two tasks
-overall: normalised
-variants:
-  shared: {tasks: {news: {loss: cross_entropy}, mrpc: {loss: binary_cross_entropy, pairing: cross}}}
-figures:
-  topics: {kind: confusion-matrix, title: Topics, options: {task: news}}
-  chinese: {kind: confusion-matrix, title: "Topics, \u65b0\u805e", options: {task: news}}
-  cuneiform: {kind: confusion-matrix, title: "Topics, \U00012000", options: {task: news}}
-claims:
-  - {text: It learns the topics., section: "1", variant: shared, against: majority, task: news}
-"""
-
-
-class Finished(NamedTuple):
-    project: Project
-    printed: str
-
-    def text(self, name: str) -> str:
-        """Return a file of the results; a page without tags, scripts and embedded images."""
-        found = (self.project.root / name).read_text(encoding="utf-8")
-        if name.endswith(".html"):
-            for inner in (r"<style>.*?</style>", r"<script\b.*?</script>", r"<[^>]+>"):
-                found = re.sub(inner, " ", found, flags=re.DOTALL)
-        return " ".join(html.unescape(found).split())
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A finished project whose two tasks are its user's own, beside the common figures."""
-    folder = tmp_path_factory.mktemp("own") / "checkout"
-    copy_workflow(folder)
-    own_data.write(folder)
-    (folder / "config.yaml").write_text(PROJECT, encoding="utf-8")
-    (folder / "workflow/grids/mine.yaml").write_text(GRID, encoding="utf-8")
-    project = Project(folder)
-    return Finished(project, project.snakemake("all"))
-
-
-SUMMARY = "what the run printed"
-SAID = [
-    (SUMMARY, "best: shared, normalised overall dev score", True),
-    (SUMMARY, "generated", False),
-    ("report.html", "Generated data", False),
-    ("report.html", "on generated data", False),
-    ("tables/claims.md", "generated", False),
-    ("tables/claims.md", r"Data: own files\.", True),
-    ("tables/claims.md", "1 comparison: 1 as claimed", True),
-    ("tables/mine.md", r"Data: own files: mrpc and News topics\.", True),
-    ("report.html", "News topics (world|sports|business|technology) ", True),
-    ("report.html", "mrpc (same|different) ", True),
-    ("report.html", "all published rows and their status", False),
-    ("report.html", "Published scores and ours", False),
-]
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("place", "said", "there"),
-    [
-        *SAID,
-        later(
-            "report",
-            "the chart of the first screen shows the tasks of one's own, ours and the floor",
-            *("report.html", '<figure class="chart">', True),
-            id="the chart has own tasks",
-        ),
-        later(
-            "report",
-            "who has no published rows reads of none",
-            *("report.html", "Published and reproduced scores", False),
-            id="no published scores",
-        ),
-        later(
-            "commands",
-            "the workflow's last lines name what no installed font can write",
-            *(SUMMARY, "no installed font has \U00012000", True),
-            id="boxes are named in the terminal",
-        ),
-    ],
-)
-def test_what_is_said_of_own_tasks_is_true(
-    own: Finished, place: str, said: str, there: bool
-) -> None:
-    text = own.printed if place == SUMMARY else own.text(place)
-    if "<" in said:
-        text = (own.project.root / place).read_text(encoding="utf-8")
-    assert bool(re.search(said, text)) == there, text
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("name", "there"),
-    [
-        ("tables/mine.csv", True),
-        ("figures/mine/topics.png", True),
-        ("figures/all/dev-test.png", True),
-        ("tables/index.md", False),
-        ("tables/index.csv", False),
-        ("figures/all/published-reproduced.png", False),
-    ],
-)
-def test_what_published_rows_would_fill_is_not_made_without_any(
-    own: Finished, name: str, there: bool
-) -> None:
-    assert (own.project.root / name).is_file() == there
-
-
-def font(path: Path, characters: str) -> None:
-    """Write a TrueType font that has these characters, as squares."""
-    pen = TTGlyphPen(None)
-    pen.moveTo((0, 0))
-    for corner in ((0, 700), (700, 700), (700, 0)):
-        pen.lineTo(corner)
-    pen.closePath()
-    square = pen.glyph()
-    names = [".notdef", *(f"u{ord(each):X}" for each in characters)]
-    made = FontBuilder(1000, isTTF=True)
-    made.setupGlyphOrder(names)
-    made.setupCharacterMap({ord(each): f"u{ord(each):X}" for each in characters})
-    made.setupGlyf(dict.fromkeys(names, square))
-    made.setupHorizontalMetrics(dict.fromkeys(names, (800, 50)))
-    made.setupHorizontalHeader(ascent=800, descent=-200)
-    made.setupNameTable({"familyName": "Squares", "styleName": "Regular", "psName": "Squares"})
-    made.setupOS2(sTypoAscender=800, usWinAscent=800, usWinDescent=200)
-    made.setupPost()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made.save(path)
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("figure", "characters", "boxes"),
-    [
-        ("topics", "", ""),
-        ("chinese", "\u65b0\u805e", ""),
-        ("cuneiform", "\u65b0\u805e", "\U00012000"),
-        ("cuneiform", "\U00012000", ""),
-    ],
-    ids=["Latin", "an installed font has it", "no font has it", "of the second plane"],
-)
-def test_figures_write_names_in_any_script(
-    own: Finished, figure: str, characters: str, boxes: str, tmp_path: Path
-) -> None:
-    if characters:
-        font(tmp_path / "share" / "fonts" / "squares.ttf", characters)
-    env = {
-        "XDG_DATA_HOME": tmp_path / "share",
-        "MPLCONFIGDIR": tmp_path,
-        "PYTHONIOENCODING": "utf-8",
-    }
-    words = [f"{name}={value}" for name, value in env.items()]
-    out = tmp_path / "drawn.pdf"
-    printed = own.project.run(
-        *("env", *words, sys.executable, "-m", "minbert", "figure", f"mine/{figure}"),
-        *("--out", str(out)),
-    )
-    assert ("no installed font has" in printed) == bool(boxes), printed
-    assert boxes in printed
-    fonts = set(re.findall(rb"/FontName /(?:[A-Z]{6}\+)?(\w+)", out.read_bytes()))
-    fonts -= {b"DejaVuSans", b"LastResortHE"}  # the second is matplotlib's, of boxes
-    assert bool(fonts) == (characters != "" and not boxes), fonts
-
-
-PREDICTED = {
-    "text": "one\n\ntwo\n  \n",
-    "tsv": "text\n\none\ntwo\n\n",
-    "csv": "text\none\n\ntwo\n\n",
-    "jsonl": '{"text": "one"}\n\n{"text": "two"}\n\n',
-}
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize("form", PREDICTED)
-@pytest.mark.parametrize("end", ["\n", "\r\r\n"], ids=["LF", "CR CR LF"])
-def test_blank_lines_are_not_predicted(
-    own: Finished, form: str, end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "in").write_bytes(PREDICTED[form].replace("\n", end).encode())
-    found = predicted(own, form, tmp_path, capsys)
-    assert [row["sentence1"] for row in found] == ["one", "two"]
-
-
-def predicted(
-    own: Finished, form: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> list[dict[str, Any]]:
-    """Predict the file `in` of a folder."""
-    words = ["predict", "shared", "--task", "news", "--results", str(own.project.root)]
-    main([*words, "--in", str(folder / "in"), "--format", form])
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("form", "text", "sentences"),
-    [("tsv", 'id\ttext\n1\t"one\ntwo"\n2\tthree\n', ["one\ntwo", "three"])],
-)
-def test_quoted_line_breaks_are_predicted(
-    own: Finished,
-    form: str,
-    text: str,
-    sentences: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "in").write_text(text, encoding="utf-8")
-    assert [row["sentence1"] for row in predicted(own, form, tmp_path, capsys)] == sentences
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("form", "content", "message"),
-    [
-        ("text", "it\x92s\n".encode(), r"line 1: found the control character U\+0092, .*1252"),
-        ("jsonl", b'{"text": "\\ud83d"}', "line 1: found half of a surrogate pair"),
-        ("jsonl", b'[{"text": "a"}]', "is one JSON array, expected an object per line"),
-        ("tsv", b'id\ttext\n1\t"a\n2\tb\nc"\n', "line 2: lines 2 to 4 can be one row, or"),
-        ("text", b"it\x92s\n", "windows-1252"),
-    ],
-)
-def test_what_cannot_be_predicted_is_refused(
-    own: Finished,
-    form: str,
-    content: bytes,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "in").write_bytes(content)
-    with pytest.raises(SystemExit):
-        predicted(own, form, tmp_path, capsys)
-    assert re.search(message, capsys.readouterr().err)

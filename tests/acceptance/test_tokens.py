@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib import import_module
@@ -24,7 +24,6 @@ import encoders
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 
 from minbert.base.errors import UserError
@@ -32,6 +31,21 @@ from minbert.commands.plan import read_plan
 from minbert.spec.architecture import read_architecture
 from minbert.store.job import Job
 from minbert.train.examples import frame, special_tokens
+
+from .folder_edits import (
+    ADDED,
+    AT,
+    CONFIG,
+    MAP,
+    SETTINGS,
+    Edit,
+    decoder,
+    only,
+    put,
+    rows,
+    saved,
+    vocabulary,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIGURATION = """\
@@ -56,12 +70,6 @@ variants:
       one: {loss: binary_cross_entropy}
       two: {loss: binary_cross_entropy, pairing: cross}
 """
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZéüÉç0123456789"
-WORDS = "東 京 東京 ##京 😀 the film co ##vid un ##want ##ed café cafe , . ' ! ? [ ]"
-PIECES = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS.split()]
-AT = len(PIECES)
-"""The id of the first token after them."""
 TEXTS = [
     "The film is unwanted, isn't it?",
     "[USER] and [user] liked covid19 and covid-19",
@@ -76,77 +84,6 @@ WHOLE = 500
 """More tokens than any pair of them has."""
 NO_TOKENS = "\u200d"
 """A text of which nothing is left in a WordPiece vocabulary."""
-
-CONFIG, SETTINGS = "config.json", "tokenizer_config.json"
-ADDED, MAP = "added_tokens.json", "special_tokens_map.json"
-
-Edit = Callable[[Path], object]
-
-
-def put(name: str, **values: Any) -> Edit:
-    """Merge values into a JSON file of the folder."""
-
-    def edit(folder: Path) -> None:
-        path = folder / name
-        found = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        path.write_text(json.dumps(found | values), encoding="utf-8")
-
-    return edit
-
-
-def only(*names: str) -> Edit:
-    """Leave no other file of a tokenizer in the folder."""
-
-    def edit(folder: Path) -> None:
-        for path in list(folder.iterdir()):
-            if path.name not in (CONFIG, "model.safetensors", *names):
-                path.unlink()
-
-    return edit
-
-
-def vocabulary(*more: str) -> Edit:
-    """Write a `vocab.txt`, with more pieces at its end."""
-
-    def edit(folder: Path) -> None:
-        (folder / "vocab.txt").write_text("\n".join([*PIECES, *more]) + "\n", encoding="utf-8")
-
-    return edit
-
-
-def saved(*added: str, **settings: Any) -> Edit:
-    """Write all that `save_pretrained` writes of the folder's tokenizer, with tokens added."""
-
-    def edit(folder: Path) -> None:
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(folder, **settings)
-        tokenizer.add_tokens(list(added))
-        tokenizer.save_pretrained(folder)
-
-    return edit
-
-
-def rows(size: int) -> Edit:
-    """Give the encoder so many rows of embeddings."""
-
-    def edit(folder: Path) -> None:
-        before = json.loads((folder / CONFIG).read_text("utf-8"))["vocab_size"]
-        put(CONFIG, vocab_size=size)(folder)
-        tensors = load_file(folder / "model.safetensors")
-        for name, tensor in tensors.items():
-            if len(tensor) == before:
-                tensors[name] = tensor[torch.arange(size) % len(tensor)].clone()
-        save_file(tensors, folder / "model.safetensors")
-
-    return edit
-
-
-def decoder(*tokens: str) -> dict[str, Any]:
-    """Return tokens as `added_tokens_decoder` has them, from the id `AT` on."""
-    entry = dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized"), False)
-    entry["special"] = True
-    return {str(AT + n): {"content": token, **entry} for n, token in enumerate(tokens)}
 
 
 def cases(**tables: dict[str, tuple[Any, ...]]) -> list[Any]:

@@ -249,3 +249,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     from encoders import folders_of
 
     return folders_of(tmp_path_factory.mktemp("families"))
+
+
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that sets the selection scores of the epochs to come."""
+
+    def score(*values: float) -> None:
+        waiting = iter(values)
+        monkeypatch.setattr("minbert.train.loop.selection_score", lambda *_: next(waiting))
+
+    return score

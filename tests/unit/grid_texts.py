@@ -24,6 +24,17 @@ templates:
 """
 """A template with the tasks of the overall score."""
 
+ALL = """
+templates:
+  t:
+    tasks:
+      sst: {loss: cross_entropy}
+      lmrd: {loss: cross_entropy}
+      para: {pairing: siamese, features: [u, v], loss: binary_cross_entropy}
+variants:
+"""
+"""A template of three tasks; variants follow."""
+
 
 def grid(tmp_path: Path, *texts: str, head: str = HEAD, **config: Any) -> Grid:
     """Return the grid of the files that `texts` make after `head`."""

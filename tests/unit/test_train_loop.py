@@ -55,17 +55,6 @@ def scores_of(rows: Rows, column: str = "prediction") -> dict[str, float]:
             for t, of in tasks.items()}  # fmt: skip
 
 
-@pytest.fixture
-def scored(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that sets the selection scores of the epochs to come."""
-
-    def score(*values: float) -> None:
-        waiting = iter(values)
-        monkeypatch.setattr("minbert.train.loop.selection_score", lambda *_: next(waiting))
-
-    return score
-
-
 @pytest.mark.parametrize(
     ("scores", "best"), [([0.1, 0.9, 0.5], 2), ([0.7, 0.7, 0.2], 1), ([0.1, 0.2, 0.3], 3)]
 )

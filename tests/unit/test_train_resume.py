@@ -380,17 +380,6 @@ def test_without_checkpoints_only_the_best_weights_are_kept(tmp_path: Path) -> N
     assert files(tmp_path) == ["best-1.safetensors"]
 
 
-@pytest.fixture
-def scored(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that sets the selection scores of the epochs to come."""
-
-    def score(*values: float) -> None:
-        waiting = iter(values)
-        monkeypatch.setattr("minbert.train.loop.selection_score", lambda *_: next(waiting))
-
-    return score
-
-
 def test_an_epoch_that_no_state_names_yet_takes_nothing_from_the_one_before(
     train: Train, make_spec: Any, work: Path, scored: Callable[..., None]
 ) -> None:

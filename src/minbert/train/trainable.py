@@ -68,8 +68,8 @@ class TrainableModel(ABC):
         """Return the head's output [B, classes] and labels [B] of training `rows` (CPU int64)."""
 
     def joint_forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
-        """Return what `output` does for each batch, from one pass; if it `can_run_jointly`."""
-        raise NotImplementedError
+        """Return what `output` does for each batch; by one pass if tasks `can_run_jointly`."""
+        return [self.output(task, rows) for task, rows in step]
 
     @abstractmethod
     def outputs(self, task: str, split: str) -> Tensor:

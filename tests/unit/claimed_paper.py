@@ -1,0 +1,108 @@
+"""A paper whose runs predict with a given skill, and the table of claims about them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from run_files import history
+
+from minbert.evaluate.claims import build_claims
+from minbert.evaluate.score import score_runs
+from minbert.spec.task import TASKS
+from minbert.train.evaluation import PREDICTIONS
+from minbert.train.history import SCHEMA
+
+N = 400
+
+
+class Paper:
+    """A paper's runs: what each predicts, the scores of that, and claims about it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.draw = np.random.default_rng(0)
+        self.labels = {
+            "sst": np.repeat([0.0, 1.0, 2.0, 3.0, 4.0], N // 5),
+            "para": np.repeat([0.0, 1.0], [N // 4, 3 * N // 4]),
+            "sts": np.linspace(0, 5, N),
+        }
+        self.files: dict[str, Path] = {}
+        self.runs: list[dict[str, Any]] = []
+
+    def run(self, variant: str, seed: int = 0, key: str = "", **skill: float) -> None:
+        """Add a run: `skill` is the share that is right of sst and para, and about sts's r."""
+        key = key or variant
+        path = self.folder / f"{key}.{seed}.parquet"
+        if not path.exists():
+            rows = [row for task, share in skill.items() for row in self._rows(task, share)]
+            pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), path)
+            history(path.with_suffix(".history"))
+        self.files[f"{key}.{seed}"] = path
+        entry = {"key": key, "predictions": path, "history": path.with_suffix(".history")}
+        about = {"paper": "p", "variant": variant, "seed": seed, "key": key, "tested": False}
+        self.runs.append(about | {"tasks": dict.fromkeys(skill, entry)})
+
+    def curve(self, variant: str, seed: int, **curves: Any) -> None:
+        """Write a run's history: the values by epoch of `split_task` and `loss_task`."""
+        rows = []
+        for name, values in curves.items():
+            split, task = name.split("_")
+            metric = "loss" if split == "loss" else TASKS[task].metric
+            about = {"split": split.replace("loss", "train"), "task": task, "metric": metric}
+            for epoch, value in enumerate(values, 1):
+                rows.append(about | {"step": epoch, "epoch": epoch, "value": value, "time": 0.0})
+        path = self.folder / f"{variant}.{seed}.history"
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+
+    def _rows(self, task: str, share: float) -> list[dict[str, Any]]:
+        labels = self.labels[task]
+        if task == "sts":
+            noise = self.draw.normal(size=N) * labels.std()
+            predicted = share * labels + np.sqrt(1 - share**2) * noise
+        else:
+            wrong = self.draw.random(N) >= share
+            predicted = np.where(wrong, (labels + 1) % (5 if task == "sst" else 2), labels)
+        order = self.draw.permutation(N)
+        hidden = {"id": "t", "task": task, "split": "test", "prediction": 0.0, "scores": [0.0]}
+        return [hidden] + [
+            {"id": f"{task}{i}", "task": task, "split": "dev", "prediction": float(predicted[i])}
+            | {"scores": [0.0], "label": float(labels[i])}
+            for i in order
+        ]
+
+    def judge(
+        self,
+        *claims: dict[str, Any],
+        extra: str = "",
+        data: str = "real",
+        select_on: str = "dev",
+    ) -> list[dict[str, str]]:
+        """Build the table and return its lines."""
+        scores = self.folder / "scores.parquet"
+        score_runs(self.runs, scores)
+        default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
+        default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
+        spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title" + extra}}
+        spec |= {"seeds": 1, "backbone": "tiny", "data": data, "select_on": select_on}
+        of_curves = [claim for claim in claims if "measure" in claim]
+        read = {name for claim in of_curves for name in (claim["variant"], *claim["others"])}
+        files = {
+            f"{run['key']}.{run['seed']}": next(iter(run["tasks"].values()))["history"]
+            for run in self.runs
+            if run["variant"] in read
+        }
+        build_claims(spec, {"p": scores}, self.files, self.folder, files)
+        with (self.folder / "claims.csv").open(encoding="utf-8", newline="") as handle:
+            return list(csv.DictReader(handle))
+
+    def text(self, ending: str) -> str:
+        return (self.folder / f"claims.{ending}").read_text(encoding="utf-8")
+
+
+def against(variant: str, *others: str, **more: Any) -> dict[str, Any]:
+    return {"variant": variant, "others": list(others)} | more

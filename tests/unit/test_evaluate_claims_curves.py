@@ -1,0 +1,124 @@
+"""Claims about curves: of training, judged by their seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from claimed_paper import Paper, against
+from scipy.stats import ttest_1samp, ttest_ind
+
+GAPS = {"one": (0.5, 0.53125, 0.5625), "two": (0.125, 0.15625, 0.1875)}
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Paper:
+    return Paper(tmp_path)
+
+
+def test_claims_on_curves_are_judged_by_their_seeds(paper: Paper) -> None:
+    """Both variances are equal, to the bit, so that the pooled test is Student's."""
+    for name, gaps in GAPS.items():
+        for seed, gap in enumerate(gaps):
+            paper.run(name, seed, sst=0.7)
+            paper.curve(name, seed, train_sst=[0.5, 0.5 + gap], dev_sst=[0.6, 0.5])
+    for seed in range(2):  # its curves are not read
+        paper.run("scored", seed, sst=0.3)
+    on_curves, on_scores = paper.judge(
+        against("one", "two", measure="gap"), against("one", "scored")
+    )
+    assert float(on_curves["difference"]) == 0.375
+    assert float(on_curves["p"]) == pytest.approx(ttest_ind(*GAPS.values()).pvalue)
+    assert float(on_curves["p_holm"]) == pytest.approx(float(on_curves["p"]))
+    assert float(on_scores["p_holm"]) == pytest.approx(2 * float(on_scores["p"]))
+    assert (on_curves["measure"], on_scores["measure"]) == ("gap", "")
+    assert (on_curves["method"], on_curves["seeds"]) == ("variance over seeds", "3")
+    assert "SST: gap" in paper.text("md") and "Spread: the largest less" in paper.text("md")
+    (alone,) = paper.judge(against("one", "scored"))
+    assert "measure" not in alone and "Spread" not in paper.text("md")
+
+
+def test_the_variance_of_curves_is_that_of_all_rows_whose_curves_are_compared(paper: Paper) -> None:
+    for name, gaps in (GAPS | {"three": (0.30, 0.31, 0.32)}).items():
+        for seed, gap in enumerate(gaps):
+            paper.run(name, seed, sst=0.7)
+            paper.curve(name, seed, train_sst=[gap], dev_sst=[0.0])
+    claim = against("one", "two", measure="gap")
+    (alone,) = paper.judge(claim)
+    beside, _ = paper.judge(claim, against("one", "three", measure="gap"))
+    # Two variances of each side's own size, with the degrees of freedom of three.
+    assert beside["error"] == alone["error"]
+    assert float(beside["p"]) < float(alone["p"])
+
+
+def test_curves_of_an_overall_score_are_those_of_its_tasks_together(paper: Paper) -> None:
+    skills = {"sst": 0.7, "para": 0.9, "sts": 0.8}
+    for name, last in {"one": 0.8, "two": 0.6}.items():
+        for seed in range(2):
+            paper.run(name, seed, **skills)
+            shift = seed / 100
+            dev = {f"dev_{task}": [0.5, 0.5, 0.5, 0.5, last + shift] for task in skills}
+            train = {f"train_{task}": [1.0] * 5 for task in skills}
+            loss = {f"loss_{task}": [2.0, 2.0, 2.0, 2.0, last + shift] for task in skills}
+            paper.curve(name, seed, **dev, **train, **loss)
+    for seed in range(2):
+        paper.run("uneven", seed, **skills)
+        paper.curve("uneven", seed, **dev, **train | {"train_sst": [1.0] * 4})
+    *found, uneven = paper.judge(
+        *(against("one", "two", task="normalised", measure=name) for name in ("gap", "loss")),
+        against("one", "two", task="plain", measure="spread"),
+        against("one", "two", task="normalised", measure="spread"),
+        against("one", "uneven", task="plain", measure="gap"),
+    )
+    assert uneven["reason"] == "fewer than 1 scored epochs: uneven 0"
+    # Half of a difference in r counts as much as one of an accuracy.
+    expected = (-0.2 * 2.5 / 3, 0.2 * 3 / 5, 0.2, 0.2 * 2.5 / 3)
+    assert [float(line["difference"]) for line in found] == pytest.approx(expected)
+
+
+def test_curves_that_are_too_short_or_of_one_seed_cannot_be_judged(paper: Paper) -> None:
+    paper.run("single", sst=0.7)
+    paper.curve("single", 0, train_sst=[0.5] * 5, dev_sst=[0.5] * 5)
+    for name, epochs in {"long": 5, "short": 4, "carried": 0}.items():
+        for seed in range(2):
+            paper.run(name, seed, sst=0.7)
+            paper.curve(name, seed, train_sst=[0.5] * epochs, dev_sst=[0.5] * epochs)
+    found = paper.judge(
+        against("long", "single", measure="gap"),
+        against("long", "short", measure="spread"),
+        against("long", "short", measure="epoch"),
+        against("carried", "long", measure="gap"),
+        against("long", "short", measure="gap"),
+    )
+    assert [line["reason"] for line in found] == [
+        "one seed",
+        *["fewer than 5 scored epochs: short 4"] * 2,
+        "fewer than 1 scored epochs: carried 0",
+        "",
+    ]
+    assert {line["verdict"] for line in found[:4]} == {"cannot be judged"}
+
+
+def test_a_loss_is_compared_with_a_number(paper: Paper) -> None:
+    losses = (2.0, 3.0, 4.0)
+    for seed, loss in enumerate(losses):
+        paper.run("one", seed, sst=0.7)
+        paper.curve("one", seed, loss_sst=[loss + 1, loss - 1], dev_sst=[0.5, 0.6])
+    claim = against("one", score=0.0, measure="loss", direction="not higher", margin=0.1)
+    (line,) = paper.judge(claim)
+    assert float(line["difference"]) == pytest.approx(3.0)
+    assert float(line["p"]) == pytest.approx(ttest_1samp(losses, 0.1).pvalue)
+    assert line["verdict"] == "does not hold"
+    assert f"+{float(line['low']):.3f} to +{float(line['high']):.3f}" in paper.text("md")
+
+
+def test_an_epoch_is_known_to_one_that_was_scored(paper: Paper) -> None:
+    """All seeds of a row may reach their best at the same epoch, which is no certainty."""
+    for name, first in {"one": 2, "two": 4}.items():
+        for seed in range(2):
+            paper.run(name, seed, sst=0.7)
+            dev = [0.3] * (first - 1) + [0.5] * (11 - first)
+            paper.curve(name, seed, train_sst=dev, dev_sst=dev)
+    (line,) = paper.judge(against("one", "two", measure="epoch", direction="lower"))
+    assert float(line["difference"]) == pytest.approx(-0.2)
+    assert float(line["error"]) == pytest.approx(0.1)
