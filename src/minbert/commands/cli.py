@@ -151,6 +151,8 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     bundle.add_argument("--lean", action="store_true", help=no_scores)
     number, seeds = _whole_number(0), "only runs of these seeds (default: all)"
     bundle.add_argument("--seeds", type=number, nargs="+", default=(), metavar="N", help=seeds)
+    known = "leave out the runs that these bundles have"
+    bundle.add_argument("--without", type=Path, nargs="+", default=(), metavar="ZIP", help=known)
 
     unbundle = command("unbundle", _unbundle, "import the finished runs of a bundle")
     unbundle.add_argument("file", type=Path, metavar="FILE")
@@ -372,6 +374,7 @@ def _bundle(arguments: argparse.Namespace) -> None:
         weights=arguments.weights,
         lean=arguments.lean,
         seeds=arguments.seeds,
+        without=arguments.without,
     )
     print(printable(f"{arguments.out}: {counted(made.runs, 'run')}, {shown_size(made.bytes)}"))
 

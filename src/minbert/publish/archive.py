@@ -11,6 +11,7 @@ import shutil
 import stat
 import zipfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,6 +113,17 @@ def unpack(path: Path, target: Path) -> Manifest:
             return manifest
     except _DAMAGE as error:
         raise UserError(f"is damaged, truncated or not a zip file ({error})") from None
+
+
+def names_in(path: Path) -> Collection[str]:
+    """Return the names of a bundle's files. Raises `UserError` if it is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _manifest(archive).files
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file; expected a bundle") from None
+    except (*_DAMAGE, UserError) as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def _unpack(info: zipfile.ZipInfo, entry: _Entry, target: Path, archive: zipfile.ZipFile) -> None:

@@ -18,7 +18,7 @@ from minbert.base.locks import in_use
 from minbert.base.version import VERSION
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text
-from minbert.publish.archive import FILES, Writer, json_text
+from minbert.publish.archive import FILES, Writer, json_text, names_in
 from minbert.publish.packed import Rows, pack, without_unread_scores, write_small
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.task import use_tasks_of
@@ -35,7 +35,7 @@ from minbert.store.plans import (
     records,
     stage_rows,
 )
-from minbert.store.record import ADOPTED
+from minbert.store.record import ADOPTED, adoptions
 
 Described = dict[str, Any]
 
@@ -73,24 +73,27 @@ def bundle(
     weights: bool = False,
     lean: bool = False,
     seeds: Collection[int] = (),
+    without: Collection[Path] = (),
 ) -> Bundled:
     """Write what the plans of `root` ask for, and what is finished of it, to the zip `out`.
 
     These are the newest plan and those that the plain names are of, of parts too. With `lean`,
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
-    in it. The same results give the same bytes. Raises `UserError` if no workflow was started
-    there, or nothing is finished.
+    in it, and none that the bundles `without` have. The same results give the same bytes. Raises
+    `UserError` if no workflow was started there, or nothing is finished.
     """
     if not (root / "store").is_dir():
         raise _nothing(root)
     with in_use(root):
         content = _content(root)
         use_tasks_of({"tasks": content.tasks})
-        files = _stored(root, content, weights, seeds)
+        elsewhere = frozenset(name for path in without for name in names_in(path))
+        files = _stored(root, content, weights, seeds, elsewhere)
         runs = sum(name.endswith("/run.json") for name in files)
         if not runs:
             of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
-            raise UserError(f"{root} has no finished run{of} of its newest plan to bundle")
+            new = f" that is not in {' or '.join(map(str, without))}" if without else ""
+            raise UserError(f"{root} has no finished run{of} of its newest plan{new} to bundle")
         with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             writer = Writer(archive)
             _write(root, content, files, writer, lean)
@@ -134,13 +137,19 @@ def _content(root: Path) -> _Content:
 
 
 def _stored(
-    root: Path, content: _Content, weights: bool, seeds: Collection[int]
+    root: Path,
+    content: _Content,
+    weights: bool,
+    seeds: Collection[int],
+    elsewhere: Collection[str],
 ) -> dict[str, Path | str]:
     """Return the files of the bundle by their names in it: paths in the store, and texts."""
     files: dict[str, Path | str] = {}
     for (kind, key), described in content.described.items():
         files[f"spec/{kind}-{key}.json"] = description_path(root, kind, key)
         for folder in _finished(root, described, seeds) if kind in FILES else ():
+            if kind == "train" and not _names(folder).isdisjoint(elsewhere):
+                continue
             for file in (*FILES[kind], ADOPTED):
                 path = folder / file
                 if path.is_file() and (weights or file != WEIGHTS):
@@ -152,6 +161,12 @@ def _stored(
     if (command := root / "logs" / "command.txt").is_file():
         files["command.txt"] = command
     return files
+
+
+def _names(folder: Path) -> set[str]:
+    """Return what a run's record is called in bundles: by its key, and by those it had before."""
+    keys = [folder.parent.name, *(step["from"] for step in adoptions(folder))]
+    return {f"train/{key}/{folder.name}/run.json" for key in keys}
 
 
 def _finished(root: Path, described: Described, wanted: Collection[int]) -> Iterator[Path]:
