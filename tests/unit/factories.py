@@ -39,7 +39,7 @@ def finish(
     plan: Plan, *nodes: Node, device: str = "cpu", seconds: float = 30.0, torch: str = "9.9"
 ) -> None:
     """Leave the files of `nodes` with all seeds, or all that a whole workflow leaves."""
-    write(plan)
+    published = write(plan)
     record = {
         "outcome": {"seconds": seconds},
         "environment": {"device": device, "packages": {"minbert": "0", "torch": torch}},
@@ -54,7 +54,6 @@ def finish(
         return
     for name in (*plan.products, SCORES, VARIANTS):
         put(plan.names / name, "whole")
-    stamps = dict.fromkeys((grid.paper for grid in plan.grids), plan.stamp)
-    page = {"plans": {}, "stamps": stamps, "options": {}, "names": []}
+    page = {"plan": published, "stamp": plan.stamp, "names": []}
     put(plan.names / PUBLISHED, json.dumps(page))
     put(plan.mark)

@@ -110,7 +110,7 @@ def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_no
     path = plan_path(root, earlier)
     write_json(path, read_json(path) | {"written": 0})
     assert next(records(root))[0] == newest
-    page = {"plans": {"one": earlier}, "stamps": {}, "options": {}, "names": []}
+    page = {"plan": earlier, "stamp": "", "names": []}
     (root / published).parent.mkdir(exist_ok=True)
     write_json(root / published, page)
     with using():

@@ -96,4 +96,4 @@ def test_figures_are_drawn_from_what_there_is(
         assert fault in image.info["Description"], "its picture says so"
     assert (tmp_path / "figures" / "p" / "there.png").exists()
     assert not (tmp_path / "store" / "figure" / "ranked").exists(), "keyed folders are complete"
-    assert read_json(tmp_path / "published.json")["stamps"] == {"p": "", "all": ""}
+    assert read_json(tmp_path / "published.json")["stamp"] == ""

@@ -11,7 +11,7 @@ import pytest
 from minbert.base.files import read_json, write_json, write_text
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.text import read_csv
-from minbert.publish.publish import failed_variants
+from minbert.publish.publish import failed_variants, publish_one
 from minbert.publish.publish import publish as publish_all
 from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, read_plan, write_plan
 from minbert.track.journal import Journal
@@ -22,17 +22,17 @@ def _no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minbert.publish.publish.record_grids", lambda *_, **__: None)
 
 
-def planned(root: Path, text: str, *papers: str, options: str = "", **more: str) -> str:
-    """Make papers' products and a page of all of them; return the name of the plan's record."""
+def planned(root: Path, text: str, *papers: str, more: tuple[str, ...] = ()) -> str:
+    """Make papers' products and pages of all of them; return the name of the plan's record."""
     products = {}
     for paper in papers:
-        keyed = root / "store" / "table" / f"{text}{paper}"
-        write_text(keyed / "table.md", f"{text} {paper}")
-        products[f"tables/{paper}.md"] = str(keyed / "table.md")
-        scores = root / "store" / "scores" / f"{text}{paper}"
-        scores.mkdir(parents=True)
+        keyed = root / "store" / "table" / f"{text}{paper}" / "table.md"
+        write_text(keyed, f"{text} {paper}")
+        products[f"tables/{paper}.md"] = str(keyed)
+        scores = root / "store" / "scores" / f"{text}{paper}" / "scores.parquet"
+        scores.parent.mkdir(parents=True)
         table = pa.Table.from_pylist([{"paper": paper, "variant": text}], schema=SCHEMA)
-        pq.write_table(table, scores / "scores.parquet")
+        pq.write_table(table, scores)
     for name in ("report.html", *more):
         path = root / "store" / "page" / f"{text}{'-'.join(papers)}" / name.replace("/", "-")
         write_text(path, f"{text} of {', '.join(papers)}")
@@ -43,7 +43,7 @@ def planned(root: Path, text: str, *papers: str, options: str = "", **more: str)
         "variants": [[paper, text, *VARIANT_COLUMNS[2:]] for paper in papers],
         "below": "",
         "stamp": f"{text} {' '.join(papers)}",
-        "options": options or f"--config name={text}",
+        "options": "",
     }
     return write_plan(root, record)
 
@@ -53,104 +53,51 @@ def publish(root: Path, plan: str) -> None:
     publish_all(root, plan, root / "store" / "published" / f"{stamp}-0.done")
 
 
-def holders(root: Path) -> set[str]:
-    """Return the stamps of the plans that the plain names are of."""
-    return set(read_json(root / PUBLISHED)["stamps"].values())
-
-
 def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
-    plans = {text: planned(tmp_path, text, "one", "two") for text in ("first", "second")}
-    for text in ("first", "second", "first"):
-        publish(tmp_path, plans[text])
-        assert (tmp_path / "tables" / "two.md").read_text("utf-8") == f"{text} two"
-        assert {row["variant"] for row in read_csv(tmp_path / "variants.tsv", "\t")} == {text}
-        assert holders(tmp_path) == {f"{text} one two"}
-        page = read_json(tmp_path / PUBLISHED)
-        assert page["plans"] == dict.fromkeys(("one", "two", "all"), plans[text])
-        assert set(page["options"].values()) == {f"--config name={text}"}
-
-
-def test_a_paper_that_was_taken_out_of_the_configuration_goes(tmp_path: Path) -> None:
-    publish(tmp_path, planned(tmp_path, "first", "one", "two", options="--configfile a.yaml"))
-    publish(tmp_path, planned(tmp_path, "second", "two", "three", options="--configfile a.yaml"))
-    assert (tmp_path / "report.html").read_text("utf-8") == "second of two, three"
-    assert not (tmp_path / "tables" / "one.md").exists()
-    rows = read_csv(tmp_path / "variants.tsv", "\t")
-    assert {row["paper"] for row in rows} == {"two", "three"}
-
-
-def test_what_an_older_version_published_of_other_papers_stops_nothing(tmp_path: Path) -> None:
-    """A table without a column of today's is lost; one with a column more is kept without it."""
-    publish(tmp_path, planned(tmp_path, "first", "one", "two"))
-    scores, variants = tmp_path / "tables" / "scores.parquet", tmp_path / "variants.tsv"
-    table = pq.read_table(scores)
-    pq.write_table(table.append_column("more", table["paper"]), scores)
-    text = variants.read_text("utf-8")
-    variants.write_text("".join(f"{line}\tmore\n" for line in text.splitlines()), "utf-8")
-    publish(tmp_path, planned(tmp_path, "second", "two"))
-    assert holders(tmp_path) == {"first one two", "second two"}
-    assert pq.read_schema(scores).equals(SCHEMA) and "more" not in variants.read_text("utf-8")
-    pq.write_table(pq.read_table(scores).drop_columns(["error"]), scores)
-    publish(tmp_path, planned(tmp_path, "third", "two"))
-    assert holders(tmp_path) == {"third two"}
-
-
-@pytest.mark.parametrize("name", ["variants.tsv", "tables/scores.parquet"])
-@pytest.mark.parametrize("junk", [None, b"", b"\xff\x00"])
-def test_what_was_lost_of_other_papers_stops_nothing(
-    tmp_path: Path, name: str, junk: bytes | None
-) -> None:
-    publish(tmp_path, planned(tmp_path, "first", "one", "two"))
-    (tmp_path / name).unlink()
-    if junk is not None:
-        (tmp_path / name).write_bytes(junk)
-    publish(tmp_path, planned(tmp_path, "second", "two"))
-    assert (tmp_path / "report.html").read_text("utf-8") == "second of two"
-    assert holders(tmp_path) == {"second two"}
-
-
-def test_what_a_plan_has_no_more_goes(tmp_path: Path) -> None:
-    with_claims = planned(tmp_path, "first", "one", **{"tables/claims.md": ""})
-    without = planned(tmp_path, "second", "one")
-    publish(tmp_path, with_claims)
+    """And nothing of the plan before: neither its papers nor its pages."""
+    first = planned(tmp_path, "first", "one", "two", more=("tables/claims.md",))
+    second = planned(tmp_path, "second", "two", "three")
     write_text(tmp_path / "tables" / "mine.md", "a user's own")
-    assert (tmp_path / "tables" / "claims.md").exists()
-    publish(tmp_path, without)
-    assert not (tmp_path / "tables" / "claims.md").exists()
-    assert (tmp_path / "tables" / "mine.md").exists()
-    publish(tmp_path, with_claims)
-    assert (tmp_path / "tables" / "claims.md").exists()
+    for text, plan, papers in (
+        ("first", first, ["one", "two"]),
+        ("second", second, ["two", "three"]),
+        ("first", first, ["one", "two"]),
+    ):
+        publish(tmp_path, plan)
+        tables = {path.stem for path in (tmp_path / "tables").glob("*.md")}
+        assert tables == {*papers, "mine"} | ({"claims"} if text == "first" else set())
+        for paper in papers:
+            assert (tmp_path / "tables" / f"{paper}.md").read_text("utf-8") == f"{text} {paper}"
+        rows = read_csv(tmp_path / "variants.tsv", "\t")
+        assert [(row["paper"], row["variant"]) for row in rows] == [(of, text) for of in papers]
+        joined = pq.read_table(tmp_path / "tables" / "scores.parquet")
+        assert joined.column("paper").to_pylist() == sorted(papers)
+        page = read_json(tmp_path / PUBLISHED)
+        assert (page["plan"], page["stamp"]) == (plan, f"{text} {' '.join(papers)}")
 
 
-def test_one_paper_does_not_take_the_others_off_the_pages(tmp_path: Path) -> None:
-    publish(tmp_path, every := planned(tmp_path, "first", "one", "two"))
-    publish(tmp_path, alone := planned(tmp_path, "second", "two"))
-    assert (tmp_path / "tables" / "one.md").read_text("utf-8") == "first one"
-    assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
-    assert (tmp_path / "report.html").read_text("utf-8") == "first of one, two"
-    found = pq.read_table(tmp_path / "tables" / "scores.parquet").to_pylist()
-    assert {(row["paper"], row["variant"]) for row in found} == {
-        ("one", "first"),
-        ("two", "second"),
-    }
-    rows = read_csv(tmp_path / "variants.tsv", "\t")
-    assert {(r["paper"], r["variant"]) for r in rows} == {("one", "first"), ("two", "second")}
-    plans = {"one": every, "two": alone, "all": every}
-    assert read_json(tmp_path / PUBLISHED)["plans"] == plans
-    assert holders(tmp_path) == {"first one two", "second two"}
-    publish(tmp_path, every)
-    assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "first two"
+def test_one_file_of_another_plan_leaves_the_names_to_be_made_again(tmp_path: Path) -> None:
+    first, second = (planned(tmp_path, text, "one") for text in ("first", "second"))
+    publish_one(tmp_path, first, "tables/one.md")
+    assert held(tmp_path) == {"plan": "", "stamp": "", "names": ["tables/one.md"]}
+    publish(tmp_path, first)
+    whole = held(tmp_path)
+    publish_one(tmp_path, first, "tables/one.md")
+    assert held(tmp_path) == whole
+    publish_one(tmp_path, second, "tables/one.md")
+    assert held(tmp_path) == whole | {"stamp": ""}
+    assert (tmp_path / "tables" / "one.md").read_text("utf-8") == "second one"
 
 
 def test_a_damaged_page_stops_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path, "first", "one")
-    for text in ("{", "[]", '{"plans": [], "stamps": {"one": 3}}'):
+    for text in ("{", "[]", '{"plan": [], "stamp": "", "names": []}'):
         write_text(tmp_path / PUBLISHED, text)
         assert held(tmp_path) == {}
     write_text(tmp_path / "store" / "published" / "first one-7.done", "")
     publish(tmp_path, plan)
     (mark,) = (tmp_path / "store" / "published").glob("*.done")
-    assert mark.name == "first one-0.done" and holders(tmp_path) == {"first one"}
+    assert mark.name == "first one-0.done" and held(tmp_path)["stamp"] == "first one"
 
 
 def test_a_publishing_that_was_cut_short_leaves_no_mark(
@@ -167,13 +114,7 @@ def test_a_publishing_that_was_cut_short_leaves_no_mark(
     with pytest.raises(KeyboardInterrupt):
         publish(tmp_path, second)
     assert (tmp_path / "tables" / "two.md").read_text("utf-8") == "second two"
-    assert holders(tmp_path) == {""}, "so that both make them again"
-
-
-def test_scores_of_all_papers_are_joined(tmp_path: Path) -> None:
-    publish(tmp_path, planned(tmp_path, "text", "one", "two"))
-    joined = pq.read_table(tmp_path / "tables" / "scores.parquet")
-    assert joined.column("paper").to_pylist() == ["one", "two"]
+    assert held(tmp_path)["stamp"] == "", "so that both make them again"
 
 
 def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(

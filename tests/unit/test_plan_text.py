@@ -227,7 +227,7 @@ def test_two_configurations_do_not_publish_in_one_folder(
 ) -> None:
     made = replace(plan(tmp_path), options=now)
     made.check_names()  # nothing is published yet
-    page = {"plans": {}, "stamps": {}, "options": {"hybrid-bert": before}, "names": []}
+    page = {"plan": write(replace(made, options=before)), "stamp": "", "names": []}
     put(made.names / PAGE, json.dumps(page))
     if refused:
         with pytest.raises(

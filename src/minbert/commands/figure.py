@@ -7,7 +7,7 @@ from typing import Any
 from minbert.base.errors import UserError, nearest
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
-from minbert.store.plans import ONLY, check_root, describe_job, held, read_plan
+from minbert.store.plans import check_root, describe_job, published_plans, read_plan
 
 FORMATS = ("pdf", "png", "svg")
 SMALLEST, LARGEST = 1.0, 50.0
@@ -33,11 +33,9 @@ def _job(root: Path, name: str) -> Job:
     """Return the job of a figure of the whole grids, or else of the part published last."""
     check_root(root)
     known: dict[str, tuple[str, str]] = {}
-    for folder in (root / ONLY, root):
-        for plan in dict.fromkeys(held(folder).get("plans", {}).values()):
-            record = read_plan(root, plan)
-            for figure, key in record["figures"].items():
-                known[figure.removeprefix("figures/")] = key, plan
+    for plan in reversed(published_plans(root)):
+        for figure, key in read_plan(root, plan)["figures"].items():
+            known[figure.removeprefix("figures/")] = key, plan
     if name not in known:
         papers = dict.fromkeys(each.partition("/")[0] for each in known)
         own = [each for each in known if each.startswith(f"{name.partition('/')[0]}/")]

@@ -16,7 +16,7 @@ from minbert.base.progress import counted
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import seed_folders
-from minbert.store.plans import ONLY, described_in, description_path, held, plan_path
+from minbert.store.plans import described_in, description_path, plan_path, published_plans
 
 _KEY = re.compile("[0-9a-f]{16}")
 
@@ -77,8 +77,7 @@ def delete(plan: Plan, found: list[Leftover]) -> None:
             kind, _, key = path.stem.partition("-")
             if _KEY.fullmatch(key) and (kind, key) not in plan.nodes:
                 _remove(path)
-        folders = (plan.root, plan.root / ONLY)
-        published = {name for each in folders for name in held(each).get("plans", {}).values()}
+        published = published_plans(plan.root)
         for path in plan_path(plan.root, "").parent.glob("*.json"):
             if _KEY.fullmatch(path.stem) and path.stem not in published:
                 _remove(path)

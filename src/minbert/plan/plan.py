@@ -20,7 +20,16 @@ from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_OUTSIDE, code_modules
 from minbert.store.node import Node, digest
-from minbert.store.plans import ONLY, PUBLISHED, SCORES, VARIANTS, description_path, held, plan_path
+from minbert.store.plans import (
+    ONLY,
+    PUBLISHED,
+    SCORES,
+    VARIANTS,
+    description_path,
+    held,
+    plan_path,
+    read_plan,
+)
 
 PUBLISHER = "minbert.publish.publish"
 
@@ -124,14 +133,16 @@ class Plan(Experiment):
 
         An edit of the same files, or another `--config`, is the same configuration.
         """
-        said = held(self.names).get("options", {})
-        for paper, options in said.items():
-            if (other := _config_files(options)) != (own := _config_files(self.options)):
-                raise UserError(
-                    f"{self.names} has the tables and figures of {paper} as {', '.join(other)} "
-                    f"made them, and {', '.join(own)} would replace these: give it other "
-                    f"`results`, or delete {self.names / PUBLISHED}"
-                )
+        plan = held(self.names).get("plan")
+        if not plan or not plan_path(self.root, plan).exists():
+            return
+        other = _config_files(read_plan(self.root, plan)["options"])
+        if other != (own := _config_files(self.options)):
+            raise UserError(
+                f"{self.names} has the tables and figures as {', '.join(other)} made them, and "
+                f"{', '.join(own)} would replace these: give it other `results`, or delete "
+                f"{self.names / PUBLISHED}"
+            )
 
     @property
     def figures(self) -> dict[str, Node]:
@@ -260,17 +271,14 @@ class Plan(Experiment):
         Its name has a number, which is a new one unless the plain names hold this plan's products
         and what is said of them is there, so that a workflow starts and makes both whole.
         """
-        folder = self.root / "store" / "published"
-        ends = [path.stem.partition("-")[2] for path in folder.glob(f"{self.stamp}-*.done")]
-        numbers = [int(end) for end in ends if end.isdecimal()]
-        names = [self.names / name for name in (*self.products, SCORES, VARIANTS)]
-        names += [description_path(self.root, kind, key) for kind, key in self.nodes]
-        said = held(self.names)
-        names += [plan_path(self.root, plan) for plan in said.get("plans", {}).values()]
-        stamps = said.get("stamps", {})
-        own = all(stamps.get(grid.paper) == self.stamp for grid in self.grids)
-        whole = own and all(map(_filled, names))
-        return folder / f"{self.stamp}-{max(numbers, default=-1) + (not numbers or not whole)}.done"
+        folder, said = self.root / "store" / "published", held(self.names)
+        paths = [self.names / name for name in (*self.products, SCORES, VARIANTS)]
+        paths += [description_path(self.root, kind, key) for kind, key in self.nodes]
+        paths.append(plan_path(self.root, said.get("plan", "")))
+        whole = said.get("stamp") == self.stamp and all(map(_filled, paths))
+        numbers = [int(path.stem.partition("-")[2]) for path in folder.glob(f"{self.stamp}-*.done")]
+        number = max(numbers, default=-1) + (not numbers or not whole)
+        return folder / f"{self.stamp}-{number}.done"
 
 
 def _config_files(options: str) -> list[str]:

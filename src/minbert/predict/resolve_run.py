@@ -21,8 +21,7 @@ from minbert.store.plans import (
     check_root,
     describe_job,
     description_path,
-    held_of,
-    plan_path,
+    published_plans,
     read_description,
     read_plan,
     records,
@@ -225,11 +224,9 @@ def plan_of(root: Path, paper: str) -> dict[str, Any]:
 
     Before the first publication it is the newest plan that has the paper.
     """
-    plan = held_of(root, paper, "plans")
-    if plan and plan_path(root, plan).exists():
-        return read_plan(root, plan)
-    newest = (record for _, record in records(root) if paper in record.get("papers", ()))
-    return {} if plan else next(newest, {})
+    published = [read_plan(root, plan) for plan in published_plans(root)]
+    found = itertools.chain(published, (record for _, record in records(root)))
+    return next((record for record in found if paper in record.get("papers", ())), {})
 
 
 def _by_variant(rows: Iterable[Mapping[str, str]]) -> dict[Names, dict[str, str]]:
@@ -328,5 +325,5 @@ def _best_of(root: Path, trained: Mapping[Names, object]) -> dict[Names, dict[in
 
 def _snakemake(root: Path, paper: str, target: Path | str = "all") -> str:
     """Return the command that makes `target` by the configuration that a paper was published by."""
-    options = held_of(root, paper, "options") or ""
+    options = plan_of(root, paper).get("options", "")
     return f"snakemake --cores 2 {shlex.quote(str(target))} {options}".rstrip()

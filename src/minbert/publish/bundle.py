@@ -25,11 +25,10 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.kinds import KINDS
 from minbert.store.node import finished, needs_of, seed_folders
 from minbert.store.plans import (
-    ONLY,
     VARIANT_COLUMNS,
     VARIANTS,
     description_path,
-    held,
+    published_plans,
     read_description,
     read_plan,
     records,
@@ -113,8 +112,7 @@ def _content(root: Path) -> _Content:
     if newest is None:
         raise _nothing(root)
     found: dict[tuple[str, str], Described] = {}
-    published = (held(folder).get("plans", {}) for folder in (root, root / ONLY))
-    plans = dict.fromkeys([newest[0], *(plan for plans in published for plan in plans.values())])
+    plans = dict.fromkeys([newest[0], *published_plans(root)])
     every = [read_plan(root, plan) for plan in plans]
     for record in every:
         for name in record["jobs"]:

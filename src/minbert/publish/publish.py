@@ -37,8 +37,7 @@ def publish(root: Path, plan: str, mark: Path) -> None:
         names.take()
         if not record["below"]:
             record_grids(root, record, complete=True)
-        names.say_whose(complete=True)
-        names.leave_mark(mark)
+        names.finish(mark)
 
 
 def publish_one(root: Path, plan: str, name: str) -> None:

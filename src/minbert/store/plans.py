@@ -14,10 +14,10 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
-from minbert.store.node import digest, key_of
+from minbert.store.node import digest
 
 PUBLISHED = "published.json"
-"""Beside the plain names: of which plan each paper is, and what shows `all` of them."""
+"""Beside the plain names: which plan they are of."""
 ONLY = "only"
 """Where, below the results root, a part of the grids has its plain names."""
 SCORES = "tables/scores.parquet"
@@ -60,13 +60,9 @@ def described_in(path: Path) -> dict[str, Any]:
 def write_description(root: Path, described: Mapping[str, Any]) -> None:
     """Write the description of a node, unless it is there undamaged."""
     path = description_path(root, described["kind"], described["key"])
-    try:
-        there = described_in(path)
-        alike = all(there.get(name) == described.get(name) for name in ("maker", "parts"))
-        if alike and key_of(there) == described["key"]:  # The key does not say who makes it.
+    with suppress(FileNotFoundError, UserError):
+        if read_json(path) == described:
             return
-    except (FileNotFoundError, UserError):
-        pass
     write_json(path, described)
 
 
@@ -132,23 +128,22 @@ def score_tables(root: Path) -> list[Path]:
     return [path for path in (root / SCORES, root / ONLY / SCORES) if path.is_file()]
 
 
-def held_of(root: Path, paper: str, what: str) -> Any:
-    """Return `what` of `held` for a paper, of its whole grid or else of a part; None: neither."""
-    found = (held(folder).get(what, {}) for folder in (root, root / ONLY))
-    return next((said[paper] for said in found if paper in said), None)
+def published_plans(root: Path) -> list[str]:
+    """Return the plans whose files are published under `root`: of whole grids, then of a part."""
+    plans = (held(folder).get("plan") for folder in (root, root / ONLY))
+    return [plan for plan in plans if plan and plan_path(root, plan).exists()]
 
 
-def held(root: Path) -> dict[str, Any]:
-    """Return what is said of the plain names under `root`; nothing if it is missing or damaged.
+def held(folder: Path) -> dict[str, Any]:
+    """Return what is said of the plain names in `folder`; nothing if it is missing or damaged.
 
-    `plans`, their `stamps` and the `options` that chose them are by paper, and `all` for what shows
-    all of them; `names` are the plain names.
+    `plan` made them, and its `stamp` is "" unless all are in place; `names` are the plain names.
     """
     try:
-        found = read_json(root / PUBLISHED)
+        found = read_json(folder / PUBLISHED)
     except (FileNotFoundError, UserError):
         return {}
-    types = {"plans": dict, "stamps": dict, "options": dict, "names": list}
+    types = {"plan": str, "stamp": str, "names": list}
     whole = all(isinstance(found.get(name), of) for name, of in types.items())
     return found if whole and all(map(_plain, found["names"])) else {}
 
