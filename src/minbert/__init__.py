@@ -14,7 +14,7 @@ __version__ = VERSION
 
 
 def open(results: str | os.PathLike[str] = "results") -> Results:
-    """Return what is in a results folder, as data frames, tensors and models (docs/python.md).
+    """Return what is in a results folder, as data frames, tensors and models (docs/predicting.md).
 
     Nothing is written. Raises `minbert.base.errors.UserError` for a folder without results.
     """

@@ -1,4 +1,4 @@
-"""What a results folder holds, as data frames: `minbert.open` (docs/python.md)."""
+"""What a results folder holds, as data frames: `minbert.open` (docs/predicting.md)."""
 
 from __future__ import annotations
 
