@@ -4,7 +4,7 @@
 # make study  the study's tables, figures and report from its bundles, without training (study/)
 # make study-train ROW=hybrid-bert/3-bert SEED=1  train a row of it anew and compare (PART=depths)
 # make study-page  its tables, docs/study.md and pictures, after another bundle has come
-# make chaos  50 kills at random moments over a small grid (docs/robustness.md)
+# make chaos  50 kills at random moments over a small grid (docs/pipeline.md)
 # make audit  100 random small changes of the code, none of which may leave a result stale
 #             (docs/rebuilding.md); MUTANTS=30, SEED=1
 # make test-cluster  a grid on a one-node Slurm that it installs (docs/cluster.md); SHORT=1, DEMO=1
