@@ -58,8 +58,7 @@ def test_nothing_comes_from_elsewhere(page: Page, source: str) -> None:
     assert not tags & {"iframe", "object", "embed"}
     assert all(src.startswith("data:image/png;base64,") for src in page.values("img", "src"))
     assert page.values("link", "href") == ["data:,"]
-    own = source.replace("http://www.w3.org/2000/svg", "")  # the name of a language
-    assert "url(" not in own and "@import" not in own and "://" not in own
+    assert "url(" not in source and "@import" not in source and "://" not in source
     assert len(source) < 10e6
 
 
@@ -75,8 +74,8 @@ def test_the_policy_lets_only_the_own_script_and_style_in(page: Page, source: st
 
 def test_texts_from_data_and_errors_are_escaped(page: Page, source: str) -> None:
     scripts = [found for tag, found in page.tags if tag == "script"]
-    assert scripts == [{"type": "application/json", "id": "variants"}, {}]
-    assert source.count("<script") == source.count("</script") == 2
+    assert scripts == [{}]
+    assert source.count("<script") == source.count("</script") == 1
     assert not [name for _, found in page.tags for name in found if name.startswith("on")]
     assert not [link for link in page.values("a", "href") if "script:" in link]
     assert page.text.count(HARM) >= 5, "of a claim, an error, the command, a label, an example"

@@ -1,24 +1,22 @@
-"""Single examples in the report: the worst of a paper, and what two variants are compared by."""
+"""Single examples in the report: the worst of a paper."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from figure_files import SIZES
-from reporting import CONSTANT, HARM, NOT_RUN, PAPER, SEEDS, job_of, plan_results
+from reporting import HARM, NOT_RUN, PAPER, SEEDS, job_of, plan_results
 
 from minbert.figures.predicted import Predicted, read_predicted
 from minbert.plan.plan import Plan
 from minbert.publish.packed import without_unread_scores
 from minbert.report import predictions
-from minbert.report.compare import EXAMPLES, comparison, divisive
 from minbert.report.floors import judge
 from minbert.report.material import Material
-from minbert.report.predictions import LONGEST, Said, Stage, read_said, read_texts
+from minbert.report.predictions import LONGEST, Stage, StagePredictions, read_said, read_texts
 from minbert.report.runs import read_runs
 from minbert.report.warnings import find_warnings
 from minbert.report.worst import WORST, worst
@@ -37,7 +35,7 @@ def material(plan: Plan) -> Material:
 
 
 @pytest.fixture
-def said(material: Material) -> dict[Stage, Said]:
+def said(material: Material) -> dict[Stage, StagePredictions]:
     return read_said(material)
 
 
@@ -47,10 +45,10 @@ def stage(material: Material, variant: str, task: str) -> Stage:
 
 
 def test_predictions_are_taken_together_over_the_seeds(
-    material: Material, said: dict[Stage, Said]
+    material: Material, said: dict[Stage, StagePredictions]
 ) -> None:
     one = said[stage(material, "1-bert", "sst")]
-    paths = material.seeds("predictions", stage(material, "1-bert", "sst")[0])
+    paths = material.predictions(stage(material, "1-bert", "sst")[0])
     rows = [
         {row["id"]: row for row in pq.read_table(path).to_pylist() if row["split"] == "dev"}
         for path in paths.values()
@@ -64,17 +62,12 @@ def test_predictions_are_taken_together_over_the_seeds(
     assert one.right[n] == sum(row["prediction"] == label for row in of)
     classes = [row["prediction"] for row in of]
     assert classes.count(one.said[n]) == max(map(classes.count, classes))
-    counts = np.array(one.confusion)
-    assert counts.shape == (5, 5) and counts.sum() == len(SEEDS) * SIZES["sst"]
-    assert np.trace(counts) == one.right.sum()
-    constant = np.array(said[stage(material, CONSTANT, "sst")].confusion)
-    assert (constant.sum(axis=0) > 0).tolist() == [False, True, False, False, False]
 
 
 def test_without_probabilities_an_error_is_one_or_none(material: Material) -> None:
     """As if one seed had come in a lean bundle, and the others were trained here."""
     key, task = stage(material, "1-bert", "sst")
-    path = next(iter(material.seeds("predictions", key).values()))
+    path = next(iter(material.predictions(key).values()))
     whole = path.read_bytes()
     try:
         pq.write_table(without_unread_scores(pq.read_table(path)), path)
@@ -86,10 +79,9 @@ def test_without_probabilities_an_error_is_one_or_none(material: Material) -> No
 
 
 def test_of_values_the_mean_counts_and_the_distance(
-    material: Material, said: dict[Stage, Said]
+    material: Material, said: dict[Stage, StagePredictions]
 ) -> None:
     one = said[stage(material, "1-bert", "sts")]
-    assert np.array(one.confusion).shape == (6, 6)
     assert (one.error + 1e-9 >= np.abs(one.said - one.label)).all()
     assert not (one.said == np.rint(one.said)).all()
 
@@ -112,13 +104,15 @@ def test_texts_that_are_not_there_are_said_to_be_missing(plan: Plan, material: M
     assert not any("from a bundle" in text for text in whole)
 
 
-def test_stages_that_have_not_run_are_left_out(material: Material, said: dict[Stage, Said]) -> None:
+def test_stages_that_have_not_run_are_left_out(
+    material: Material, said: dict[Stage, StagePredictions]
+) -> None:
     assert stage(material, NOT_RUN, "sst") not in said
     assert {task for _, task in said} == set(TASKS)
 
 
 def test_the_worst_examples_have_the_largest_mean_error(
-    material: Material, said: dict[Stage, Said]
+    material: Material, said: dict[Stage, StagePredictions]
 ) -> None:
     rows = worst(material, PAPER, said)
     assert [row.task for row in rows] == [task for task in TASKS for _ in range(WORST)]
@@ -132,7 +126,7 @@ def test_the_worst_examples_have_the_largest_mean_error(
 
 
 def test_a_task_without_texts_has_no_worst_examples(
-    plan: Plan, material: Material, said: dict[Stage, Said]
+    plan: Plan, material: Material, said: dict[Stage, StagePredictions]
 ) -> None:
     texts = material.job.need("examples/sst")
     away = texts.rename(plan.root / "away.parquet")
@@ -143,7 +137,7 @@ def test_a_task_without_texts_has_no_worst_examples(
 
 
 def test_examples_that_share_the_last_error_of_the_table_are_counted(
-    plan: Plan, material: Material, said: dict[Stage, Said]
+    plan: Plan, material: Material, said: dict[Stage, StagePredictions]
 ) -> None:
     """As without probabilities, where all that a run gets wrong have the same error."""
     error = np.where(np.arange(SIZES["para"]) % 4 == 0, 1.0, np.arange(SIZES["para"]) == 1)
@@ -157,7 +151,7 @@ def test_stages_scored_on_a_half_of_dev_stand_beside_those_of_all(
     material: Material, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As tuned rows beside the papers' own (`select_on: half`)."""
-    halved = material.seeds("predictions", stage(material, "1-bert", "sst")[0])
+    halved = material.predictions(stage(material, "1-bert", "sst")[0])
 
     def read(of_seeds: dict[int, Path], task: str) -> Predicted | None:
         one = read_predicted(of_seeds, task)
@@ -170,7 +164,6 @@ def test_stages_scored_on_a_half_of_dev_stand_beside_those_of_all(
     said = read_said(material)
     of_sst = {tuple(one.ids) for (_, task), one in said.items() if task == "sst"}
     assert [len(ids) for ids in of_sst] == [SIZES["sst"] / 2], "the half that all have"
-    assert max(divisive(said)["sst"]) < SIZES["sst"] / 2
     assert {row.id for row in worst(material, PAPER, said) if row.task == "sst"} <= {*of_sst.pop()}
 
 
@@ -191,32 +184,3 @@ def test_texts_are_whole_lines_without_what_hides_them(material: Material) -> No
     finally:
         path.write_bytes(kept)
     assert len(text) <= LONGEST and text.endswith("word…")
-
-
-def test_a_comparison_has_scores_curves_counts_and_predictions(
-    material: Material, said: dict[Stage, Said]
-) -> None:
-    places = divisive(said)
-    found = comparison(material, said, places, {})
-    variants = {each["label"]: each["runs"] for each in found["papers"][0]["variants"]}
-    assert material.labels[PAPER, NOT_RUN] not in variants
-    run = found["runs"][variants[material.labels[PAPER, CONSTANT]]["sst"]]
-    assert run["learned"] is False and run["floor"] >= run["score"]
-    assert set(run["predicted"]) == {1} and "±" in run["said"]
-    assert [epoch for epoch, _ in run["curve"]] == [1, 2, 3]
-    assert len(found["tasks"]["sst"]["examples"]) == len(run["predicted"]) == SIZES["sst"]
-    assert found["tasks"]["sts"]["classes"] == list("012345")
-    assert len(json.dumps(found)) < 300_000
-
-
-def test_the_examples_in_the_page_are_those_on_which_variants_differ_most(
-    said: dict[Stage, Said],
-) -> None:
-    places = divisive(said)
-    assert len(places["para"]) == EXAMPLES < SIZES["para"] and places["para"] == sorted(
-        places["para"]
-    )
-    values = np.array([one.said for (_, task), one in said.items() if task == "para"])
-    split = np.minimum(values.mean(axis=0), 1 - values.mean(axis=0))
-    rest = np.delete(split, places["para"])
-    assert split[places["para"]].min() + 1e-9 >= rest.max()

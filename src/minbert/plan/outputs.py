@@ -17,11 +17,7 @@ from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
 TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
-RUN_FILES = {
-    "run": "run.json",
-    "predictions": "predictions.parquet",
-    "history": "history.parquet",
-}
+RUN_FILES = {"run": "run.json", "predictions": "predictions.parquet"}
 """What the report reads of a run."""
 UNSHOWN = (
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
@@ -312,8 +308,7 @@ def report_node(
     """Return the node of the report; `figures` are by the names that they are published under.
 
     Needs are named by what they are: `table/PAPER`, `tuning/PAPER`, `scores/PAPER`, `figure/NAME`,
-    `run/KEY/SEED`, `predictions/KEY/SEED`, `history/KEY/SEED`, `data/TASK`, `examples/TASK`,
-    `index` and `claims`.
+    `run/KEY/SEED`, `predictions/KEY/SEED`, `data/TASK`, `examples/TASK`, `index` and `claims`.
     What tables and figures are called is in their own specs.
     """
     needs = {"index": Need(index, "index.csv")}

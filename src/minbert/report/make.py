@@ -21,7 +21,6 @@ from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import FAILED, SCORED
 from minbert.evaluate.text import read_csv
 from minbert.report import chart
-from minbert.report.compare import comparison, divisive
 from minbert.report.floors import judge
 from minbert.report.material import Material
 from minbert.report.opening import banner, best_variants, findings
@@ -53,7 +52,6 @@ def make(job: Job) -> None:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {
         "duration": lambda seconds: "—" if seconds is None else clock(seconds),
         "interval": Interval.in_words,
@@ -111,18 +109,13 @@ def _page(material: Material) -> dict[str, Any]:
 
 
 def _examples(material: Material) -> dict[str, Any]:
-    """Return what the page shows of single examples, and of two variants side by side."""
+    """Return the examples that each paper's variants get most wrong, and their texts."""
     said = read_said(material)
-    places = divisive(said)
     worst_of = {paper: worst(material, paper, said) for paper in material.papers}
     wanted: dict[str, set[str]] = {}
-    for (_, task), one in said.items():
-        wanted.setdefault(task, {one.ids[n] for n in places[task]})
     for each in (each for of_paper in worst_of.values() for each in of_paper):
-        wanted[each.task].add(each.id)
-    texts = read_texts(material, wanted)
-    compared = comparison(material, said, places, texts)
-    return {"worst": worst_of, "texts": texts, "tasks": TASKS, "compared": compared}
+        wanted.setdefault(each.task, set()).add(each.id)
+    return {"worst": worst_of, "texts": read_texts(material, wanted), "tasks": TASKS}
 
 
 def _facts(material: Material, runs: Runs, index: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -81,6 +81,6 @@ class Material:
             if of.split == "dev" and of.measure in TASKS and (paper, of.variant) in self.labels:
                 yield of, by_seed
 
-    def seeds(self, file: str, key: str) -> dict[int, Path]:
-        """Return {seed: path} of a `file` of runs: `predictions` or `history`."""
-        return {seed: self.job.need(f"{file}/{key}/{seed}") for seed in self.job.spec["seeds"]}
+    def predictions(self, key: str) -> dict[int, Path]:
+        """Return {seed: path of the predictions} of a training's runs."""
+        return {seed: self.job.need(f"predictions/{key}/{seed}") for seed in self.job.spec["seeds"]}

@@ -17,14 +17,13 @@ LONGEST = 300
 """Characters of a text that are shown; a review has thousands."""
 
 
-class Said(NamedTuple):
+class StagePredictions(NamedTuple):
     """The predictions of a stage over its seeds, example by example.
 
     `said` is the commonest class, or the mean value; `error` is 1 minus the probability of the
     label, or the distance from it; of classes without probabilities, as from a lean bundle, 1 if
     wrong. `right` counts the seeds that predict the label; a value does within a tenth of the
-    labels' range (of STS half a point). `confusion` counts examples of all seeds, [label,
-    prediction], by `marks`; it is empty if there are more than `MOST_MARKS`.
+    labels' range (of STS half a point).
     """
 
     seeds: int
@@ -33,19 +32,6 @@ class Said(NamedTuple):
     said: Values
     error: Values
     right: Values
-    confusion: list[list[int]]
-
-
-MOST_MARKS = 25
-"""Rows of a table of labels and predictions; more would not be read."""
-
-
-def marks(task: str) -> range:
-    """Return the classes of a task, or whole numbers, ten or fewer steps apart, of its range."""
-    known = TASKS[task]
-    low, high = round(known.low), round(known.high)
-    step = max(1, -(-(high - low) // 10)) if known.kind == "regression" else 1
-    return range(low, high + step, step)
 
 
 def label_name(task: str, label: float) -> str:
@@ -58,7 +44,7 @@ Stage = tuple[str, str]
 """The training key and the task."""
 
 
-def read_said(material: Material) -> dict[Stage, Said]:
+def read_said(material: Material) -> dict[Stage, StagePredictions]:
     """Read what is predicted on dev, for each task, by the stages whose scores are shown.
 
     Stages without a finished run are left out. Of each task there are the examples that all stages
@@ -70,7 +56,7 @@ def read_said(material: Material) -> dict[Stage, Said]:
             stages |= {(score.key, of.measure): None for score in by_seed.values()}
 
     def read(stage: Stage) -> Predicted | None:
-        return read_predicted(material.seeds("predictions", stage[0]), stage[1])
+        return read_predicted(material.predictions(stage[0]), stage[1])
 
     with ThreadPoolExecutor(material.job.threads) as pool:
         found = zip(stages, pool.map(read, stages), strict=True)
@@ -81,14 +67,14 @@ def read_said(material: Material) -> dict[Stage, Said]:
     return {stage: _only(each, shared[stage[1]]) for stage, each in said.items()}
 
 
-def _only(of: Said, ids: set[str]) -> Said:
-    """Return what is said of the examples `ids`; the table of labels and predictions stays."""
+def _only(of: StagePredictions, ids: set[str]) -> StagePredictions:
+    """Return what is said of the examples `ids`."""
     kept = [n for n, name in enumerate(of.ids) if name in ids]
     found = (of.label[kept], of.said[kept], of.error[kept], of.right[kept])
-    return Said(of.seeds, [of.ids[n] for n in kept], *found, of.confusion)
+    return StagePredictions(of.seeds, [of.ids[n] for n in kept], *found)
 
 
-def over_seeds(task: str, one: Predicted) -> Said:
+def over_seeds(task: str, one: Predicted) -> StagePredictions:
     """Return what the seeds of one stage predict of a task, example by example."""
     known = TASKS[task]
     error = _errors(known.kind, one).mean(axis=0)
@@ -96,23 +82,11 @@ def over_seeds(task: str, one: Predicted) -> Said:
         near = (known.high - known.low) / 10
         said, right = one.prediction.mean(axis=0), np.abs(one.prediction - one.label) <= near
     else:
-        counts = [(one.prediction == value).sum(axis=0) for value in marks(task)]
+        classes = range(round(known.low), round(known.high) + 1)
+        counts = [(one.prediction == value).sum(axis=0) for value in classes]
         said, right = np.argmax(counts, axis=0), one.prediction == one.label
-    about = (said.astype(float), error, right.sum(axis=0).astype(float), _confusion(task, one))
-    return Said(len(one.seeds), one.ids, one.label, *about)
-
-
-def _confusion(task: str, one: Predicted) -> list[list[int]]:
-    of = marks(task)
-    if len(of) > MOST_MARKS:
-        return []
-    said, true = (
-        np.clip(np.rint((values - of.start) / of.step), 0, len(of) - 1).astype(int)
-        for values in (one.prediction, np.broadcast_to(one.label, one.prediction.shape))
-    )
-    counts = np.zeros((len(of), len(of)), dtype=int)
-    np.add.at(counts, (true.ravel(), said.ravel()), 1)
-    return counts.tolist()
+    about = (said.astype(float), error, right.sum(axis=0).astype(float))
+    return StagePredictions(len(one.seeds), one.ids, one.label, *about)
 
 
 def _errors(kind: str, one: Predicted) -> Values:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minbert.report.material import Material
-from minbert.report.predictions import Said, Stage, label_name
+from minbert.report.predictions import Stage, StagePredictions, label_name
 from minbert.spec.task import TASKS
 
 WORST = 15
@@ -30,12 +30,12 @@ class Example(NamedTuple):
     more: int
 
 
-def worst(material: Material, paper: str, found: Mapping[Stage, Said]) -> list[Example]:
+def worst(material: Material, paper: str, found: Mapping[Stage, StagePredictions]) -> list[Example]:
     """Return the examples with the largest mean error over all runs of the paper, task by task.
 
     Tasks without texts, as from a bundle, have none: ids alone tell nothing.
     """
-    of_task: dict[str, dict[str, Said]] = {}
+    of_task: dict[str, dict[str, StagePredictions]] = {}
     for of, by_seed in material.trained(paper):
         for score in by_seed.values():
             if one := found.get((score.key, of.measure)):
@@ -44,7 +44,7 @@ def worst(material: Material, paper: str, found: Mapping[Stage, Said]) -> list[E
     return [each for task in shown for each in _worst(task, list(of_task[task].values()))]
 
 
-def _worst(task: str, stages: Sequence[Said]) -> list[Example]:
+def _worst(task: str, stages: Sequence[StagePredictions]) -> list[Example]:
     """Return a task's examples, the worst first; each run counts as much as any other."""
     runs = [one.seeds for one in stages]
     errors = np.average([one.error for one in stages], axis=0, weights=runs)
