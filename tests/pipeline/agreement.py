@@ -81,7 +81,7 @@ def copy_results(project: Project, draw: random.Random) -> str:
 
 
 def edit(project: Project, draw: random.Random) -> str:
-    """Make one of the edits of docs/rebuilding.md, if it still can be made."""
+    """Make one of the edits of `edits`, if it still can be made."""
     known = EDITS | {name: (change, set()) for name, change in NO_EDITS.items()}
     name = draw.choice(sorted(known))
     try:

@@ -1,11 +1,6 @@
-"""Edits of a finished project, and exactly the jobs that each must run.
-
-`cd tests && python -m pipeline.edits` writes the table of docs/rebuilding.md from this one.
-"""
+"""Edits of a finished project, and exactly the jobs that each must run (docs/rebuilding.md)."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from .changes import (
     Change,
@@ -26,7 +21,6 @@ from .changes import (
     restyle,
     touch,
 )
-from .project import CHECKOUT
 
 ALL = {"sst-only", "baseline", "1-bert", "3-bert", "hybrid-bert", "hybrid-bert-40"}
 WITH_STS = ALL - {"sst-only"}
@@ -204,47 +198,3 @@ LOSSES: dict[str, Change] = {
     "tokens deleted": drop_tokens,
 }
 """What changes no result, and so makes nothing run: spelling, looks of code, place and speed."""
-
-PAGE = CHECKOUT / "docs" / "rebuilding.md"
-MARKS = ("<!-- Made by: cd tests && python -m pipeline.edits -->\n", "<!-- End -->\n")
-
-
-def table() -> str:
-    """Return the edits and their jobs as markdown."""
-    lines = ["| edit | what runs |", "| --- | --- |"]
-    for name, (_, jobs) in (EDITS | FILE_EDITS).items():
-        lines.append(f"| {name} | {_jobs(jobs)} |")
-    for name in NO_EDITS | FILE_NO_EDITS | LOSSES:
-        lines.append(f"| {name} | nothing |")
-    return "\n".join(lines) + "\n"
-
-
-def _jobs(jobs: set[str]) -> str:
-    others = {job for job in jobs if not job.startswith("train ")}
-    if others >= TABLE:
-        others = others - TABLE | {"tables"}
-    return "; ".join([*_trainings(jobs), ", ".join(sorted(others, key=_ORDER.index))])
-
-
-_ORDER = (
-    *("data", "backbone", "tokens", "features", "tuning", "scores", "table", "index"),
-    *("claims", "figure", "tables", "report", "publish"),
-)
-
-
-def _trainings(jobs: set[str]) -> Iterator[str]:
-    rows = sorted({job.split()[1] for job in jobs if job.startswith("train ")})
-    seeds = sorted({job.split()[2] for job in jobs if job.startswith("train ")})
-    if rows:
-        named = "every row" if set(rows) == ALL else ", ".join(f"`{row}`" for row in rows)
-        yield f"training of {named}" + (f" with seed {', '.join(seeds)}" if seeds != ["0"] else "")
-
-
-def page(text: str) -> str:
-    """Return a page with the table between its marks."""
-    before, rest = text.split(MARKS[0])
-    return before + MARKS[0] + "\n" + table() + "\n" + MARKS[1] + rest.split(MARKS[1])[1]
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8")), encoding="utf-8")
