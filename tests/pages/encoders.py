@@ -1,6 +1,6 @@
-"""The tables of docs/encoders.md: how near each encoder is to transformers, what works in each.
+"""A table of docs/data.md: how near each encoder is to transformers.
 
-`cd tests && python -m pages.encoders` measures and writes them; a test measures again.
+`cd tests && python -m pages.encoders` measures and writes it; a test measures again.
 """
 
 from __future__ import annotations
@@ -9,28 +9,22 @@ import re
 import tempfile
 from pathlib import Path
 
-from encoders import FAMILIES, WAYS, Folders, Made, difference, folders_of
+from encoders import FAMILIES, Folders, Made, difference, folders_of
 
 from minbert.base.files import write_text
 from minbert.spec.architecture import read_architecture
 
-PAGE = Path(__file__).parents[2] / "docs" / "encoders.md"
+PAGE = Path(__file__).parents[2] / "docs" / "data.md"
 NUMBER = re.compile(r"\d\.\de-\d\d")
-TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+TABLE = re.compile(r"^\| `model_type`.*\n(?:\|.*\n)+", re.MULTILINE)
 
 
 def encoders_page(folders: Folders) -> str:
-    """Return the page with both tables made anew, from encoders in `folders`."""
-    tables = iter(
-        [
-            _table(
-                ["`model_type`", "fp32, largest", "bf16, mean", "pooler", "token types of a pair"],
-                [_measured(family, folders[family]) for family in FAMILIES],
-            ),
-            _table(["", *FAMILIES], [[way, *["yes"] * len(FAMILIES)] for way in WAYS]),
-        ]
-    )
-    return TABLE.sub(lambda _: next(tables), PAGE.read_text("utf-8"))
+    """Return the page with its table made anew, from encoders in `folders`."""
+    head = ["`model_type`", "fp32, largest", "bf16, mean", "pooler", "token types of a pair"]
+    rows = [head, ["---"] * len(head), *(_measured(family, folders[family]) for family in FAMILIES)]
+    made = "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+    return TABLE.sub(lambda _: made, PAGE.read_text("utf-8"))
 
 
 def _measured(family: str, made: Made) -> list[str]:
@@ -39,11 +33,6 @@ def _measured(family: str, made: Made) -> list[str]:
     pooler = "its own" if "pooler.dense" in arch.tensors else "new"
     types = "0 and 1" if arch.two_types else "0" if arch.types else "none"
     return [f"`{family}`", f"{full:.1e}", f"{half:.1e}", pooler, types]
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n".replace("|  |", "| |") for cells in lines)
 
 
 if __name__ == "__main__":

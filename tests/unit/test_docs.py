@@ -169,7 +169,7 @@ def test_every_key_of_the_configuration_is_documented() -> None:
     assert {key.strip("`") for key in documented} == set(known)
     for key, default in known.items():
         row = documented[f"`{key}`"]
-        assert len(row) == 5 and all(row), f"{key}: a cell is empty"
+        assert len(row) == 4 and all(row), f"{key}: a cell is empty"
         if row[2].startswith("`"):
             assert parse_yaml(row[2].strip("`"), key) == default, f"{key}: another default"
         else:

@@ -53,7 +53,7 @@ Checksum = Annotated[
 
 GONE = {
     "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
-    "takes the first N examples of each split",
+    "takes N examples of each split",
     "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "
     "`backbone: DIR`",
 }
