@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SERVE = "from minbert.track.ui import serve; serve({root!r}, port={port})"
+
+
+def free_port() -> int:
+    """Return a port on the loopback that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 import pytest
-from serving import serving
+from serving import free_port, serving
 
 from minbert.base.files import write_json
 from minbert.evaluate.statistics import interval
@@ -16,7 +16,6 @@ from minbert.track.follower import Follower
 from minbert.track.journal import Journal
 from minbert.track.rows import ROWS
 from minbert.track.store import GRID, Tag
-from minbert.track.ui import free_port
 
 from .chromium import Browser
 
@@ -66,7 +65,7 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
     journal.end("FINISHED", rows=rows)
     plan = write_plan(root, {"papers": {"paper": FACTS}})
     Follower(root, uri, plan).finish()
-    with serving(root, free_port("127.0.0.1", 5800)) as lines:
+    with serving(root, free_port()) as lines:
         yield [
             line.partition(": ")[2] for line in lines if line.startswith(("paper: ", "curves: "))
         ]

@@ -9,8 +9,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+from serving import free_port
+
 from minbert.track.store import environment
-from minbert.track.ui import command, free_port
+from minbert.track.ui import command
 
 
 class Server:
@@ -20,7 +22,7 @@ class Server:
         self.folder = folder
         folder.mkdir(parents=True)
         self.store = folder / "server.db"
-        self.port = free_port("127.0.0.1", 5700)
+        self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self.frozen = False
         self._process: subprocess.Popen[bytes] | None = None

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 from following import log, results, start, stored_points, stored_run
-from serving import serving
+from serving import free_port, serving
 
 from minbert.base.errors import UserError
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
 from minbert.track.store import Tag, open_store, own_store, put_paths_right
-from minbert.track.ui import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +70,7 @@ def test_a_moved_folder_is_whole_and_goes_on(
     moved = tmp_path.resolve() / "second"
     shutil.copytree(made, moved)
     shutil.rmtree(made)
-    port = free_port("127.0.0.1", 5900)
+    port = free_port()
     with serving(moved, port):
         assert str(made) not in texts(moved)
         one = stored_run(moved, next((moved / "tracking").glob("*-a-*")))

@@ -165,8 +165,8 @@ def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
     ui = command("ui", _ui, "show the runs in MLflow")
     address = "address to listen on (default: %(default)s)"
     ui.add_argument("--host", default="127.0.0.1", help=address)
-    free = "or the next free one (default: %(default)s)"
-    ui.add_argument("--port", type=_whole_number(1, 65535), default=5000, help=free)
+    port = "the server's port (default: %(default)s)"
+    ui.add_argument("--port", type=_whole_number(1, 65535), default=5000, help=port)
 
     predict = command(
         "predict",

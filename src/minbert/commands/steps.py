@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -33,7 +33,6 @@ from minbert.store.node import LET_GO, finished, key_of, node_code
 from minbert.store.plans import describe_job, description_path
 
 if TYPE_CHECKING:
-    from minbert.track.journal import Journal
     from minbert.train.checkpoints import Checkpoints
 
 GRACE = 8
@@ -195,13 +194,12 @@ def _train_on(job: Job, work: Path) -> None:
     _save_before_stopping(checkpoints)
     journal = Journal.start(job.root, describe_run(job))
     try:
-        with _watched(job, journal):
-            record = _make(
-                job,
-                listener=journal.log,
-                checkpoints=checkpoints,
-                provenance=provenance(job),
-            )
+        record = _make(
+            job,
+            listener=journal.log,
+            checkpoints=checkpoints,
+            provenance=provenance(job),
+        )
     except BaseException as error:
         with suppress(OSError):  # On a full disk, that is the error to report.
             # A signal raises no `Exception`: a run that was told to stop has not failed.
@@ -211,15 +209,6 @@ def _train_on(job: Job, work: Path) -> None:
             )
         raise
     journal.end("FINISHED", **outcome(job, record))
-
-
-def _watched(job: Job, journal: Journal) -> AbstractContextManager[None]:
-    """Measure what the job uses of its machine, if that is asked for."""
-    if not job.extra["system_metrics"]:
-        return nullcontext()
-    from minbert.track.system import watched
-
-    return watched(journal.log)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

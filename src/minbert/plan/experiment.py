@@ -174,7 +174,6 @@ class Experiment:
         if self.config.dependencies:
             asked["dependencies"] = versions(self.config.dependencies)
         compute = self.config.model_dump(include={"device", "precision", "checkpoint_seconds"})
-        compute["system_metrics"] = self.config.tracking.system_metrics
         parts = (*spec.parts().values(), *architecture_parts(sources.architecture))
         return Node("train", asked, "minbert.train.run", parts, needs, compute)
 

@@ -107,10 +107,9 @@ class Scale(Spec):
 
 
 class Tracking(Spec):
-    """Whether runs are logged to MLflow's store, and what each uses of its machine with them."""
+    """Whether runs are logged to MLflow's store."""
 
     enabled: bool = True
-    system_metrics: bool = False
 
 
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]

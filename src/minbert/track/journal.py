@@ -36,8 +36,6 @@ END = "end.json"
 BEST, FLOOR, TEST, COST = "best", "floor", "test", "cost"
 """The `split` of a run's last rows: its scores on dev, those that need no learning, its scores on
 test, and its cost. A row of costs has what was measured as its `task`."""
-SYSTEM = "system"
-"""The `split` of what a job uses of its machine, with what was measured as the `task`."""
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-(.+-s\w+)-\d+")

@@ -28,7 +28,6 @@ from minbert.track.journal import FOLLOWER, TRACKING, attempts
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _ANY = {"0.0.0.0", "::"}
-_PORTS_TRIED = 50
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10
 _GUARD = f"read _; trap '' TERM; kill 0; sleep {_STOP_SECONDS}; kill -9 0"
@@ -38,9 +37,9 @@ _GUARD = f"read _; trap '' TERM; kill 0; sleep {_STOP_SECONDS}; kill -9 0"
 def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
     """Serve the store of `root` until Ctrl-C, and print the address of each paper's table.
 
-    If `port` is taken, the next free one is used. If the store is itself a server, this prints its
-    addresses and returns. Raises `UserError` if there is no store yet, no free port, or the server
-    does not start, or ends by itself, and for a URI that is no store (`store.check_uri`).
+    If the store is itself a server, this prints its addresses and returns. Raises `UserError` if
+    there is no store yet, the port is taken, or the server does not start, or ends by itself, and
+    for a URI that is no store (`store.check_uri`).
     """
     root = Path(root).resolve()
     uri = store.tracking_uri(root)
@@ -61,22 +60,21 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
         raise UserError(f"no MLflow store at {path}{why}")
     if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
         store.put_paths_right(root, uri)
-    if (free := free_port(host, port)) != port:
-        print(f"port {port} is taken; using {free}", flush=True)
+    check_port(host, port)
     print("starting MLflow, which takes about 10 seconds", flush=True)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # The server and its workers are a process group, which the guard joins.
     # MLflow warns of the server that `command` asks for.
     environment = {"PYTHONWARNINGS": "ignore::FutureWarning", **store.environment()}
-    server = subprocess.Popen(command(root, uri, host, free), env=environment, process_group=0)
+    server = subprocess.Popen(command(root, uri, host, port), env=environment, process_group=0)
     guard = subprocess.Popen(["sh", "-c", _GUARD], stdin=subprocess.PIPE, process_group=server.pid)
     try:
         # A server on all interfaces is asked on this one.
-        local = f"http://{_bracketed('127.0.0.1' if host in _ANY else host)}:{free}"
+        local = f"http://{_bracketed('127.0.0.1' if host in _ANY else host)}:{port}"
         with variable("no_proxy", "*"):  # A proxy does not reach this machine's own server.
             _wait(server, local)
-            _print_tables(local, f"http://{_bracketed(_public_name(host))}:{free}")
+            _print_tables(local, f"http://{_bracketed(_public_name(host))}:{port}")
         print("Ctrl-C stops it", flush=True)
         server.wait()
         raise _ended(server)
@@ -107,23 +105,19 @@ def command(root: Path, uri: str, host: str, port: int) -> list[str]:
     return words
 
 
-def free_port(host: str, port: int) -> int:
-    """Return the first free port from `port` on; raises `UserError` if none of 50 is."""
+def check_port(host: str, port: int) -> None:
+    """Raise `UserError` if a server on `host` cannot have the port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    ports = range(port, min(port + _PORTS_TRIED, 2**16))
-    for candidate in ports:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # As for the server: a port that was left a moment ago counts as free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, candidate))
-                return candidate
-            except (OSError, TypeError, UnicodeError) as error:  # the latter two: no name at all
-                last = error
-    raise UserError(
-        f"no free port on '{host}' from {port} to {ports[-1]} ({last}); "
-        "choose another with --port, or check the host's name"
-    )
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As for the server: a port that was left a moment ago counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except (OSError, TypeError, UnicodeError) as error:  # the latter two: no name at all
+            raise UserError(
+                f"port {port} on '{host}' is not free ({error}); choose another with --port, or "
+                "check the host's name"
+            ) from None
 
 
 def _wait(server: subprocess.Popen[bytes], address: str) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 from minbert.base.errors import UserError
 from minbert.base.process import variable
 from minbert.spec.protocol import Measured
-from minbert.track.journal import BEST, COST, FLOOR, SYSTEM, TEST, Attempt
+from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
 from minbert.track.store import Store, Tag, say
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def metric_name(row: Measured) -> str:
 
     `SPLIT/TASK/METRIC`; `best/TASK`, `floor/TASK` and `test/TASK`, as a task's own metric is meant.
     """
-    last = row.split in (BEST, FLOOR, TEST, COST, SYSTEM)
+    last = row.split in (BEST, FLOOR, TEST, COST)
     words = [row.split, row.task, *([] if last else [row.metric])]
     return re.sub(r"[^\w/. :-]", "_", "/".join(words))
 
