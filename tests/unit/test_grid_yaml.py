@@ -24,7 +24,6 @@ OVERLAYS = Path(__file__).parents[2] / "workflow" / "overlays"
         ("2.", 2.0),
         ("010", 10),
         ("-3", -3),
-        ("0x1F", 31),
         (".inf", float("inf")),
         ("true", True),
         ("False", False),
@@ -67,8 +66,7 @@ def test_files_that_are_read(tmp_path: Path, text: str, value: dict[str, Any]) -
         ("x:\n  a: 1\n  'a': 3\n", "line 3, column 3: duplicate key 'a'"),
         ("x:\n\ta: 1\n", "line 2"),
         ("x: [1, 2\n", "expected ',' or ']'"),
-        ("3: x\n", "line 1, column 1: a key must be text, found 3; put it in quotes"),
-        ("? [a]\n: x\n", "found a list or a mapping"),
+        ("? [a]\n: x\n", "found unhashable key"),
         ("- a\n", "expected 'key: value' lines at the top level, found list"),
         (
             "a: !!python/object:os.system {}\n",
@@ -88,11 +86,6 @@ def test_errors_name_file_and_line(tmp_path: Path, text: str | bytes | None, sai
     with pytest.raises(UserError) as error:
         load_yaml(path)
     assert str(error.value).startswith(str(path)) and said in str(error.value)
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read: Is a directory"):
-        load_yaml(tmp_path)
 
 
 def test_merge_is_deep_replaces_lists_and_null_deletes() -> None:

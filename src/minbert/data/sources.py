@@ -8,7 +8,7 @@ from minbert.base.errors import UserError, nearest, no_file
 from minbert.data.tables import FORMS
 from minbert.spec.config import Config
 from minbert.spec.entry import TaskEntry
-from minbert.spec.places import URLS
+from minbert.spec.model import URLS
 from minbert.spec.protocol import COURSE_URL, SPLITS
 from minbert.spec.task import BUILT_IN
 

@@ -1,7 +1,7 @@
 """The nodes of figures: what each is made from, by what its kind reads."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +190,7 @@ def _facts(
     shapes = exp.sources.architecture
     make = {
         "rules": lambda: rules,
-        "published": lambda: [asdict(row) for row in exp.published if row.paper in rules],
+        "published": lambda: [row.model_dump() for row in exp.published if row.paper in rules],
         "architecture": lambda: shapes and shapes.model_dump(),
         "parameters": lambda: {
             v.name: {"here": parameters(exp, v), "bert_base": parameters(exp, v, True)}

@@ -1,7 +1,7 @@
 """The nodes of what people look at, but figures: scores, tables, index, claims, report."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +199,7 @@ def index_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node:
     """Return the node of the index of the papers' published rows, or of those of a part."""
     needs = {f"table.{paper}": Need(made.table, "table.csv") for paper, made in outputs.items()}
     rows = [
-        asdict(row)
+        row.model_dump()
         for row in exp.published
         if row.paper in outputs
         and (not exp.config.only or (row.paper, row.variant) in exp.variants)

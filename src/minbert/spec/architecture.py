@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field, StrictInt, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import Field, StrictInt
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.spec.model import Spec
 from minbert.spec.parts import PARTS, load_part, part_module
+from minbert.spec.yaml import validated
 
 Size = Annotated[StrictInt, Field(ge=1, le=2**24)]
 
@@ -115,7 +115,7 @@ class Architecture(Spec):
         """Rows of the table of positions; 0 if there is none."""
         return self.first_position + self.positions
 
-    def settled(self, config: Mapping[str, Any]) -> Self:
+    def finalize(self, config: Mapping[str, Any]) -> Self:
         """Return the architecture with what follows from more than one setting of `config.json`."""
         return self
 
@@ -173,39 +173,29 @@ KNOWN: dict[str, Architecture] = {
 
 
 def architecture_of(values: Mapping[str, Any]) -> Architecture:
-    """Return the architecture that was dumped as `values`."""
-    family = str(values.get("family", "bert"))
+    """Return the architecture that was dumped as `values`; `UserError` for what is wrong."""
+    family = values.get("family", "bert")
     if family not in PARTS["architecture"]:
         raise UserError(f"family is '{family}'; known: {', '.join(PARTS['architecture'])}")
     kind: type[Architecture] = load_part("architecture", family)
-    return kind.model_validate(values)
+    return validated(kind, values)
 
 
 def read_architecture(path: Path) -> Architecture:
     """Read our own `config.json` of a backbone folder in the store; `UserError` if damaged."""
     try:
         return architecture_of(read_json(path))
-    except ValidationError as error:
-        wrong = wrong_setting(path, {}, error.errors()[0])
     except UserError as error:
-        wrong = str(error) if str(path) in str(error) else f"{path}: {error}"
-    raise UserError(f"{wrong}; delete {path.parent}: `snakemake all --cores 2` makes it again")
-
-
-def wrong_setting(path: Path, names: Mapping[str, str], error: ErrorDetails) -> str:
-    """Return what is wrong with a setting of the file `path`, where `names` are its words."""
-    name = str(error["loc"][0])
-    wanted = error["msg"].replace("Input should be", "expected")
-    return f"{path}: {names.get(name, name)} is {repr(error['input'])[:80]}; {wanted}"
+        place = "" if str(path) in str(error) else f"{path}: "
+        again = f"delete {path.parent}: `snakemake all --cores 2` makes it again"
+        raise UserError(f"{place}{error}; {again}") from None
 
 
 def architecture_parts(arch: Architecture | None) -> tuple[str, ...]:
     """Return the modules of an encoder's kind; of every kind if `arch` is not known yet."""
-    kinds = PARTS["architecture"] if arch is None else [arch.family]
-    encoders = PARTS["encoder"] if arch is None else [arch.encoder]
-    return (
-        *(part_module("architecture", name) for name in kinds),
-        *(part_module("encoder", name) for name in encoders),
+    chosen = {"architecture": arch and [arch.family], "encoder": arch and [arch.encoder]}
+    return tuple(
+        part_module(kind, n) for kind, names in chosen.items() for n in names or PARTS[kind]
     )
 
 

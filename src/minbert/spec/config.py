@@ -8,10 +8,18 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from minbert.base.environment import DEPENDENCIES
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError
 from minbert.spec.entry import TaskEntry, check_names
-from minbert.spec.model import Distinct, Positive, Spec
-from minbert.spec.places import Location, Source, to_path
+from minbert.spec.model import (
+    Distinct,
+    Location,
+    OneOf,
+    OneOrMore,
+    Positive,
+    Source,
+    Spec,
+    to_path,
+)
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
 from minbert.spec.task import TASKS
 from minbert.spec.yaml import from_words, load_yaml, update, validated
@@ -29,11 +37,6 @@ MAX_THREADS = 1024
 """More would exhaust a machine's processes."""
 
 
-def _to_list(value: Any) -> Any:
-    """Take one value as a list of one."""
-    return [value] if isinstance(value, str | int) else value
-
-
 def _to_folder(value: str) -> str:
     """Refuse a results folder whose name others misread."""
     path = str(Path(value).absolute())
@@ -49,15 +52,6 @@ Checksum = Annotated[
     str, Field(pattern=r"^(sha256:[0-9a-f]{64}|git:[0-9a-f]{40}|md5:[0-9a-f]{32})$")
 ]
 """The digest of a file by its kind (`minbert.data.identity`)."""
-
-
-GONE = {
-    "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
-    "takes N examples of each split",
-    "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "
-    "`backbone: DIR`",
-}
-"""Keys that there were, and what stands in their place."""
 
 
 Factor = Annotated[Positive, Field(le=1e6)]
@@ -145,10 +139,10 @@ class Config(Spec):
     """
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
-    grids: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_to_list), Distinct]
+    grids: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore, Distinct]
     published: Location = PUBLISHED
     seeds: Annotated[
-        tuple[Seed, ...], Field(min_length=1, max_length=1000), BeforeValidator(_to_list), Distinct
+        tuple[Seed, ...], Field(min_length=1, max_length=1000), OneOrMore, Distinct
     ] = (0,)
     data: Literal["real", "builtin"] = "real"
     limit: Whole | None = None
@@ -166,34 +160,23 @@ class Config(Spec):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Annotated[Whole, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
     keep_weights: bool = True
-    dependencies: Annotated[tuple[str, ...], BeforeValidator(_to_list), Distinct] = ()
+    dependencies: Annotated[
+        tuple[Annotated[str, OneOf(DEPENDENCIES)], ...], OneOrMore, Distinct
+    ] = ()
     checkpoint_seconds: Positive = 300.0
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
     override: dict[str, Any] = Field(default_factory=dict)
-    allow_duplicates: Annotated[tuple[str, ...], BeforeValidator(_to_list)] = ()
-    only: Annotated[tuple[str, ...], BeforeValidator(_to_list), Distinct] = ()
+    allow_duplicates: Annotated[tuple[str, ...], OneOrMore] = ()
+    only: Annotated[tuple[str, ...], OneOrMore, Distinct] = ()
     tracking: Tracking = Tracking()
     verify: bool = False
 
     @model_validator(mode="before")
     @classmethod
     def _pin(cls, values: Any) -> Any:
-        for key in GONE.keys() & set(values if isinstance(values, Mapping) else ()):
-            raise UserError(f"there is no key '{key}' any more: {GONE[key]}")
         default = isinstance(values, Mapping) and values.get("backbone", BACKBONE) == BACKBONE
         return {"revision": REVISION, **values} if default else values
-
-    @field_validator("dependencies")
-    @classmethod
-    def _recorded(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in DEPENDENCIES:
-                raise ValueError(
-                    f"the version of '{name}' is not recorded; known: {', '.join(DEPENDENCIES)}."
-                    f"{nearest(name, DEPENDENCIES)}"
-                )
-        return names
 
     @field_validator("tasks")
     @classmethod

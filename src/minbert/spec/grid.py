@@ -9,14 +9,15 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, Field, create_model, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from minbert.base.errors import UserError
-from minbert.spec.model import Distinct, Spec
+from minbert.spec.model import Distinct, OneOf, Spec, to_list
+from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
 from minbert.spec.published import MAJORITY, Claim
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import Part, TaskSpec, known_task
+from minbert.spec.task import TaskSpec, known_task
 
 BACKBONE = "backbone"
 """What `start` says for the pretrained weights."""
@@ -24,38 +25,38 @@ BACKBONE = "backbone"
 ALL = "all"
 """The folder of the figures over all papers."""
 
-TAKEN = {ALL: "the common figures", "index": "the index", "claims": "the table of claims"}
+RESERVED_NAMES = {ALL: "the common figures", "index": "the index", "claims": "the table of claims"}
 """What is published under names that are therefore not the names of papers."""
 
-OWN = ("title", "caption", "variants", "stamp")
-"""What every figure is given beside its options."""
 
-
-def check_name(name: str) -> str:
+def _check_name(name: str) -> str:
     """Refuse what is no name of a variant, stage or figure: it becomes part of paths."""
     if name in (BACKBONE, MAJORITY) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{,99}", name):
-        raise UserError(
+        raise ValueError(
             f"'{name}' is no name: it has letters, digits, '.', '_' and '-', begins with a letter "
             f"or digit, has at most 100 characters, and is not '{BACKBONE}' or '{MAJORITY}'"
         )
     return name
 
 
-def _task_name(name: str) -> str:
+def _check_paper(name: str) -> str:
+    if name in RESERVED_NAMES:
+        raise ValueError(f"'{name}' is the name of {RESERVED_NAMES[name]}; choose another")
+    return name
+
+
+def _check_task(name: str) -> str:
     try:
         return name if name == "*" else known_task(name).name
     except UserError as error:
         raise ValueError(str(error)) from None
 
 
-Name = Annotated[str, AfterValidator(check_name)]
+Name = Annotated[str, AfterValidator(_check_name)]
 Names = Annotated[
     tuple[str, ...],
     Distinct,
-    BeforeValidator(
-        lambda value: [value] if isinstance(value, str) else value,
-        json_schema_input_type=str | tuple[str, ...],
-    ),
+    BeforeValidator(to_list, json_schema_input_type=str | tuple[str, ...]),
 ]
 
 
@@ -75,11 +76,11 @@ def _partial(annotation: Any) -> Any:
     if get_origin(annotation) in {Union, UnionType}:
         return Union[tuple(map(_partial, get_args(annotation)))]  # noqa: UP007
     if get_origin(annotation) is dict:
-        return dict[Annotated[str, AfterValidator(_task_name)], partial(TaskSpec) | None]  # type: ignore[misc]
+        return dict[Annotated[str, AfterValidator(_check_task)], partial(TaskSpec) | None]  # type: ignore[misc]
     return annotation
 
 
-class Looks(Spec):
+class Display(Spec):
     """How a variant is shown and whether it is scored on test; it changes no stage's key.
 
     `row` is its row in the paper's table, as `variants.tsv` lists it, `label` its name in tables
@@ -109,7 +110,7 @@ class NamedStage(StageKeys):
     name: Name
 
 
-class Template(partial(Looks), StageKeys):  # type: ignore[misc]
+class Template(partial(Display), StageKeys):  # type: ignore[misc]
     """What variants can extend. `tune` lists values by dotted key, and a half of dev chooses."""
 
     extends: Names | None = None
@@ -126,18 +127,10 @@ class VariantKeys(Template):
 class Drawing(Spec):
     """A figure: its kind, and how it looks."""
 
-    kind: Annotated[str, Part("figure")]
+    kind: Annotated[str, OneOf(PARTS["figure"])]
     title: str
     caption: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("options")
-    @classmethod
-    def _not_its_own(cls, options: dict[str, Any]) -> dict[str, Any]:
-        for key in OWN:
-            if key in options:
-                raise ValueError(f"'{key}' is no option, but the figure's own; take it out")
-        return options
 
 
 class Figure(Drawing):
@@ -161,7 +154,9 @@ class Paper(Spec):
     pair of variants in `parameter_ratios`.
     """
 
-    paper: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=100)]
+    paper: Annotated[
+        str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=100), AfterValidator(_check_paper)
+    ]
     title: str = ""
     overall: Rule = "normalised"
     description: str = ""
@@ -170,13 +165,6 @@ class Paper(Spec):
     figures: dict[Name, Figure] = Field(default_factory=dict)
     parameter_ratios: tuple[Annotated[tuple[str, str], Distinct], ...] = ()
     claims: tuple[Claim, ...] = ()
-
-    @field_validator("paper")
-    @classmethod
-    def _own_folder(cls, name: str) -> str:
-        if name in TAKEN:
-            raise ValueError(f"a paper cannot be called '{name}', the name of {TAKEN[name]}")
-        return name
 
 
 class GridFile(Paper):

@@ -1,14 +1,14 @@
 """A Hugging Face folder: which of its files make a backbone, and the shapes in its config.json."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from minbert.base.errors import UserError, nearest
 from minbert.base.files import read_json
-from minbert.spec.architecture import WEIGHTS, Architecture, wrong_setting
+from minbert.spec.architecture import WEIGHTS, Architecture
 from minbert.spec.parts import PARTS, load_part
+from minbert.spec.yaml import inside, validated
 
 SHARDS = "model.safetensors.index.json"
 """Says which of several files has which tensor; counts if there is no `WEIGHTS`."""
@@ -31,53 +31,35 @@ def from_hugging_face(path: Path) -> Architecture:
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file; a backbone is a folder in Hugging Face's layout")
-    config, known = read_json(path), PARTS["architecture"]
-    if "model_type" not in config:
-        raise UserError(
-            f"{path}: has no model_type; add that of the weights' source, such as "
-            f'"model_type": "bert" (known: {", ".join(known)})'
-        )
-    family = str(config["model_type"])
+    config = read_json(path)
+    with inside(str(path)):
+        return _architecture(config)
+
+
+def _architecture(config: Mapping[str, Any]) -> Architecture:
+    family, known = str(config.get("model_type")), PARTS["architecture"]
     if family not in known:
         raise UserError(
-            f"{path}: model_type is '{family}'; known: {', '.join(known)}."
-            f"{nearest(family, known)} Choose such a backbone, or add the architecture "
-            "(docs/adding.md)."
+            f"model_type is '{family}'; known: {', '.join(known)}.{nearest(family, known)} Choose "
+            "such a backbone, or add the architecture (docs/adding.md)."
         )
     kind: type[Architecture] = load_part("architecture", family)
     for name, only in kind.only.items():
         if (found := config.get(name)) not in (None, only):
-            raise UserError(f"{path}: {name} is {found!r:.80}; only {only!r} is known")
+            raise UserError(f"{name} is {found!r:.80}; only {only!r} is known")
     names = kind.settings
-    needed = [theirs for ours, theirs in names.items() if ours not in kind.defaults]
-    if missing := [name for name in needed if name not in config]:
-        raise UserError(f"{path}: has no {', '.join(missing)}; is it a Hugging Face config.json?")
-    given = {ours: config[theirs] for ours, theirs in names.items() if theirs in config}
-    values: dict[str, Any] = {**kind.defaults, **given}
-    if "activation" in given:
-        values["activation"] = _activation(path, names["activation"], given["activation"])
-    try:
-        # Once more, as what follows from the settings may be no architecture either.
-        shapes = kind.model_validate(kind(**values).settled(config).model_dump())
-    except ValidationError as error:
-        problems = [wrong_setting(path, names, e) for e in error.errors()]
-        raise UserError("\n".join(problems)) from None
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from None
+    values = {**kind.defaults, **{o: config[t] for o, t in names.items() if t in config}}
+    if missing := [theirs for ours, theirs in names.items() if ours not in values]:
+        raise UserError(f"has no {', '.join(missing)}; is it a Hugging Face config.json?")
+    given = values["activation"]
+    values["activation"] = next((o for o, theirs in ACTIVATIONS.items() if given in theirs), given)
+    shapes = validated(kind, values, names=names).finalize(config)
     if shapes.hidden % shapes.heads:
         raise UserError(
-            f"{path}: {names['hidden']} {shapes.hidden} is no multiple of {names['heads']} "
-            f"{shapes.heads}"
+            f"{names['hidden']} {shapes.hidden} is no multiple of {names['heads']} {shapes.heads}"
         )
-    return shapes
-
-
-def _activation(path: Path, key: str, found: Any) -> str:
-    for ours, theirs in ACTIVATIONS.items():
-        if found in theirs:
-            return ours
-    known = ", ".join(name for theirs in ACTIVATIONS.values() for name in theirs)
-    raise UserError(f"{path}: {key} is {found!r:.80}; only GELU is known: {known}")
+    # Once more, as what follows from the settings may be no architecture either.
+    return validated(kind, shapes.model_dump(), names=names)
 
 
 def backbone_files(folder: Path) -> list[Path]:

@@ -1,41 +1,34 @@
-"""What all specs have in common: their base, and the kinds of number that they hold."""
+"""What all specs have in common: their base, and the kinds of value that they hold."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     StrictInt,
     ValidationInfo,
     field_validator,
 )
-
-Probability = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[StrictInt, Field(ge=1, le=10**9)]
-Width = Annotated[StrictInt, Field(ge=1, le=65_536)]
+from pydantic_core import CoreSchema, core_schema
 
 
-def distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Refuse what is named twice."""
-    twice = [value for i, value in enumerate(values) if value in values[:i]]
-    if twice:
-        raise ValueError(f"{twice[0]!r} is there twice; name each once")
-    return values
+def to_list(value: Any) -> Any:
+    """Take one value as a list of one."""
+    return [value] if isinstance(value, str | int) else value
 
 
-Distinct = AfterValidator(distinct)
-
-
-def _types(annotation: Any) -> Iterator[Any]:
+def types_of(annotation: Any) -> Iterator[Any]:
     """Yield the types that a value or its parts may have."""
     yield annotation
     for inner in get_args(annotation):
-        yield from _types(inner)
+        yield from types_of(inner)
 
 
 class Spec(BaseModel):
@@ -47,9 +40,67 @@ class Spec(BaseModel):
     @classmethod
     def _numbers_are_written_as_such(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse `true` where a number is meant: Python takes it for 1."""
-        kinds = set(_types(cls.model_fields[str(info.field_name)].annotation))
-        if kinds & {int, float} and bool not in kinds:
-            for each in value if isinstance(value, list | tuple) else [value]:
-                if isinstance(each, bool):
-                    raise ValueError("expected a number, not true or false")
+        kinds = {*types_of(cls.model_fields[str(info.field_name)].annotation)}
+        given = value if isinstance(value, list | tuple) else [value]
+        if kinds & {int, float} and bool not in kinds and any(isinstance(v, bool) for v in given):
+            raise ValueError("expected a number, not true or false")
         return value
+
+
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[StrictInt, Field(ge=1, le=10**9)]
+Width = Annotated[StrictInt, Field(ge=1, le=65_536)]
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Refuse what is named twice."""
+    twice = [value for i, value in enumerate(values) if value in values[:i]]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is there twice; name each once")
+    return values
+
+
+Distinct = AfterValidator(_distinct)
+OneOrMore = BeforeValidator(to_list)
+
+
+@dataclass(eq=False)
+class OneOf:
+    """Annotates a string that is one of `names`, such as those of the parts of a kind."""
+
+    names: Iterable[str]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.literal_schema(sorted(self.names))
+
+
+URLS = ("http://", "https://", "file://")
+
+
+def to_path(value: str) -> str:
+    """Expand `~`."""
+    path = os.path.expanduser(value)
+    if path.startswith("~"):
+        raise ValueError(f"{value!r}: there is no such home folder")
+    return path
+
+
+def _to_source(value: str) -> str:
+    """Take what is no URL as a path; refuse a URL that nothing can be downloaded from."""
+    if value.startswith(URLS):
+        return value
+    if "://" in value:
+        raise ValueError(
+            f"{value!r} cannot be downloaded from; give a folder or file, or a URL that begins "
+            f"with {', '.join(URLS)}"
+        )
+    return to_path(value)
+
+
+Text = Annotated[str, Field(min_length=1)]
+Location = Annotated[Text, AfterValidator(to_path)]
+Source = Annotated[Text, AfterValidator(_to_source)]

@@ -1,6 +1,5 @@
 """A part of the grids: the variants that `only` names, with what is shown of those alone."""
 
-import itertools
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
@@ -16,43 +15,42 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
     that row is left out. Figures and claims that are about variants which are left out go with
     them. Raises `UserError` for a pattern that matches nothing.
     """
-    names = {
-        (grid.paper, name): (grid.paper, name, f"{grid.paper}/{name}")
-        for grid in grids
-        for name in grid.variants
-    }
-    for pattern in only:
-        if not any(fnmatchcase(name, pattern) for each in names.values() for name in each):
-            near = nearest(pattern, itertools.chain(*names.values()))
-            raise UserError(
-                f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the "
-                f"grids {', '.join(grid.paper for grid in grids)}.{near}"
-            )
-    chosen = {
-        at for at, words in names.items() if any(fnmatchcase(w, p) for w in words for p in only)
-    }
-    parts = (_part(grid, {name for paper, name in chosen if paper == grid.paper}) for grid in grids)
-    return [part for part in parts if part.variants] if only else list(grids)
+    if not only:
+        return list(grids)
+    unmatched, parts = dict.fromkeys(only), []
+    for grid in grids:
+        chosen = set()
+        for name, pattern in ((n, p) for n in grid.variants for p in only):
+            words = (grid.paper, name, f"{grid.paper}/{name}")
+            if any(fnmatchcase(word, pattern) for word in words):
+                unmatched.pop(pattern, None)
+                chosen |= {name, *grid.variants[name].best_of}
+        parts += [_part(grid, chosen)] if chosen else []
+    for pattern in unmatched:
+        names = [word for g in grids for n in g.variants for word in (g.paper, n, f"{g.paper}/{n}")]
+        raise UserError(
+            f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the grids "
+            f"{', '.join(grid.paper for grid in grids)}.{nearest(pattern, names)}"
+        )
+    return parts
 
 
 def _part(grid: Grid, chosen: set[str]) -> Grid:
     """Return a grid with the variants that are `chosen`, and what is about those alone."""
-    chosen |= {name for best in chosen for name in grid.variants[best].best_of}
     gone = grid.variants.keys() - chosen
-    if not gone:
-        return grid
-    variants = {}
-    for name, variant in grid.variants.items():
-        if name in chosen and variant.tuned_for in gone:
-            variants[name] = variant.model_copy(update={"tuned_for": "", "label": name})
-        elif name in chosen:
-            variants[name] = variant
+    variants = {
+        name: variant.model_copy(update={"tuned_for": "", "label": name})
+        if variant.tuned_for in gone
+        else variant
+        for name, variant in grid.variants.items()
+        if name in chosen
+    }
     figures = {}
     for name, figure in grid.figures.items():
-        left = tuple(variant for variant in figure.variants if variant in chosen)
         # Options may name variants; then the figure needs all that it shows, and all they name.
-        named = any(f"'{variant}'" in str(figure.options) for variant in gone)
-        if (left == figure.variants and not named) or (left and not figure.options):
+        needed = {*figure.variants, *(v for v in gone if f"'{v}'" in str(figure.options))}
+        left = tuple(variant for variant in figure.variants if variant in chosen)
+        if gone.isdisjoint(needed) or (left and not figure.options):
             figures[name] = figure.model_copy(update={"variants": left})
     part = {
         "variants": variants,

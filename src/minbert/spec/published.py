@@ -5,18 +5,15 @@ Neither decides what is trained. A claim is judged from the predictions of what 
 
 import csv
 import io
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError
 from minbert.spec.model import Distinct, NonNegative, Spec
-from minbert.spec.task import TASKS
-from minbert.spec.yaml import read_text
+from minbert.spec.task import known_task
+from minbert.spec.yaml import inside, read_text, validated
 
 MAJORITY = "majority"
 """The system that always predicts the most frequent label; on STS its r is 0."""
@@ -85,12 +82,10 @@ class Claim(Spec):
 
 
 FIGURES = ("sst", "para", "sts", "other", "overall")
-_SCORE = re.compile(r"-?(0?\.[0-9]+|[01](\.0*)?)")
 WORDS = ("paper", "table", "row", "variant", "split", "other_task", "note")
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(Spec):
     """One row of a paper's table; figures that the paper does not give are None.
 
     `other_task` is the task of the figure `other`, if the variant has several.
@@ -100,10 +95,10 @@ class Published:
     table: str
     row: str
     variant: str
-    split: str
+    split: Literal["dev", "test"]
     other_task: str
     note: str
-    figures: dict[str, float | None]
+    figures: dict[str, Annotated[float, Field(ge=-1, le=1)] | None]
 
 
 def read_published(path: Path) -> list[Published]:
@@ -115,24 +110,17 @@ def read_published(path: Path) -> list[Published]:
             found, expected = list(reader.fieldnames or ()), [*WORDS, *FIGURES]
             raise UserError(f"{path}: its columns are {found}; expected {expected}")
         for row in reader:
-            if problem := _wrong_cell(row):
-                raise UserError(f"{path}, line {reader.line_num}: {problem}")
-            figures = {name: float(row[name]) if row[name] else None for name in FIGURES}
-            rows.append(Published(**{name: row[name] for name in WORDS}, figures=figures))
+            where = f"{path}, line {reader.line_num}"
+            if None in row or None in row.values():
+                raise UserError(
+                    f"{where}: has another number of cells than the heading; is text with a comma "
+                    "in quotes?"
+                )
+            figures = {name: row.pop(name) or None for name in FIGURES}
+            rows.append(validated(Published, {**row, "figures": figures}, where))
+            if row["other_task"]:
+                with inside(where):
+                    known_task(row["other_task"])
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num + 1}: {error}") from None
     return rows
-
-
-def _wrong_cell(row: Mapping[str | None, str | None]) -> str | None:
-    """Return what is wrong with a row of the published figures, or None."""
-    if None in row or None in row.values():
-        return "has another number of cells than the heading; is text with a comma in quotes?"
-    for name in FIGURES:
-        if (cell := row[name]) and not _SCORE.fullmatch(cell):
-            return f"{name} is {cell[:80]!r}, expected a number from -1 to 1, or nothing"
-    if (split := row["split"]) not in ("dev", "test"):
-        return f"split is {split!r}, expected dev or test"
-    if (task := row["other_task"]) and task not in TASKS:
-        return f"unknown other_task '{task}'.{nearest(task, TASKS)} Known: {', '.join(TASKS)}"
-    return None

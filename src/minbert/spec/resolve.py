@@ -5,7 +5,7 @@ scaled, overridden and typed; then the stages are found that `start` and `fuse` 
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,13 @@ from pydantic import Field
 
 from minbert.base.errors import UserError, nearest
 from minbert.spec.config import Config, Scale
-from minbert.spec.grid import (
-    BACKBONE,
-    GridFile,
-    Looks,
-    Paper,
-    partial,
-)
+from minbert.spec.grid import BACKBONE, Display, GridFile, Name, Paper, partial
 from minbert.spec.parts import FIGURE_KINDS
 from minbert.spec.protocol import RULES, Rule
-from minbert.spec.published import MAJORITY, Claim
+from minbert.spec.published import MAJORITY
 from minbert.spec.stage import ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, TaskSpec, overall_tasks
-from minbert.spec.variants import Body, bodies_of, variants_of
+from minbert.spec.variants import Body, bodies_of, candidates_of, flat, refuse_circle
 from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
 
 
@@ -55,8 +49,13 @@ class Stage:
     start: StageRef | None = None
     fused: tuple[StageRef, ...] = ()
 
+    @property
+    def after(self) -> tuple[StageRef, ...]:
+        """All stages whose weights it takes."""
+        return (*([self.start] if self.start else []), *self.fused)
 
-class Variant(Looks):
+
+class Variant(Display):
     """A row of a paper's grid, of the file `path`. If it is the best of others, it has no stages.
 
     A tuned variant is the best of its candidates, `tried`: {candidate: its settings in words}.
@@ -64,18 +63,13 @@ class Variant(Looks):
     """
 
     paper: str
-    name: str
+    name: Name
     path: Path
     label: str
     row: str
     stages: tuple[Stage, ...] = ()
     tried: dict[str, str] = Field(default_factory=dict)
     tuned_for: str = ""
-
-    @property
-    def where(self) -> str:
-        """Its file and name, as errors begin."""
-        return f"{self.path}: variant '{self.name}'"
 
     @property
     def scored(self) -> dict[str, Stage]:
@@ -90,8 +84,9 @@ class Grid(Paper):
     `tasks` are all that its variants are scored on, in the order of `TASKS`.
     """
 
+    title: str
     path: Path
-    variants: dict[str, Variant]
+    variants: dict[str, Variant] = Field(min_length=1)
     drawn_in: dict[str, Path]
     tasks: tuple[str, ...]
 
@@ -113,133 +108,149 @@ def resolve(config: Config, base: Path) -> list[Grid]:
         validated(partial(StageSpec), getattr(config, key), f"config: {key}")
     for key in config.allow_duplicates:
         validated(partial(StageSpec), nested(key, None), "config: allow_duplicates")
-    paths: dict[Path, Path] = {}
+    papers: dict[str, list[tuple[Path, GridFile]]] = {}
     for name in config.grids:
         bare = not name.endswith((".yaml", ".yml"))
         path = base / (f"workflow/grids/{name}.yaml" if bare else name)
-        if (other := paths.setdefault(path.resolve(), path)) is not path:
-            raise UserError(f"config: grids: {other} and {path} are one file; name one")
-    files = [(path, validated(GridFile, load_yaml(path), str(path))) for path in paths.values()]
-    papers = dict.fromkeys(file.paper for _, file in files)
-    return [_grid([each for each in files if each[1].paper == paper], config) for paper in papers]
+        file = validated(GridFile, load_yaml(path), str(path))
+        papers.setdefault(file.paper, []).append((path, file))
+    return [_grid(files, config) for files in papers.values()]
 
 
 def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
     """Return the grid of a paper's files."""
-    head: dict[str, Any] = {"figures": {}, "parameter_ratios": (), "claims": ()}
+    head: dict[str, Any] = {}
     bodies: dict[str, Body] = {}
     drawn_in: dict[str, Path] = {}
     for path, file in files:
-        for key in ("paper", "title", "overall", "description", "single", "overall_tasks"):
-            if key in file.model_fields_set:
+        with inside(str(path)):
+            for name, body in bodies_of(file, path):
+                if (other := bodies.setdefault(name, body)) is not body:
+                    raise UserError(f"'{name}' is taken in {other.path}; rename one")
+            for name in file.figures:
+                if drawn_in.setdefault(name, path) is not path:
+                    raise UserError(f"figure '{name}' is in {drawn_in[name]} too; rename one")
+            for key in file.model_fields_set & Paper.model_fields.keys():
                 value = getattr(file, key)
-                if head.setdefault(key, value) != value:
+                before = head.get(key, value)
+                if isinstance(value, dict):
+                    value = before | value
+                elif key in ("claims", "parameter_ratios") and key in head:
+                    value = before + value
+                elif before != value:
                     raise UserError(
-                        f"{path}: another file says that '{key}' of paper '{file.paper}' is "
-                        f"{head[key]!r}; leave it out here, or name another paper"
+                        f"another file says that '{key}' of paper '{file.paper}' is {before!r}; "
+                        "leave it out here, or name another paper"
                     )
-        for body in bodies_of(file, path):
-            if (other := bodies.setdefault(body.name, body)) is not body:
-                raise UserError(f"{path}: '{body.name}' is taken in {other.path}; rename one")
-        for name in file.figures:
-            if drawn_in.setdefault(name, path) is not path:
-                raise UserError(f"{path}: figure '{name}' is in {drawn_in[name]} too; rename one")
-        head["figures"] |= file.figures
-        head["parameter_ratios"] += file.parameter_ratios
-        head["claims"] += file.claims
+                head[key] = value
     path = next((path for path, file in files if file.title), files[0][0])
-    if "title" not in head:
-        raise UserError(
-            f"{path}: the key 'title' is missing; no file of '{head['paper']}' gives it"
+    rule = head.get("overall", "normalised")
+    with inside(str(path)):
+        refuse_circle(
+            "extends", {n: body.values.get("extends") or () for n, body in bodies.items()}
         )
-    rule = head.setdefault("overall", "normalised")
     variants: dict[str, Variant] = {}
-    for body in bodies.values():
-        for looks, keys in () if body.template else variants_of(body, bodies):
-            name = looks["name"]
-            with inside(f"{body.path}: variant '{name}'"):
-                if name in variants or (name in bodies and bodies[name] is not body):
-                    raise UserError("'tune' makes a variant of that name, which is taken")
-                variant = Variant(paper=head["paper"], path=body.path, **looks)
-                stages = () if variant.best_of else _stages(variant, keys, rule, config)
-                variants[name] = variant.model_copy(update={"stages": stages})
-    if not variants:
-        raise UserError(f"{path}: paper '{head['paper']}' has no variant: nothing to train")
-    variants = {name: _linked(variant, variants) for name, variant in variants.items()}
-    _check_variants(variants)
-    has = {task for variant in variants.values() for task in variant.scored}
-    tasks = tuple(task for task in TASKS if task in has)
-    for task in head.setdefault("overall_tasks", ()):
-        if task not in tasks:
-            raise UserError(
-                f"{path}: overall_tasks: no variant has the task '{task}'.{nearest(task, tasks)} "
-                f"They have {', '.join(tasks)}"
-            )
-    head["overall_tasks"] = head["overall_tasks"] or overall_tasks(tasks)
-    grid = Grid(**head, path=path, variants=variants, drawn_in=drawn_in, tasks=tasks)
-    with inside(", ".join(str(path) for path, _ in files)):
-        _check_names(grid)
+    for name, body in bodies.items():
+        with inside(f"{body.path}: variant '{name}'"):
+            for each in (
+                () if body.template else _variants(head["paper"], name, bodies, rule, config)
+            ):
+                if variants.setdefault(each.name, each) is not each:
+                    raise UserError(f"two variants are called '{each.name}'; rename one")
+    variants = _linked(variants)
+    _check_stages(path, variants)
+    scored = {task for variant in variants.values() for task in variant.scored}
+    tasks = tuple(task for task in TASKS if task in scored)
+    if missing := [task for task in head.get("overall_tasks", ()) if task not in tasks]:
+        near = nearest(missing[0], tasks)
+        raise UserError(
+            f"{path}: overall_tasks: no variant has the task '{missing[0]}'.{near} They have "
+            f"{', '.join(tasks)}"
+        )
+    head["overall_tasks"] = head.get("overall_tasks") or overall_tasks(tasks)
+    found = {"path": path, "variants": variants, "drawn_in": drawn_in, "tasks": tasks}
+    grid = validated(Grid, head | found, str(path))
+    with inside(str(path)):
+        _check(grid)
     return grid
 
 
+def _variants(
+    paper: str, name: str, bodies: Mapping[str, Body], rule: Rule, config: Config
+) -> Iterator[Variant]:
+    """Yield a variant, whose stages are not linked yet, and its candidates if it is tuned."""
+    values = without_nulls(flat(name, bodies))
+    of: dict[str, Any] = {"paper": paper, "path": bodies[name].path}
+    shown = {key: values.pop(key) for key in Display.model_fields if key in values}
+    row = of | {"name": name, "label": name, "row": name} | shown
+    candidates = [*candidates_of(values)] if "tune" in values else []
+    if candidates:
+        row["tried"] = {f"{name}.{end}": said for end, said, _ in candidates}
+        row["best_of"] = tuple(row["tried"])
+    elif not row.get("best_of"):
+        row["stages"] = _stages(StageRef(paper, name, "main"), values, rule, config)
+    elif values:
+        raise UserError(f"'best_of' trains nothing, so '{next(iter(values))}' does not apply")
+    yield validated(Variant, row)
+    for end, said, keys in candidates:
+        with inside(said):
+            ref = StageRef(paper, f"{name}.{end}", "main")
+            words = {"name": ref.variant, "label": f"{row['label']}, {said}", "row": ref.variant}
+            stages = _stages(ref, keys, rule, config)
+            yield validated(Variant, of | words | {"stages": stages, "tuned_for": name})
+
+
 def _stages(
-    variant: Variant, values: Mapping[str, Any], rule: Rule, config: Config
+    first: StageRef, values: Mapping[str, Any], rule: Rule, config: Config
 ) -> tuple[Stage, ...]:
-    """Return a variant's stages; what they start from is not found yet."""
+    """Return a variant's stages, or the `first` if it names none."""
     shared = {key: value for key, value in values.items() if key != "stages"}
-    stages: dict[str, Stage] = {}
-    for keys in values.get("stages") or ({"name": "main"},):
+    found: dict[str, Stage] = {}
+    for keys in values.get("stages") or ({"name": first.stage},):
         own = {**keys}
         name = own.pop("name")
-        if name in stages:
-            raise UserError(f"two stages are called '{name}'; rename one")
         with inside(f"stage '{name}'"):
+            if name in found:
+                raise UserError("two stages are called so; rename one")
             chosen = _chosen(without_nulls(merge(shared, own)))
-        plain, spec = _specs(chosen, rule, config, f"stage '{name}'")
-        stages[name] = Stage(StageRef(variant.paper, variant.name, name), spec, plain)
-    return tuple(stages.values())
+            found[name] = Stage(replace(first, stage=name), *_specs(chosen, rule, config))
+    return tuple(found.values())
 
 
 def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
     """Return a stage's keys with the tasks that `train` (default: all) and `evaluate_only` name."""
     tasks = {name: task for name, task in keys.get("tasks", {}).items() if name != "*"}
     train, carried = keys.pop("train", ()), keys.pop("evaluate_only", ())
-    for key, names in (("train", train), ("evaluate_only", carried)):
-        for name in names:
-            if name not in tasks:
-                raise UserError(
-                    f"'{key}' names '{name}', which is not among its 'tasks': "
-                    f"{', '.join(tasks)}.{nearest(name, tasks)}"
-                )
-    if both := [name for name in carried if name in train]:
-        raise UserError(f"task '{both[0]}' is in 'train' and in 'evaluate_only'")
-    trained = train or [name for name in tasks if name not in carried]
-    kept = {name: {**tasks[name], **({"trained": True} if train else {})} for name in trained}
+    if unknown := [name for name in (*train, *carried) if name not in tasks]:
+        raise UserError(
+            f"'{unknown[0]}' is not among its 'tasks': {', '.join(tasks)}."
+            f"{nearest(unknown[0], tasks)}"
+        )
+    if both := set(train) & set(carried):
+        raise UserError(f"task '{min(both)}' is in 'train' and in 'evaluate_only'")
+    kept = {name: tasks[name] for name in train or tasks if name not in carried}
+    if train:
+        kept = {name: {**task, "trained": True} for name, task in kept.items()}
     kept |= {name: {**tasks[name], "trained": False} for name in carried}
     return {**keys, **({"tasks": kept} if "tasks" in keys else {})}
 
 
-def _specs(
-    keys: Mapping[str, Any], rule: Rule, config: Config, where: str
-) -> tuple[StageSpec, StageSpec]:
-    """Return the spec that a grid's `keys` say, and what the configuration makes of it."""
+def _specs(keys: Mapping[str, Any], rule: Rule, config: Config) -> tuple[StageSpec, StageSpec]:
+    """Return what the configuration makes of the spec that a grid's `keys` say, and this itself."""
 
-    def typed(values: Mapping[str, Any], where: str) -> StageSpec:
+    def typed(values: Mapping[str, Any], where: str = "") -> StageSpec:
         return validated(StageSpec, {"select": rule, **values}, where)
 
     def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         values = without_nulls(merge(base, over))
-        tasks = values.get("tasks", {})
-        if gone := keys["tasks"].keys() - tasks.keys():
-            raise UserError(f"{where}: a configuration takes no task out, found null for {gone}")
-        # The configuration names tasks that not every stage has.
-        return values | {"tasks": {task: tasks[task] for task in keys["tasks"]}}
+        # The configuration names tasks that not every stage has; it takes none out.
+        return values | {"tasks": {task: values["tasks"].get(task) for task in keys["tasks"]}}
 
-    plain = typed(keys, where)
+    plain = typed(keys)
     # Merged into nothing first: their `*` is for the tasks that they name too.
-    spec = typed(merged(merge({}, config.defaults), keys), where) if config.defaults else plain
+    spec = typed(merged(merge({}, config.defaults), keys)) if config.defaults else plain
     adjusted = merged(_scaled(spec, config.scale), config.override)
-    return plain, typed(adjusted, f"{where}, after scale and override of the config")
+    return typed(adjusted, "after scale and override of the config"), plain
 
 
 def _scaled(spec: StageSpec, scale: Scale) -> dict[str, Any]:
@@ -264,98 +275,52 @@ def _scaled(spec: StageSpec, scale: Scale) -> dict[str, Any]:
     return values
 
 
-def _linked(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
-    """Return `variant` with the stages found that `start` and `fuse` name."""
-    linked: list[Stage] = []
-    for stage in variant.stages:
-        earlier = [before.ref.stage for before in linked]
-        with inside(f"{variant.where}: stage '{stage.ref.stage}'"):
-            start, fuse = stage.spec.start, stage.spec.fuse or ()
-            first = None if start == BACKBONE else _find("start", start, variant, earlier, variants)
-            fused = tuple(_find("fuse", name, variant, earlier, variants) for name in fuse)
-        linked.append(replace(stage, start=first, fused=fused))
-    return variant.model_copy(update={"stages": tuple(linked)})
+def _linked(variants: Mapping[str, Variant]) -> dict[str, Variant]:
+    """Return `variants` with the stages found that `start` and `fuse` name.
 
-
-def _find(
-    key: str, said: str, variant: Variant, earlier: list[str], variants: Mapping[str, Variant]
-) -> StageRef:
-    """Return the stage that `key` means: an `earlier` one, `VARIANT` or `VARIANT/STAGE`."""
-    first, slash, stage = said.partition("/")
-    own = stage if slash and first == variant.name else said
-    if own in earlier:
-        return StageRef(variant.paper, variant.name, own)
-    if first == variant.name or own in [each.ref.stage for each in variant.stages]:
-        raise UserError(
-            f"'{key}: {said}' is this stage or a later one of the same variant; a stage starts "
-            f"from '{BACKBONE}', an earlier stage, or another variant"
-        )
-    if first not in variants:
-        known = [BACKBONE, *earlier, *variants]
-        raise UserError(
-            f"'{key}' is unknown: '{said}'.{nearest(first, known)} Known: {', '.join(known)}, or "
-            "VARIANT/STAGE"
-        )
-    with inside(f"'{key}: {said}'"):
-        found = {each.ref.stage: each.ref for each in _named(first, variants, stages=True).stages}
-        if slash and stage not in found:
-            raise UserError(
-                f"variant '{first}' has no stage '{stage}'.{nearest(stage, found)} "
-                f"Known: {', '.join(found)}"
-            )
-    return found[stage] if slash else [*found.values()][-1]
-
-
-def _named(
-    name: str, variants: Mapping[str, Variant], *, stages: bool = False, scores: bool = False
-) -> Variant:
-    """Return the variant called `name`; refuse one without the stages or scores that are needed."""
-    if name not in variants:
-        raise UserError(f"no variant '{name}'.{nearest(name, [*variants, MAJORITY])}")
-    variant = variants[name]
-    if stages and variant.best_of:
-        raise UserError(
-            f"variant '{name}' is the best of others and trains nothing itself; name one of "
-            f"those: {', '.join(variant.best_of)}"
-        )
-    if scores and variant.tuned_for:
-        raise UserError(
-            f"variant '{name}' is one of the settings that '{variant.tuned_for}' tries, which "
-            f"have no scores; name '{variant.tuned_for}', or make it a variant of its own"
-        )
-    return variant
-
-
-def _check_variants(variants: Mapping[str, Variant]) -> None:
-    """Refuse a stage that comes after what does not fit, and a choice among what has no score."""
-    stages = {stage.ref: stage for variant in variants.values() for stage in variant.stages}
-    for ref, stage in stages.items():
-        variant = variants[ref.variant]
-        with inside(f"{variant.where}: stage '{ref.stage}'"):
-            chain = [ref]
-            while (before := stages[chain[-1]].start) and before not in chain[1:]:
-                chain.append(before)
-                if before == ref:
-                    circle = " -> ".join(map(str, chain))
-                    raise UserError(f"'start' goes round in a circle: {circle}")
-            if stage.start:
-                _check_start(stage, stages[stage.start])
-            for other in stage.fused:
-                if (trains := stages[other].spec.trainable) != "adapters":
-                    raise UserError(
-                        f"'fuse' names '{other}', which trains no adapters ('trainable: {trains}')"
-                    )
-            if variant.tuned_for:
-                _check_half(stage, stages)
+    A name means an earlier stage of the same variant, `VARIANT` (its last stage), `VARIANT/STAGE`.
+    """
+    every = [stage for variant in variants.values() for stage in variant.stages]
+    known = {name: s.ref for s in every for name in (str(s.ref), s.ref.variant)}
+    linked: dict[str, Variant] = {}
     for variant in variants.values():
-        if len({tuple(variants[name].scored) for name in variant.tried}) > 1:
-            raise UserError(f"{variant.where}: 'tune' compares settings that have different tasks")
-        for name in () if variant.tried else variant.best_of:
-            with inside(f"{variant.where}: 'best_of'"):
-                if others := _named(name, variants, scores=True).best_of:
+        stages: list[Stage] = []
+        for stage in variant.stages:
+            earlier = {before.ref.stage: before.ref for before in stages}
+            starts = stage.spec.start != BACKBONE
+            found = []
+            for name in (*([stage.spec.start] if starts else []), *(stage.spec.fuse or ())):
+                ref = earlier.get(name) or known.get(name)
+                if not ref or (ref.variant == variant.name and ref.stage not in earlier):
+                    others = [n for n, other in known.items() if other.variant != variant.name]
                     raise UserError(
-                        f"'{name}' is itself the best of others; name those: {', '.join(others)}"
+                        f"{_place(stage, variants)}: no stage '{name}' to start from or to fuse."
+                        f"{nearest(name, [BACKBONE, *earlier, *others])} Give '{BACKBONE}', an "
+                        "earlier stage of the variant, or VARIANT or VARIANT/STAGE of another; the "
+                        "best of others has no stages"
                     )
+                found.append(ref)
+            start = found.pop(0) if starts else None
+            stages.append(replace(stage, start=start, fused=tuple(found)))
+        linked[variant.name] = variant.model_copy(update={"stages": tuple(stages)})
+    return linked
+
+
+def _place(stage: Stage, variants: Mapping[str, Variant]) -> str:
+    ref = stage.ref
+    return f"{variants[ref.variant].path}: variant '{ref.variant}': stage '{ref.stage}'"
+
+
+def _check_stages(path: Path, variants: Mapping[str, Variant]) -> None:
+    """Refuse a stage that comes after what does not fit, or after itself."""
+    stages = {stage.ref: stage for variant in variants.values() for stage in variant.stages}
+    with inside(str(path)):
+        refuse_circle("start", {ref: stage.after for ref, stage in stages.items()})
+    for stage in stages.values():
+        with inside(_place(stage, variants)):
+            _check_start(stage, stages)
+            if variants[stage.ref.variant].tuned_for:
+                _check_half(stage, stages)
 
 
 def _check_half(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
@@ -366,95 +331,101 @@ def _check_half(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
             "what is: a half of dev chooses among the settings and is not reported, so it must "
             "choose the epochs too; say 'select_on: half' there, and nothing in 'override'"
         )
-    for ref in (*([stage.start] if stage.start else []), *stage.fused):
+    for ref in stage.after:
         _check_half(stages[ref], stages)
 
 
-def _check_start(stage: Stage, earlier: Stage) -> None:
-    """Refuse a start whose weights do not cover what this stage needs."""
-    ours, theirs, ref = stage.spec, earlier.spec, earlier.ref
+def _check_start(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
+    """Refuse stages before a stage whose weights do not cover what it needs."""
+    for ref in stage.fused:
+        if (trains := stages[ref].spec.trainable) != "adapters":
+            raise UserError(f"'fuse' names '{ref}', which trains {trains}, expected adapters")
+    if stage.start is None:
+        return
+    ours, theirs, start = stage.spec, stages[stage.start].spec, f"'{stage.start}'"
     if theirs.trainable in {"adapters", "lora", "fusion"}:
         raise UserError(
-            f"starts from '{ref}', which trains {theirs.trainable} and leaves no encoder of its "
-            "own; start from a stage with 'trainable: all', or 'fuse' it"
+            f"starts from {start}, which trains {theirs.trainable} and leaves no encoder; start "
+            "from a stage with 'trainable: all', or 'fuse' it"
         )
     for name, task in ours.tasks.items():
-        if (other := task.head_from) is None:
-            continue
-        if other not in theirs.tasks:
+        other = task.head_from
+        if other is not None and other not in theirs.tasks:
+            had = ", ".join(theirs.ordered_tasks)
+            raise UserError(f"'head_from: {other}': {start} has no such task; it has {had}")
+        if other is not None and _head(name, task) != _head(other, theirs.tasks[other]):
             raise UserError(
-                f"'head_from: {other}': '{ref}' has no such task; it has "
-                f"{', '.join(theirs.ordered_tasks)}"
-            )
-        if _head_shape(name, task) != _head_shape(other, theirs.tasks[other]):
-            raise UserError(
-                f"'head_from: {other}': that head has another shape in '{ref}'; give both tasks "
+                f"'head_from: {other}': that head has another shape in {start}; give both tasks "
                 "the same head, features and number of classes"
             )
     if theirs.shared_layers == "all":
         return
-    for key in ("shared_layers", "shared_end"):
-        if (had := getattr(theirs, key)) != (has := getattr(ours, key)):
-            raise UserError(
-                f"'{key}: {has}' cannot start from '{ref}', which has '{key}: {had}'; give both "
-                "the same value, or share all in the earlier one"
-            )
+    sharing, earlier = ((of.shared_layers, of.shared_end) for of in (ours, theirs))
+    if sharing != earlier:
+        raise UserError(
+            f"has shared_layers and shared_end {sharing}, and starts from {start}, which has "
+            f"{earlier}; give both the same values, or share all in the earlier one"
+        )
     if missing := [task for task in ours.ordered_tasks if task not in theirs.tasks]:
         raise UserError(
-            f"starts from '{ref}', where each task has layers of its own, but task "
-            f"'{missing[0]}' has none there; start from a stage that has it"
+            f"starts from {start}, where each task has layers to itself, but task '{missing[0]}' "
+            "has none there; start from a stage that has it"
         )
 
 
-def _head_shape(name: str, task: TaskSpec) -> tuple[object, ...]:
+def _head(name: str, task: TaskSpec) -> tuple[object, ...]:
+    """Return what decides the shape of a task's head."""
     head = task.head
     return head.name, head.depth, head.width, len(task.features or ("u",)), TASKS[name].classes
 
 
-def _check_names(grid: Grid) -> None:
+def _check(grid: Grid) -> None:
     """Refuse what a paper's files say of variants and tasks that are not there, or do not fit."""
-    variants = grid.variants
-    for name in itertools.chain(*grid.parameter_ratios):
-        with inside("parameter_ratios"):
-            _named(name, variants)
-    if grid.single:
-        with inside("single"):
-            scored = _named(grid.single, variants, stages=True, scores=True).scored
-            for task in grid.overall_tasks:
-                if task not in scored or scored[task].spec.trained_tasks != (task,):
-                    raise UserError(
-                        f"variant '{grid.single}' needs a stage that trains '{task}' alone and is "
-                        "the last that scores it"
-                    )
+
+    def known(*names: str, trains: bool = False, scored: bool = True) -> None:
+        for name in names:
+            if name not in grid.variants:
+                near = nearest(name, [*grid.variants, MAJORITY])
+                raise UserError(f"no variant '{name}'.{near}")
+            variant = grid.variants[name]
+            if trains and variant.best_of:
+                raise UserError(
+                    f"variant '{name}' is the best of others and trains nothing itself; name one "
+                    f"of those: {', '.join(variant.best_of)}"
+                )
+            if scored and variant.tuned_for:
+                raise UserError(
+                    f"variant '{name}' is one of the settings that '{variant.tuned_for}' tries, "
+                    f"which have no scores; name '{variant.tuned_for}'"
+                )
+
+    for variant in grid.rows.values():
+        with inside(f"variant '{variant.name}'"):
+            if len({tuple(grid.variants[name].scored) for name in variant.tried}) > 1:
+                raise UserError("'tune' compares settings that have different tasks")
+            known(*variant.best_of, trains=True, scored=not variant.tried)
+    known(*itertools.chain(*grid.parameter_ratios), scored=False)
+    for task in grid.overall_tasks if grid.single else ():
+        known(grid.single, trains=True)
+        stage = grid.variants[grid.single].scored.get(task)
+        if stage is None or stage.spec.trained_tasks != (task,):
+            raise UserError(
+                f"'single: {grid.single}' needs a stage that trains '{task}' alone and is the last "
+                "that scores it"
+            )
     for name, figure in grid.figures.items():
         reads = FIGURE_KINDS[figure.kind]
-        for shown in figure.variants:
-            with inside(f"figure '{name}'"):
-                _named(shown, variants, stages=reads.of_stages, scores="scores" in reads.papers)
+        with inside(f"figure '{name}'"):
+            known(*figure.variants, trains=reads.of_stages, scored="scores" in reads.papers)
     for claim in grid.claims:
         with inside(f"claim '{claim.text}'"):
-            if grid.claims.count(claim) > 1:
-                raise UserError("is there twice; take one of them out")
-            for name in claim.variants:
-                _named(name, variants, scores=True)
-            _check_scored(claim, grid)
-
-
-def _check_scored(claim: Claim, grid: Grid) -> None:
-    """Refuse a claim of a task that one of its variants is not scored on."""
-    overall = ("overall", *RULES)
-    known = [*TASKS, *overall]
-    for task in claim.tasks:
-        if task not in known:
-            raise UserError(
-                f"unknown task '{task}'.{nearest(task, known)} Known: {', '.join(known)}"
-            )
-        for name in claim.variants:
-            variant = grid.variants[name]
-            scored = {t for each in (name, *variant.best_of) for t in grid.variants[each].scored}
-            for each in grid.overall_tasks if task in overall else (task,):
-                if each not in scored:
+            known(*claim.variants)
+            for task, name in itertools.product(claim.tasks, claim.variants):
+                of = (name, *grid.variants[name].best_of)
+                scored = {task for each in of for task in grid.variants[each].scored}
+                overall = grid.overall_tasks if task in ("overall", *RULES) else (task,)
+                if missing := [each for each in overall if each not in scored]:
                     raise UserError(
-                        f"'{task}' needs the task '{each}', which variant '{name}' does not have; "
-                        "name another task or variant"
+                        f"'{task}' needs the task '{missing[0]}', which variant '{name}' does not "
+                        f"have; it has {', '.join(sorted(scored))}.{nearest(task, scored)}"
                     )

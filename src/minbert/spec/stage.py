@@ -10,10 +10,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
-from minbert.spec.model import Count, NonNegative, Positive, Probability, Spec, Width
+from minbert.spec.model import (
+    Count,
+    NonNegative,
+    OneOf,
+    Positive,
+    Probability,
+    Spec,
+    Width,
+)
 from minbert.spec.parts import PARTS, part_module
 from minbert.spec.protocol import Rule
-from minbert.spec.task import COSINE_RANGE, TASKS, Part, TaskSpec, mistakes
+from minbert.spec.task import COSINE_RANGE, TASKS, TaskSpec, mistakes
 
 LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
 """A setting that came later: a spec without it is written, and has the key, as before."""
@@ -39,7 +47,7 @@ class Sampler(Spec):
     for each task.
     """
 
-    name: Annotated[str, Part("sampler")] = "unified"
+    name: Annotated[str, OneOf(PARTS["sampler"])] = "unified"
     examples: Count | None = None
     share: Annotated[Positive, Field(le=1)] | None = None
     steps: Count | None = None
@@ -50,7 +58,7 @@ class Sampler(Spec):
 class Schedule(Spec):
     """The learning rate over a stage's steps; it rises from 0 during the share `warmup` of them."""
 
-    name: Annotated[str, Part("schedule")] = "constant"
+    name: Annotated[str, OneOf(PARTS["schedule"])] = "constant"
     warmup: Probability = 0.0
 
 
@@ -92,8 +100,8 @@ class Smart(Spec):
     ascents: Count = 1
     normalise: Literal["token", "row"] = "token"
     radius: Positive | None = None
-    regression: Annotated[str, Part("divergence")] = "squared_error"
-    divergence: Annotated[str, Part("divergence")] | None = LeftOut
+    regression: Annotated[str, OneOf(PARTS["divergence"])] = "squared_error"
+    divergence: Annotated[str, OneOf(PARTS["divergence"])] | None = LeftOut
     reduction: Literal["sum"] | None = LeftOut
 
     @model_validator(mode="after")
@@ -144,7 +152,7 @@ class StageSpec(Spec):
 
     start: str = "backbone"
     tasks: dict[str, TaskSpec] = Field(min_length=1)
-    trainable: Annotated[str, Part("trainable")] = "all"
+    trainable: Annotated[str, OneOf(PARTS["trainable"])] = "all"
     adapter: Adapter | None = None
     lora: Lora | None = LeftOut
     fuse: tuple[str, ...] | None = None
@@ -153,8 +161,8 @@ class StageSpec(Spec):
     dropout: Dropout = Dropout()
     sampler: Sampler = Sampler()
     reduction: Literal["sum", "mean"] = "sum"
-    surgery: Annotated[str, Part("surgery")] | None = None
-    weighting: Annotated[str, Part("weighting")] | None = LeftOut
+    surgery: Annotated[str, OneOf(PARTS["surgery"])] | None = None
+    weighting: Annotated[str, OneOf(PARTS["weighting"])] | None = LeftOut
     smart: Smart | None = None
     optimiser: Optimiser = Optimiser()
     epochs: Count = 10

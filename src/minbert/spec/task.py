@@ -9,20 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    StrictInt,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field, StrictInt, field_validator, model_validator
 
 from minbert.base.errors import UserError, nearest
 from minbert.spec.entry import METRICS, DataFile, Kind, Metric, TaskEntry
-from minbert.spec.model import Count, Distinct, Positive, Probability, Spec, Width
-from minbert.spec.parts import PARTS, part_module
+from minbert.spec.model import Count, Distinct, OneOf, Positive, Probability, Spec, Width
+from minbert.spec.parts import PARTS
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.yaml import load_yaml, validated
 
@@ -167,30 +159,6 @@ def use_tasks_of(told: Mapping[str, Any]) -> None:
     TASKS.use(Task(**{**task, **{of: tuple(task.get(of, ())) for of in lists}}) for task in own)
 
 
-@dataclass(frozen=True)
-class Part:
-    """Annotates a string that names a part of `kind`; other names are refused."""
-
-    kind: str
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._known, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {**handler(schema), "enum": sorted(PARTS[self.kind])}
-
-    def _known(self, name: str) -> str:
-        try:
-            part_module(self.kind, name)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-        return name
-
-
 class Head(Spec):
     """A task's head: `depth` linear layers, `width` wide inside, with dropout before each.
 
@@ -198,7 +166,7 @@ class Head(Spec):
     through the same `depth` layers with ReLU (0: the embeddings as they are).
     """
 
-    name: Annotated[str, Part("head")] = "mlp"
+    name: Annotated[str, OneOf(PARTS["head"])] = "mlp"
     depth: Annotated[StrictInt, Field(ge=0, le=8)] = 1
     width: Width = 256
     dropout: Probability = 0.3
@@ -245,13 +213,13 @@ class TaskSpec(Spec):
     small encoder diverges at a high learning rate, or its cosines do not get as far as 0.
     """
 
-    pooling: Annotated[str, Part("pooling")] = "cls"
+    pooling: Annotated[str, OneOf(PARTS["pooling"])] = "cls"
     convolution: Convolution | None = None
     pairing: Literal["siamese", "cross"] | None = None
     features: Annotated[tuple[Feature, ...], Distinct] | None = None
     head: Head = Head()
     head_from: str | None = None
-    loss: Annotated[str, Part("loss")]
+    loss: Annotated[str, OneOf(PARTS["loss"])]
     weight: Positive = 1.0
     batch_size: Count = 16
     start_at_prior: bool = False

@@ -4,57 +4,52 @@ A variant is merged over what it extends; `expand` and `tune` make a variant of 
 """
 
 import itertools
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, nearest
-from minbert.spec.grid import GridFile, Looks, StageKeys, check_name
-from minbert.spec.yaml import inside, merge, nested, validated, without_nulls
+from minbert.spec.grid import Display, GridFile, StageKeys
+from minbert.spec.yaml import merge, nested, validated
 
 
 @dataclass(frozen=True)
 class Body:
     """A template or variant as written; `settings` are what its expansion sets, by dotted key."""
 
-    name: str
     path: Path
     values: dict[str, Any]
     template: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def bodies_of(file: GridFile, path: Path) -> Iterator[Body]:
-    """Yield the templates and variants of a file, these with `expand` undone."""
+def bodies_of(file: GridFile, path: Path) -> Iterator[tuple[str, Body]]:
+    """Yield the templates and variants of a file by name, these with `expand` undone."""
     for name, template in file.templates.items():
-        yield Body(name, path, template.model_dump(exclude_unset=True), template=True)
+        yield name, Body(path, template.model_dump(exclude_unset=True), template=True)
     for pattern, variant in file.variants.items():
         values = variant.model_dump(exclude_unset=True)
-        axes = values.pop("expand", None) or {}
-        words = [key.rpartition(".")[2] for key in axes]
-        if sorted(words) != sorted({*re.findall(r"\{(.*?)\}", pattern)}):
-            wanted = ", ".join(f"{{{word}}}" for word in words) or "no placeholder"
+        axes = {
+            key: choices if isinstance(choices, dict) else {spelt(c): c for c in choices}
+            for key, choices in (values.pop("expand", None) or {}).items()
+        }
+        last = [key.rpartition(".")[2] for key in axes]
+        if sorted(last) != sorted({*re.findall(r"\{(.*?)\}", pattern)}):
             raise UserError(
-                f"{path}: variant '{pattern}': the name must hold {wanted}, one for the last word "
-                "of each key of 'expand', and these all different"
+                f"variant '{pattern}': the name must hold the last word of each key of 'expand' "
+                f"once, in braces: {last}"
             )
-        options = [
-            [*choices.items()] if isinstance(choices, dict) else [(spelt(c), c) for c in choices]
-            for choices in axes.values()
-        ]
-        for combination in itertools.product(*options):
-            said = dict(zip(words, (word for word, _ in combination), strict=True))
-            looks = {key: _fill(values[key], said) for key in Looks.model_fields if key in values}
-            settings = dict(zip(axes, (value for _, value in combination), strict=True))
-            with inside(str(path)):
-                name = check_name(_fill(pattern, said))
-            yield Body(name, path, values | looks, settings=settings)
+        for words in itertools.product(*axes.values()):
+            said = dict(zip(last, words, strict=True))
+            shown = {k: _filled(values[k], said) for k in Display.model_fields if k in values}
+            settings = {key: axes[key][word] for key, word in zip(axes, words, strict=True)}
+            yield _filled(pattern, said), Body(path, values | shown, settings=settings)
 
 
-def _fill(value: Any, said: Mapping[str, str]) -> Any:
+def _filled(value: Any, said: Mapping[str, str]) -> Any:
     for word, text in said.items() if isinstance(value, str) else ():
         value = value.replace(f"{{{word}}}", text)
     return value
@@ -64,30 +59,33 @@ def spelt(value: Any) -> str:
     """Return how a value is spelt in a variant's name: 1e-4 and 0.0001 are both `1e-4`."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and math.isfinite(value):
+    if isinstance(value, float) and 0 < abs(value) < 1e-3:
         mantissa, _, exponent = f"{value:e}".partition("e")
-        small = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
-        return small if abs(value) < 1e-3 and value else f"{value:g}"
+        return f"{float(mantissa):g}e{int(exponent)}"
     if isinstance(value, list | tuple):
         return "-".join(map(spelt, value))
-    return str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _flat(name: str, bodies: Mapping[str, Body], *below: str) -> dict[str, Any]:
-    """Return the values of a body over those that it extends; `below` is what extends it."""
-    if name in below:
-        circle = " -> ".join([*below[below.index(name) :], name])
-        raise UserError(f"'extends' goes round in a circle: {circle}")
-    values: dict[str, Any] = {}
-    for parent in bodies[name].values.get("extends") or ():
+def refuse_circle(key: str, graph: Mapping[Any, Iterable[Any]]) -> None:
+    """Raise `UserError` if what each node of `graph` comes after by its `key` leads back to it."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = " -> ".join(map(str, reversed(error.args[1])))
+        raise UserError(f"'{key}' goes round in a circle: {circle}") from None
+
+
+def flat(name: str, bodies: Mapping[str, Body]) -> dict[str, Any]:
+    """Return the values of a body over those of what it extends, where there is no circle."""
+    body, values = bodies[name], dict[str, Any]()
+    for parent in body.values.get("extends") or ():
         if parent not in bodies:
             raise UserError(f"'{name}' extends unknown '{parent}'.{nearest(parent, bodies)}")
-        looks = () if bodies[parent].template else Looks.model_fields
-        inherited = _flat(parent, bodies, *below, name)
-        values = merge(values, {key: v for key, v in inherited.items() if key not in looks})
-    own = bodies[name].values
-    values = merge(values, {key: value for key, value in own.items() if key != "extends"})
-    for key, value in bodies[name].settings.items():
+        kept = () if bodies[parent].template else Display.model_fields
+        values = merge(values, {k: v for k, v in flat(parent, bodies).items() if k not in kept})
+    values = merge(values, {key: v for key, v in body.values.items() if key != "extends"})
+    for key, value in body.settings.items():
         values = _with(values, key, value)
     return values
 
@@ -96,52 +94,29 @@ def _with(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     """Return `values` with a dotted key set; `stages.NAME.KEY` reaches one stage."""
     first, _, rest = key.partition(".")
     name, _, below = rest.partition(".")
-    changed = validated(StageKeys, nested(below if first == "stages" else key, value))
-    change = changed.model_dump(exclude_unset=True)
+    change = nested(below if first == "stages" else key, value)
+    change = validated(StageKeys, change, "expand or tune").model_dump(exclude_unset=True)
     if first != "stages":
         return merge(values, change)
-    stages = values.get("stages") or ({"name": "main"},)
-    known = [stage["name"] for stage in stages]
-    if name not in known:
-        raise UserError(
-            f"'{key}': there is no stage '{name}'.{nearest(name, known)} Known: {', '.join(known)}"
-        )
-    return {**values, "stages": [merge(s, change) if s["name"] == name else s for s in stages]}
+    stages = {stage["name"]: stage for stage in values.get("stages") or ({"name": "main"},)}
+    if name not in stages:
+        known = f"{nearest(name, stages)} Known: {', '.join(stages)}"
+        raise UserError(f"'{key}': there is no stage '{name}'.{known}")
+    stages[name] = merge(stages[name], change)
+    return {**values, "stages": [*stages.values()]}
 
 
-def variants_of(
-    body: Body, bodies: Mapping[str, Body]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield what a variant is but for its stages, and the keys of these; then its candidates."""
-    name = body.name
-    with inside(f"{body.path}: variant '{name}'"):
-        values = without_nulls(_flat(name, bodies))
-        looks = {key: values.pop(key) for key in Looks.model_fields if key in values}
-        looks = {"name": name, "label": name, "row": name, **looks}
-        if looks.get("best_of") and values:
-            raise UserError(f"'best_of' trains nothing, so '{next(iter(values))}' does not apply")
-        tune = values.pop("tune", {})
-        tried: dict[str, str] = {}
-        candidates = []
-        for combination in itertools.product(*tune.values()) if tune else ():
-            # A half of dev chooses among the settings, so it chooses their epochs too.
-            changed: dict[str, Any] = {"select_on": "half", **values}
-            for key, value in zip(tune, combination, strict=True):
-                changed = _with(changed, key, value)
-            pairs = list(zip(_short([*tune]), map(spelt, combination), strict=True))
-            words = [re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(pair)).strip("-.") for pair in pairs]
-            candidate = check_name(".".join([name, *words]))
-            said = tried[candidate] = ", ".join(map(" ".join, pairs))
-            row = {"label": f"{looks['label']}, {said}", "row": candidate}
-            candidates.append(({"name": candidate, "tuned_for": name, **row}, changed))
-    yield looks | ({"best_of": tuple(tried), "tried": tried} if tried else {}), values
-    yield from candidates
-
-
-def _short(keys: Sequence[str]) -> list[str]:
-    """Return the last words of dotted keys, as many as tell them apart."""
-    for count in itertools.count(1):
-        found = [".".join(key.split(".")[-count:]) for key in keys]
-        if len({*found}) == len(found):
-            return found
-    raise AssertionError
+def candidates_of(values: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield of each combination that `tune` tries what its name ends in, its words, its keys."""
+    tune = values["tune"]
+    short = [key.rpartition(".")[2] for key in tune]
+    if len({*short}) < len(tune):
+        short = [".".join(key.split(".")[-2:]) for key in tune]
+    for combination in itertools.product(*tune.values()):
+        said = [f"{key} {spelt(value)}" for key, value in zip(short, combination, strict=True)]
+        end = ".".join(re.sub(r"[^A-Za-z0-9._-]+", "-", each).strip("-.") for each in said)
+        # A half of dev chooses among the settings, so it chooses their epochs too.
+        keys: dict[str, Any] = {"select_on": "half", **values}
+        for key, value in zip(tune, combination, strict=True):
+            keys = _with(keys, key, value)
+        yield end, ", ".join(said), {key: v for key, v in keys.items() if key != "tune"}

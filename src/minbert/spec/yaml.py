@@ -8,68 +8,50 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from minbert.base.errors import UserError, nearest
+from minbert.spec.model import types_of
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "int": r"[-+]?[0-9]+",
     "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
     "merge": "<<",
 }
-
-RENAMED = {
-    "also_score": "evaluate_only",
-    "least": "min",
-    "largest": "max",
-    "may_vanish": "allow_duplicates",
-}
-"""Keys by the names that they had before."""
 
 
 class _Loader(yaml.SafeLoader):
     """A safe loader with the scalars of YAML 1.2 that refuses duplicate keys."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
-    yaml_constructors: ClassVar[dict[str | None, Any]] = {**yaml.SafeLoader.yaml_constructors}
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {
+        **yaml.SafeLoader.yaml_constructors,
+        f"{_TAG}int": lambda loader, node: int(loader.construct_scalar(node)),  # 010 is ten
+    }
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Compose a mapping; its own keys must be text and distinct (`<<` may repeat them)."""
+        """Compose a mapping; its own keys must be distinct (`<<` may repeat them)."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
-        first: dict[str, int] = {}
+        first: dict[str, Any] = {}
         for key, _ in node.value:
-            if key.tag == f"{_TAG}merge":
-                continue
-            problem = ""
-            if key.tag != f"{_TAG}str":
-                found = key.value if isinstance(key, yaml.ScalarNode) else "a list or a mapping"
-                problem = f"a key must be text, found {found}; put it in quotes"
-            elif key.value in first:
-                line = first[key.value]
-                problem = f"duplicate key '{key.value}' (first on line {line}); keep one of the two"
-            if problem:
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            first[key.value] = key.start_mark.line + 1
+            if first.setdefault(str(key.value), key) is not key and key.tag != f"{_TAG}merge":
+                line = first[str(key.value)].start_mark.line + 1
+                raise yaml.MarkedYAMLError(
+                    problem=f"duplicate key '{key.value}' (first on line {line}); keep one of them",
+                    problem_mark=key.start_mark,
+                )
         return node
-
-
-def _whole(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    """Return a whole number; `010` is ten, as YAML 1.2 has it."""
-    text = loader.construct_scalar(node)
-    return int(text, 0 if text[:2] in {"0o", "0x"} else 10)
 
 
 for _kind, _pattern in _SCALARS.items():
     _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"^(?:{_pattern})$"), None)
-_Loader.add_constructor(f"{_TAG}int", _whole)
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -88,7 +70,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of the file at `path`; a `UserError` says why it cannot be read."""
+    """Return the text of the file at `path`; `UserError` if there is none, or it is not UTF-8."""
     try:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
@@ -96,8 +78,6 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: there is no such file.{near}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def load_yaml(path: Path | str) -> dict[str, Any]:
@@ -149,11 +129,10 @@ def update(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """
     result = dict(base)
     for key, value in over.items():
+        result[key] = value
         if isinstance(value, Mapping):
-            before = result.get(key)
+            before = base.get(key)
             result[key] = update(before if isinstance(before, Mapping) else {}, value)
-        else:
-            result[key] = value
     return result
 
 
@@ -174,10 +153,9 @@ def from_words(words: Iterable[str]) -> dict[str, Any]:
         key, equals, value = word.partition("=")
         if not equals or not all(key.split(".")):
             raise UserError(f"'{word}': expected KEY=VALUE, such as scale.epochs=0.5")
-        if value and not value.startswith("*"):
-            result = update(result, nested(key, parse_yaml(value, f"--config {key}")))
-        else:
-            result = update(result, nested(key, value))
+        parsed = value and not value.startswith("*")
+        said = parse_yaml(value, f"--config {key}") if parsed else value
+        result = update(result, nested(key, said))
     return result
 
 
@@ -188,85 +166,88 @@ def inside(where: str) -> Iterator[None]:
         yield
     except UserError as error:
         lines = str(error).splitlines()
-        raise UserError(
-            "\n".join(f"{where}: {line}" if where else line for line in lines)
-        ) from None
+        before = f"{where}: " if where else ""
+        raise UserError("\n".join(before + line for line in lines)) from None
 
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validated(model: type[Model], values: Mapping[str, Any], where: str = "") -> Model:
-    """Return `values` as a `model`; raise one `UserError` with a line for each wrong key."""
-    with inside(where):
-        try:
-            return model.model_validate(values)
-        except ValidationError as error:
-            problems: dict[str, tuple[list[str], list[Any]]] = {}
-            for item in error.errors(include_url=False):
-                if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
-                    continue  # Not by itself, but without the entries that are wrong, each told of.
-                path, known = _path(model, item["loc"])
-                problems.setdefault(path, (known, []))[1].append(item)
-            lines = (_problem(path, *found) for path, found in problems.items())
+def validated(
+    model: type[Model],
+    values: Mapping[str, Any],
+    where: str = "",
+    names: Mapping[str, str] | None = None,
+) -> Model:
+    """Return `values` as a `model`; raise one `UserError` with a line for each wrong key.
+
+    `names` are what the reader of the message calls the keys, if not as the model does.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        found: dict[str, list[Any]] = {}
+        for item in error.errors(include_url=False):
+            if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
+                continue  # Not by itself, but without the entries that are wrong, each told of.
+            path = [(names or {}).get(word, word) for word in _path(values, item)]
+            found.setdefault(".".join(path), []).append(item)
+        lines = [_problem(model, path, items) for path, items in found.items()]
+        with inside(where):
             raise UserError("\n".join(lines)) from None
 
 
-def _path(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list[str]]:
-    """Return the dotted path of `loc`, without the tags of unions, and the known keys there."""
-    words: list[str] = []
-    at: Any = model
-    known: list[str] = []
-    for word in loc:
-        while get_origin(at) in {Union, UnionType, Annotated}:
-            options = [o for o in get_args(at) if o is not type(None)]
-            if get_origin(at) is not Annotated and len(options) != 1:
-                break
-            at = options[0]
-        if word == "[key]":
-            break
-        fields = getattr(at, "model_fields", None)
-        if fields is not None:
-            known = list(fields)
-            at = fields[word].annotation if word in fields else None
-        elif get_origin(at) in {dict, tuple}:
-            known = []
-            at = get_args(at)[get_origin(at) is dict]
-        else:
-            break
-        words.append(str(word))
-    return ".".join(words), known
+def _path(values: Any, item: Any) -> Iterator[str]:
+    """Yield the words of an error's place that are keys, and no names of pydantic's types."""
+    for word in item["loc"]:
+        here = values if isinstance(values, Mapping) else {}
+        if isinstance(values, list | tuple):
+            here = dict(enumerate(values))
+        if word in here or (item["type"], word) == ("missing", item["loc"][-1]):
+            values = here.get(word)
+            yield str(word)
 
 
-_WANTED = {
-    "string_type": "text",
-    "string_too_short": "text that is not empty",
-    "string_too_long": "at most {max_length} characters",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "dict_type": "a mapping ('key: value' lines)",
-    "model_type": "a mapping ('key: value' lines)",
-    "list_type": "a list",
-    "tuple_type": "a list",
+_EXPECTED = {
+    "string": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "dict": "a mapping ('key: value' lines)",
+    "model": "a mapping ('key: value' lines)",
+    "list": "a list",
+    "tuple": "a list",
     "too_short": "a list of {min_length} or more",
-    "too_long": "at most {max_length} entries",
+    "string_too_short": "text that is not empty",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
-"""What is said to be expected, by pydantic's name of the error."""
+"""What is expected, by pydantic's name of the error; otherwise its own words say it."""
+
+CHANGED = {
+    "also_score": "it is called 'evaluate_only' now",
+    "least": "it is called 'min' now",
+    "largest": "it is called 'max' now",
+    "may_vanish": "it is called 'allow_duplicates' now",
+    "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
+    "takes N examples of each split",
+    "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "
+    "`backbone: DIR`",
+    **dict.fromkeys(
+        ("validation", "valid", "val", "eval", "development"), "that split is called 'dev' here"
+    ),
+}
+"""What to write in place of keys that there were, or that others have."""
 
 
-def _problem(path: str, known: list[str], items: list[Any]) -> str:
-    # Of the members of a union, the one whose own check refused the value says most.
+def _problem(model: type[BaseModel], path: str, items: list[Any]) -> str:
+    """Return what is wrong at `path`, where each member of a union has an error of its own."""
+    # The member whose own check refused the value says most.
     item = next((each for each in items if each["type"] == "value_error"), items[0])
     key = path.rpartition(".")[2]
     if item["type"] == "extra_forbidden":
-        if key in RENAMED:
-            return f"'{path}' is called '{RENAMED[key]}' now"
+        if key in CHANGED:
+            return f"unknown key '{path}': {CHANGED[key]}"
+        known = _known(model, item["loc"])
         return f"unknown key '{path}'.{nearest(key, known)} Known here: {', '.join(known)}"
     if item["type"] == "missing":
         return f"the key '{path}' is missing"
@@ -274,9 +255,23 @@ def _problem(path: str, known: list[str], items: list[Any]) -> str:
         message = item["msg"].partition(", ")[2]
         return f"'{path}': {message}" if path else message
     wanted = dict.fromkeys(
-        _WANTED.get(i["type"], i["msg"].partition(" be ")[2]).format(**i.get("ctx", {}))
-        for i in items
+        _EXPECTED.get(
+            re.sub("_(type|parsing|from_float)$", "", each["type"]),
+            each["msg"].partition(" be ")[2],
+        ).format(**each.get("ctx", {}))
+        for each in items
     )
+    names = [name for text in wanted for name in re.findall("'(.*?)'", text)]
+    near = nearest(item["input"], names) if isinstance(item["input"], str) else ""
     found = repr(item["input"])
     found = found if len(found) <= 200 else f"{found[:200]} ..."
-    return f"'{path}' is {found}; expected {' or '.join(wanted)}"
+    return f"'{path}' is {found}; expected {' or '.join(wanted)}{near and '.'}{near}"
+
+
+def _known(model: Any, loc: tuple[int | str, ...]) -> list[str]:
+    """Return the keys of the model in `model` that the last word of `loc` is not one of."""
+    for word in loc[:-1]:
+        if word in model.model_fields:
+            types = types_of(model.model_fields[word].annotation)
+            model = next((t for t in types if hasattr(t, "model_fields")), model)
+    return list(model.model_fields)

@@ -22,10 +22,11 @@ SHOWN_OUTSIDE = (
         f"minbert.base.{name}"
         for name in ("environment", "errors", "locks", "process", "progress", "version")
     ),
-    *("minbert.spec.parts", "minbert.spec.stage"),
+    *("minbert.spec.parts", "minbert.spec.stage", "minbert.spec.yaml"),
 )
-"""What the digest of a table, figure or page leaves out: `base` changes no result, and the list of
-parts only names modules, of which those that a node uses are among its parts."""
+"""What the digest of a table, figure or page leaves out: `base` changes no result, nor how YAML is
+read and mistakes are worded; the list of parts only names modules, of which those that a node uses
+are among its parts."""
 
 OUTSIDE = (
     *SHOWN_OUTSIDE,

@@ -21,7 +21,7 @@ class Electra(Architecture):
         "embeddings.project": "embeddings_project",
     }
 
-    def settled(self, config: Mapping[str, Any]) -> Self:
+    def finalize(self, config: Mapping[str, Any]) -> Self:
         if self.embedding != self.hidden:
             return self
         return self.model_copy(update={"embedding": None})

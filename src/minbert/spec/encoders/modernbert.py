@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, StrictInt
 
+from minbert.base.errors import UserError
 from minbert.spec.architecture import Architecture, EncoderParameters, Size, linear
 
 Base = Annotated[float, Field(gt=1)]
@@ -41,7 +42,7 @@ class ModernBert(Architecture):
         "global_base": "global_rope_theta",
         "local_base": "local_rope_theta",
     }
-    # The last three are in one of two layouts: see `settled`.
+    # The last three are in one of two layouts: see `finalize`.
     defaults: ClassVar[Mapping[str, Any]] = {
         **{"layer_norm_eps": 1e-5, "activation": "gelu"},
         **{"every": 3, "global_base": 160_000.0, "local_base": 10_000.0},
@@ -71,65 +72,42 @@ class ModernBert(Architecture):
     def position_rows(self) -> int:
         return 0
 
-    def settled(self, config: Mapping[str, Any]) -> Self:
+    def finalize(self, config: Mapping[str, Any]) -> Self:
         """Read `layer_types` and `rope_parameters`, which transformers writes from version 5 on.
 
         Until then it wrote `global_attn_every_n_layers`, `global_rope_theta`, `local_rope_theta`.
+        Raises `UserError` for layers or positions that are not computed here.
         """
-        if self.hidden // self.heads % 2:
-            raise ValueError(
-                f"hidden_size {self.hidden} gives {self.heads} heads an odd width, expected an "
-                "even one, whose halves are rotated"
-            )
         if self.window % 2:
-            raise ValueError(
+            raise UserError(
                 f"local_attention is {self.window}, expected an even number, half of it each way"
             )
-        return self.model_copy(update=self._layers_of(config) | self._bases_of(config))
-
-    def _layers_of(self, config: Mapping[str, Any]) -> dict[str, int]:
-        """Return `every` if `layer_types` says it; raise `ValueError` if they are not regular."""
-        given = config.get("layer_types")
-        if given is None:
-            _check_given(config, "layer_types", "global_attn_every_n_layers")
-            return {}
-        if "global_attn_every_n_layers" in config:
-            every = self.every
-        else:  # With one whole layer, the first, any number from `layers` on means the same.
-            rest = list(given[1:]) if isinstance(given, list) else []
-            every = rest.index(_WHOLE) + 1 if _WHOLE in rest else self.layers
-        expected = [_LOCAL if number % every else _WHOLE for number in range(self.layers)]
-        if given != expected:
-            raise ValueError(
-                f"layer_types is {repr(given)[:80]}, expected {self.layers} entries: {_WHOLE} for "
-                f"the first and each {every} after it, {_LOCAL} for the others "
-                f"(checked: {_CHECKED})"
-            )
-        return {"every": every}
-
-    def _bases_of(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the bases if `rope_parameters` has them; raise `ValueError` if it is otherwise."""
-        given = config.get("rope_parameters")
-        if given is None:
-            _check_given(config, "rope_parameters", "global_rope_theta", "local_rope_theta")
-            return {}
         found: dict[str, Any] = {}
-        for ours, kind in (("global_base", _WHOLE), ("local_base", _LOCAL)):
-            of = given.get(kind) if isinstance(given, dict) else None
-            theta = of.get("rope_theta") if isinstance(of, dict) else None
-            if theta is None or of != {"rope_type": "default", "rope_theta": theta}:
-                raise ValueError(
+        types, ropes = config.get("layer_types"), config.get("rope_parameters") or {}
+        if types is not None:
+            rest = list(types[1:])
+            found["every"] = rest.index(_WHOLE) + 1 if _WHOLE in rest else self.layers
+            expected = [_LOCAL if n % found["every"] else _WHOLE for n in range(self.layers)]
+            if types != expected:
+                raise UserError(
+                    f"layer_types is {repr(types)[:80]}, expected {self.layers} entries: {_WHOLE} "
+                    f"for the first and each n-th after it, {_LOCAL} for the others"
+                )
+        for ours, kind in (("global_base", _WHOLE), ("local_base", _LOCAL)) if ropes else ():
+            of = ropes.get(kind)
+            found[ours] = of and of.get("rope_theta")
+            if of != {"rope_type": "default", "rope_theta": found[ours]}:
+                raise UserError(
                     f"rope_parameters.{kind} is {repr(of)[:80]}, expected 'rope_type': 'default' "
-                    f"and a 'rope_theta' alone (checked: {_CHECKED})"
+                    "and a 'rope_theta' alone"
                 )
-            name = self.settings[ours]
-            if name in config and (getattr(self, ours) or self.global_base) != theta:
-                raise ValueError(
-                    f"{name} is {config[name]!r}, but rope_parameters.{kind} has {theta!r}; "
-                    "expected the same: which of them do the weights belong to?"
+        for new, old in {"layer_types": "every", "rope_parameters": "global_base"}.items():
+            if new not in config and self.settings[old] not in config:
+                raise UserError(
+                    f"has no {self.settings[old]}, nor {new} (checked: {_CHECKED}); is it a "
+                    "Hugging Face config.json?"
                 )
-            found[ours] = theta
-        return found
+        return self.model_copy(update=found)
 
     def hugging_face(self, name: str) -> list[str]:
         # The last layer has the norm that all of them share there.
@@ -144,12 +122,4 @@ class ModernBert(Architecture):
             embeddings=(self.vocab_size + 1) * self.hidden,
             layers=tuple(layers),
             pooler=linear(self.hidden, self.hidden),
-        )
-
-
-def _check_given(config: Mapping[str, Any], new: str, *old: str) -> None:
-    if missing := [name for name in old if name not in config]:
-        raise ValueError(
-            f"has no {' and '.join(missing)}, nor {new} (checked: {_CHECKED}); "
-            "is it a Hugging Face config.json?"
         )

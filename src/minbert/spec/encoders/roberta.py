@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+from minbert.base.errors import UserError
 from minbert.spec.architecture import Architecture
 
 
@@ -19,14 +20,11 @@ class Roberta(Architecture):
     token_ids: ClassVar[Mapping[str, int]] = {"bos_token_id": 0, "eos_token_id": -1}
     prefix: ClassVar[str] = "roberta."
 
-    def settled(self, config: Mapping[str, Any]) -> Self:
+    def finalize(self, config: Mapping[str, Any]) -> Self:
         pad = config.get("pad_token_id", 1)
         if not isinstance(pad, int) or not 0 <= pad < self.positions:
-            raise ValueError(
-                f"pad_token_id is {repr(pad)[:80]}, expected the id that positions are counted "
-                f"from, below max_position_embeddings ({self.positions})"
+            raise UserError(
+                f"pad_token_id is {pad!r:.80}, expected a position: they begin after it"
             )
-        first = pad + 1
-        return self.model_copy(
-            update={"first_position": first, "positions": self.positions - first}
-        )
+        rest = self.positions - pad - 1
+        return self.model_copy(update={"first_position": pad + 1, "positions": rest})
