@@ -19,17 +19,8 @@ def problem(**values: Any) -> str:
     return str(error.value)
 
 
-def test_defaults() -> None:
-    config = load()
-    assert config.results == "results"
-    assert config.seeds == (0,)
-    assert (config.backbone, config.revision) == (BACKBONE, REVISION)
-    assert config.keep_weights and config.tracking.enabled
-    assert (config.scale.learning_rate, config.scale.epochs) == (1, 1)
-    assert config.override == {}
-
-
 def test_the_pin_is_of_the_default_backbone_only() -> None:
+    assert (load().backbone, load().revision, load().seeds) == (BACKBONE, REVISION, (0,))
     assert load(backbone="builtin").revision is None
     assert load(backbone=BACKBONE).revision == REVISION
     assert load(revision="main").revision == "main"
@@ -49,13 +40,10 @@ def test_words_of_a_command_line_get_their_types() -> None:
             "override={optimiser: {lr: 1e-3}, tasks: {'*': {batch_size: 8}}}",
         ],
     )
-    assert config.grids == ("a", "b")
-    assert config.seeds == (0, 1)
-    assert config.keep_weights is False
-    assert config.threads == 3
+    assert (config.grids, config.seeds) == (("a", "b"), (0, 1))
+    assert (config.keep_weights, config.tracking.enabled) == (False, False)
+    assert (config.threads, config.limit) == (3, 10)
     assert (config.scale.learning_rate, config.scale.epochs) == (1e-4, 2.0)
-    assert config.tracking.enabled is False
-    assert config.limit == 10
     assert config.override == {"optimiser": {"lr": 1e-3}, "tasks": {"*": {"batch_size": 8}}}
 
 
@@ -75,24 +63,20 @@ def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
         ({"seeds": ["one"]}, "'seeds.0' is 'one'; expected a whole number"),
         ({"seeds": "0,1"}, "'seeds' is '0,1'; expected a whole number"),
-        ({"seeds": [1.5]}, "'seeds.0' is 1.5; expected a whole number"),
         ({"seeds": [-1]}, "'seeds.0' is -1; expected greater than or equal to 0"),
         ({"seeds": [2**32]}, "'seeds.0' is 4294967296; expected less than or equal to 4294967295"),
         ({"seeds": [0, True]}, "'seeds': expected a number, not true or false"),
-        ({"grids": ["a", "a"]}, "'grids': 'a' is there twice"),
         ({"grids": []}, "'grids' is []; expected a list of 1 or more"),
-        ({"processes": 2}, "unknown key 'processes'"),
         ({"seed": [1]}, "unknown key 'seed'. Did you mean 'seeds'?"),
         ({"scale": {"epoch": 1}}, "unknown key 'scale.epoch'. Did you mean 'epochs'?"),
         ({"scale": {"steps": {"least": 1}}}, "unknown key 'scale.steps.least': it is called 'min'"),
-        ({"scale": {"epochs": 0}}, "'scale.epochs' is 0; expected greater than 0"),
         ({"scale": {"epochs": float("inf")}}, "'scale.epochs' is inf; expected a finite number"),
         ({"scale": 2}, "'scale' is 2; expected a mapping"),
-        ({"data": "reel"}, "'data' is 'reel'; expected 'real' or 'builtin'"),
+        ({"data": "reel"}, "'data' is 'reel'; expected 'real' or 'builtin'. Did you mean 'real'?"),
+        ({"dependencies": "troch"}, "'torch'. Did you mean 'torch'?"),
         ({"device": "gpu"}, "'device' is 'gpu'; expected text that matches ^(auto|cpu|"),
         ({"precision": "fp16"}, "'precision' is 'fp16'; expected 'auto', 'fp32' or 'bf16'"),
         ({"threads": "two"}, "'threads' is 'two'; expected a whole number"),
-        ({"threads": 0}, "'threads' is 0; expected greater than or equal to 1"),
         ({"limit": 0}, "'limit' is 0; expected greater than or equal to 1"),
         ({"limit": True}, "'limit': expected a number, not true or false"),
         ({"corpus": {"seed": 1}}, "unknown key 'corpus': the built-in corpus is the files in"),
@@ -123,23 +107,9 @@ def test_home_folders_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    text = problem(seed=1, threads="x", data=3)
-    assert len(text.splitlines()) == 3
-
-
-def test_a_missing_key_is_named() -> None:
+    assert len(problem(seed=1, threads="x", data=3).splitlines()) == 3
     with pytest.raises(UserError, match="config: the key 'grids' is missing"):
         load_config({})
-
-
-def test_a_file_with_overrides(tmp_path: Path) -> None:
-    path = tmp_path / "my.yaml"
-    path.write_text("grids: [a]\nscale: {epochs: 2}\nseeds: [0, 1]\n")
-    config = load_config(path, ["scale.learning_rate=1e1", "seeds=[5]"])
-    assert (config.scale.epochs, config.scale.learning_rate, config.seeds) == (2, 10, (5,))
-    assert load_config(path, {"scale": {"epochs": 3}}).scale.epochs == 3
-    with pytest.raises(UserError, match=r"my\.yaml, --config: unknown key 'sede'. Did you mean"):
-        load_config(path, ["sede=1"])
 
 
 def test_files_merge_in_their_order_and_errors_name_all(tmp_path: Path) -> None:

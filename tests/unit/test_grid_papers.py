@@ -70,6 +70,37 @@ def test_every_part_is_used_by_some_row(grids: dict[str, Grid]) -> None:
     assert known - used == others - {"surgery:pcgrad", "surgery:pytorch_pcgrad"}
 
 
+def test_hybrid_bert_table_1(grids: dict[str, Grid]) -> None:
+    grid = grids["hybrid-bert"]
+    assert [name for name, v in grid.variants.items() if v.test] == ["hybrid-bert-40"]
+    rows = {
+        name: spec(grid, name) for name in ("1-bert", "3-bert", "hybrid-bert", "hybrid-bert-40")
+    }
+    assert {n: (s.shared_layers, s.surgery, s.epochs) for n, s in rows.items()} == {
+        "1-bert": ("all", "pcgrad", 20),
+        "3-bert": ("none", None, 20),
+        "hybrid-bert": (0.5, "pcgrad", 20),
+        "hybrid-bert-40": (0.5, "pcgrad", 40),
+    }
+    losses = ["cross_entropy", "binary_cross_entropy", "mse"]
+    for row in rows.values():
+        assert (row.trainable, row.sampler.name, row.optimiser.schedule.name) == (
+            *("all", "unified", "constant"),
+        )
+        assert (row.optimiser.lr, row.optimiser.weight_decay) == (1e-5, 0.001)
+        assert [row.tasks[t].loss for t in row.ordered_tasks] == losses
+        assert [row.tasks[t].pairing for t in row.ordered_tasks] == [None, "cross", "cross"]
+        assert {
+            (t.head.depth, t.head.width, t.head.dropout, t.batch_size, t.pooling)
+            for t in row.tasks.values()
+        } == {(3, 256, 0.3, 16, "cls")}
+    baseline = spec(grid, "baseline")
+    assert (baseline.trainable, baseline.trained_tasks) == ("heads", ("sst",))
+    assert (baseline.shared_layers, baseline.surgery, baseline.epochs) == ("all", None, 10)
+    assert [baseline.tasks[t].features for t in ("sst", "para", "sts")] == [None, *[("u", "v")] * 2]
+    assert {t.head.depth for t in baseline.tasks.values()} == {1}
+
+
 def test_hybrid_bert_table_3(grids: dict[str, Grid]) -> None:
     grid = grids["hybrid-bert"]
     named = {name for name in grid.variants if name.startswith("sequential")}

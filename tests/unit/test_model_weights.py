@@ -204,7 +204,7 @@ REFUSED: list[tuple[Edit, str]] = [
     (write("config.json", "[1]"), "config.json: expected a JSON object, found list"),
     (
         write("config.json", CONFIG | {"layer_norm_eps": -1}),
-        "config.json: layer_norm_eps is -1; expected greater than 0",
+        "config.json: 'layer_norm_eps' is -1; expected greater than 0",
     ),
     (remove("vocab.txt"), "has neither tokenizer.json nor vocab.txt nor vocab.json; copy one"),
     (write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\na"), r"vocab.txt: .* no \[SEP\], \[MASK\]; is it B"),
@@ -274,7 +274,7 @@ def test_a_checksum_that_is_wrong_names_both_ways_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
-    [("{", "not valid JSON"), ('{"hidden": "wide"}', "hidden is 'wide'; expected")],
+    [("{", "not valid JSON"), ('{"hidden": "wide"}', "'hidden' is 'wide'; expected")],
 )
 def test_damaged_shapes_of_a_backbone_in_the_store(tmp_path: Path, text: str, wrong: str) -> None:
     path = tmp_path / "key" / "config.json"

@@ -304,10 +304,10 @@ def test_published_figures_are_read_or_refused(base: Path) -> None:
         read_published(base / PUBLISHED)
     row = "hybrid-bert,1,Baseline,baseline,dev,0.312"
     for changed, said in {
-        "hybrid-bert,1,Baseline,baseline,dev,nan": "sst is 'nan', expected a number from -1 to 1",
-        "hybrid-bert,1,Baseline,baseline,dev,1_0": "sst is '1_0'",
-        "hybrid-bert,1,Baseline,baseline,dev,31.2": r"sst is '31\.2'",
-        "hybrid-bert,1,Baseline,baseline,dve,0.312": "split is 'dve', expected dev or test",
+        "hybrid-bert,1,Baseline,baseline,dev,nan": "sst' is 'nan'; expected a finite number",
+        "hybrid-bert,1,Baseline,baseline,dev,1_0": "sst' is '1_0'",
+        "hybrid-bert,1,Baseline,baseline,dev,31.2": r"sst' is '31\.2'; expected less than or eq",
+        "hybrid-bert,1,Baseline,baseline,dve,0.312": "split' is 'dve'; expected 'dev' or 'test'",
         "hybrid-bert,1,Base,line,baseline,dev,0.312": "another number of cells than the heading",
         "hybrid-bert,1,baseline,dev,0.312": "another number of cells than the heading",
         'hybrid-bert,1,"Base"line,baseline,dev,0.312': "expected after",
@@ -316,14 +316,13 @@ def test_published_figures_are_read_or_refused(base: Path) -> None:
         with pytest.raises(UserError, match=rf"published\.csv, line 2: .*{said}"):
             read_published(base / PUBLISHED)
     (base / PUBLISHED).write_text(text.replace("lmrd,,", "lmdr,,"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"unknown other_task 'lmdr'\. Did you mean 'lmrd'"):
+    with pytest.raises(UserError, match=r"unknown task 'lmdr'.* Did you mean 'lmrd'"):
         read_published(base / PUBLISHED)
     (base / PUBLISHED).write_bytes(text.replace("Baseline", "Café").encode("latin-1"))
     with pytest.raises(UserError, match=r"published\.csv: byte .* is not UTF-8; save it"):
         read_published(base / PUBLISHED)
-    for place, why in ((base / "none.csv", "there is no such"), (base, "cannot be read: Is a")):
-        with pytest.raises(UserError, match=f"{place}: {why}"):
-            read_published(place)
+    with pytest.raises(UserError, match=f"{base / 'none.csv'}: there is no such file"):
+        read_published(base / "none.csv")
     (base / PUBLISHED).write_text(text.replace("overall", "total", 1), encoding="utf-8")
     with pytest.raises(UserError, match=r"its columns are .*'total'"):
         read_published(base / PUBLISHED)

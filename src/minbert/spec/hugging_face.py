@@ -51,8 +51,12 @@ def _architecture(config: Mapping[str, Any]) -> Architecture:
     values = {**kind.defaults, **{o: config[t] for o, t in names.items() if t in config}}
     if missing := [theirs for ours, theirs in names.items() if ours not in values]:
         raise UserError(f"has no {', '.join(missing)}; is it a Hugging Face config.json?")
-    given = values["activation"]
-    values["activation"] = next((o for o, theirs in ACTIVATIONS.items() if given in theirs), given)
+    ours_of = {name: ours for ours, theirs in ACTIVATIONS.items() for name in theirs}
+    if (given := str(values["activation"])) not in ours_of:
+        raise UserError(
+            f"{names['activation']} is {given!r:.80}; only GELU is known: {', '.join(ours_of)}"
+        )
+    values["activation"] = ours_of[given]
     shapes = validated(kind, values, names=names).finalize(config)
     if shapes.hidden % shapes.heads:
         raise UserError(

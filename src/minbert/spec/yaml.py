@@ -1,7 +1,8 @@
 """From YAML to typed values: reading, merging, and errors that say what to change.
 
-PyYAML follows YAML 1.1; scalars here follow the core schema of YAML 1.2 (section 10.3.2), so
-`1e-5` is a number and `off` is text. Duplicate keys are refused.
+PyYAML follows YAML 1.1; scalars here follow the core schema of YAML 1.2 (section 10.3.2) without
+its octal and hexadecimal numbers, so `1e-5` is a number, `010` is ten and `off` is text. Duplicate
+keys are refused.
 """
 
 import re
