@@ -159,8 +159,7 @@ def join(task: str, found: Sequence[Labelled], examples: Sequence[Example]) -> d
     for level in LEVELS:
         by_text: dict[tuple[str, ...], list[float]] = {}
         for texts, label in found:
-            number = label_of(label, TASKS[task])
-            if isinstance(number, float):
+            if (number := label_of(label, TASKS[task])) is not None:
                 by_text.setdefault(tuple(map(level, texts)), []).append(number)
         levels.append((level, by_text))
 

@@ -148,7 +148,7 @@ def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path
             second = f"another {text}" if TASKS[task].pair else None
             examples.append(Example(f"{task}-{split}-{n}", split, text, second, float(label[n])))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_examples(task, examples, path)
+    write_examples(examples, path)
     return path
 
 

@@ -11,16 +11,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Behaviour:
-    """What the server holds and how it fails; `requests` records the Range header of each."""
+    """What the server holds, how often it breaks off, and which errors it answers first."""
 
     content: bytes
-    break_after: int | None = None
-    breaks: int = 1
-    claimed_length: int | None = None
-    ranges: bool = True
-    wrong_range: bool = False
+    breaks: int = 0
     errors: list[int] = field(default_factory=list)
-    requests: list[str | None] = field(default_factory=list)
+    requests: int = 0
     url: str = ""
 
 
@@ -29,31 +25,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         it = self.behaviour
-        asked = self.headers.get("Range")
-        it.requests.append(asked)
+        it.requests += 1
         if it.errors:
             self.send_error(it.errors.pop(0))
             return
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and it.ranges else 0
-        total = len(it.content)
-        if start and start >= total:
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{total}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        body = it.content[start:]
-        self.send_response(206 if start else 200)
-        if start:
-            first = 0 if it.wrong_range else start
-            self.send_header("Content-Range", f"bytes {first}-{total - 1}/{total}")
-        claimed = len(body) if it.claimed_length is None else it.claimed_length - start
-        self.send_header("Content-Length", str(claimed))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(it.content)))
         self.end_headers()
-        if it.break_after is not None and it.breaks > 0:
-            it.breaks -= 1
-            body = body[: it.break_after]
-        self.wfile.write(body)
+        it.breaks -= 1
+        self.wfile.write(it.content[:600_000] if it.breaks >= 0 else it.content)
         self.close_connection = True
 
     def log_message(self, *args: object) -> None:

@@ -5,13 +5,10 @@ A flipped bit would go unseen otherwise: the file is whole, and its numbers are 
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors import safe_open
@@ -20,7 +17,6 @@ from torch import Tensor
 
 from minbert.base.errors import UserError
 from minbert.commands.steps import load_job, run_job
-from minbert.data.parquet import read_file
 from minbert.model.weights import CHECKSUM, checksum, load_weights, save_weights
 from minbert.plan.plan import Plan
 from minbert.predict.predict import predict
@@ -114,16 +110,6 @@ def test_the_same_weights_make_the_same_file(tmp_path: Path) -> None:
 def test_a_file_from_elsewhere_needs_no_checksum(tmp_path: Path) -> None:
     save_file(STATE, tmp_path / "theirs.safetensors", metadata={"format": "pt"})
     assert same(load_weights(tmp_path / "theirs.safetensors"))
-
-
-def test_a_damaged_parquet_page_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "predictions.parquet"
-    draw = random.Random(0)
-    table = pa.table({"prediction": [draw.random() for _ in range(500)]})
-    pq.write_table(table, path, write_page_checksum=True)
-    flip(path, 1000)
-    with pytest.raises(UserError, match=r"predictions.parquet: is damaged .*delete it and run"):
-        read_file(path, ["prediction"])
 
 
 Harm = Callable[[Plan, Path], tuple[Path, Callable[[], object]]]

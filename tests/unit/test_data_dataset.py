@@ -1,123 +1,53 @@
-"""The one reader: the course's files and others, rejected rows, the report, the 1 % limit."""
+"""A data set: splits that are made, its report, its key, and the five real ones."""
 
 from __future__ import annotations
 
-import csv
-import os
+import json
 import re
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from own_files import read
+from own_files import (
+    BOTH,
+    COURSE,
+    DEV,
+    GOOD,
+    NEWS,
+    PAIR,
+    built,
+    course,
+    examples,
+    job,
+    needs_course,
+    node,
+    rows,
+    table,
+)
 from own_tasks import using
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_text
-from minbert.data.dataset import Dataset, with_made_splits, write_dataset
-from minbert.data.examples import Example, Rejected, label_of, read_examples
-from minbert.data.identity import checksum
+from minbert.data.dataset import Dataset, make, with_made_splits, write_dataset
+from minbert.data.examples import SCHEMA, Example, label_of
+from minbert.data.identity import checksum, sha256
+from minbert.data.parquet import read_file
+from minbert.data.tables import BadRow
 from minbert.spec.entry import TaskEntry
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import BUILT_IN, TASKS, Task, task_facts
 from minbert.store.record import read_record
 
-SHARED = Path(os.environ.get("MINBERT_SHARED", Path(__file__).parents[3] / "shared"))
-COURSE = SHARED / "data" / "cs224n"
-needs_course = pytest.mark.skipif(not COURSE.is_dir(), reason=f"no course files in {COURSE}")
-
-HEAD = "\tid\tsentence\tsentiment\n"
-PAIR = "\tid\tsentence1\tsentence2\tsimilarity\n"
-
-
-def course(task: str, folder: Path = COURSE) -> Dataset:
-    return read(task, **{s: folder / getattr(BUILT_IN[task].files, s).path for s in SPLITS})
-
-
-def found_in(folder: Path, task: str, content: str | bytes) -> Dataset:
-    path = folder / "train.csv"
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return read(task, train=path)
-
-
-def test_an_index_column_and_the_test_files_extra_column_are_left_out(tmp_path: Path) -> None:
-    write_text(tmp_path / "train.csv", HEAD + "0\ta1\t A fine film . \t3\n")
-    write_text(tmp_path / "test.csv", "0\t\tid\tsentence\n1\t0.0\tb1\t Dull .\n")
-    found = read("sst", test=tmp_path / "test.csv", train=tmp_path / "train.csv")
-    assert found.examples == [
-        Example("a1", "train", "A fine film .", None, 3.0),
-        Example("b1", "test", "Dull .", None, None),
-    ]
-    assert found.rejected == []
-
-
-TEXTS = [
-    ("sst", HEAD + '0\ta\t"x ""y"" z"\t1\n', [('x "y" z', None, 1.0)]),
-    ("sst", HEAD + '0\ta\t"never closed\t1\n', [('"never closed', None, 1.0)]),
-    ("sst", HEAD + "0\ta\tLine\u2028separator\t3\n\n", [("Line\u2028separator", None, 3.0)]),
-    ("sst", ("\ufeff" + HEAD + "0\ta\tGood\t3\n").replace("\n", "\r\n"), [("Good", None, 3.0)]),
-    ("sts", PAIR + '1\ta\t5" nails\t"""it""?"\t4.75\n', [('5" nails', '"it"?', 4.75)]),
-    ("cfimdb", HEAD + "0\ta\tcaf\x92\t1\n", [("caf\x92", None, 1.0)]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("task", "content", "wanted"), TEXTS)
-def test_texts_are_read_as_they_are(
-    task: str, content: str, wanted: list[Any], tmp_path: Path
-) -> None:
-    found = found_in(tmp_path, task, content)
-    assert [(e.sentence1, e.sentence2, e.label) for e in found.examples] == wanted
-    assert found.rejected == []
-
-
-BAD = {
-    "1\ta1\tGood": "3 columns, but the header has 4",
-    "2\ta2\tGood\tthree": "label 'three' is not one of negative, somewhat negative, neutral",
-    "3\ta3\tGood\t7": "label '7' is not one of .*, or 0 to 4$",
-    "4\ta4\t \t3": "sentence is empty",
-    "5\ta0\tAgain\t3": "id 'a0' is already in train.csv, line 2; are ids unique?",
-    "6\ta6\tGood\t": "a train row without a label",
-    "7\ta7\tGood\t1.5": "label 1.5 is not a whole number",
-    "8\t\tGood\t1": "id '' is empty or contains white space",
-    "9\ta9\tgo\0od\t3": "sentence contains a NUL byte",
-    "10\tb0\tit\x92s\t3": r"sentence contains the control character U\+0092",
-}
-
-
-def test_bad_rows_are_rejected_and_take_no_neighbour_along(tmp_path: Path) -> None:
-    rows = ["0\ta0\tGood\t3", *BAD, "11\tlast\tGood\t3"]
-    found = found_in(tmp_path, "sst", HEAD + "\n".join(rows) + "\n")
-    assert [e.id for e in found.examples] == ["a0", "last"]
-    assert [(r.file, r.line, r.split, r.text) for r in found.rejected] == [
-        ("train.csv", at, "train", text) for at, text in enumerate(BAD, start=3)
-    ]
-    for row, reason in zip(found.rejected, BAD.values(), strict=True):
-        assert re.search(reason, row.reason), row
-
-
-REFUSED = [
-    ("", "train.csv: the file is empty"),
-    (HEAD, "has no rows"),
-    (",id,sentence,sentiment\n0,a,x,3\n", "no tab in the header ',id,sentence,sentiment'"),
-    ("\tid\tsentences\tsentiment\n0\ta\tx\t3\n", "no column 'sentence'; .* mean 'sentences'"),
-    ("\tid\tsentence\n0\ta\tGood\n", "no column 'sentiment'"),
-    (HEAD.encode() + b"0\ta\tx\t3\n1\tb\tCaf\xe9\t3\n", r"line 3: byte 0xe9 .* Latin-1\? .*latin1"),
-    (HEAD.encode() + b"0\ta\tit\x92s\t3\n", r"byte 0x92 .* Windows-1252\? .*windows-1252"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("content", "message"), REFUSED)
-def test_wrong_files_are_explained(tmp_path: Path, content: str | bytes, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        found_in(tmp_path, "sst", content)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @needs_course
 @pytest.mark.parametrize(
     ("task", "rows", "overlaps"),
     [
-        ("sst", (8544, 1101, 2210), (2, 0)),
+        ("sst", (8544, 1101, 2210), (2, 2)),
         ("sts", (6040, 863, 1725), (16, 19)),
         ("cfimdb", (1707, 245, 488), None),
         ("para", (14172, 2053, 3987), None),
@@ -133,18 +63,22 @@ def test_the_courses_files(
     expected = malformed if task == "para" else {}
     assert {r.text.split("\t")[1]: r.line for r in found.rejected} == expected
     if overlaps:
-        assert report["overlaps"]["dev in train"] == overlaps[0]
+        told = report["overlaps"]
+        assert (told["dev in train"], told["test in train"]) == overlaps
     for split in SPLITS if task != "para" else ():  # of which the folder has a part
         file = getattr(BUILT_IN[task].files, split)
         assert checksum(COURSE / file.path, "git:") == file.checksum
 
 
 NAMES = ("world", "sports", "business")
+NOT_NAMED = "label '{}' is not one of world, sports, business, or 0 to 2"
 
 
-def task(classes: tuple[str, ...] | int) -> Task:
-    entry = {"kind": "classification", "sentence1": "a", "label": "b", "files": "x", "dev": 0.1}
-    return Task.of("news", TaskEntry(**entry, classes=classes))
+def task(classes: Any) -> Task:
+    entry: dict[str, Any] = {"kind": "classification", "classes": classes}
+    if classes is None:
+        entry = {"kind": "regression", "range": [0, 5]}
+    return Task.of("t", TaskEntry(sentence1="a", label="b", files="x", dev=0.1, **entry))
 
 
 @pytest.mark.parametrize(
@@ -152,17 +86,28 @@ def task(classes: tuple[str, ...] | int) -> Task:
     [
         *((NAMES, value, 1.0) for value in ("sports", "1", 1, 1.0, "1.0")),
         *((NAMES, value, None) for value in (None, "")),
+        *((NAMES, value, NOT_NAMED.format(value)) for value in ("9", "-1", "sport", "nan")),
+        (NAMES, 1.5, "label 1.5 is not a whole number"),
         (3, True, 1.0),
+        (3, "2.0000001", "label 2.0000001 is not between 0 and 2"),
+        (3, "1.0000001", "label 1.0000001 is not a whole number"),
         (("true", "false"), True, 0.0),
         (("True", "False"), "FALSE", 1.0),
         *((("1", "2", "3"), value, 1.0) for value in ("2", 2, 2.0)),  # names, not places
         (("1", "2", "3"), "0", "label '0' is not one of 1, 2, 3"),
-        (NAMES, "9", "label '9' is not one of world, sports, business, or 0 to 2"),
-        (3, "nan", "label 'nan' is not a number"),
+        (None, "+4.5e0", 4.5),
+        *((None, n, f"label '{n}' is not a number") for n in ("nan", "-inf", "0_1", "\u0663", "x")),
+        (None, "x" * 5000, f"label '{'x' * 80}' is not a number"),
+        (None, "5.0000001", "label 5.0000001 is not between 0 and 5"),
+        (None, "1e999", "label inf is not between 0 and 5"),
     ],
 )
 def test_labels_are_names_or_numbers(classes: Any, value: object, label: object) -> None:
-    assert label_of(value, task(classes)) == label
+    if not isinstance(label, str):
+        assert label_of(value, task(classes)) == label
+        return
+    with pytest.raises(BadRow, match=f"^{re.escape(label)}$"):
+        label_of(value, task(classes))
 
 
 def test_made_splits_are_shares_that_keep_twins_together_and_stay() -> None:
@@ -179,6 +124,144 @@ def test_made_splits_are_shares_that_keep_twins_together_and_stay() -> None:
     assert [e.split for e in found] == sorted(of.values(), key=["train", "dev", "test"].index)
 
 
+def test_a_report_and_a_table_of_all_examples(tmp_path: Path) -> None:
+    pairs = [
+        Example("1", "train", "A dog runs .", "A cat sits .", 5.0),
+        Example("2", "train", "a cat  sits .", "a DOG runs .", 4.2),
+        Example("3", "train", "Only here", "now", 0.0),
+        Example("4", "dev", "A dog runs .", "a cat sits .", 2.0),
+        Example("5", "dev", "New", "pair", 1.9),
+        Example("6", "test", "new", "pair", None),
+    ]
+    report = write_dataset("sts", Dataset(pairs, [], Counter(test=7)), tmp_path)
+    assert report == {
+        "task": "sts",
+        "rows": {"train": 3, "dev": 2, "test": 1},
+        "rejected": {},
+        "labels": {"train": {"5": 1, "4": 1, "0": 1}, "dev": {"2": 1, "1": 1}, "test": {"none": 1}},
+        "mean_words": {"train": 6.33, "dev": 5.0, "test": 2.0},
+        "overlaps": {"dev in train": 1, "test in train": 0, "test in dev": 1},
+        "warnings": [
+            "1 texts occur with more than one label",
+            "7 test rows have an ignored label",
+        ],
+    }
+    assert read_json(tmp_path / "report.json") == report
+    written = read_file(tmp_path / "examples.parquet")
+    assert written.schema.equals(SCHEMA) and [Example(**r) for r in written.to_pylist()] == pairs
+
+
+def test_a_limit_takes_rows_at_even_distances(tmp_path: Path) -> None:
+    given = [Example(f"{s}{n}", s, f"{s} {n}", None, n % 5) for s in SPLITS[:2] for n in range(10)]
+    write_dataset("sst", Dataset(given, [], Counter()), tmp_path, limit=4)
+    found = [e.id for e in examples(tmp_path)]
+    assert found == [f"{split}{n}" for split in SPLITS[:2] for n in (0, 2, 5, 7)]
+
+
+def test_what_is_found_in_the_data_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Absent classes, texts with several labels, and texts that two splits have."""
+    files = {"t.tsv": table([row for row in rows(60) if row[1] != "sports"]), "d.tsv": DEV}
+    files["d.tsv"] += "TEXT  number 2000\tworld\ntext number 0\tbusiness\n"
+    out = built(tmp_path, files, BOTH)
+    warnings = [
+        "train has no row of 1 of its classes: sports",
+        "2 texts occur with more than one label",
+    ]
+    report = read_json(out / "report.json")
+    assert report["warnings"] == warnings and report["overlaps"] == {"dev in train": 1}
+    printed = capsys.readouterr().err
+    told = ["train 40, dev 14 rows, 0 set aside", "1 texts of dev in train", *warnings]
+    assert printed.splitlines() == [f"news: {each}" for each in told]
+
+
+def test_the_order_of_a_pair_may_decide_its_label(tmp_path: Path) -> None:
+    body = "a\tb\tsame\n" + "".join(f"x {n}\ty {n}\t1\ny {n}\tx {n}\t0\n" for n in range(30))
+    out = built(tmp_path, {"t.tsv": body}, PAIR | {"files": "t.tsv", "dev": 0.3})
+    assert read_json(out / "report.json")["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("label", "ignore", "classes"),
+    [("-", ["-"], [*NAMES]), (-1, [-1], [*NAMES]), ("-1", ["-1"], 3), ("-1.0", [-1], 3)],
+)
+def test_rows_with_ignored_labels_are_left_out_and_counted(
+    label: object, ignore: list[object], classes: Any, tmp_path: Path
+) -> None:
+    files = {
+        "t.tsv": table([*rows(60, 0, (0, 1, 2)), *rows(9, 900, (label,))]),
+        "d.tsv": table([*rows(12, 1000, (0, 1, 2)), *rows(5, 400, (label,))]),
+    }
+    out = built(tmp_path, files, BOTH | {"classes": classes, "ignore": ignore})
+    assert [e.split for e in examples(out)] == ["train"] * 60 + ["dev"] * 12
+    told = ["9 train rows have an ignored label", "5 dev rows have an ignored label"]
+    report = read_json(out / "report.json")
+    assert report["warnings"] == told and report["rejected"] == {}
+
+
+def test_a_folder_is_files_by_their_splits(tmp_path: Path) -> None:
+    files = {"d/train.tsv": table(rows(30)), "d/dev.csv": table(rows(9, 50), ",")}
+    files["d/test.jsonl"] = "\n".join(json.dumps({"text": f"new {n}"}) for n in range(4))
+    found = examples(built(tmp_path, files, NEWS | {"files": "d"}))
+    assert [e.split for e in found].count("test") == 4
+    assert {e.label for e in found if e.split == "test"} == {None}, "the label column is missing"
+
+
+def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
+    planned = node(tmp_path, {"t.tsv": GOOD, "d.tsv": DEV}, BOTH)
+    (tmp_path / "t.tsv").write_text(DEV)
+    with pytest.raises(UserError, match=r"t\.tsv changed since the plan"):
+        make(job(tmp_path, planned))
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://example.org/data/news.tsv", "news.tsv"),
+        ("https://zenodo.org/r/1/train.tsv?download=1", "train.tsv"),
+        (f"https://s3.example.org/a/b.jsonl?Signature={'x' * 400}&Path=/c.d", "b.jsonl"),
+        ("https://example.org/get?file=train.tsv", "get?file=train.tsv"),
+    ],
+)
+def test_a_download_is_known_by_its_checksum(tmp_path: Path, url: str, name: str) -> None:
+    planned = node(tmp_path, {}, NEWS | {"files": {"url": url, "sha256": "0" * 64}, "dev": 0.1})
+    need = planned.needs["train"]
+    assert need.node.spec == {"name": name, "checksum": f"sha256:{'0' * 64}"}
+    assert need.file == name and need.node.extra == {"url": url}
+    assert planned.spec["forms"] == {"train": name.rpartition(".")[2]}
+
+
+def test_a_download_is_read_like_a_file(tmp_path: Path) -> None:
+    (tmp_path / "served.tsv").write_text(GOOD, encoding="utf-8")
+    file = {"url": (tmp_path / "served.tsv").as_uri(), "sha256": sha256(tmp_path / "served.tsv")}
+    planned = node(tmp_path, {"d.tsv": DEV}, NEWS | {"files": {"train": file, "dev": "d.tsv"}})
+    for each in (planned.needs["train"].node, planned):
+        import_module(each.maker).make(made := job(tmp_path, each))
+    assert {e.split for e in examples(made.out)} == {"train", "dev"}
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"title": "Other"}, True),
+        ({"metric": "macro_f1"}, True),
+        ({"classes": ["a", "b", "c"]}, False),
+        ({"dev": 0.2}, False),
+        ({"label": "text", "sentence1": "topic"}, False),
+    ],
+)
+def test_what_decides_a_data_set_is_in_its_key(
+    change: dict[str, Any], same: bool, tmp_path: Path
+) -> None:
+    entry = NEWS | {"files": "t.tsv", "dev": 0.1}
+    one = node(tmp_path, {"t.tsv": GOOD}, entry)
+    other = node(tmp_path, {"t.tsv": GOOD}, entry | change)
+    assert (one.key == other.key) is same
+    moved = node(tmp_path, {"elsewhere/t.tsv": GOOD}, entry | {"files": "elsewhere/t.tsv"})
+    assert moved.key == one.key, "where it lies is not"
+
+
 def test_facts_of_built_in_tasks_are_as_ever() -> None:
     """They are in the keys of all data sets and trainings."""
     with using():
@@ -189,61 +272,6 @@ def test_facts_of_built_in_tasks_are_as_ever() -> None:
             "cfimdb": ["classification", 2, False, 0, 1, "accuracy"],
             "lmrd": ["classification", 5, False, 0, 4, "accuracy"],
         }
-
-
-def many(count: int, split: str = "train") -> list[Example]:
-    return [Example(f"{split}{i}", split, f"{split} {i}", None, float(i % 5)) for i in range(count)]
-
-
-def dataset(examples: list[Example], bad: int = 0, split: str = "train") -> Dataset:
-    row = 'a "reason"', "raw\ttext", split
-    return Dataset(examples, [Rejected(f"{split}.csv", n + 2, *row) for n in range(bad)], Counter())
-
-
-def test_report_counts_rows_labels_words_duplicates_and_overlaps(tmp_path: Path) -> None:
-    pairs = [
-        Example("1", "train", "A dog runs .", "A cat sits .", 5.0),
-        Example("2", "train", "a cat  sits .", "a DOG runs .", 4.2),
-        Example("3", "train", "Only here", "now", 0.0),
-        Example("4", "dev", "A dog runs .", "a cat sits .", 2.0),
-        Example("5", "dev", "New", "pair", 1.9),
-        Example("6", "test", "new", "pair", None),
-    ]
-    report = write_dataset("sts", dataset(pairs), tmp_path)
-    assert report == {
-        "task": "sts",
-        "rows": {"train": 3, "dev": 2, "test": 1},
-        "rejected": {},
-        "labels": {"train": {"0-1": 1, "4-5": 2}, "dev": {"1-2": 1, "2-3": 1}, "test": {"none": 1}},
-        "mean_words": {"train": 6.33, "dev": 5.0, "test": 2.0},
-        "duplicates": {"train": 1, "dev": 0, "test": 0},
-        "overlaps": {"dev in train": 1, "test in train": 0, "test in dev": 1},
-        "warnings": ["1 texts occur with more than one label"],
-    }
-    assert read_json(tmp_path / "report.json") == report
-    assert read_examples(tmp_path / "examples.parquet").num_rows == 6
-
-
-def test_rejected_rows_stand_beside_the_table(tmp_path: Path) -> None:
-    report = write_dataset("sst", dataset([*many(198), *many(9, "dev")], 2), tmp_path)
-    assert report["rejected"] == {"train": 2}
-    with (tmp_path / "rejected.csv").open(newline="") as handle:
-        assert list(csv.reader(handle)) == [
-            ["file", "line", "reason", "text"],
-            ["train.csv", "2", 'a "reason"', "raw\ttext"],
-            ["train.csv", "3", 'a "reason"', "raw\ttext"],
-        ]
-
-
-def test_more_than_one_percent_of_a_split_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as caught:
-        write_dataset("sst", dataset(many(1000), 6, "dev"), tmp_path / "out")
-    message = str(caught.value)
-    assert "6 of 6 dev rows are malformed, more than 1%" in message
-    assert 'dev.csv, line 6: a "reason"' in message and "line 7" not in message
-    with pytest.raises(UserError, match="2 of 199 train rows"):
-        write_dataset("sst", dataset(many(197), 2), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_report_names_the_folders_of_its_own_store(tmp_path: Path) -> None:

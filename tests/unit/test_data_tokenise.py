@@ -32,7 +32,7 @@ def test_word_pieces(path: Path) -> None:
     ids, none = encode(tokenizer, ["Unaffable film, finely CAFÉ!", None])
     assert none is None
     expected = ["un", "##affable", "film", "[UNK]", "fine", "##ly", "cafe", "!"]
-    assert [tokenizer.id_to_token(i) for i in ids or []] == expected
+    assert ids is not None and [tokenizer.id_to_token(i) for i in ids] == expected
 
 
 def test_padding_and_truncation_of_the_file_are_switched_off(path: Path) -> None:
@@ -40,7 +40,9 @@ def test_padding_and_truncation_of_the_file_are_switched_off(path: Path) -> None
     tokenizer.enable_truncation(2)
     tokenizer.enable_padding(length=8)
     save_tokenizer(tokenizer, path)
-    assert [len(ids or []) for ids in encode(load_tokenizer(path), ["a", "a a a a"])] == [1, 4]
+    assert [
+        len(ids) for ids in encode(load_tokenizer(path), ["a", "a a a a"]) if ids is not None
+    ] == [1, 4]
 
 
 def test_token_table(path: Path, tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_token_table(path: Path, tmp_path: Path) -> None:
         Example("p1", "train", "The film", "is fine", 4.75),
         Example("p2", "test", "a", "the " * 600, None),
     ]
-    write_examples("sts", rows, tmp_path / "examples.parquet")
+    write_examples(rows, tmp_path / "examples.parquet")
     made = [tmp_path / "tokens.parquet", tmp_path / "again.parquet"]
     for out in made:
         tokenise(tmp_path / "examples.parquet", path, out)
@@ -65,7 +67,7 @@ def test_token_table(path: Path, tmp_path: Path) -> None:
 def test_order_survives_more_rows_than_a_batch(path: Path, tmp_path: Path) -> None:
     counts = [1 + i % 7 for i in range(2500)]
     rows = [Example(str(i), "train", "the " * n, None, 1.0) for i, n in enumerate(counts)]
-    write_examples("sst", rows, tmp_path / "e.parquet")
+    write_examples(rows, tmp_path / "e.parquet")
     tokenise(tmp_path / "e.parquet", path, tmp_path / "t.parquet")
     table = read_file(tmp_path / "t.parquet")
     assert table["tokens1"].to_pylist() == [[THE] * n for n in counts]

@@ -157,7 +157,7 @@ def wait_for_lines(log: Path, number: int) -> list[str]:
 def test_slots_never_promise_more_memory_than_a_card_has(
     memory: int, size: int, slots: int
 ) -> None:
-    card = Card("0", "0", size * GB, None, slots)
+    card = Card("0", "0", size * GB, 0, slots)
     n = card.needed(memory)
     assert 1 <= n <= slots
     assert n * size * GB >= memory * slots or n == slots
@@ -201,13 +201,3 @@ def test_a_look_that_finds_nothing_is_repeated() -> None:
     looks = [[], visible_cards()]
     with lease(lambda: looks.pop(0), GB, print) as taken:
         assert taken.name == "0" and not looks
-
-
-def test_a_folder_that_cannot_be_made_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv(LOCKS, str(tmp_path / "file" / "locks"))
-    expected = rf"file/locks: it cannot be made .*; set {LOCKS}"
-    with pytest.raises(UserError, match=expected), device_for("auto", GB, print):
-        pass

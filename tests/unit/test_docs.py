@@ -253,7 +253,7 @@ def test_the_kinds_of_nodes_and_their_files_are_documented() -> None:
 
 
 def test_the_columns_of_tables_are_documented() -> None:
-    from minbert.data.examples import example_schema
+    from minbert.data.examples import SCHEMA as EXAMPLES
     from minbert.data.labels import SCHEMA as LABELS
     from minbert.data.rows import SCHEMA as ROWS
     from minbert.data.tokenise import SCHEMA as TOKENS
@@ -262,7 +262,7 @@ def test_the_columns_of_tables_are_documented() -> None:
     from minbert.train.history import SCHEMA as HISTORY
 
     schemas = {
-        "examples": example_schema(),
+        "examples": EXAMPLES,
         "labels": LABELS,
         "rows": ROWS,
         "tokens": TOKENS,

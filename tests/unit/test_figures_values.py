@@ -396,7 +396,7 @@ def test_dev_against_test(tmp_path: Path) -> None:
 
 def rows_of(path: Path, task: str, rows: list[tuple[str, str, str]]) -> Path:
     """Write the rows of an example table of (id, split, sentence)."""
-    write_examples(task, [Example(i, split, text, None, 1.0) for i, split, text in rows], path)
+    write_examples([Example(i, split, text, None, 1.0) for i, split, text in rows], path)
     write_rows(path, path.with_suffix(".rows"))
     return path.with_suffix(".rows")
 

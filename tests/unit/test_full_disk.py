@@ -82,24 +82,10 @@ def test_a_full_disk_has_one_line_on_the_command_line(
     )
 
 
-def test_a_file_that_may_not_be_read_is_told_as_that(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = tmp_path / "sst-train.csv"
-    path.touch()
-    monkeypatch.setattr("os.access", lambda *_: False)  # root may read all
-    told = unwritable(PermissionError(errno.EACCES, "Permission denied", str(path)))
-    assert told == f"cannot read {path}: Permission denied; make it readable"
-
-
-def test_the_folder_that_may_not_be_entered_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = tmp_path / "train" / "key" / "run.json"
-    path.parent.mkdir(parents=True)
-    monkeypatch.setattr("os.access", lambda place, _: place != tmp_path / "train")
-    told = unwritable(PermissionError(errno.EACCES, "Permission denied", str(path)))
-    assert told == f"cannot read {path}: Permission denied; make {tmp_path / 'train'} readable"
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR])
+def test_a_file_that_may_not_be_used_is_told_as_that(number: int) -> None:
+    told = unwritable(OSError(number, "Reason", "sst-train.csv"))
+    assert told and told.startswith("cannot read or write sst-train.csv: Reason; make it readable")
 
 
 def test_an_error_of_another_kind_keeps_its_traceback(

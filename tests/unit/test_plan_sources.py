@@ -19,7 +19,7 @@ from planning import planning_folder
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
 from minbert.data import dataset
-from minbert.data.identity import git_blob, sha256
+from minbert.data.identity import checksum, sha256
 from minbert.model.multitask import MultitaskModel
 from minbert.plan.experiment import Experiment, Sources
 from minbert.plan.plan import Plan
@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for split in SPLITS if not entry.archive else ():
             file = getattr(entry.files, split)
             (place / file.path).write_text(f"the rows of {file.path}\n", encoding="utf-8")
-            monkeypatch.setitem(file.__dict__, "git", git_blob(place / file.path))
+            monkeypatch.setitem(file.__dict__, "git", checksum(place / file.path, "git")[4:])
     return place
 
 
@@ -79,7 +79,7 @@ def test_the_same_files_have_one_key_wherever_they_come_from(folder: Path, tmp_p
     fetched = made[2].data("sst").needs["train"].node
     assert fetched.kind == "fetch"
     assert fetched.extra["url"] == f"{URL}/ids-sst-train.csv"
-    assert fetched.spec["checksum"] == f"git:{git_blob(folder / 'ids-sst-train.csv')}"
+    assert fetched.spec["checksum"] == checksum(folder / "ids-sst-train.csv", "git")
 
 
 def test_one_changed_file_changes_its_task_alone(folder: Path, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_reviews_from_elsewhere_are_refused(tmp_path: Path) -> None:
     [
         (None, r"train: .*ids-sst-train\.csv: there is no folder '.*given'; check the path"),
         ("ids-sst-trian.csv", r"no such file; .* Did you mean 'ids-sst-trian\.csv'\? Copy it"),
-        ("ids-sst-train.csv/x", "ids-sst-train.csv is a folder, expected one file"),
+        ("ids-sst-train.csv/x", "ids-sst-train.csv: is a folder, expected one file"),
         ("", "there is no such file; check the path. Copy it there, or download it from https://"),
     ],
 )

@@ -43,7 +43,7 @@ def told(folder: Path, **papers: list[str]) -> list[str]:
 def test_sentences_of_a_task_in_train_of_another_are_counted(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     for task, examples in TABLES.items():
-        write_examples(task, examples, tmp_path / "examples" / task)
+        write_examples(examples, tmp_path / "examples" / task)
     between = [
         "1 of 2 dev sentences of SST occur in train of STS",
         "1 of 1 test sentences of SST occur in train of STS",

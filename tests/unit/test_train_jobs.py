@@ -132,7 +132,6 @@ def test_progress_in_a_log_is_plain_lines(
     progress.update(1, 0.5)
     progress.update(2, 0.4)
     progress.epoch(2, 4, {"sst": 0.25, "sts": 0.5}, 0.375)
-    progress.close()
     out, lines = capsys.readouterr()
     assert out == ""
     assert lines.splitlines() == [

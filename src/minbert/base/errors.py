@@ -2,14 +2,12 @@
 
 import difflib
 import errno
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
-
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 
 STAND_INS = {
     b"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
@@ -35,13 +33,6 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f" Did you mean '{known[match[0]]}'?" if match else ""
 
 
-def no_file(path: Path) -> str | None:
-    """Return what is wrong with what is at `path`; None for a file, and if nothing is there."""
-    if path.is_file() or not os.path.lexists(path):
-        return None
-    return "is not a regular file" if path.exists() else "is a link that leads nowhere"
-
-
 def printable(text: str) -> str:
     """Return `text`, which may quote anything, with control characters as escapes."""
     return "".join(
@@ -63,22 +54,17 @@ def naming(path: Path | str) -> Iterator[None]:
 
 def unwritable(error: OSError) -> str | None:
     """Return why a file could not be written or read, and what to do; None for other errors."""
-    path = Path(error.filename or "")
-    if error.errno == errno.EISDIR:
-        return f"{error.filename2 or path} is a folder, expected a file there; move it away"
-    for place in (path, *reversed(path.parents)) if error.errno in _CLOSED else ():
-        is_file = os.path.isfile(place)  # False too for what lies in a closed folder
-        if os.path.exists(place) and not os.access(place, os.R_OK if is_file else os.X_OK):
-            which = "it" if place == path else place
-            return f"cannot read {path}: {error.strerror}; make {which} readable"
-    what = f"cannot write {error.filename or 'a file'}: {error.strerror}"
+    path = error.filename or "a file"
     if error.errno in FULL:
         return (
-            f"{what}; make room (`minbert gc` lists what is no longer needed) and run the same "
-            "command again: finished results are kept"
+            f"cannot write {path}: {error.strerror}; make room (`minbert gc` lists what is no "
+            "longer needed) and run the same command again: finished results are kept"
         )
     if error.errno in _CLOSED:
-        return f"{what}; make its folder writable, or choose another (`results` in config.yaml)"
+        return (
+            f"cannot read or write {path}: {error.strerror}; make it readable and its folder "
+            "writable, or choose another place (`results` in config.yaml)"
+        )
     return None
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import FULL, UserError, no_file
+from minbert.base.errors import FULL, UserError
 
 
 @contextmanager
@@ -49,29 +49,11 @@ def write_json(path: Path | str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-LARGEST = 64 << 20
-"""Bytes of a file that is read in one piece."""
-
-
-def content_of(path: Path | str) -> bytes:
-    """Return the bytes of the file at `path`; `UserError` if there are more than `LARGEST`."""
-    with Path(path).open("rb") as handle:
-        content = handle.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise UserError(
-            f"{path}: has more than {LARGEST >> 20} MiB, which are expected at most; is it the "
-            "right file?"
-        )
-    return content
-
-
 def read_json(path: Path | str) -> dict[str, Any]:
-    """Read the JSON object in the file at `path`; `UserError` if it holds none, or is no file."""
-    if wrong := no_file(Path(path)):
-        raise UserError(f"{path}: {wrong}, expected a file of JSON")
+    """Read the JSON object in the file at `path`; `UserError` if it holds none."""
     try:
-        found = json.loads(content_of(path).decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
         raise UserError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(found, dict):
         raise UserError(f"{path}: expected a JSON object, found {type(found).__name__}")

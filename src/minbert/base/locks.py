@@ -24,11 +24,10 @@ def take(handle: int | IO[Any], path: Path, patience: float = 0.0, *, shared: bo
     The lock is exclusive unless `shared`, and is freed when the file is closed. Raises `UserError`
     naming `path` if the file system has no locks.
     """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     deadline = time.monotonic() + patience
     while True:
         try:
-            fcntl.flock(handle, kind if patience == FOREVER else kind | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
             if time.monotonic() >= deadline:
@@ -47,13 +46,11 @@ def take(handle: int | IO[Any], path: Path, patience: float = 0.0, *, shared: bo
 def is_held(path: Path) -> bool:
     """Return whether a process holds a lock on the file; False if there is no such file."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)  # Another user's file allows that.
+        # Shared, so that two that ask at once do not take each other for the holder.
+        with path.open() as handle:
+            return not take(handle, path, shared=True)
     except FileNotFoundError:
         return False
-    try:  # Shared, so that two that ask at once do not take each other for the holder.
-        return not take(handle, path, shared=True)
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -66,13 +63,13 @@ def only_one(folder: Path, what: str, patience: float = 0.0) -> Iterator[bool]:
     path = folder / "lock"
     with path.open("a+", encoding="utf-8") as handle:
         if waited := not take(handle, path):
-            holder = _holder(handle)
+            holder = path.read_text(encoding="utf-8").strip() or "unknown"
             if patience:
                 print(f"waiting for process {holder}: {what}", file=sys.stderr, flush=True)
             if not take(handle, path, patience):
                 raise UserError(
-                    f"{what} is already running (process {_holder(handle)}, lock {path}). "
-                    "Wait for it to end, or stop it, then run again."
+                    f"{what} is already running (process {holder}, lock {path}). Wait for it to "
+                    "end, or stop it, then run again."
                 )
         with naming(path):
             handle.truncate(0)
@@ -86,13 +83,12 @@ def in_use(root: Path, *, alone: bool = False) -> Iterator[None]:
     """Hold the results under `root` for the block, with others or `alone`.
 
     Jobs and workflows hold them together, from whatever clone they run; what deletes results or
-    gives them other keys holds them alone. Raises `UserError` if they are held in the other way. A
-    lock that cannot be written, as on a disk that can only be read, still keeps others away.
+    gives them other keys holds them alone. Raises `UserError` if they are held in the other way.
     """
     path = root / "work" / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    only_read = not alone and path.exists() and not os.access(path, os.W_OK)
-    with path.open("r" if only_read else "a+", encoding="utf-8") as handle:
+    # On a disk that can only be read, a shared lock still keeps others away.
+    with path.open("r" if path.exists() and not alone else "a+", encoding="utf-8") as handle:
         if not take(handle, path, shared=not alone):
             other = "a workflow or a job, perhaps of another clone of the repository, works there"
             holder = other if alone else "`minbert gc`, `adopt` or `unbundle` works there"
@@ -107,11 +103,6 @@ def remove_half_written(folder: Path) -> None:
     """
     for path in folder.rglob(".*.[0-9]*.part"):
         path.unlink()
-
-
-def _holder(handle: IO[str]) -> str:
-    handle.seek(0)
-    return handle.read().strip() or "unknown"
 
 
 def patience() -> float:

@@ -1,15 +1,12 @@
-"""How a job behaves on its machine: it ends with its parent and runs in any home."""
+"""How a process sees other ones: its parent, with which it ends, and commands that it asks."""
 
-import atexit
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,16 +23,6 @@ def end_with_parent() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         raise SystemExit("the parent process ended before this job began")
-
-
-def settle_in() -> None:
-    """Make this process work without a home folder: caches of libraries are then temporary."""
-    # `Path.expanduser` raises an error if nothing says where home is, as for a container's user.
-    if not os.access(os.path.expanduser("~"), os.W_OK | os.X_OK):
-        folder = tempfile.mkdtemp(prefix="minbert-home-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
-            os.environ.setdefault(name, folder)
 
 
 def birth(pid: int) -> str:
@@ -65,25 +52,28 @@ def variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def answer_of(*command: str, timeout: float, final: Collection[int] = ()) -> list[str] | None:
-    """Return the lines that a command prints; None if it is not installed.
+def answer_of(
+    *command: str,
+    timeout: float = 60,
+    folder: Path | None = None,
+    pauses: Iterable[float] | None = None,
+    final: Collection[int] = (),
+) -> list[str]:
+    """Return the lines that a command prints.
 
-    One that fails is tried again, unless it ends with one of the `final` statuses. Raises `OSError`
-    or `SubprocessError` if that does not help, or if it does not answer within `timeout` seconds.
+    One that fails is tried again after each of `pauses` (default: `PAUSES`), unless it ends with
+    one of the `final` statuses. Raises `OSError` if it cannot be run, or `SubprocessError` if it
+    fails or does not answer within `timeout` seconds.
     """
-    pauses = iter(PAUSES)
+    remaining = iter(PAUSES if pauses is None else pauses)
     while True:
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=timeout, check=True
+                command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
             )
             return done.stdout.splitlines()
-        except FileNotFoundError:
-            return None
-        except (OSError, subprocess.CalledProcessError) as error:
-            if getattr(error, "returncode", None) in final:
-                raise
-            if (pause := next(pauses, None)) is None:
+        except subprocess.CalledProcessError as error:
+            if error.returncode in final or (pause := next(remaining, None)) is None:
                 raise
             time.sleep(pause)
 
@@ -91,9 +81,6 @@ def answer_of(*command: str, timeout: float, final: Collection[int] = ()) -> lis
 def lines_of(*command: str, timeout: float = 60, folder: Path | None = None) -> list[str]:
     """Return the lines that a command prints; none if it fails, hangs or is not installed."""
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
-        )
+        return answer_of(*command, timeout=timeout, folder=folder, pauses=())
     except (OSError, subprocess.SubprocessError):
         return []
-    return done.stdout.splitlines()

@@ -1,9 +1,8 @@
-"""Progress of long work: a bar on a terminal, lines in a log; times and numbers in words."""
+"""Progress of long work, as lines in a log; times and numbers in words."""
 
 import sys
 import time
 from contextlib import suppress
-from typing import Any
 
 LINE_EVERY = 30.0  # seconds between plain lines
 
@@ -13,24 +12,16 @@ class Progress:
 
     def __init__(self, title: str) -> None:
         self.title = title
-        self.bar: Any = None
 
     def start(self, total: int, done: int = 0) -> None:
         """Begin work of `total` steps, of which an earlier run has done `done`."""
         self.total, self.done, self.before = total, done, done
         self.started = self.reported = time.monotonic()
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step")
 
     def update(self, epoch: int, loss: float) -> None:
         """Count one more step, done in `epoch` (from 1); `loss` is the latest one known."""
         self.done += 1
-        if self.bar is not None:
-            self.bar.update()
-            self.bar.set_postfix(epoch=epoch, loss=f"{loss:.3f}", refresh=False)
-        elif time.monotonic() - self.reported > LINE_EVERY:
+        if time.monotonic() - self.reported > LINE_EVERY:
             self.reported = time.monotonic()
             rate = (self.reported - self.started) / (self.done - self.before)
             left = rate * (self.total - self.done)
@@ -44,18 +35,9 @@ class Progress:
         self.say(f"epoch {epoch}/{epochs} dev: {figures}; selection {chosen:.4f}")
 
     def say(self, line: str) -> None:
-        """Print one line above the bar; a full disk under the log does not stop the work."""
-        line = f"[{self.title}] {line}"
+        """Print one line; a full disk under the log does not stop the work."""
         with suppress(OSError):
-            if self.bar is not None:
-                self.bar.write(line, file=sys.stderr)
-            else:
-                print(line, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """End the bar."""
-        if self.bar is not None:
-            self.bar.close()
+            print(f"[{self.title}] {line}", file=sys.stderr, flush=True)
 
 
 def counted(number: float, noun: str) -> str:

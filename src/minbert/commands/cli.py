@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from minbert import __version__
 from minbert.base.errors import UserError, nearest, printable, unwritable
-from minbert.base.process import settle_in
 from minbert.base.progress import counted
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import MAX_SEED, MAX_THREADS, config_files, load_config
@@ -33,7 +32,6 @@ Two sentences in a row are a pair; in text files a tab separates them. See docs/
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run one command; a `UserError` is printed without a traceback and exits with 2."""
-    settle_in()
     words = sys.argv[1:] if words is None else words
     parser = _Parser()
     try:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError
-from minbert.base.files import whole, write_json
-from minbert.data.examples import label_of, read_examples
+from minbert.base.files import write_json
+from minbert.data.examples import label_of
 from minbert.data.identity import check_unchanged
-from minbert.data.parquet import read_file
-from minbert.data.tables import form_of, read_rows
+from minbert.data.parquet import read_file, write_file
+from minbert.data.tables import BadRow, form_of, read_rows
 from minbert.spec.task import TASKS
 from minbert.store.job import Job
 
@@ -28,8 +27,7 @@ def make(job: Job) -> None:
     """Write the labels of the job's task, and how many of its test rows without one got one."""
     path, task = Path(job.extra["path"]), job.spec["task"]
     check_unchanged(path, job.spec["files"]["labels"])
-    examples = read_examples(job.need("examples"))
-    test = examples.filter(pc.equal(examples["split"], "test"))
+    test = read_file(job.need("examples"), ("id", "label"), [("split", "=", "test")])
     hidden = set(test.filter(pc.is_null(test["label"]))["id"].to_pylist())
     given = {id_: of for id_, of in file_labels(path, task).items() if id_ in hidden}
     if hidden and not given:
@@ -37,9 +35,8 @@ def make(job: Job) -> None:
             f"{path}: none of the {len(hidden):,} test rows of task '{task}' has its id there; are "
             "these labels of this data?"
         )
-    with whole(job.out / "labels.parquet") as temporary:
-        table = pa.table([list(given), list(given.values())], schema=SCHEMA)
-        pq.write_table(table, temporary, compression="zstd")
+    table = pa.table([list(given), list(given.values())], schema=SCHEMA)
+    write_file(job.out / "labels.parquet", table)
     write_json(job.out / "labels.json", {"task": task, "rows": len(hidden), "labelled": len(given)})
     print(f"{task}: {len(given):,} of {len(hidden):,} test rows have labels", file=sys.stderr)
 
@@ -48,23 +45,21 @@ def file_labels(path: Path, task: str) -> dict[str, float]:
     """Return {id: label} of a file with these two columns; `UserError` names a row that is bad."""
     found: dict[str, float] = {}
     for line, _, row in read_rows(path, form_of(path.name), ("id", "label")):
-        label = row if isinstance(row, str) else label_of(row["label"], TASKS[task])
-        if isinstance(row, str) or not isinstance(label, float):
-            raise UserError(f"{path}, line {line}: {label or 'a row without a label'}")
-        if not TASKS[task].low <= label <= TASKS[task].high:
-            raise UserError(
-                f"{path}, line {line}: label {label:g} is not between {TASKS[task].low:g} and "
-                f"{TASKS[task].high:g}"
-            )
-        if found.setdefault(str(row["id"]), label) != label:
-            raise UserError(f"{path}, line {line}: id '{row['id']}' has another label above")
+        try:
+            if isinstance(row, str):
+                raise BadRow(row)
+            if (label := label_of(row["label"], TASKS[task])) is None:
+                raise BadRow("a row without a label")
+            if found.setdefault(str(row["id"]), label) != label:
+                raise BadRow(f"id '{row['id']}' has another label above")
+        except BadRow as error:
+            raise UserError(f"{path}, line {line}: {error}") from None
     return found
 
 
 def read_labels(path: Path) -> dict[str, float]:
     """Return {id: label} of the labels at `path`."""
-    table = read_file(path, SCHEMA.names)
-    return dict(zip(*(table[name].to_pylist() for name in SCHEMA.names), strict=True))
+    return dict(zip(*read_file(path, SCHEMA.names).to_pydict().values(), strict=True))
 
 
 def with_labels(table: pa.Table, labels: Mapping[str, float]) -> pa.Table:

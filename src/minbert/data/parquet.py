@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from minbert.base.errors import UserError, nearest
+from minbert.base.files import whole
 
 Condition = tuple[str, str, Any]
 """A column, `=`, `!=` or `in`, and the value (for `in`, the values) to compare it with."""
@@ -43,9 +44,15 @@ def read_file(
             table = file.read(needed)
     except (pa.ArrowException, OSError) as error:
         raise UserError(
-            f"{path}: is damaged or not a parquet file ({error}); delete it and run snakemake "
-            "again to make it again"
+            f"{path}: is damaged or not a parquet file ({error}); delete it and run what made it "
+            "again"
         ) from error
     for name, how, value in conditions:
         table = table.filter(_COMPARE[how](pc.field(name), value))
     return table.select(wanted)
+
+
+def write_file(path: Path, table: pa.Table) -> None:
+    """Write a table, completely or not at all."""
+    with whole(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")

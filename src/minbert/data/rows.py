@@ -6,10 +6,9 @@ So figures are drawn where the texts are not, as in results that came in a bundl
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from minbert.base.files import whole
-from minbert.data.examples import overlapping, read_examples
+from minbert.data.examples import seen
+from minbert.data.parquet import read_file, write_file
 from minbert.store.job import Job
 
 SCHEMA = pa.schema(
@@ -30,16 +29,14 @@ def make(job: Job) -> None:
 def write_rows(examples: Path, out: Path) -> None:
     """Write the dev and test rows of the table `examples` to the parquet file `out`, in order.
 
-    `in_train` says whether train has the text too, as `data.examples.seen` compares texts. Raises
-    `UserError` for a missing or damaged table.
+    `in_train` says whether train has the text too, as `seen` compares texts.
     """
-    listed = read_examples(examples).to_pylist()
-    overlaps = overlapping(listed)
-    rows = [
-        {name: row[name] for name in ("id", "split", "label")}
-        | {"in_train": row["id"] in overlaps[row["split"]]}
-        for row in listed
-        if row["split"] in overlaps
+    rows = read_file(examples).to_pylist()
+    texts = [seen(row["sentence1"], row["sentence2"]) for row in rows]
+    train = {text for row, text in zip(rows, texts, strict=True) if row["split"] == "train"}
+    kept = [
+        {name: row[name] for name in ("id", "split", "label")} | {"in_train": text in train}
+        for row, text in zip(rows, texts, strict=True)
+        if row["split"] != "train"
     ]
-    with whole(out) as temporary:
-        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
+    write_file(out, pa.Table.from_pylist(kept, schema=SCHEMA))

@@ -1,15 +1,15 @@
 """The token table: the backbone's ids of all sentences, without special tokens or padding."""
 
 import os
-from itertools import accumulate, groupby
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from minbert.base.files import whole
-from minbert.data.examples import read_examples
+from minbert.data.parquet import read_file, write_file
 from minbert.data.tokenizer import load_tokenizer
 from minbert.store.job import Job
 
@@ -26,9 +26,7 @@ SCHEMA = pa.schema(
         pa.field("tokens2", _IDS),
     ]
 )
-_BATCH = 1024
-# Encodings hold offsets and masks too, 100 bytes for each character.
-_CHARACTERS = 2_000_000
+_BATCH = 256  # sentences; encodings hold offsets and masks too, 100 bytes for each character
 
 
 def make(job: Job) -> None:
@@ -43,39 +41,24 @@ def tokenise(examples: Path, tokenizer_json: Path, out: Path) -> None:
     each; `tokens2` is null for single sentences. A literal `[SEP]` in a sentence becomes the
     special token, as in `transformers`. Raises `UserError` for a missing or damaged input.
     """
-    table = read_examples(examples)
-    tokenizer = load_tokenizer(tokenizer_json)
-    tokens = pa.table(
-        {
-            "id": table["id"],
-            "split": table["split"],
-            "label": table["label"].cast(pa.float32()),
-            "tokens1": _ids(tokenizer, table["sentence1"]),
-            "tokens2": _ids(tokenizer, table["sentence2"]),
-        },
-        schema=SCHEMA,
-    )
-    with whole(out) as temporary:
-        pq.write_table(tokens, temporary, compression="zstd")
+    table, tokenizer = read_file(examples), load_tokenizer(tokenizer_json)
+    columns = {"id": table["id"], "split": table["split"], "label": table["label"].cast("float")}
+    for number in "12":
+        ids = encode(tokenizer, table[f"sentence{number}"].to_pylist())
+        columns[f"tokens{number}"] = pa.array(ids, _IDS)
+    write_file(out, pa.table(columns, schema=SCHEMA))
 
 
-def encode(tokenizer: Tokenizer, sentences: list[str | None]) -> list[list[int] | None]:
+def encode(tokenizer: Tokenizer, sentences: Sequence[str | None]) -> list[NDArray[np.int32] | None]:
     """Return each sentence's ids without special tokens, at most 510; None stays None."""
     # If this is unset, `tokenizers` prints a warning at a later fork.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     given = [sentence for sentence in sentences if sentence is not None]
-    places = zip(accumulate(map(len, given)), given, strict=True)
     ids = (
-        encoding.ids[:MAX_TOKENS]
-        for _, part in groupby(places, lambda place: place[0] // _CHARACTERS)
-        for encoding in tokenizer.encode_batch_fast([s for _, s in part], add_special_tokens=False)
+        np.array(encoding.ids[:MAX_TOKENS], np.int32)
+        for at in range(0, len(given), _BATCH)
+        for encoding in tokenizer.encode_batch_fast(
+            given[at : at + _BATCH], add_special_tokens=False
+        )
     )
-    return [None if s is None else next(ids) for s in sentences]
-
-
-def _ids(tokenizer: Tokenizer, sentences: pa.ChunkedArray) -> pa.ChunkedArray:
-    batches = [
-        pa.array(encode(tokenizer, sentences.slice(start, _BATCH).to_pylist()), _IDS)
-        for start in range(0, len(sentences), _BATCH)
-    ]
-    return pa.chunked_array(batches, _IDS)
+    return [None if sentence is None else next(ids) for sentence in sentences]

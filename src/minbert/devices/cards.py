@@ -21,28 +21,26 @@ NO_CARDS = (6, 9, 12)
 
 @dataclass(frozen=True)
 class Card:
-    """One GPU. `name` is its word in CUDA_VISIBLE_DEVICES, `identity` is the same for all users.
+    """One GPU. `name` is its word in CUDA_VISIBLE_DEVICES, `identity` is the same in all jobs.
 
-    `memory` and `free` are bytes; None if unknown, as for part of a card: a job then gets it whole.
+    `memory` and `free` are bytes; 0 if nvidia-smi does not know: a job then gets it whole.
     """
 
     name: str
     identity: str
-    memory: int | None
-    free: int | None
+    memory: int
+    free: int
     slots: int = SLOTS
 
     def needed(self, memory: int | None) -> int:
         """Return the slots that a job of `memory` bytes needs; all of them if it is unknown."""
-        if self.memory is None or memory is None:
+        if not self.memory or memory is None:
             return self.slots
         return max(1, min(self.slots, -(-memory * self.slots // self.memory)))
 
     def has_room(self, memory: int | None) -> bool:
         """Return whether `memory` bytes are free; a job that needs all slots may always try."""
-        if self.free is None or memory is None or self.needed(memory) == self.slots:
-            return True
-        return self.free >= memory
+        return self.needed(memory) == self.slots or self.free >= (memory or 0)
 
 
 def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:
@@ -54,12 +52,13 @@ def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:
     present = _fake(environment[FAKE]) if environment.get(FAKE) else _nvidia_smi()
     if (limit := environment.get(VISIBLE)) is None:
         return present
-    words = filter(None, (word.strip() for word in limit.split(",")))
-    found = []
-    for word in words:
-        if (card := _named(word, present)) is None:
+    numbered = {str(number): card for number, card in enumerate(present)}
+    found: list[Card] = []
+    for word in filter(None, map(str.strip, limit.split(","))):
+        begin = [card for card in present if card.identity.startswith(word)]
+        if not (named := [numbered[word]] if word in numbered else begin):
             break  # CUDA ignores an entry that names no GPU, and all that follow it.
-        found.append(card)
+        found.append(replace(named[0], name=word))
     return found
 
 
@@ -85,53 +84,35 @@ def in_words(wish: str) -> str:
     cards = chosen_cards(wish)
     if not cards:
         return "no GPU found: training runs on the CPU"
-    known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" if c.memory else c.name for c in cards]
+    known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" for c in cards]
     return f"training runs on {counted(len(cards), 'GPU')}: {', '.join(known)}"
-
-
-def _named(word: str, present: list[Card]) -> Card | None:
-    """Return the card that `word` names, by its number or the start of its UUID; None for none.
-
-    A part of a card (MIG) is not among those `present`.
-    """
-    for number, card in enumerate(present):
-        if word == str(number) or (not word.isdecimal() and card.identity.startswith(word)):
-            return replace(card, name=word)
-    return Card(word, word, None, None) if word.startswith("MIG-") else None
 
 
 def _nvidia_smi() -> list[Card]:
     """Return all cards of this machine; [] if it has none, or no nvidia-smi."""
+    cards = []
     try:
         query = (*QUERY, "--format=csv,noheader,nounits")
-        lines = answer_of(*query, timeout=PATIENCE, final=NO_CARDS) or []
-        return [_card(line) for line in lines]
-    except subprocess.TimeoutExpired:
-        wrong = f"did not answer within {PATIENCE} s"
-    except subprocess.CalledProcessError as error:
-        if error.returncode in NO_CARDS:
+        for line in answer_of(*query, timeout=PATIENCE, final=NO_CARDS):
+            uuid, memory, free = (word.strip() for word in line.split(","))
+            sizes = (int(size) << 20 if size.isdecimal() else 0 for size in (memory, free))
+            cards.append(Card(uuid, uuid, *sizes))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        if getattr(error, "returncode", None) in NO_CARDS:
             return []
-        said = (error.stderr or error.stdout).strip().partition("\n")[0]
-        wrong = f"failed with status {error.returncode} ({said or 'without a word'})"
-    except (OSError, ValueError) as error:
-        wrong = f"failed ({error})"
-    raise UserError(
-        f"nvidia-smi {wrong}, so the free GPUs are unknown. Run `nvidia-smi` to see why, or set "
-        "`device: cpu`"
-    )
-
-
-def _card(line: str) -> Card:
-    uuid, *sizes = (word.strip() for word in line.split(","))
-    if len(sizes) != 2:
-        raise ValueError(line)
-    memory, free = (int(size) * 2**20 if size.isdecimal() else None for size in sizes)
-    return Card(uuid, uuid, memory, free)
+        said = str(getattr(error, "output", None) or error).strip()  # It prints errors, too.
+        raise UserError(
+            f"nvidia-smi failed ({said}), so the free GPUs are unknown. Run `nvidia-smi` to see "
+            "why, or set `device: cpu`"
+        ) from None
+    return cards
 
 
 def _fake(text: str) -> list[Card]:
-    match = re.fullmatch(r"(\d+)x(\d+)GB(?:/(\d+))?", text)
-    if match is None or match[3] == "0":
+    match = re.fullmatch(r"(\d+)x(\d+)GB(?:/([1-9]\d*))?", text)
+    if match is None:
         raise UserError(f"{FAKE} is {text!r}; expected COUNTxSIZEGB[/SLOTS], such as 2x80GB/4")
     memory, slots = int(match[2]) * 10**9, int(match[3] or SLOTS)
     return [Card(str(n), f"fake-{n}", memory, memory, slots) for n in range(int(match[1]))]

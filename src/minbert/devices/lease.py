@@ -3,10 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from minbert.base.errors import UserError
 from minbert.base.locks import FOREVER, is_held, take
 from minbert.base.process import variable
 from minbert.devices.cards import VISIBLE, Card, chosen_cards
@@ -19,11 +18,10 @@ Say = Callable[[str], None]
 
 
 def locks_folder() -> Path:
-    """Return the folder of this machine's locks, the same for all its users."""
-    if os.environ.get(LOCKS):
-        return Path(os.environ[LOCKS])
+    """Return the folder of this user's locks on this machine."""
     memory = Path("/dev/shm")  # A restart of the machine clears it.
-    return (memory if memory.is_dir() else Path("/tmp")) / "minbert-devices"
+    folder = (memory if memory.is_dir() else Path("/tmp")) / f"minbert-devices-{os.getuid()}"
+    return Path(os.environ.get(LOCKS) or folder)
 
 
 @contextmanager
@@ -58,20 +56,20 @@ def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Itera
     large one. A job that must wait calls `say` once with what it waits for.
     """
     folder = locks_folder()
-    _make_folder(folder)
-    master = folder / "master"
-    if said := is_held(master) and bool(cards := look()):
-        say(_waits_for(cards, memory, folder))
+    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as slots:
-        with _locked(master):
+        with (folder / "master").open("a") as master:
+            if waits := not take(master, folder / "master"):
+                say(_waits_for(look(), memory, folder))
+                take(master, folder / "master", FOREVER)
             while (found := _with_room(folder, cards := look(), memory)) is None:
-                if cards and not said:
+                if cards and not waits:
                     say(_waits_for(cards, memory, folder))
-                    said = True
+                    waits = True
                 time.sleep(PAUSE)
             card, free = found
             for path in free:
-                slots.enter_context(_locked(path))
+                take(slots.enter_context(path.open("a")), path)
         yield card
 
 
@@ -81,7 +79,7 @@ def _with_room(
     """Return the card with the most free slots, and the slots to lock; None if none has room."""
     fitting = []
     for card in cards:
-        slots = (folder / f"{card.identity.replace('/', '_')}.{n}" for n in range(card.slots))
+        slots = (folder / f"{card.identity}.{n}" for n in range(card.slots))
         free = [path for path in slots if not is_held(path)]
         if len(free) >= card.needed(memory) and card.has_room(memory):
             fitting.append((card, free))
@@ -92,52 +90,9 @@ def _with_room(
 
 
 def _waits_for(cards: list[Card], memory: int | None, folder: Path) -> str:
-    card = max(cards, key=lambda c: c.memory or 0)
-    n = card.needed(memory)
-    wanted = "a whole GPU" if n == card.slots else f"{n} of a GPU's {card.slots} slots"
+    needed = "a whole GPU"
+    if cards and (n := max(cards, key=lambda c: c.memory).needed(memory)) < cards[0].slots:
+        needed = f"{n} of a GPU's {cards[0].slots} slots"
     size = "memory unknown" if memory is None else f"{memory / 1e9:.1f} GB"
     names = ", ".join(card.name for card in cards)
-    return f"waits for {wanted} ({size}; GPUs: {names}; locks: {folder})"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    handle = _open(path)
-    try:
-        take(handle, path, FOREVER)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _open(path: Path) -> int:
-    """Open a lock file, made if needed, to read, which is all that another user's file allows."""
-    read = os.O_RDONLY | os.O_NOFOLLOW
-    while True:
-        with suppress(FileNotFoundError):
-            return os.open(path, read)
-        umask = os.umask(0)  # All users must be able to read it from the start.
-        try:
-            return os.open(path, read | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileExistsError:
-            pass
-        finally:
-            os.umask(umask)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of locks, writable by all users of the machine."""
-    reason = None
-    try:
-        folder.mkdir(parents=True)
-        folder.chmod(0o1777)
-    except FileExistsError:
-        if not os.access(folder, os.W_OK | os.X_OK):
-            reason = "it exists, but not all users can write it (chmod 1777)"
-    except OSError as error:
-        reason = f"it cannot be made ({error.strerror})"
-    if reason:
-        raise UserError(
-            f"GPU locks cannot be written to {folder}: {reason}; set {LOCKS} to a folder that all "
-            "jobs of this machine can write"
-        )
+    return f"waits for {needed} ({size}; GPUs: {names}; locks: {folder})"

@@ -17,7 +17,7 @@ def has_gpus(wish: str) -> bool:
     if wish != "auto":
         return wish.startswith("cuda")
     try:
-        lines = answer_of("sinfo", "--noheader", "--format=%G", timeout=PATIENCE) or []
+        lines = answer_of("sinfo", "--noheader", "--format=%G", timeout=PATIENCE)
     except (OSError, subprocess.SubprocessError) as error:
         raise UserError(
             f"sinfo failed, so it is unknown whether the cluster has GPUs ({error}). Run `sinfo` "

@@ -11,15 +11,7 @@ from typing import NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.progress import counted
-from minbert.data.examples import text_fault
-from minbert.data.tables import (
-    csv_records,
-    decode,
-    json_lines,
-    lines_of,
-    tsv_records,
-    unicode_fault,
-)
+from minbert.data.tables import decode, lines_of, rows_of, text_fault
 from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")
@@ -58,8 +50,7 @@ def from_bytes(content: bytes, name: str, form: str, task: Task) -> list[Item]:
     `task`, and for an input without examples. Ids are those of the input; they may repeat or be
     missing.
     """
-    text = decode(content, name).replace("\r\r\n", "\n")
-    items = list(_READERS[form](text, name, task))
+    items = list(_READERS[form](decode(content, name), name, task))
     if not items:
         raise UserError(f"{name}: found no sentences ({form}); expected one example or more")
     return items
@@ -82,9 +73,6 @@ def item(task: Task, where: str, identity: str | int | None, sentences: Sequence
     for text in sentences:
         if wrong := text_fault(text):
             raise UserError(f"{where}: a sentence {wrong}, expected {_expected(task)}")
-    for text in (*sentences, str(identity)):
-        if wrong := unicode_fault(text):
-            raise UserError(f"{where}: found {wrong}")
     return Item(where, identity, sentences[0], sentences[1] if task.pair else None)
 
 
@@ -105,71 +93,21 @@ def _read_text(text: str, name: str, task: Task) -> Iterator[Item]:
         yield item(task, where, None, found)
 
 
-def _read_table(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
-    rows = _records(text, name, form)
-    first, header = next(rows, (1, []))
-    if not header:
-        return
-    header = [column.strip() for column in header]
-    names, given_id = _names(header, f"{name}, line {first}", task)
-    columns = [header.index(column) for column in names]
-    identity = header.index(given_id) if given_id else None
-    for number, row in rows:
+def _read_rows(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
+    for number, _, fields in rows_of(text, name, form):
         where = f"{name}, line {number}"
-        if len(row) != len(header):
-            raise UserError(
-                f"{where}: found {counted(len(row), 'field')}, expected "
-                f"{len(header)} as in the header"
-            )
-        given = None if identity is None else row[identity]
-        yield item(task, where, given, [row[at] for at in columns])
-
-
-def _records(text: str, name: str, form: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, fields)."""
-    if form == "csv":
-        yield from csv_records(text, name)
-        return
-    for number, _, fields in tsv_records(text):
         if isinstance(fields, str):
-            raise UserError(f"{name}, line {number}: {fields}")
-        yield number, fields
-
-
-def _read_jsonl(text: str, name: str, task: Task) -> Iterator[Item]:
-    for number, line in json_lines(text, name):
-        where = f"{name}, line {number}"
-        try:
-            value = json.loads(line, object_pairs_hook=partial(_once, where, task))
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{where}: not JSON ({error}); expected one object") from None
-        if not isinstance(value, dict):
-            raise UserError(f"{where}: found {line[:40]}, expected a JSON object")
+            raise UserError(f"{where}: {fields}")
         # `null` is the same as no key, so that one form of object suits every task.
-        given = {key: inner for key, inner in value.items() if inner is not None}
+        given = {key: inner for key, inner in fields.items() if inner is not None}
         names, given_id = _names(list(given), where, task)
-        sentences = [given[key] for key in names]
-        for sentence in sentences:
-            if not isinstance(sentence, str):
-                raise UserError(f"{where}: found {json.dumps(sentence)[:40]}, expected a string")
-        identity = given.get(given_id)
+        identity = given[given_id] if given_id else None
         if isinstance(identity, bool) or not isinstance(identity, str | int | None):
             raise UserError(
                 f"{where}: found id {json.dumps(identity)[:40]}, expected a string or a whole "
                 "number"
             )
-        yield item(task, where, identity, sentences)
-
-
-def _once(where: str, task: Task, pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    _refuse_twice([key for key, _ in pairs], where, task)
-    return dict(pairs)
-
-
-def _refuse_twice(found: Sequence[str], where: str, task: Task) -> None:
-    for name in dict.fromkeys(("id", task.id, *task.sentences, *ONE_SENTENCE, *PAIR)):
-        if found.count(name) > 1:
-            raise UserError(f"{where}: found '{name}' {found.count(name)} times, expected it once")
+        yield item(task, where, identity, [given[key] for key in names])
 
 
 def _names(found: Sequence[str], where: str, task: Task) -> tuple[list[str], str]:
@@ -177,7 +115,6 @@ def _names(found: Sequence[str], where: str, task: Task) -> tuple[list[str], str
 
     The task's own names count before the common ones.
     """
-    _refuse_twice(found, where, task)
     own = list(task.sentences)
     identity = next((name for name in (task.id, "id") if name and name in found), "")
     if own and all(name in found for name in own):
@@ -202,7 +139,5 @@ def _names(found: Sequence[str], where: str, task: Task) -> tuple[list[str], str
 
 _READERS: dict[str, Callable[[str, str, Task], Iterator[Item]]] = {
     "text": _read_text,
-    "csv": partial(_read_table, form="csv"),
-    "tsv": partial(_read_table, form="tsv"),
-    "jsonl": _read_jsonl,
+    **{form: partial(_read_rows, form=form) for form in FORMATS[1:]},
 }

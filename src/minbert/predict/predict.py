@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from minbert.base.errors import UserError
-from minbert.base.files import LARGEST
 from minbert.predict.inputs import Item, from_bytes, from_words, guess_format
 from minbert.predict.output import written
 from minbert.predict.resolve_run import Run, find
@@ -78,13 +77,12 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
             "no sentences: give them after the variant, in a file (--in FILE), or by a pipe"
         )
     if source in (None, "-"):
-        content = sys.stdin.buffer.read(LARGEST + 1)
+        content = sys.stdin.buffer.read()
         return from_bytes(content, "standard input", form or "text", TASKS[task])
     path = Path(str(source))
     form = form or guess_format(path)
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = path.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     return from_bytes(content, str(path), form, TASKS[task])

@@ -132,7 +132,7 @@ class Predictor:
             "label": pa.nulls(count, pa.float32()),
         }
         for name, sentences in (("tokens1", first), ("tokens2", second)):
-            ids = encode(self.tokenizer, list(sentences))
+            ids = encode(self.tokenizer, sentences)
             columns[name] = pa.array(ids, pa.list_(pa.int32()))
         table = pa.table(columns)
         pairing = self.spec.tasks[self.task].pairing

@@ -167,7 +167,6 @@ class Loop:
         while at.epoch <= self.spec.epochs:
             self._train_epoch()
             self._end_epoch()
-        progress.close()
         seconds = at.seconds
         release_memory()
         self.model.restore(load_weights(self.settings.checkpoints.best))

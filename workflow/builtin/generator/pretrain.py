@@ -142,7 +142,6 @@ def pretrain(recipe: Recipe, seed: int, tokenizer: Path) -> tuple[Stack, Archite
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         progress.update(1, loss.item())
-    progress.close()
     progress.say(f"loss {loss.item():.3f} after {recipe.steps} steps")
     return model.encoder, arch
 
