@@ -69,7 +69,7 @@ def test_wrong_files_are_named(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_labels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="none: there is no such folder; expected files"):
+    with pytest.raises(UserError, match=r"none: there is no such folder; expected files"):
         label_files(tmp_path / "none", TASKS)
     write_text(tmp_path / "stss.csv", "")
     with pytest.raises(

@@ -85,7 +85,7 @@ def test_labels_change_scores_and_what_shows_them_alone(planned: Any, tmp_path: 
 
 def test_a_folder_of_labels_is_looked_at_only_for_real_data(planned: Any, tmp_path: Path) -> None:
     none = str(tmp_path / "none")
-    with pytest.raises(UserError, match="labels: .*none: there is no such folder"):
+    with pytest.raises(UserError, match=r"labels: .*none: there is no such folder"):
         planned(labels=none)
     made = planned(labels=none, data="builtin", backbone="builtin")
     assert "labels" not in {kind for kind, _ in made.nodes}
