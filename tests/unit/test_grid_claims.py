@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from grid_texts import HEAD, THREE, grid, problem
-from planning import planning_folder
+from planning import REPOSITORY, planning_folder
 
 from minbert.plan.plan import Plan
 from minbert.spec.config import PUBLISHED
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
-REPOSITORY = Path(__file__).parents[2]
 VARIANTS = (
     THREE
     + """\
@@ -63,25 +62,13 @@ def test_mistakes_are_named_before_anything_runs(
     assert "g0.yaml" in found and said in found, found
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"against": 0.3},
-        {"against": "majority", "task": "normalised"},
-        {"against": "[two, sst-only]", "task": "sst"},
-        {"variant": "best", "task": "[sst, sts, overall]"},
-    ],
-)
-def test_what_a_claim_may_compare(tmp_path: Path, keys: dict[str, Any]) -> None:
-    (found,) = grid(tmp_path, claim(**keys)).claims
-    assert found.direction == "higher"
-    assert found.variants[0] in ("one", "best")
-
-
 def test_claims_of_a_papers_files_are_joined(tmp_path: Path) -> None:
     more = "variants: {three: {extends: t}}\nclaims: [{text: B, section: a, variant: three, "
-    found = grid(tmp_path, claim(), more + "against: one}]\n")
-    assert [each.text for each in found.claims] == ["It is.", "B"]
+    found = grid(tmp_path, claim(variant="best", task="[sst, sts]"), more + "against: 0.3}]\n")
+    assert [(each.text, each.variants, each.direction) for each in found.claims] == [
+        ("It is.", ("best", "two"), "higher"),
+        ("B", ("three",), "higher"),
+    ]
 
 
 @pytest.fixture
@@ -131,66 +118,48 @@ def test_another_overall_rule_than_the_papers_has_no_published_difference(base: 
 
 
 def test_claims_need_what_they_compare_and_no_more(base: Path) -> None:
-    made = plan(base, "hybrid-bert")
+    """Predictions of all, of the best of others those of these, and histories for curves."""
+    made = plan(base, "hybrid-bert", "minbert-downstream")
     assert made.claims is not None
-    compared = {name for line in lines(made) for name in (line["variant"], *line["others"])}
-    keys = {name.split(".")[1] for name in made.claims.needs if name.startswith("predictions.")}
-    wanted = {
-        made.train(stage.ref).key
-        for name in compared
-        for stage in made.grids[0].variants[name].stages
+    wanted, of_one_stage = set[str](), set[str]()
+    for line in lines(made):
+        for name in (line["variant"], *line["others"]):
+            variant = made.variants[line["paper"], name]
+            for each in (name, *variant.best_of):
+                stages = made.variants[line["paper"], each].stages
+                predictions = {f"predictions.{made.train(stage.ref).key}" for stage in stages}
+                wanted |= predictions
+                of_one_stage |= predictions if len(predictions) == 1 else set()
+            if "measure" in line:
+                wanted.add(f"history.{made.train(variant.stages[-1].ref).key}")
+    needs = {name for name, need in made.claims.needs.items() if need.node.kind == "train"}
+    assert {name.rpartition(".")[0] for name in needs} <= wanted
+    assert of_one_stage <= {name.rpartition(".")[0] for name in needs}
+    assert {name.rpartition(".")[2] for name in needs} == {"0", "1"}
+    curves = [line for line in lines(made) if line["paper"] == "hybrid-bert" and "measure" in line]
+    assert {(line["measure"], line["published"]) for line in curves} == {
+        *(("spread", None), ("loss", None)),
     }
-    assert keys == wanted
-    assert "hybrid-bert-40" not in compared
-    predictions = [need for need in made.claims.needs.values() if need.node.kind == "train"]
-    assert {need.seed for need in predictions} == {0, 1}
-
-
-def test_claims_on_curves_need_the_histories_of_what_they_compare(base: Path) -> None:
-    made = plan(base, "hybrid-bert")
-    assert made.claims is not None
-    on_curves = [line for line in lines(made) if "measure" in line]
-    assert {line["measure"] for line in on_curves} == {"spread", "loss"}
-    assert {line["published"] for line in on_curves} == {None}
-    wanted = {
-        f"history.{made.train(made.grids[0].variants[name].stages[-1].ref).key}.{seed}"
-        for line in on_curves
-        for name in (line["variant"], *line["others"])
-        for seed in (0, 1)
+    assert {n for n in wanted if n.startswith("history.")} == {
+        name.rpartition(".")[0] for name in needs if name.startswith("history.")
     }
-    assert {name for name in made.claims.needs if name.startswith("history.")} == wanted
-    assert len(wanted) == 6
-    assert not any(
-        name.startswith("history.") for name in plan(base, "adapter-fusion").claims.needs
-    )
+    for paper, name in (("hybrid-bert", "3-bert"), ("minbert-downstream", "r9-dropout-0.4")):
+        (stage,) = made.variants[paper, name].stages
+        assert f"predictions.{made.train(stage.ref).key}.0" in needs
+    (unnamed,) = made.variants["hybrid-bert", "hybrid-bert-40"].stages
+    assert f"predictions.{made.train(unnamed.ref).key}.0" not in needs
 
 
-def test_the_best_of_others_needs_the_others(base: Path) -> None:
-    made = plan(base, "minbert-downstream")
-    assert made.claims is not None
-    candidate = made.grids[0].variants["r9-dropout-0.4"].stages[-1]
-    assert f"predictions.{made.train(candidate.ref).key}.0" in made.claims.needs
-
-
-def test_a_claim_is_in_no_other_key(base: Path) -> None:
+def test_a_claim_is_in_no_other_key_and_without_claims_there_is_no_table(base: Path) -> None:
     path = base / "workflow" / "grids" / "hybrid-bert.yaml"
-    before = plan(base, "hybrid-bert")
-    text = path.read_text(encoding="utf-8")
+    before, text = plan(base, "hybrid-bert"), path.read_text(encoding="utf-8")
     path.write_text(text.replace("text: An encoder", "text: One"), encoding="utf-8")
     after = plan(base, "hybrid-bert")
     assert set(before.nodes) ^ set(after.nodes) == {
-        (node.kind, node.key)
-        for made in (before, after)
-        for node in (made.claims, made.report)
-        if node
+        (node.kind, node.key) for p in (before, after) for node in (p.claims, p.report) if node
     }
-
-
-def test_grids_without_claims_make_no_table_of_them(base: Path) -> None:
-    made = plan(base, "hybrid-bert")
-    path = base / "workflow" / "grids" / "hybrid-bert.yaml"
-    path.write_text(path.read_text(encoding="utf-8").partition("\nclaims:")[0], encoding="utf-8")
+    path.write_text(text.partition("\nclaims:")[0], encoding="utf-8")
     without = plan(base, "hybrid-bert")
     assert without.claims is None
-    gone = set(made.products) - set(without.products)
+    gone = set(before.products) - set(without.products)
     assert gone == {f"tables/claims.{ending}" for ending in ("csv", "md", "tex")}

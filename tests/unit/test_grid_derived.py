@@ -1,13 +1,19 @@
-"""What a key must hold of code that no digest covers: the order of tasks, parts, divergences."""
+"""What a key holds of code that no digest covers; keys of stages are as they ever were."""
 
 import json
+import re
 
 import pytest
+from planning import REPOSITORY
 
+from minbert.plan.experiment import Experiment
 from minbert.spec import stage as stages
+from minbert.spec.config import load_config
 from minbert.spec.parts import PARTS
+from minbert.spec.resolve import StageRef
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
+from minbert.store.node import digest
 
 SPEC = {
     "tasks": {
@@ -38,10 +44,6 @@ def test_what_training_takes_from_a_spec_by_code() -> None:
     assert [name for name in found["parts"] if "diverg" in name] == ["divergence:detached_kl"]
 
 
-def test_what_was_added_to_smart_is_not_in_specs_without_it() -> None:
-    assert spec().model_dump()["smart"].keys().isdisjoint({"divergence", "reduction"})
-
-
 def test_an_edit_of_these_modules_shows_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before = spec().derived()
     monkeypatch.setattr(stages, "TASKS", dict(reversed(list(TASKS.items()))))
@@ -52,3 +54,19 @@ def test_an_edit_of_these_modules_shows_in_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.undo()
     monkeypatch.setitem(PARTS["loss"], "mse", "minbert.train.losses.mse:Other")
     assert spec().derived() != before, "another class of the same module"
+
+
+BEFORE = {
+    "hybrid-bert hybrid-bert/main": "84edfd928da808ed",
+    "hybrid-bert sequential/main": "75c3d4deb1452cca",
+    "minbert-downstream r5/main": "40b17ea36f1e3e09",
+    "adapter-fusion adapter-fusion/sst": "20aa05817c02c9c5",
+}
+
+
+def test_settings_that_came_later_are_not_in_the_keys_of_older_stages() -> None:
+    """All of a key but the digests of code and the keys of what is needed."""
+    experiment = Experiment.read(load_config(REPOSITORY / "config.yaml"), REPOSITORY)
+    refs = {name: StageRef(*re.split("[ /]", name)) for name in BEFORE}
+    assert {name: digest(experiment.train(ref).spec) for name, ref in refs.items()} == BEFORE
+    assert spec().model_dump()["smart"].keys().isdisjoint({"divergence", "reduction"})

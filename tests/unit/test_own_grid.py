@@ -154,18 +154,16 @@ def test_a_task_changes_no_key_of_others(tmp_path: Path) -> None:
         for more in ({}, {"tasks": OWN}, {"tasks": {"news": OWN["news"]}})
     ]
     assert keys[0] == keys[1] == keys[2]
+    for made in Plan.of(load_config({**wanted, "tasks": OWN}), tmp_path).nodes.values():
+        assert "news" not in canonical(made.spec)
 
 
-def test_titles_and_names_of_classes_are_in_the_keys_of_what_shows_them(tmp_path: Path) -> None:
+def test_what_is_said_of_a_task_is_in_the_keys_of_what_it_decides(tmp_path: Path) -> None:
+    """A title in those of what shows it, a metric in those of trainings with the task."""
     before = plan(tmp_path)
-    news = {**OWN["news"], "title": "Topics of news"}
-    after = plan(tmp_path, tasks={**OWN, "news": news})
+    after = plan(tmp_path, tasks={**OWN, "news": {**OWN["news"], "title": "Topics of news"}})
     changed = {kind for kind, _ in set(before.nodes) ^ set(after.nodes)}
     assert changed == {"table", "figure", "index", "report"}
-
-
-def test_another_metric_is_another_training(tmp_path: Path) -> None:
-    before = plan(tmp_path)
     after = plan(tmp_path, tasks={**OWN, "same": {**OWN["same"], "metric": "accuracy"}})
     of = [{ref.variant: key for key, ref in each.owners.items()} for each in (before, after)]
     assert of[0]["part"] == of[1]["part"] and of[0]["all"] != of[1]["all"]
@@ -208,11 +206,3 @@ def test_a_published_figure_may_be_of_a_task_of_ones_own(tmp_path: Path) -> None
     assert (row["other_task"], row["published"]["other"]) == ("same", 0.9)
     assert row["tasks"] == ["news", "points", "same"]
     assert list(learned(made)) == [], "its floor is known once a run has scores"
-
-
-def test_specs_of_built_in_tasks_name_none_of_ones_own(tmp_path: Path) -> None:
-    plan(tmp_path)
-    planning_folder(tmp_path, TWO_STAGES)
-    config = load_config({"grids": ["g"], "data": "builtin", "backbone": "builtin"})
-    for made in Plan.of(config, tmp_path).nodes.values():
-        assert "news" not in canonical(made.spec)

@@ -76,7 +76,7 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path) -> dict[str, Place]:
         there = [name for form in FORMS if (name := f"{split}.{form}") in names]
         if len(there) > 1:
             wrong = f"{folder} has {' and '.join(there)}; keep one of them"
-        if there and split in entry.made:
+        if there and split in entry.derived_splits:
             wrong = f"{folder} has a file for {split}, which is also a share of train; keep one"
         if there:
             found[split] = Place(str(folder / there[0]), "sha256:")
@@ -85,7 +85,7 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path) -> dict[str, Place]:
             f"{folder} has no train file; it has {', '.join(names[:8]) or 'nothing'}. Call the "
             f"files train, dev and test, with an ending such as .{FORMS[0]}, or name them"
         )
-    elif not {"dev"} & {*found, *entry.made}:
+    elif not {"dev"} & {*found, *entry.derived_splits}:
         wrong = (
             f"{folder} has no dev file to choose the best epoch by; add one, or make the split: "
             f"'dev: 0.1' in tasks.{task}"

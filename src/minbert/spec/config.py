@@ -139,7 +139,7 @@ class Config(Spec):
     """
 
     results: Annotated[Location, AfterValidator(_to_folder)] = "results"
-    grids: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore, Distinct]
+    grids: Annotated[tuple[Location, ...], Field(min_length=1), OneOrMore, Distinct]
     published: Location = PUBLISHED
     seeds: Annotated[
         tuple[Seed, ...], Field(min_length=1, max_length=1000), OneOrMore, Distinct
@@ -183,11 +183,6 @@ class Config(Spec):
     def _own_names(cls, tasks: dict[str, TaskEntry]) -> dict[str, TaskEntry]:
         check_names(tasks, TASKS.built_in)
         return tasks
-
-    @field_validator("grids")
-    @classmethod
-    def _paths(cls, grids: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(to_path, grids))
 
     @field_validator("defaults", "override")
     @classmethod

@@ -186,10 +186,10 @@ class TaskEntry(Spec):
                 f"metric '{self.metric}' is not for kind {self.kind}, which has "
                 f"{', '.join(METRICS[self.kind])}"
             )
-        columns = [c for c in (self.sentence1, self.sentence2, self.label, self.id) if c]
+        columns = [*self.columns.values()]
         if twice := [name for name in columns if columns.count(name) > 1]:
             yield f"column '{twice[0]}' is named twice; each holds one thing"
-        for split in self.made:
+        for split in self.derived_splits:
             if getattr(self.files, split) is not None:
                 yield f"'{split}' is both a file and a share of train; give one of them"
         if self.files.train and self.files.dev is None and self.dev is None:
@@ -199,7 +199,7 @@ class TaskEntry(Spec):
             )
         if both := [name for name in self.ignore if name in self.names]:
             yield f"'{both[0]}' is one of 'classes' and of 'ignore'; keep one of them"
-        if (taken := sum(self.made.values())) >= 1:
+        if (taken := sum(self.derived_splits.values())) >= 1:
             yield (
                 f"'dev' and 'test' are shares of train whose sum is {taken:g}, expected less than "
                 "1: nothing is left to train on"
@@ -217,7 +217,7 @@ class TaskEntry(Spec):
         return {ours: theirs for ours, theirs in {**found, "id": self.id}.items() if theirs}
 
     @property
-    def made(self) -> dict[str, float]:
+    def derived_splits(self) -> dict[str, float]:
         """The splits that are made of train, and their shares."""
         shares = {"dev": self.dev, "test": self.test}
         return {split: share for split, share in shares.items() if share is not None}
@@ -229,7 +229,7 @@ class TaskEntry(Spec):
             "columns": self.columns,
             "names": list(self.names),
             "ignore": list(self.ignore),
-            "made": self.made,
+            "made": self.derived_splits,
             "controls": self.controls,
         }
 

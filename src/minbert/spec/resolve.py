@@ -18,7 +18,7 @@ from minbert.spec.grid import BACKBONE, Display, GridFile, Name, Paper, partial
 from minbert.spec.parts import FIGURE_KINDS
 from minbert.spec.protocol import RULES, Rule
 from minbert.spec.published import MAJORITY
-from minbert.spec.stage import ONE_TASK, StageSpec
+from minbert.spec.stage import INSERTED, ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, TaskSpec, overall_tasks
 from minbert.spec.variants import Body, bodies_of, candidates_of, flat, refuse_circle
 from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
@@ -343,7 +343,7 @@ def _check_start(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
     if stage.start is None:
         return
     ours, theirs, start = stage.spec, stages[stage.start].spec, f"'{stage.start}'"
-    if theirs.trainable in {"adapters", "lora", "fusion"}:
+    if theirs.trainable in INSERTED:
         raise UserError(
             f"starts from {start}, which trains {theirs.trainable} and leaves no encoder; start "
             "from a stage with 'trainable: all', or 'fuse' it"

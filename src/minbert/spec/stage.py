@@ -30,6 +30,14 @@ ONE_TASK = frozenset({"sequential", "alternating", "temperature", "annealed"})
 """Samplers whose steps have one task each."""
 
 
+INSERTED = {
+    "adapters": ("adapter", "its width"),
+    "lora": ("lora", "its rank and alpha"),
+    "fusion": ("fuse", "stages with adapters"),
+}
+"""Ways to train what is inserted into a frozen encoder, and the key that each needs."""
+
+
 class Sampler(Spec):
     """Which batches an epoch has.
 
@@ -212,10 +220,9 @@ class StageSpec(Spec):
             yield "no task has 'trained: true': the stage would train nothing"
         if self.shared_end == "top" and isinstance(self.shared_layers, str):
             yield f"'shared_end: top' with 'shared_layers: {self.shared_layers}': give a number"
-        if self.surgery:
-            yield from (f"surgery '{self.surgery}' {what}" for what in self._against_surgery())
-        if self.weighting:
-            yield from (f"weighting '{self.weighting}' {w}" for w in self._against_weighting())
+        for key in ("surgery", "weighting"):
+            if chosen := getattr(self, key):
+                yield from (f"{key} '{chosen}' {what}" for what in self._against(key))
         yield from self._frozen_mistakes()
         if (self.sampler.name == "temperature") != (self.sampler.temperature is not None):
             yield (
@@ -237,34 +244,27 @@ class StageSpec(Spec):
         if order is not None and sorted(order) != sorted(trained):
             yield f"'sampler.order' {list(order)} must name each trained task once: {list(trained)}"
 
-    def _against_surgery(self) -> Iterator[str]:
-        if len(self.trained_tasks) < 2:
-            yield "needs two or more trained tasks"
-        if self.surgery == "krum" and len(self.trained_tasks) < 3:
-            yield "needs three or more trained tasks"
-        if self.shared_layers == "none":
+    def _against(self, key: str) -> Iterator[str]:
+        """Yield why the gradients or losses of a step's tasks cannot be combined by `key`."""
+        least = 3 if self.surgery == "krum" and key == "surgery" else 2
+        if len(self.trained_tasks) < least:
+            yield f"needs {'three' if least == 3 else 'two'} or more trained tasks"
+        if self.sampler.name in ONE_TASK:
+            yield f"with the {self.sampler.name} sampler, which has one task per step"
+        if key == "surgery" and (self.shared_layers == "none" or self.trainable == "heads"):
+            how = "a frozen encoder" if self.trainable == "heads" else "'shared_layers: none'"
             yield (
-                "with 'shared_layers: none': no parameter is shared, so there is no gradient to "
-                "operate on; drop one of the two"
+                f"with {how}: no trained parameter is shared, so there is no gradient to operate "
+                "on; drop one of the two"
             )
-        if self.trainable == "heads":
-            yield "with a frozen encoder: no trained parameter is shared"
-        if self.sampler.name in ONE_TASK:
-            yield f"with the {self.sampler.name} sampler, which has one task per step"
-
-    def _against_weighting(self) -> Iterator[str]:
-        if len(self.trained_tasks) < 2:
-            yield "needs two or more trained tasks"
-        if self.reduction == "mean":
+        if key == "weighting" and self.reduction == "mean":
             yield "with 'reduction: mean': it says itself how a step's losses are combined"
-        if self.sampler.name in ONE_TASK:
-            yield f"with the {self.sampler.name} sampler, which has one task per step"
 
     def _frozen_mistakes(self) -> Iterator[str]:
         how = self.trainable
-        if how in {"heads", "adapters", "lora", "fusion"} and self.shared_layers != "all":
+        if how != "all" and self.shared_layers != "all":
             yield f"'shared_layers' with 'trainable: {how}': a frozen encoder is one"
-        if how in {"adapters", "lora", "fusion"} and self.start != "backbone":
+        if how in INSERTED and self.start != "backbone":
             yield f"'trainable: {how}' starts from the backbone, found '{self.start}'"
         if how == "heads" and self.smart:
             yield "'smart' with 'trainable: heads': its noise is for the encoder"
@@ -274,12 +274,9 @@ class StageSpec(Spec):
                     f"task '{name}': 'convolution' with 'trainable: heads': a frozen encoder's "
                     "features are cached pooled, without their tokens"
                 )
-        if (how == "adapters") != (self.adapter is not None):
-            yield "'adapter' (its width) and 'trainable: adapters' go together"
-        if (how == "lora") != (self.lora is not None):
-            yield "'lora' (its rank and alpha) and 'trainable: lora' go together"
-        if (how == "fusion") != (self.fuse is not None):
-            yield "'fuse' (stages with adapters) and 'trainable: fusion' go together"
+        for kind, (key, what) in INSERTED.items():
+            if (how == kind) != (getattr(self, key) is not None):
+                yield f"'{key}' ({what}) and 'trainable: {kind}' go together"
         if self.fuse is not None and len(set(self.fuse)) < max(2, len(self.fuse)):
             yield f"'fuse' names two or more different stages, found {list(self.fuse)}"
 
