@@ -96,42 +96,67 @@ def test_nothing_is_left_to_do_and_another_encoders_edit_retrains_nothing(mine: 
     assert mine.jobs() == set()
 
 
-OWN: encoders.Kind = ("RobertaPreLayerNorm", encoders.ROBERTA, encoders.write_byte_pairs)
 PARITY = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-import encoders
+import encoders, transformers
 from minbert.model.convert import convert_hugging_face
-from transformers import RobertaPreLayerNormModel
 theirs, ours = Path("encoder"), Path("ours")
 arch = convert_hugging_face(theirs, ours)
-reference = RobertaPreLayerNormModel.from_pretrained(theirs, attn_implementation="eager").eval()
+model = getattr(transformers, sys.argv[2])
+reference = model.from_pretrained(theirs, attn_implementation="eager").eval()
 print("difference", encoders.difference(encoders.Made(reference, theirs, ours)).max().item())
 encoder, _ = encoders.our_encoder(ours)
 print("parameters", sum(p.numel() for p in encoder.parameters()), arch.parameters().total)
 """
+PRENORM = """\
+        "roberta-prelayernorm": "minbert.spec.encoders.prenorm:PreNormRoberta",
+"""
+PRENORM_STACK = """\
+        "prenorm": "minbert.model.prenorm:PreNormStack",
+"""
 
 
-def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
-    """docs/adding.md's section, followed to a row."""
-    text = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Your own encoder\n")[2].partition("\n## ")[0]
-    blocks = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    settings, computation, lines = blocks
-    architecture, encoder = lines.splitlines(keepends=True)
-    project = make_project(tmp_path / "checkout", OWN)
-    said = project.minbert("plan", ends=2)
-    assert "model_type is 'roberta-prelayernorm'; known: bert, " in said
-    package = project.folder / "src" / "minbert"
-    (package / "spec" / "encoders" / "prenorm.py").write_text(settings, encoding="utf-8")
-    (package / "model" / "prenorm.py").write_text(computation, encoding="utf-8")
-    parts = "src/minbert/spec/parts.py"
-    project.edit(parts, '    "architecture": {\n', '    "architecture": {\n' + architecture)
-    project.edit(parts, '    "encoder": {\n', '    "encoder": {\n' + encoder)
-    printed = project.run(sys.executable, "-c", PARITY, str(CHECKOUT / "tests"))
+def add(project: Project, kind: str, line: str, path: str, module: str) -> None:
+    """Add a module, and its line to `PARTS`."""
+    (project.folder / "src" / "minbert" / path).write_text(module, encoding="utf-8")
+    place = f'    "{kind}": {{\n'
+    project.edit("src/minbert/spec/parts.py", place, place + line)
+
+
+def check_parity(project: Project, name: str) -> None:
+    """Compare the encoder's states and parameters with those of the class in transformers."""
+    printed = project.run(sys.executable, "-c", PARITY, str(CHECKOUT / "tests"), f"{name}Model")
     found = dict(line.split(maxsplit=1) for line in printed.splitlines() if line[0] in "dp")
     assert float(found["difference"]) <= 1e-5
     assert len(set(found["parameters"].split())) == 1
+
+
+def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
+    """docs/adding.md's section: one file and one line."""
+    text = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Your own encoder\n")[2].partition("\n## ")[0]
+    module, line = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    kind = ("Data2VecText", encoders.ROBERTA, encoders.write_byte_pairs)
+    project = make_project(tmp_path / "checkout", kind)
+    said = project.minbert("plan", ends=2)
+    assert "model_type is 'data2vec-text'; known: bert, " in said
+    add(project, "architecture", line, "spec/encoders/data2vec.py", module)
+    check_parity(project, "Data2VecText")
+    assert "shared" in project.minbert("plan")
+
+
+def test_an_encoder_with_layers_of_its_own(tmp_path: Path) -> None:
+    """The page's second example, to a row."""
+    kind = ("RobertaPreLayerNorm", encoders.ROBERTA, encoders.write_byte_pairs)
+    project = make_project(tmp_path / "checkout", kind)
+    names, layers = (
+        (CHECKOUT / "tests" / "prenorm" / f"{name}.py").read_text("utf-8")
+        for name in ("architecture", "stack")
+    )
+    add(project, "architecture", PRENORM, "spec/encoders/prenorm.py", names)
+    add(project, "encoder", PRENORM_STACK, "model/prenorm.py", layers)
+    check_parity(project, "RobertaPreLayerNorm")
     project.snakemake("all")
     assert {line["status"] for line in project.table("mine")} == {"scored"}

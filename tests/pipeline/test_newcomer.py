@@ -11,26 +11,38 @@ from .test_run import check_store
 
 pytestmark = pytest.mark.pipeline
 
+TEXT = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
+SECTION = TEXT.partition("\n## Your own part\n")[2]
+MODULE = re.compile(r"`(src/[^`]+\.py)`[^\n]*\n(?:[^\n]+\n)*\n```python\n(.*?)^```$", re.M | re.S)
+WHERE = r"`(PARTS|_LOSSES|EPOCHS|ONE_TASK)`(?: in `([^`]+)`)?(?:, `(\w+)`)?"
+LINE = re.compile(rf"^\| {WHERE} \| `(.+)` \|$", re.MULTILINE)
 
-def blocks(language: str) -> list[str]:
-    """Return the examples in a language of the page's section on parts."""
-    text = (CHECKOUT / "docs" / "adding.md").read_text(encoding="utf-8")
-    section = text.partition("\n## A head, loss")[2]
-    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
-
-def test_a_head_and_a_row_of_ones_own(project: Project) -> None:
-    module, line = blocks("python")
-    grid = blocks("yaml")[-1]
-    assert len(grid.splitlines()) <= 5 and len(line.splitlines()) == 1
-    (project.folder / "src/minbert/model/heads/normed.py").write_text(module, encoding="utf-8")
-    project.edit("src/minbert/spec/parts.py", '    "head": {\n', '    "head": {\n' + line)
-    (project.folder / "workflow/grids/normed.yaml").write_text(grid, encoding="utf-8")
-    project.configure(grids=f"[{PAPER}, normed]", tracking="{enabled: true}")
+def test_parts_and_rows_of_ones_own(project: Project) -> None:
+    modules = dict(MODULE.findall(SECTION))
+    assert len(modules) == SECTION.count("```python\n") == 6
+    for path, module in modules.items():
+        (project.folder / path).write_text(module, encoding="utf-8")
+    lines = LINE.findall(SECTION)
+    assert len(lines) == 9
+    for name, path, kind, line in lines:
+        places = {
+            "PARTS": f'    "{kind}": {{\n',
+            "_LOSSES": f'    "{kind}": {{',
+            "EPOCHS": "Epoch]] = {\n",
+            "ONE_TASK": "ONE_TASK = frozenset({",
+        }
+        place = places[name]
+        project.edit(path or "src/minbert/spec/parts.py", place, f"{place}{line} ")
+    (grid,) = re.findall(r"^```yaml\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    (project.folder / "workflow/grids/parts.yaml").write_text(grid, encoding="utf-8")
+    project.configure(grids=f"[{PAPER}, parts]", tracking="{enabled: true}")
     project.snakemake("all")
-    jobs = planned_jobs(project.log(), project.variants)
-    assert jobs == {"train hybrid-bert-normed 0", "scores", "table", "index", "report", "publish"}
-    (row,) = [r for r in project.table(PAPER) if r["variant"] == "hybrid-bert-normed"]
-    assert row["status"] == "scored" and row["table"] == "" and row["parameters"] == ""
-    assert "hybrid-bert-normed" in (project.root / "tables" / f"{PAPER}.md").read_text("utf-8")
-    check_store(project, [project.seed_folder("hybrid-bert-normed")])
+    rows = [f"{PAPER}-parts", f"{PAPER}-shuffled"]
+    assert {f"train {row} 0" for row in rows} <= planned_jobs(project.log(), project.variants)
+    found = {row["variant"]: row for row in project.table(PAPER)}
+    for row in rows:
+        assert found[row]["status"] == "scored" and found[row]["table"] == ""
+        assert row in (project.root / "tables" / f"{PAPER}.md").read_text("utf-8")
+    assert found[rows[0]]["parameters"] == "" and found[rows[1]]["parameters"]
+    check_store(project, [project.seed_folder(row) for row in rows])
