@@ -218,7 +218,7 @@ def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.Monk
             "{kind: sweep, title: T, options: {x: X, lines: {l: {a: 1}}}}",
             r"figure 'over': kind 'sweep' shows variants of one paper",
         ),
-        ("{kind: prob, title: T}", r"unknown figure 'prob'.*Did you mean 'probe'"),
+        ("{kind: prob, title: T}", r"'figures.over.kind' is 'prob'; .*Did you mean 'probe'"),
         ("{kind: probe, title: T, variants: [a]}", r"unknown key 'figures.over.variants'"),
     ],
 )
@@ -282,13 +282,13 @@ def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(bas
 def test_figures_over_all_stay_in_their_folder(base: Path, name: str) -> None:
     text = f"figures: {{'{name}': {{kind: ranking, title: T}}}}"
     write_text(base / figures.FIGURES, text)
-    with pytest.raises(UserError, match=rf"figures\.yaml: '{name}' is no name"):
+    with pytest.raises(UserError, match=rf"figures\.yaml: 'figures\.{name}': '{name}' is no name"):
         plan(base, "")
 
 
 def test_no_paper_is_called_all(base: Path) -> None:
     write_text(base / "all.yaml", GRID.replace("paper: one", "paper: all"))
-    with pytest.raises(UserError, match="a paper cannot be called 'all'"):
+    with pytest.raises(UserError, match="'all' is the name of the common figures"):
         Plan.load({"grids": ["all.yaml"], "data": "builtin", "backbone": "builtin"}, base)
 
 

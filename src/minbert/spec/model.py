@@ -1,7 +1,7 @@
 """What all specs have in common: their base, and the kinds of value that they hold."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
@@ -16,7 +16,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 
 def to_list(value: Any) -> Any:
@@ -70,12 +70,22 @@ OneOrMore = BeforeValidator(to_list)
 class OneOf:
     """Annotates a string that is one of `names`, such as those of the parts of a kind."""
 
-    names: Iterable[str]
+    names: Collection[str]
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.literal_schema(sorted(self.names))
+        enum = {"enum": sorted(self.names)}
+        return core_schema.no_info_after_validator_function(
+            self._known, handler(source), metadata={"pydantic_js_updates": enum}
+        )
+
+    def _known(self, name: str) -> str:
+        if name not in self.names:
+            *others, last = map(repr, sorted(self.names))
+            expected = f"{', '.join(others)} or {last}"
+            raise PydanticKnownError("literal_error", {"expected": expected})
+        return name
 
 
 URLS = ("http://", "https://", "file://")
