@@ -37,7 +37,12 @@ def from_hugging_face(path: Path) -> Architecture:
 
 
 def _architecture(config: Mapping[str, Any]) -> Architecture:
-    family, known = str(config.get("model_type")), PARTS["architecture"]
+    known = PARTS["architecture"]
+    if "model_type" not in config:
+        raise UserError(
+            f"has no model_type; add that of the weights' source (known: {', '.join(known)})"
+        )
+    family = str(config["model_type"])
     if family not in known:
         raise UserError(
             f"model_type is '{family}'; known: {', '.join(known)}.{nearest(family, known)} Choose "
