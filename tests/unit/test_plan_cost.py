@@ -12,7 +12,7 @@ from planning import TWO_STAGES
 
 from minbert.base.errors import UserError
 from minbert.devices.cards import FAKE, VISIBLE
-from minbert.plan.cost import Cost, Costs, Rows, chains, operations
+from minbert.plan.cost import Cost, Costs, Given, Rows, chains, operations
 from minbert.plan.pending import pending
 from minbert.spec.architecture import Architecture
 from minbert.spec.epochs import EPOCHS
@@ -60,27 +60,33 @@ def stage(tasks: Tasks, **values: Any) -> StageSpec:
 def test_a_stage_of_one_task_by_hand(values: dict[str, Any], step: int, weights: int) -> None:
     # Two epochs of 10 examples of 25 tokens, 3 dev rows after each; 3 + 2 rows at the end.
     expected = 25 * (2 * (10 * step + 3 * 2 * weights) + 5 * 2 * weights)
-    assert operations(stage({"sst": {}}, **values), ARCH, ROWS) == expected
+    assert operations(stage({"sst": {}}, **values), Given(ARCH, ROWS)) == expected
 
 
 def test_what_changes_a_stages_operations() -> None:
     both: Tasks = {"sst": {}, "sts": {}}
-    alone, plain = (operations(stage(tasks), ARCH, ROWS) for tasks in ({"sst": {}}, both))
-    convolved = operations(stage({**both, "sst": {"convolution": {"kernel": 5}}}), ARCH, ROWS)
+    alone, plain = (operations(stage(tasks), Given(ARCH, ROWS)) for tasks in ({"sst": {}}, both))
+    convolved = operations(
+        stage({**both, "sst": {"convolution": {"kernel": 5}}}), Given(ARCH, ROWS)
+    )
     assert convolved - plain == 25 * (5 * 16 + 4) * (2 * (7 * 6 + 3 * 2) + 5 * 2), "one task alone"
-    carried = operations(stage({"sst": {}, "sts": {"trained": False}}), ARCH, ROWS)
+    carried = operations(stage({"sst": {}, "sts": {"trained": False}}), Given(ARCH, ROWS))
     assert carried - alone == 28 * 2 * WEIGHTS * (4 + 5), "scored once"
     frozen = stage({"sst": {}, "sts": {"trained": False}}, trainable="heads")
     deeper = ARCH.model_copy(update={"layers": 24})
-    assert operations(frozen, ARCH, ROWS) == operations(frozen, deeper, ROWS) == 2 * 10 * 2e4
-    cut = operations(stage({"sst": {}}, max_length=10), ARCH, ROWS)
+    assert (
+        operations(frozen, Given(ARCH, ROWS))
+        == operations(frozen, Given(deeper, ROWS))
+        == 2 * 10 * 2e4
+    )
+    cut = operations(stage({"sst": {}}, max_length=10), Given(ARCH, ROWS))
     assert alone / cut == pytest.approx(25 / 10)
 
 
 def test_a_sampler_without_its_epochs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(EPOCHS, "unified")
     with pytest.raises(UserError, match=r"'unified' is not in EPOCHS in .*spec/epochs\.py; add"):
-        operations(stage({"sst": {}}), ARCH, ROWS)
+        operations(stage({"sst": {}}), Given(ARCH, ROWS))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from factories import finish, make_plan, training
 from planning import TWO_STAGES
 
 from minbert.devices.cards import FAKE
-from minbert.plan.cost import Costs, Rows
+from minbert.plan.cost import Costs, Given, Rows
 from minbert.plan.demand import (
     LEAST,
     ON_GPU,
@@ -64,7 +64,7 @@ ADAPTERS: dict[str, Any] = {"trainable": "adapters", "adapter": {"width": 2}}
 )
 def test_a_stages_memory_by_hand(values: dict[str, Any], expected: int) -> None:
     spec = stage(**values)
-    assert memory(spec, ARCH, count(spec, ARCH), ROWS) == PROCESS + expected
+    assert memory(spec, count(spec, ARCH), Given(ARCH, ROWS)) == PROCESS + expected
 
 
 def test_a_frozen_encoder_has_features_instead() -> None:
@@ -74,7 +74,7 @@ def test_a_frozen_encoder_has_features_instead() -> None:
     features = (15 + 2 * 30 + 16) * 8 * 4
     heads = counted["heads"]
     assert heads is not None
-    assert memory(spec, ARCH, counted, ROWS) == PROCESS + 16 * heads + features
+    assert memory(spec, counted, Given(ARCH, ROWS)) == PROCESS + 16 * heads + features
 
 
 def test_state_is_weights_and_what_training_them_needs() -> None:

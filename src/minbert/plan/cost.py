@@ -44,19 +44,23 @@ class Rows(NamedTuple):
     test: int
 
 
-def operations(
-    spec: StageSpec,
-    arch: Architecture,
-    rows: Mapping[str, Rows],
-    tokens: Mapping[str, float] = TOKENS,
-) -> float:
+class Given(NamedTuple):
+    """What a stage is counted by: the encoder, and each task's rows and mean tokens."""
+
+    arch: Architecture
+    rows: Mapping[str, Rows]
+    tokens: Mapping[str, float] = TOKENS
+
+
+def operations(spec: StageSpec, given: Given) -> float:
     """Count multiplications and additions of a whole job, by weight and token.
 
     Per weight and token, forward takes 2, backward 2 for the activations and 2 for the weights
     unless they are frozen. Only layers, pooler and what is inserted into them count: embeddings
-    are looked up, heads are small. `tokens` are the mean of an example. Trained tasks are scored on
-    dev after each epoch; all tasks are scored on dev and test at the end.
+    are looked up, heads are small. Trained tasks are scored on dev after each epoch; all tasks are
+    scored on dev and test at the end.
     """
+    arch, rows, tokens = given
     drawn = epoch(spec, rows).examples
     if spec.trainable == "heads":
         return HEAD * spec.epochs * sum(drawn.values())
@@ -64,9 +68,8 @@ def operations(
     backbone = sum(parts.layers) + parts.pooler
     total = 0.0
     for task, how in spec.tasks.items():
-        inserted = inserted_parameters(spec, arch).trained + convolution_parameters(
-            how, arch.hidden
-        )
+        inserted = inserted_parameters(spec, arch).trained
+        inserted += convolution_parameters(how, arch.hidden)
         weights = backbone + inserted
         cost = 2.0 * weights * (rows[task].dev + rows[task].test)
         if how.trained:
@@ -142,7 +145,6 @@ class Costs:
         self.experiment = experiment
         self._gpu = gpu
         self._known: dict[str, Cost] = {}
-        self._operations: dict[str, float] = {}
         self._reports: dict[str, dict[str, Any]] = {}
 
     def of(self, node: Node) -> Cost:
@@ -156,14 +158,15 @@ class Costs:
                 self._known[node.key] = Cost(statistics.median(seconds), True)
             else:
                 spec = StageSpec.model_validate(node.spec["stage"])
-                waiting = BATCH_SECONDS * batches(spec, self._rows(spec)) if self._on_gpu else 0.0
-                estimate = max(waiting, self.operations(node) / self._rate[0])
-                self._known[node.key] = Cost(estimate, False)
+                waiting = BATCH_SECONDS * batches(spec, self.given(spec).rows) * self._on_gpu
+                computing = self._operations(spec) / self._rate[0]
+                self._known[node.key] = Cost(max(waiting, computing), False)
         return self._known[node.key]
 
     def gpu_hours(self, node: Node) -> float:
         """Return the hours that one seed would take at `GPU_RATE`, by counted operations."""
-        return self.operations(node) / GPU_RATE / 3600
+        spec = StageSpec.model_validate(node.spec["stage"])
+        return self._operations(spec) / GPU_RATE / 3600
 
     @property
     def basis(self) -> str:
@@ -172,20 +175,11 @@ class Costs:
         source = "as in finished runs" if measured else "an assumption"
         return f"by counted operations at {rate:.1e} a second ({source})"
 
-    def operations(self, node: Node) -> float:
-        """Count multiplications and additions of one seed of a training node."""
-        if node.key not in self._operations:
-            spec = StageSpec.model_validate(node.spec["stage"])
-            self._operations[node.key] = self._counted(spec)
-        return self._operations[node.key]
-
-    def _counted(self, spec: StageSpec) -> float:
-        shapes = self.experiment.sources.architecture or BERT_BASE
-        tokens = {task: self.tokens(task) for task in spec.tasks}
-        return operations(spec, shapes, self._rows(spec), tokens)
-
-    def _rows(self, spec: StageSpec) -> dict[str, Rows]:
-        return {task: self.rows(task) for task in spec.tasks}
+    def given(self, spec: StageSpec) -> Given:
+        """Return what a stage's operations and memory are counted by; unknown shapes: BERT-base."""
+        arch = self.experiment.sources.architecture or BERT_BASE
+        rows = {task: self.rows(task) for task in spec.tasks}
+        return Given(arch, rows, {task: self._tokens(task) for task in spec.tasks})
 
     def rows(self, task: str) -> Rows:
         """Return the examples of each split of a task."""
@@ -201,7 +195,16 @@ class Costs:
             rows = SIZES[task]
         return Rows(*(min(n, config.limit or n) for n in rows))
 
-    def tokens(self, task: str) -> float:
+    @property
+    def assumed(self) -> list[str]:
+        """The tasks of one's own whose sizes are assumed, as their tables are not made yet."""
+        used = {task for stage in self.experiment.stages.values() for task in stage.spec.tasks}
+        return [t for t in self.experiment.config.tasks if t in used and not self._report(t)]
+
+    def _operations(self, spec: StageSpec) -> float:
+        return operations(spec, self.given(spec))
+
+    def _tokens(self, task: str) -> float:
         """Return the mean tokens of an example of a task."""
         if task in TOKENS:
             return TOKENS[task]
@@ -209,12 +212,6 @@ class Costs:
         if words is None:
             return ASSUMED_TOKENS
         return 2 + TASKS[task].pair + TOKENS_A_WORD * float(words)
-
-    @property
-    def assumed(self) -> list[str]:
-        """The tasks of one's own whose sizes are assumed, as their tables are not made yet."""
-        used = {task for stage in self.experiment.stages.values() for task in stage.spec.tasks}
-        return [t for t in self.experiment.config.tasks if t in used and not self._report(t)]
 
     def _report(self, task: str) -> dict[str, Any] | None:
         """Return the report on a task's data; it is read once, when it is there."""
@@ -228,15 +225,15 @@ class Costs:
     def _rate(self) -> tuple[float, bool]:
         """Operations a second: the median of all finished runs, or assumed; whether measured."""
         rates = []
-        for path in sorted((self.experiment.root / "store" / "spec").glob("train-*.json")):
+        for path in (self.experiment.root / "store" / "spec").glob("train-*.json"):
             # A damaged description, or one of other tasks and settings, says nothing of a rate.
             with suppress(UserError, ValidationError, KeyError):
                 described = described_in(path)
-                if seconds := self._seconds(described["key"]):
-                    spec = StageSpec.model_validate(described["spec"]["stage"])
-                    if spec.trainable != "heads":
-                        counted = self._counted(spec)
-                        rates += [counted / each for each in seconds]
+                seconds = self._seconds(described["key"])
+                spec = StageSpec.model_validate(described["spec"]["stage"])
+                if seconds and spec.trainable != "heads":
+                    counted = self._operations(spec)
+                    rates += [counted / each for each in seconds]
         if rates:
             return statistics.median(rates), True
         return (GPU_RATE if self._on_gpu else CPU_RATE), False
@@ -248,19 +245,17 @@ class Costs:
         wish = self.experiment.config.device
         return wish.startswith("cuda") or (wish == "auto" and bool(visible_cards()))
 
-    def _like_here(self, device: str) -> bool:
-        """Whether a run's recorded device, a GPU's model, `mps` or `cpu`, is of the kind here."""
-        if self._on_gpu:
-            return device not in ("cpu", "mps")
-        return device == ("mps" if self.experiment.config.device == "mps" else "cpu")
-
     def _seconds(self, key: str) -> list[float]:
+        """Return the seconds of the finished seeds of a key, on devices of the kind here."""
         folder = self.experiment.root / "store" / "train" / key
-        return [
-            record["outcome"]["seconds"]
-            for record in (sound(path / "run.json") for path in seed_folders(folder).values())
-            if record and self._like_here(record.get("environment", {}).get("device", "cpu"))
-        ]
+        here = "mps" if self.experiment.config.device == "mps" else "cpu"
+        found = []
+        for path in seed_folders(folder).values():
+            if record := sound(path / "run.json"):
+                device = record.get("environment", {}).get("device", "cpu")  # or a GPU's model
+                if device not in ("cpu", "mps") if self._on_gpu else device == here:
+                    found.append(record["outcome"]["seconds"])
+        return found
 
 
 class Chain(NamedTuple):

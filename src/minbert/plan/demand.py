@@ -1,14 +1,13 @@
 """What a job asks a machine or a cluster for: memory, time and threads; more after a failure."""
 
 import math
-from collections.abc import Mapping
-from functools import cached_property
+from functools import cache
 
-from minbert.plan.cost import TOKENS, Costs, Rows
-from minbert.plan.parameters import Counts, count, counts
+from minbert.plan.cost import Costs, Given
+from minbert.plan.parameters import Counts, counts
 from minbert.plan.pending import Pending
 from minbert.plan.plan import Plan
-from minbert.spec.architecture import BERT_BASE, NUMBER, Architecture, training_bytes
+from minbert.spec.architecture import BERT_BASE, NUMBER, training_bytes
 from minbert.spec.stage import StageSpec
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
@@ -32,18 +31,20 @@ TOKENS_AT_ONCE = 65536
 """Tokens in one batch of a frozen encoder on a GPU; more than on a CPU."""
 
 
+LARGER = 2.0
+"""A step's largest batches have about this many times the mean tokens."""
+
+PROCESS = 10**9
+"""Bytes of a process before it computes: libraries, and on a GPU its context."""
+
+
 class Demand:
     """Demands of a plan's jobs. `gpu`: whether training jobs get a GPU each; None: as seen here."""
 
     def __init__(self, plan: Plan, gpu: bool | None) -> None:
-        self.plan = plan
-        self.gpu = gpu
-        self._device_mb: dict[tuple[str, str], int] = {}
-
-    @cached_property
-    def costs(self) -> Costs:
-        """What its trainings cost."""
-        return Costs(self.plan, self.gpu)
+        self.plan, self.gpu = plan, gpu
+        self.costs = Costs(plan, gpu)
+        self.device_mb = cache(self._device_mb)
 
     def mem_mb(self, kind: str, key: str, attempt: int) -> int:
         """Return the MB of main memory that a job asks for; twice as many at each attempt."""
@@ -62,83 +63,61 @@ class Demand:
             asked = LEAST + math.ceil(SPARE * seconds / 60)
         return asked * 2 ** (attempt - 1)
 
-    def device_mb(self, kind: str, key: str) -> int:
-        """Return the MB that a job needs where it computes; 0 if it computes nothing."""
-        if (kind, key) not in self._device_mb:
-            self._device_mb[kind, key] = self._computed_mb(kind, key)
-        return self._device_mb[kind, key]
-
-    def _computed_mb(self, kind: str, key: str) -> int:
-        if kind == "train":
-            return math.ceil(stage_memory(self.plan, self.plan.node(kind, key), self.costs) / 1e6)
-        arch = self.plan.sources.architecture or BERT_BASE
-        encoder = NUMBER * arch.parameters().total
-        layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
-        held = {
-            "features": PROCESS + encoder + int(TOKENS_AT_ONCE * layer),
-            "backbone": PROCESS + 2 * encoder,
-        }.get(kind, 0)
-        return math.ceil(held / 1e6)
-
     def gpus(self, kind: str, key: str) -> int:
         """Return the GPUs that a job asks for: one if it computes, else none."""
         return int(bool(self.gpu) and "device" in self.plan.node(kind, key).extra)
 
-
-LARGER = 2.0
-"""A step's largest batches have about this many times the mean tokens."""
-
-PROCESS = 10**9
-"""Bytes of a process before it computes: libraries, and on a GPU its context."""
+    def _device_mb(self, kind: str, key: str) -> int:
+        """Return the MB that a job needs where it computes; 0 if it computes nothing."""
+        arch = self.plan.sources.architecture or BERT_BASE
+        encoder = NUMBER * arch.parameters().total
+        held = 0
+        if kind == "train":
+            held = stage_memory(self.plan, self.plan.node(kind, key), self.costs)
+        elif kind == "features":
+            layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
+            held = PROCESS + encoder + int(TOKENS_AT_ONCE * layer)
+        elif kind == "backbone":
+            held = PROCESS + 2 * encoder
+        return math.ceil(held / 1e6)
 
 
 def stage_memory(plan: Plan, node: Node, costs: Costs) -> int:
     """Estimate the bytes of a training job, until its shapes are known by BERT-base."""
     stage = plan.every[plan.owners[node.key]]
     counted = counts(plan, stage) or counts(plan, stage, base_shapes=True)
-    if counted is None:  # More layers are shared than BERT-base has.
-        whole = {"shared_layers": "all", "shared_end": "bottom"}
-        counted = count(stage.spec.model_copy(update=whole), BERT_BASE)
-    shapes = plan.sources.architecture or BERT_BASE
-    rows = {task: costs.rows(task) for task in stage.spec.tasks}
-    tokens = {task: costs.tokens(task) for task in stage.spec.tasks}
-    return memory(stage.spec, shapes, counted, rows, tokens)
+    return memory(stage.spec, counted, costs.given(stage.spec))
 
 
-def memory(
-    spec: StageSpec,
-    arch: Architecture,
-    counted: Counts,
-    rows: Mapping[str, Rows],
-    tokens: Mapping[str, float] = TOKENS,
-) -> int:
+def memory(spec: StageSpec, counted: Counts | None, given: Given) -> int:
     """Estimate the bytes that one job of a stage holds at most where it computes.
 
     Besides the model's state there are activations of one batch at a time. Surgery and weightings
     keep each task's gradients, SMART a second pass. With a frozen encoder there are features
-    instead of an encoder. A head that cannot be counted counts as none.
+    instead of an encoder. A head that cannot be counted counts as none. Without counts, since more
+    layers are shared than there are, nothing is.
     """
-    heads = counted["heads"] or 0
+    arch, rows, tokens = given
+    heads = (counted and counted["heads"]) or 0
+    # Two sequences an example, if its sentences are encoded separately.
+    sequences = {task: 1 + (how.pairing == "siamese") for task, how in spec.tasks.items()}
     if spec.trainable == "heads":
-        held = sum(sum(rows[task]) * _sequences(spec, task) for task in spec.tasks)
+        held = sum(sum(rows[task]) * number for task, number in sequences.items())
         return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
-    trained = counted["trainable"] or counted["encoder"]
+    encoder = counted["encoder"] if counted else arch.parameters().total * len(spec.tasks)
+    trained = (counted and counted["trainable"]) or encoder
     gradients = 1 + len(spec.trained_tasks) if spec.surgery or spec.weighting else 1
-    activations = max(_activations(spec, arch, task, tokens[task]) for task in spec.trained_tasks)
-    state = training_bytes(counted["encoder"] + heads, trained, gradients)
-    return PROCESS + state + activations * (2 if spec.smart else 1)
-
-
-def _activations(spec: StageSpec, arch: Architecture, task: str, mean: float) -> int:
-    sequences = _sequences(spec, task)
     longest = min(spec.max_length, arch.positions)
-    tokens = min(LARGER * mean / sequences, longest)
-    return int(spec.tasks[task].batch_size * sequences * arch.activation_bytes(tokens))
-
-
-def _sequences(spec: StageSpec, task: str) -> int:
-    """Return the number of sequences per example: two if its sentences are encoded separately."""
-    return 2 if spec.tasks[task].pairing == "siamese" else 1
+    activations = max(
+        int(
+            spec.tasks[task].batch_size
+            * sequences[task]
+            * arch.activation_bytes(min(LARGER * tokens[task] / sequences[task], longest))
+        )
+        for task in spec.trained_tasks
+    )
+    state = training_bytes(encoder + heads, trained, gradients)
+    return PROCESS + state + activations * (2 if spec.smart else 1)
 
 
 MOST_THREADS = 4

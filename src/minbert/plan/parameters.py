@@ -46,21 +46,19 @@ def count(spec: StageSpec, arch: Architecture, fused_widths: Sequence[int] = ())
         + once.pooler * parts.pooler
     )
     own = parts.total - shared
-    tasks = spec.ordered_tasks
-    heads = {name: _head(name, spec.tasks[name], arch.hidden) for name in tasks}
     inserted, tuned = inserted_parameters(spec, arch, fused_widths)
-    encoder = shared + own * len(heads) + inserted
+    encoder = shared + own * len(spec.tasks) + inserted
     if spec.trainable == "all":
         tuned = shared + own * len(spec.trained_tasks)
+    heads = {name: _head(name, task, arch.hidden) for name, task in spec.tasks.items()}
     known = {name: number for name, number in heads.items() if number is not None}
     if len(known) < len(heads):
         return {"total": None, "trainable": None, "encoder": encoder, "heads": None}
-    total_heads = sum(known.values())
     return {
-        "total": encoder + total_heads,
+        "total": encoder + sum(known.values()),
         "trainable": tuned + sum(known[name] for name in spec.trained_tasks),
         "encoder": encoder,
-        "heads": total_heads,
+        "heads": sum(known.values()),
     }
 
 
