@@ -14,7 +14,7 @@ from planning import planning_folder
 from minbert.data.dataset import Dataset, make, read_dataset
 from minbert.data.examples import Example
 from minbert.data.parquet import read_file
-from minbert.plan.experiment import Sources
+from minbert.plan.sources import Sources
 from minbert.spec.config import Config, load_config
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import BUILT_IN, TASKS, Task

@@ -21,8 +21,9 @@ from minbert.base.files import write_json, write_text
 from minbert.data import dataset
 from minbert.data.identity import checksum, sha256
 from minbert.model.multitask import MultitaskModel
-from minbert.plan.experiment import Experiment, Sources
+from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
+from minbert.plan.sources import Sources
 from minbert.spec.config import REVISION, load_config
 from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.resolve import StageRef

@@ -48,7 +48,7 @@ def test_every_job_is_listed_with_what_differs(tmp_path: Path) -> None:
     assert line(told, "longer ").endswith("epochs: 20 -> 25, max_length: 512 -> 96")
     assert " est." in line(told, "longer ")
     assert line(told, "scores ").split()[1] == "hybrid-bert"
-    assert line(told, "table ").endswith("inputs changed: scores")
+    assert line(told, "table ").endswith("input scores changed")
     assert "the plain names do not hold" in line(told, "publish ")
     assert "4 training jobs, 1 to run" in told
     assert "Estimated: if there is none, by counted operations at" in told
@@ -68,11 +68,11 @@ def test_reasons_are_of_the_nearest_finished_node(tmp_path: Path) -> None:
     [
         (
             Difference({"a": (1, 2)}, {"minbert.train.losses.mse": ("a", "b")}, {}),
-            "a: 1 -> 2; code of train.losses.mse changed",
+            "a: 1 -> 2, code of train.losses.mse changed",
         ),
         (
             Difference({f"s{n}": (n, [n] * 50) for n in range(9)}, {}, {"tokens.sst": ("a", "b")}),
-            "s0: changed, s1: changed, s2: changed and 6 more; inputs changed: tokens.sst",
+            "s0: changed, s1: changed, s2: changed and 7 more",
         ),
         (Difference({"tasks": (None, [3] * 50)}, {}, {}), "tasks: new"),
         (Difference({"adapter": ("x" * 70, None)}, {}, {}), "adapter: gone"),
@@ -98,7 +98,7 @@ def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
     lines = told.splitlines()
     assert lines[0].endswith(f"longer/main, {training(after, 'longer').key}: to run with seeds 0")
     assert lines[1] == "  epochs: 20 -> 21"
-    assert lines[2].startswith("  start is another (")
+    assert lines[2] == "  input start changed"
     assert lines[3:] == [
         f"  first . sst, train {first.key}:",
         "    optimiser.lr: 0.0001 -> 0.0003",

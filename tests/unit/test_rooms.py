@@ -16,7 +16,8 @@ from trained_root import make_root
 
 from minbert.base.files import write_text
 from minbert.commands.steps import load_job
-from minbert.plan.experiment import Experiment, Sources
+from minbert.plan.experiment import Experiment
+from minbert.plan.sources import Sources
 from minbert.spec.config import load_config
 from minbert.spec.resolve import resolve
 from minbert.store.code import OUTSIDE, code_modules
@@ -109,7 +110,7 @@ variants:
 """
 
 
-def test_thirteen_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None:
+def test_fourteen_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None:
     """Those whose code runs between the grid file and the key, `base` apart."""
     write_text(planning_folder(tmp_path) / "one.yaml", GRID)
     results = tmp_path / "results"
@@ -142,6 +143,7 @@ def test_thirteen_modules_lead_from_a_variant_to_its_key(tmp_path: Path) -> None
             "spec.model",
             "spec.architecture",
             "plan.experiment",
+            "plan.sources",
             "store.node",
             "store.code",
         ),

@@ -78,7 +78,9 @@ def test_a_part_asks_for_its_own_jobs_under_the_keys_of_the_whole(folder: Path) 
     keys = {ref.variant: whole.train(ref).key for ref in whole.stages}
     assert {node.key for node, _ in part.runs()} == {keys["two"], keys["one"]}, "two starts from it"
     assert [row[1] for row in part.publication["variants"]] == ["two"]
-    assert set(part.nodes) < set(whole.nodes) | {(node.kind, node.key) for node in part.shown}
+    assert set(part.nodes) < set(whole.nodes) | {
+        (node.kind, node.key) for node in part.shown.values()
+    }
     assert part.names == part.root / "only" and whole.names == whole.root
 
 

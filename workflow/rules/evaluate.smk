@@ -1,6 +1,5 @@
 # Scores, tables, figures and the report, made under their keys, then published under plain names.
-# Snakemake's own report (`snakemake --report FILE`) takes them from these rules, with the captions
-# in workflow/report.
+# Snakemake's own report (`snakemake --report FILE`) takes them from these rules.
 #
 # in:  store/train/KEY/seedN/{predictions,history}.parquet and run.json, store/data/KEY/examples.parquet
 # out: store/{tuning,scores,table,figure,index,claims,report}/KEY/..., published as tables/*,
@@ -29,7 +28,6 @@ for GROUP in JOB.groups():
             runtime=lambda w, attempt: 30 * attempt,
         params:
             step=GROUP.command,
-            said=GROUP.said,
         shell:
             "exec python -m minbert {params.step} --threads {threads} 2> {log:q}"
 

@@ -22,7 +22,7 @@ from minbert.base.errors import retold
 from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Chain, chains
 from minbert.plan.demand import Demand, job_threads
-from minbert.plan.describe import Shown, describe
+from minbert.plan.describe import shown_as
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -166,22 +166,20 @@ class Group:
     def outputs(self) -> list[Any]:
         """The files of a job, each with its title for `snakemake --report`."""
         return [
-            self._shown(node.kind, node.key, node.folder(self.rules.plan.root) / name)
+            self._shown(node, node.folder(self.rules.plan.root) / name)
             for node in self.missing
             for name in node.outputs
         ]
 
-    def _shown(self, kind: str, key: str, path: Path) -> Any:
-        if kind == "scores" or path.suffix == ".tex":
+    def _shown(self, node: Node, path: Path) -> Any:
+        if node.kind == "scores" or path.suffix == ".tex":
             return path
+        category, title = shown_as(node)
         return report(
             path,
-            caption="../report/product.rst",
-            category=lambda wildcards: describe(self.rules.plan, kind, key).category,
-            labels=lambda wildcards: {
-                "what": describe(self.rules.plan, kind, key).title,
-                "file": path.suffix[1:],
-            },
+            # Functions, so that braces in a title stay what they are.
+            category=lambda wildcards: category,
+            labels=lambda wildcards: {"what": title, "file": path.suffix[1:]},
         )
 
     def inputs(self, wildcards: Any) -> list[str]:
@@ -194,11 +192,6 @@ class Group:
             for path in inputs(rules.jobs, (node, None), apart=rules.cores is None)
         ]
         return [ancient(path) for path in dict.fromkeys(paths) if str(Path(path).parent) not in own]
-
-    def said(self, wildcards: Any) -> list[Shown]:
-        """Return what is said of each product: its title, its caption, its plain name."""
-        shown = (node for node in self.missing if node.kind != "scores")
-        return [describe(self.rules.plan, node.kind, node.key) for node in shown]
 
     @property
     def command(self) -> str:

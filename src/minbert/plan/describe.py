@@ -1,9 +1,8 @@
-"""What is said of a plan: the descriptions that jobs read, names for people, captions."""
+"""What is said of a plan: the descriptions that jobs read, and names for people."""
 
 import json
-import re
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from minbert.plan.experiment import Experiment
 from minbert.plan.plan import Plan
@@ -13,18 +12,6 @@ from minbert.store.node import Node, canonical
 from minbert.store.plans import write_description, write_plan
 
 ALL = "All papers"
-TITLES = {
-    "index": "Every published row",
-    "claims": "What the papers claim",
-    "report": "The whole report",
-}
-CAPTIONS = {
-    "tuning": "The settings that tuned rows tried, and what each scored where they were chosen.",
-    "table": "Published figures beside ours.",
-    "index": "Every row of the papers' tables: its status, the published figures, and ours.",
-    "claims": "What each paper claims: the variants compared, their difference, a verdict.",
-    "report": "Findings, warnings, claims, tables, figures and run times in one page.",
-}
 
 
 def write(plan: Plan) -> str:
@@ -85,34 +72,16 @@ def title(experiment: Experiment, node: Node, seed: int | None = None) -> str:
     return str(spec.get("task") or spec.get("name") or spec.get("paper") or node.kind)
 
 
-class Shown(NamedTuple):
-    """A product: where it stands, its title, its caption (reStructuredText), its plain name."""
-
-    category: str
-    title: str
-    caption: str
-    published: str
-
-
-def describe(plan: Plan, kind: str, key: str) -> Shown:
-    """Return what is said of the product of this kind and key."""
-    node = plan.node(kind, key)
-    spec, folder = node.spec, node.folder(plan.root)
-    names = (name for name, path in plan.products.items() if path.parent == folder)
-    published = next(names, "").rpartition(".")[0]  # the index of no rows has none
-    if kind == "figure":
-        draw = spec["draw"]
-        paper = ALL if spec["paper"] == "all" else spec["paper"]
-        return Shown(paper, draw["title"], escape(draw["caption"] or draw["title"]), published)
-    if kind == "table":
-        caption = " ".join(part for part in (spec["caption"], CAPTIONS[kind]) if part)
-        return Shown(spec["paper"], f"Tables: {spec['title']}", escape(caption), published)
-    if kind == "tuning":
-        return Shown(spec["paper"], f"Tuning: {spec['title']}", escape(CAPTIONS[kind]), published)
-    category = "Report" if kind == "report" else ALL
-    return Shown(category, TITLES[kind], escape(CAPTIONS[kind]), published)
-
-
-def escape(text: str) -> str:
-    """Return plain text as reStructuredText that shows just it."""
-    return re.sub(r"([^\w\s])", r"\\\1", " ".join(text.split()))
+def shown_as(node: Node) -> tuple[str, str]:
+    """Return where Snakemake's own report shows a node's files, and their title there."""
+    paper, titled = node.spec.get("paper", ALL), node.spec.get("title", "")
+    if node.kind == "figure":
+        return ALL if paper == "all" else paper, node.spec["draw"]["title"]
+    titles = {
+        "table": f"Tables: {titled}",
+        "tuning": f"Tuning: {titled}",
+        "index": "Every published row",
+        "claims": "What the papers claim",
+        "report": "The whole report",
+    }
+    return "Report" if node.kind == "report" else paper, titles[node.kind]

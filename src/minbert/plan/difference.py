@@ -23,30 +23,21 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         """Return the differences in a few words."""
-        words = [some(change(name, *pair) for name, pair in self.spec.items())]
-        if self.code:
-            words.append(
-                f"code of {some(n.removeprefix(f'{PACKAGE}.') for n in self.code)} changed"
-            )
-        if self.needs:
-            words.append(f"inputs changed: {some(self.needs)}")
-        return "; ".join(filter(None, words))
+        return some(self.lines())
 
-    def in_full(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """Yield every difference."""
-        yield from (f"{name}: {_arrow(*pair)}" for name, pair in self.spec.items())
-        for said, pairs in (("code of {} changed", self.code), ("{} is another", self.needs)):
-            for name, (old, new) in pairs.items():
-                yield f"{said.format(name)} ({str(old)[:6]} -> {str(new)[:6]})"
+        yield from (change(name, *pair) for name, pair in self.spec.items())
+        yield from (f"code of {name.removeprefix(f'{PACKAGE}.')} changed" for name in self.code)
+        yield from (f"input {name} changed" for name in self.needs)
 
 
 def difference(old: Described, new: Described) -> Difference:
     """Return what makes the key of `new` another than that of `old`."""
+    new = json.loads(canonical(new))  # as it was written of the old one
     was, now = ({name: of["key"] for name, of in each["needs"].items()} for each in (old, new))
-    spec = json.loads(canonical(new["spec"]))  # as it was written of the old one
-    return Difference(
-        dict(changes(old["spec"], spec)), _pairs(old["code"], new["code"]), _pairs(was, now)
-    )
+    spec = dict(changes(old["spec"], new["spec"]))
+    return Difference(spec, _pairs(old["code"], new["code"]), _pairs(was, now))
 
 
 def changes(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Pair]]:
@@ -66,14 +57,11 @@ def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Pair]:
 
 def change(name: str, old: Any, new: Any) -> str:
     """Return the change of a setting; of a long value that it is new, gone or another."""
-    if len(values := _arrow(old, new)) > VALUE:
+    # As YAML says that there is none.
+    values = " -> ".join("null" if value is None else str(value) for value in (old, new))
+    if len(values) > VALUE:
         values = "new" if old is None else "gone" if new is None else "changed"
     return f"{name}: {values}"
-
-
-def _arrow(old: Any, new: Any) -> str:
-    """Return both values, as YAML says that there is none."""
-    return " -> ".join("null" if value is None else str(value) for value in (old, new))
 
 
 def some(names: Iterable[str]) -> str:

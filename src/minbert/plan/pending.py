@@ -81,7 +81,7 @@ def pending(plan: Plan) -> Pending:
     that is "".
     """
     found = Pending(plan)
-    asked: list[Job] = [*plan.runs(), *((node, None) for node in plan.shown)]
+    asked: list[Job] = [*plan.runs(), *((node, None) for node in plan.shown.values())]
     waiting = deque((job, "") for job in asked if not found.done(job))
     while waiting:
         job, why = waiting.popleft()

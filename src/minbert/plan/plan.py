@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +14,6 @@ from minbert.base.errors import UserError, nearest
 from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures
 from minbert.plan.outputs import Outputs, claims_node, index_node, paper_outputs, report_node
-from minbert.plan.vanished import check_vanished
 from minbert.spec.config import Config, load_config
 from minbert.spec.grid import ALL
 from minbert.spec.resolve import Grid
@@ -53,7 +53,7 @@ class Plan(Experiment):
     def of(cls, config: Config, base: Path, options: str = "") -> Plan:
         """Return the plan of a configuration."""
         plan = replace(cls.read(config, base), options=options)
-        check_vanished(plan)
+        plan.check_distinct()
         plan.report  # noqa: B018 - needs all other nodes, so that what they refuse is refused now
         return plan
 
@@ -63,14 +63,24 @@ class Plan(Experiment):
         return {grid.paper: paper_outputs(self, grid) for grid in self.grids}
 
     @cached_property
-    def index(self) -> Node:
-        """The node of the index of published rows."""
-        return index_node(self, self.outputs)
-
-    @cached_property
     def all_figures(self) -> dict[str, Node]:
         """The nodes of the figures over all papers, by name."""
         return all_figures(self, {paper: made.scores for paper, made in self.outputs.items()})
+
+    @cached_property
+    def figures(self) -> dict[str, Node]:
+        """The node of each figure by the name that it is published under, without its ending."""
+        folders = {paper: made.figures for paper, made in self.outputs.items()}
+        return {
+            f"figures/{folder}/{name}": node
+            for folder, figures in (folders | {ALL: self.all_figures}).items()
+            for name, node in figures.items()
+        }
+
+    @cached_property
+    def index(self) -> Node:
+        """The node of the index of published rows."""
+        return index_node(self, self.outputs)
 
     @cached_property
     def claims(self) -> Node | None:
@@ -83,24 +93,23 @@ class Plan(Experiment):
         return report_node(self, self.outputs, self.index, self.claims, self.figures)
 
     @cached_property
+    def shown(self) -> dict[str, Node]:
+        """The nodes of what people look at, by the name they are published under, if they are."""
+        found: dict[str, Node | None] = {}
+        for paper, made in self.outputs.items():
+            found[f"tables/{paper}.tuning"] = made.tuning
+            found[f"scores/{paper}"] = made.scores
+            found[f"tables/{paper}"] = made.table
+        found |= {**self.figures, "tables/index": self.index, "tables/claims": self.claims}
+        return {name: node for name, node in (found | {"report": self.report}).items() if node}
+
+    @cached_property
     def nodes(self) -> dict[tuple[str, str], Node]:
         """Every node by kind and key, what it needs before it."""
         found: dict[tuple[str, str], Node] = {}
         _collect((self.train(ref) for ref in self.stages), found)
-        _collect(self.shown, found)
+        _collect(self.shown.values(), found)
         return found
-
-    @property
-    def shown(self) -> Iterator[Node]:
-        """The nodes of what people look at."""
-        for made in self.outputs.values():
-            yield from ([made.tuning] if made.tuning else [])
-            yield from (made.scores, made.table, *made.figures.values())
-        yield self.index
-        yield from self.all_figures.values()
-        if self.claims:
-            yield self.claims
-        yield self.report
 
     def node(self, kind: str, key: str) -> Node:
         """Return the node of this kind and key; one that the plan does not have: `UserError`."""
@@ -144,38 +153,15 @@ class Plan(Experiment):
                 f"{self.names / PUBLISHED}"
             )
 
-    @property
-    def figures(self) -> dict[str, Node]:
-        """The node of each figure by the name that it is published under, without its ending."""
-        folders = {paper: made.figures for paper, made in self.outputs.items()}
-        return {
-            f"figures/{folder}/{name}": node
-            for folder, figures in (folders | {ALL: self.all_figures}).items()
-            for name, node in figures.items()
-        }
-
     @cached_property
     def products(self) -> dict[str, Path]:
         """Where each published file comes from: {path under `names`: keyed path}."""
-        found: dict[str, Path] = {}
-
-        def publish(node: Node, stem: str | None = None) -> None:
-            for file in node.outputs:
-                name = f"{stem}{Path(file).suffix}" if stem else f"tables/{file}"
-                found[name] = node.folder(self.root) / file
-
-        for paper, made in self.outputs.items():
-            publish(made.table, f"tables/{paper}")
-            if made.tuning:
-                publish(made.tuning, f"tables/{paper}.tuning")
-        for name, figure in self.figures.items():
-            publish(figure, name)
-        if self.index.spec["published"]:
-            publish(self.index)
-        if self.claims:
-            publish(self.claims)
-        publish(self.report, "report")
-        return found
+        return {
+            f"{name}{Path(file).suffix}": node.folder(self.root) / file
+            for name, node in self.shown.items()
+            if node.kind != "scores" and (node is not self.index or node.spec["published"])
+            for file in node.outputs
+        }
 
     def product(self, name: str) -> Path:
         """Return the keyed file of a plain name under `names`; `UserError` if there is none."""
@@ -188,12 +174,21 @@ class Plan(Experiment):
 
     @cached_property
     def publication(self) -> dict[str, Any]:
-        """All that is published under plain names, or said of it, as JSON-able data."""
-        papers = {grid.paper: self._paper(grid) for grid in self.grids}
+        """All that is published under plain names, or said of it, as JSON-able data.
+
+        `variants` are the rows of `variants.tsv`: every stage of every variant.
+        """
+        variants = []
+        for ref, stage in self.stages.items():
+            variant = self.variant(ref)
+            start = self.train(stage.start).key if stage.start else "backbone"
+            tasks = ",".join(stage.spec.trained_tasks)
+            shown = (self.train(ref).key, start, variant.label, variant.row)
+            variants.append([ref.paper, ref.variant, ref.stage, tasks, *shown])
         return {
             "products": {name: str(path) for name, path in self.products.items()},
-            "papers": papers,
-            "variants": self._variants(),
+            "papers": {grid.paper: self._paper(grid) for grid in self.grids},
+            "variants": variants,
             "index": self.index.key,
             "figures": {name: node.key for name, node in self.figures.items()},
             "claims": self.claims and self.claims.key,
@@ -201,7 +196,7 @@ class Plan(Experiment):
             "below": self.below,
         }
 
-    @cached_property
+    @property
     def scores(self) -> list[Path]:
         """The keyed score tables, one per paper."""
         return [made.scores.folder(self.root) / "scores.parquet" for made in self.outputs.values()]
@@ -214,17 +209,6 @@ class Plan(Experiment):
         """
         files = [*self.products.values(), *self.scores]
         return [path for path in files if path.exists()] if self.mark.exists() else files
-
-    def _variants(self) -> list[list[str]]:
-        """Return the rows of `variants.tsv`: every stage of every variant."""
-        rows = []
-        for ref, stage in self.stages.items():
-            variant = self.variant(ref)
-            start = self.train(stage.start).key if stage.start else "backbone"
-            tasks = ",".join(stage.spec.trained_tasks)
-            shown = (self.train(ref).key, start, variant.label, variant.row)
-            rows.append([ref.paper, ref.variant, ref.stage, tasks, *shown])
-        return rows
 
     def _paper(self, grid: Grid) -> dict[str, Any]:
         """Return what describes a paper's grid in MLflow and at a workflow's end.
@@ -243,7 +227,7 @@ class Plan(Experiment):
             "title": grid.title,
             "description": grid.description,
             "rule": grid.overall,
-            "file": _below(grid.path, self.base),
+            "file": os.path.relpath(grid.path, self.base),
             "seeds": list(config.seeds),
             "source": config.course if source == "real" else source,
             "backbone": config.backbone,
@@ -300,9 +284,3 @@ def _filled(path: Path) -> bool:
         return path.is_file() and path.stat().st_size > 0
     except OSError:
         return False
-
-
-def _below(path: Path, folder: Path) -> str:
-    """Return the path as it is under `folder`, or as it is."""
-    path, folder = path.absolute(), folder.absolute()
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)

@@ -13,9 +13,11 @@ from minbert.store.node import Node, canonical, finished, seed_folders
 from minbert.store.plans import described_in
 from minbert.store.record import RECORDS, read_record
 
+NEVER = "has never run"
+
 
 class Earlier:
-    """The nodes under the results root that `plan` does not have: those of earlier plans."""
+    """The finished nodes under the results root that `plan` does not have, of earlier plans."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -28,8 +30,16 @@ class Earlier:
             except UserError as error:
                 self.damaged.append(str(error))
                 continue
-            if (described["kind"], described["key"]) not in plan.nodes:
+            if (described["kind"], described["key"]) not in plan.nodes and self._finished(
+                described
+            ):
                 self._nodes.setdefault(_role(described), []).append(described)
+
+    def _finished(self, described: Described) -> bool:
+        kind = described["kind"]
+        folder = self.plan.root / "store" / kind / described["key"]
+        folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
+        return any(finished(kind, described["spec"], each) for each in folders)
 
     def nearest(self, node: Node) -> Difference | None:
         """Return how `node` differs from the finished one that was what it is now.
@@ -39,25 +49,18 @@ class Earlier:
         """
         new = node.describe()
         old = self._nodes.get(_role(new | about(self.plan, node)), ())
-        found = [difference(each, new) for each in old if self._finished(each)]
-        order = [(len(each.spec), len(each.code) + len(each.needs)) for each in found]
-        return found[order.index(min(order))] if found else None
-
-    def _finished(self, described: Described) -> bool:
-        kind = described["kind"]
-        folder = self.plan.root / "store" / kind / described["key"]
-        folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
-        return any(finished(kind, described["spec"], each) for each in folders)
+        found = (difference(each, new) for each in old)
+        return min(found, key=lambda d: (len(d.spec), len(d.code) + len(d.needs)), default=None)
 
     def reason(self, node: Node) -> str:
         """Return in a few words why a node is not done."""
-        return str(self.nearest(node) or "has never run")
+        return str(self.nearest(node) or NEVER)
 
     def in_full(self, node: Node, shown: set[Node] | None = None) -> Iterator[str]:
         """Yield all that makes a node another one, and below that why its inputs are."""
         shown = set() if shown is None else shown
         found = self.nearest(node)
-        yield from found.in_full() if found else ["has never run"]
+        yield from found.lines() if found else [NEVER]
         for name in found.needs if found else ():
             need = node.needs.get(name)
             if need and need.node not in shown:
