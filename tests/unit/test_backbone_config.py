@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.plan.experiment import Sources
+from minbert.plan.sources import Sources
 from minbert.spec.config import load_config
 
 BERT = {

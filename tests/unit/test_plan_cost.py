@@ -37,6 +37,10 @@ def stage(tasks: Tasks, **values: Any) -> StageSpec:
     return StageSpec.model_validate({"epochs": 2, **values, "tasks": given})
 
 
+def cost(tasks: Tasks, arch: Architecture = ARCH, **values: Any) -> float:
+    return operations(stage(tasks, **values), Given(arch, ROWS))
+
+
 @pytest.mark.parametrize(
     ("values", "step", "weights"),
     [
@@ -60,54 +64,25 @@ def stage(tasks: Tasks, **values: Any) -> StageSpec:
 def test_a_stage_of_one_task_by_hand(values: dict[str, Any], step: int, weights: int) -> None:
     # Two epochs of 10 examples of 25 tokens, 3 dev rows after each; 3 + 2 rows at the end.
     expected = 25 * (2 * (10 * step + 3 * 2 * weights) + 5 * 2 * weights)
-    assert operations(stage({"sst": {}}, **values), Given(ARCH, ROWS)) == expected
+    assert cost({"sst": {}}, **values) == expected
 
 
 def test_what_changes_a_stages_operations() -> None:
     both: Tasks = {"sst": {}, "sts": {}}
-    alone, plain = (operations(stage(tasks), Given(ARCH, ROWS)) for tasks in ({"sst": {}}, both))
-    convolved = operations(
-        stage({**both, "sst": {"convolution": {"kernel": 5}}}), Given(ARCH, ROWS)
-    )
+    alone, plain = cost({"sst": {}}), cost(both)
+    convolved = cost({**both, "sst": {"convolution": {"kernel": 5}}})
     assert convolved - plain == 25 * (5 * 16 + 4) * (2 * (7 * 6 + 3 * 2) + 5 * 2), "one task alone"
-    carried = operations(stage({"sst": {}, "sts": {"trained": False}}), Given(ARCH, ROWS))
-    assert carried - alone == 28 * 2 * WEIGHTS * (4 + 5), "scored once"
-    frozen = stage({"sst": {}, "sts": {"trained": False}}, trainable="heads")
-    deeper = ARCH.model_copy(update={"layers": 24})
-    assert (
-        operations(frozen, Given(ARCH, ROWS))
-        == operations(frozen, Given(deeper, ROWS))
-        == 2 * 10 * 2e4
-    )
-    cut = operations(stage({"sst": {}}, max_length=10), Given(ARCH, ROWS))
-    assert alone / cut == pytest.approx(25 / 10)
+    carried: Tasks = {"sst": {}, "sts": {"trained": False}}
+    assert cost(carried) - alone == 28 * 2 * WEIGHTS * (4 + 5), "scored once"
+    for arch in (ARCH, ARCH.model_copy(update={"layers": 24})):
+        assert cost(carried, arch, trainable="heads") == 2 * 10 * 2e4
+    assert alone / cost({"sst": {}}, max_length=10) == pytest.approx(25 / 10)
 
 
 def test_a_sampler_without_its_epochs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(EPOCHS, "unified")
     with pytest.raises(UserError, match=r"'unified' is not in EPOCHS in .*spec/epochs\.py; add"):
-        operations(stage({"sst": {}}), Given(ARCH, ROWS))
-
-
-@pytest.mark.parametrize(
-    ("sampler", "expected"),
-    [
-        ({"name": "sequential"}, (10, 23, 7)),
-        ({"name": "sequential", "examples": 9}, (9, 9, 7)),
-        ({"name": "unified"}, (7, 21, 10)),
-        ({"name": "unified", "examples": 20}, (20, 60, 30)),
-        ({"name": "alternating"}, (7, 21, 10)),
-        ({"name": "recycled"}, (8, 23, 12)),
-        ({"name": "recycled", "examples": 13}, (6, 13, 9)),
-        ({"name": "recycled", "examples": 99}, (8, 23, 12)),
-    ],
-)
-def test_an_epochs_examples_by_hand(sampler: dict[str, Any], expected: tuple[int, ...]) -> None:
-    sizes = {task: rows.train for task, rows in ROWS.items()}
-    batches = {"sst": {"batch_size": 2}, "para": {"batch_size": 6}, "sts": {"batch_size": 3}}
-    spec = stage(batches, sampler=sampler)
-    drawn = EPOCHS[spec.sampler.name](spec, sizes).examples
-    assert tuple(drawn[task] for task in ROWS) == expected
+        cost({"sst": {}})
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -181,14 +156,12 @@ def test_a_jobs_chain_is_the_longest_behind_it(
     more = "  third: {extends: t, start: second}\n  alone: {extends: t, epochs: 3}\n"
     made = make_plan(tmp_path, TWO_STAGES + more)
     jobs = pending(made)
-    names = ("first", "second", "third")
+    first, second, third = ((training(made, name), 0) for name in ("first", "second", "third"))
     found = chains(jobs, Costs(made))
-    assert found[training(made, "first"), 0] == (60, tuple((training(made, n), 0) for n in names))
-    assert found[training(made, "third"), 0].seconds == 20
+    assert found[first] == (60, (first, second, third)) and found[third].seconds == 20
     by_kind = {node.kind: found[node, seed].seconds for node, seed in jobs if seed is None}
     assert by_kind["data"] == by_kind["tokens"] == by_kind["backbone"] == 60
     assert by_kind["scores"] == by_kind["table"] == by_kind["report"] == 0
-    finish(made, training(made, "first"))
+    finish(made, first[0])
     after = chains(pending(made), Costs(made))
-    assert (training(made, "first"), 0) not in after
-    assert after[training(made, "second"), 0].seconds == 40, "what is done takes no time"
+    assert first not in after and after[second].seconds == 40, "what is done takes no time"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from factories import finish, make_plan, training
-from planning import TWO_STAGES
 
 from minbert.devices.cards import FAKE
 from minbert.plan.cost import Costs, Given, Rows
@@ -27,9 +26,10 @@ from minbert.spec.architecture import Architecture, training_bytes
 from minbert.spec.stage import StageSpec
 
 ARCH = Architecture(vocab_size=50, hidden=8, layers=2, heads=2, intermediate=16, positions=40)
-ROWS = {"sst": Rows(10, 3, 2), "para": Rows(20, 6, 4), "sts": Rows(7, 4, 5)}
+GIVEN = Given(ARCH, {"sst": Rows(10, 3, 2), "para": Rows(20, 6, 4), "sts": Rows(7, 4, 5)})
 # The largest batch: 8 pairs, 16 sequences of twice the mean 15 tokens.
 BATCH = int(16 * ARCH.activation_bytes(30))
+ADAPTERS: dict[str, Any] = {"trainable": "adapters", "adapter": {"width": 2}}
 
 
 def stage(**values: Any) -> StageSpec:
@@ -43,28 +43,23 @@ def stage(**values: Any) -> StageSpec:
     return StageSpec.model_validate({"tasks": tasks, **values})
 
 
-def state(gradients: int = 1, **values: Any) -> int:
-    counted = count(stage(**values), ARCH)
-    assert counted["total"] is not None and counted["trainable"] is not None
-    return training_bytes(counted["total"], counted["trainable"], gradients)
-
-
-ADAPTERS: dict[str, Any] = {"trainable": "adapters", "adapter": {"width": 2}}
-
-
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("values", "gradients", "activations"),
     [
-        ({}, state() + BATCH),
-        ({"surgery": "pcgrad"}, state(4) + BATCH),
-        ({"smart": {"weight": 1.0}}, state() + 2 * BATCH),
-        ({"max_length": 8}, state() + int(16 * ARCH.activation_bytes(8))),
-        (ADAPTERS, state(**ADAPTERS) + BATCH),
+        ({}, 1, BATCH),
+        ({"surgery": "pcgrad"}, 4, BATCH),
+        ({"smart": {"weight": 1.0}}, 1, 2 * BATCH),
+        ({"max_length": 8}, 1, int(16 * ARCH.activation_bytes(8))),
+        (ADAPTERS, 1, BATCH),
     ],
 )
-def test_a_stages_memory_by_hand(values: dict[str, Any], expected: int) -> None:
+def test_a_stages_memory_by_hand(values: dict[str, Any], gradients: int, activations: int) -> None:
     spec = stage(**values)
-    assert memory(spec, count(spec, ARCH), Given(ARCH, ROWS)) == PROCESS + expected
+    counted = count(spec, ARCH)
+    assert counted["total"] and counted["trainable"]
+    state = 4 * counted["total"] + 4 * (gradients + 2) * counted["trainable"]
+    assert state == training_bytes(counted["total"], counted["trainable"], gradients)
+    assert memory(spec, counted, GIVEN) == PROCESS + state + activations
 
 
 def test_a_frozen_encoder_has_features_instead() -> None:
@@ -72,15 +67,7 @@ def test_a_frozen_encoder_has_features_instead() -> None:
     counted = count(spec, ARCH)
     # One sequence an example of sst and sts, two of paraphrases.
     features = (15 + 2 * 30 + 16) * 8 * 4
-    heads = counted["heads"]
-    assert heads is not None
-    assert memory(spec, counted, Given(ARCH, ROWS)) == PROCESS + 16 * heads + features
-
-
-def test_state_is_weights_and_what_training_them_needs() -> None:
-    assert training_bytes(20, 20) == 16 * 20
-    assert training_bytes(20, 5) == 4 * 15 + 16 * 5
-    assert training_bytes(20, 5, gradients=3) == 4 * 20 + 4 * 5 * 5
+    assert memory(spec, counted, GIVEN) == PROCESS + 16 * (counted["heads"] or 0) + features
 
 
 @pytest.mark.parametrize("gpu", [False, True])
@@ -109,27 +96,17 @@ def test_a_cluster_without_gpus_has_the_time_of_cpus_though_its_login_node_has_o
     assert Costs(made, gpu=False).of(node).seconds == on_cpu != Costs(made, None).of(node).seconds
 
 
-@pytest.mark.parametrize(
-    ("config", "cores", "threads"),
-    [
+def test_cores_are_shared_out_among_the_jobs_to_run(tmp_path: Path) -> None:
+    for config, cores, threads in (
         ({}, 1, 1),
-        ({}, 2, 1),
         ({}, 4, 2),
         ({}, 64, 4),
         ({"seeds": [0, 1, 2]}, 8, 1),
         ({}, None, 1),
-        ({"threads": 3}, 8, 3),
         ({"threads": "3"}, 1, 3),
-    ],
-)
-def test_cores_are_shared_out_among_the_jobs(
-    tmp_path: Path, config: dict[str, Any], cores: int | None, threads: int
-) -> None:
-    made = make_plan(tmp_path, TWO_STAGES, **config)
-    assert job_threads(made, pending(made), cores) == threads
-
-
-def test_finished_jobs_take_no_threads(tmp_path: Path) -> None:
+    ):
+        made = make_plan(tmp_path, **config)
+        assert job_threads(made, pending(made), cores) == threads
     made = make_plan(tmp_path)
     finish(made, training(made, "first"))
     assert job_threads(made, pending(made), 4) == 4

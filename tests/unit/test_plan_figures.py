@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from minbert.figures.make import drawing_of, inputs_of
 from minbert.plan import figures
 from minbert.plan.plan import Plan
 from minbert.spec.parts import FIGURE_KINDS, PARTS, FigureKind, load_part
+from minbert.spec.resolve import StageRef
 from minbert.store.job import Job
 from minbert.store.node import Node
 
-REPOSITORY = Path(__file__).parents[2]
 GRID = """\
 paper: one
 title: One
@@ -42,6 +43,7 @@ variants:
   sts-only: {extends: common, train: sts}
   best: {best_of: [a, sts-only]}
 """
+Reads = Callable[..., None]
 
 
 @pytest.fixture
@@ -51,22 +53,25 @@ def base(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kind(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a kind of figure; tests set what it reads by `read`."""
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Return how the kind `probe` is told what it reads."""
     monkeypatch.setitem(PARTS["figure"], "probe", "minbert.figures.calibration:Spec")
-    return "probe"
 
+    def read(**files: Any) -> None:
+        monkeypatch.setitem(FIGURE_KINDS, "probe", FigureKind("style", **files))
 
-def read(monkeypatch: pytest.MonkeyPatch, **reads: Any) -> None:
-    """Let kind `probe` read something."""
-    monkeypatch.setitem(FIGURE_KINDS, "probe", FigureKind("style", **reads))
+    return read
 
 
 def plan(
-    base: Path, figure: str = "{kind: probe, title: T}", over_all: str = "", **more: Any
+    base: Path,
+    figure: str = "{kind: probe, title: T}",
+    over_all: str = "",
+    grid: str = GRID,
+    **more: Any,
 ) -> Plan:
     """Return the plan of the grid with one figure."""
-    write_text(base / "one.yaml", GRID + (f"figures:\n  f: {figure}\n" if figure else ""))
+    write_text(base / "one.yaml", grid + (f"figures:\n  f: {figure}\n" if figure else ""))
     write_text(base / "two.yaml", GRID.replace("paper: one", "paper: two"))
     if over_all:
         write_text(base / figures.FIGURES, f"figures:\n  over: {over_all}\n")
@@ -74,33 +79,13 @@ def plan(
     return Plan.load({**values, "seeds": [0, 7], "results": str(base / "results"), **more}, base)
 
 
-def inputs(made: Plan, node: Node) -> Inputs:
-    """Return what the figure's job would be drawn from."""
-    return inputs_of(Job(made.root, node.describe(), None, 1))
+def job(made: Plan, node: Node) -> Job:
+    return Job(made.root, node.describe(), None, 1)
 
 
 def figure(made: Plan) -> Node:
     """Return the node of the paper's figure."""
     return made.outputs["one"].figures["f"]
-
-
-def test_files_of_runs_by_variant_stage_task_and_seed(
-    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read(monkeypatch, runs=("histories", "stage_histories", "predictions"))
-    made = plan(base)
-    found = inputs(made, figure(made))
-    assert list(found.histories) == ["a", "b.c", "sts-only"], "the best of others trains nothing"
-    stages = {stage.ref: made.train(stage.ref) for stage in made.stages.values()}
-    by_name = {(ref.paper, ref.variant, ref.stage): node for ref, node in stages.items()}
-    first, second = (by_name["one", "b.c", name] for name in ("s1", "s2"))
-    assert found.histories["b.c"][7] == second.folder(made.root, 7) / "history.parquet"
-    assert found.stage_histories["b.c"]["s1"][0] == first.folder(made.root, 0) / "history.parquet"
-    predicted = {task: of[0].parent for task, of in found.predictions["b.c"].items()}
-    assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
-    assert set(found.predictions["sts-only"]) == {"sts"}
-    labels = {"a": "The first", "b.c": "b.c", "sts-only": "sts-only"}
-    assert labelled(figure(made)) == labels
 
 
 def labelled(node: Node) -> dict[str, str]:
@@ -109,51 +94,43 @@ def labelled(node: Node) -> dict[str, str]:
     return TypeAdapter(Variants).validate_python(written["variants"])
 
 
-def test_a_figure_has_its_variants_in_their_own_order(
-    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read(monkeypatch, runs=("histories",))
-    made = plan(base, "{kind: probe, title: T, variants: [sts-only, b.c, a]}")
-    assert list(labelled(figure(made))) == ["sts-only", "b.c", "a"]
-
-
-def test_a_figure_that_shows_nothing_names_its_own_file(base: Path) -> None:
-    further = "paper: one\nfigures: {g: {kind: sts-scatter, title: T, variants: [d]}}\n"
-    write_text(base / "more.yaml", further)
-    write_text(
-        base / "one.yaml", f"{GRID}  d: {{extends: common, train: sst, evaluate_only: []}}\n"
-    )
-    values = {"grids": ["one.yaml", "more.yaml"], "data": "builtin", "backbone": "builtin"}
-    with pytest.raises(UserError, match=r"more\.yaml: figure 'g': variant 'd' is not scored"):
-        Plan.load({**values, "results": str(base / "results")}, base)
-
-
-def test_files_of_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read(monkeypatch, papers=("scores", "rows"))
+def test_files_of_runs_by_variant_stage_task_and_seed(base: Path, reads: Reads) -> None:
+    reads(runs=("histories", "stage_histories", "predictions"))
     made = plan(base)
-    found = inputs(made, figure(made))
-    outputs = made.outputs["one"]
-    assert found.scores == {"one": outputs.scores.folder(made.root) / "scores.parquet"}
+    found: Inputs = inputs_of(job(made, figure(made)))
+    assert list(found.histories) == ["a", "b.c", "sts-only"], "the best of others trains nothing"
+    first, second = (made.train(StageRef("one", "b.c", name)) for name in ("s1", "s2"))
+    assert found.histories["b.c"][7] == second.folder(made.root, 7) / "history.parquet"
+    assert found.stage_histories["b.c"]["s1"][0] == first.folder(made.root, 0) / "history.parquet"
+    predicted = {task: of[0].parent for task, of in found.predictions["b.c"].items()}
+    assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
+    assert set(found.predictions["sts-only"]) == {"sts"}
+    assert labelled(figure(made)) == {"a": "The first", "b.c": "b.c", "sts-only": "sts-only"}
+    text = "{kind: probe, title: T, variants: [sts-only, b.c, a]}"
+    assert list(labelled(figure(plan(base, text)))) == ["sts-only", "b.c", "a"], "in its own order"
+
+
+def test_files_of_papers(base: Path, reads: Reads) -> None:
+    reads(papers=("scores", "rows"))
+    made = plan(base)
+    found: Inputs = inputs_of(job(made, figure(made)))
+    scores = made.outputs["one"].scores.folder(made.root) / "scores.parquet"
+    assert found.scores == {"one": scores}
     assert found.rows["sst"] == made.sources.rows("sst").folder(made.root) / "rows.parquet"
     assert set(found.rows) == {"sst", "sts"}
     assert "best" in labelled(figure(made)), "scores know the best of others"
-
-
-def test_the_stamp_counts_the_seeds(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read(monkeypatch, papers=("scores",))
-    made = plan(base)
-    drawing = drawing_of(Job(made.root, figure(made).describe(), None, 1))
-    assert drawing["stamp"].endswith(
+    assert drawing_of(job(made, figure(made)))["stamp"].endswith(
         "backbone bert, 2 layers, 128 wide, weights 96b0b389 (builtin)  data builtin  2 seeds"
     )
+    assert figure(made).spec["facts"] == {}
+    half = plan(base, override={"select_on": "half"})
+    assert figure(half).spec["facts"] == {"select_on": "half"}, "which rows are scored"
 
 
-def test_tasks_narrow_variants_and_files(
-    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read(monkeypatch, runs=("predictions",), papers=("rows",), tasks=("sst",))
+def test_tasks_narrow_variants_and_files(base: Path, reads: Reads) -> None:
+    reads(runs=("predictions",), papers=("rows",), tasks=("sst",))
     made = plan(base)
-    found = inputs(made, figure(made))
+    found: Inputs = inputs_of(job(made, figure(made)))
     assert {v: set(of) for v, of in found.predictions.items()} == {"a": {"sst"}, "b.c": {"sst"}}
     assert set(found.rows) == {"sst"}
     message = r"one\.yaml: figure 'f': variant 'sts-only' is not scored on sst, which is what"
@@ -161,9 +138,9 @@ def test_tasks_narrow_variants_and_files(
         plan(base, "{kind: probe, title: T, variants: [a, sts-only]}")
 
 
-def test_facts(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts(base: Path, reads: Reads) -> None:
     facts = ("parameters", "stages", "architecture", "published", "rules")
-    read(monkeypatch, runs=("histories",), facts=facts)
+    reads(runs=("histories",), facts=facts)
     found = figure(plan(base)).spec["facts"]
     assert found["rules"] == {"one": "normalised"} and found["published"] == []
     assert found["architecture"]["layers"] > 0
@@ -174,60 +151,23 @@ def test_facts(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first["parameters"]["total"] == found["parameters"]["sts-only"]["here"]
 
 
-@pytest.mark.parametrize(("how", "told"), [("dev", {}), ("half", {"select_on": "half"})])
-def test_a_figure_that_reads_rows_knows_which_half_of_them_is_scored(
-    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch, how: str, told: dict[str, str]
-) -> None:
-    read(monkeypatch, papers=("rows",))
-    assert figure(plan(base, override={"select_on": how})).spec["facts"] == told
-
-
-def test_a_figure_depends_on_what_it_reads_alone(
-    base: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read(monkeypatch, runs=("histories",))
+def test_a_figure_depends_on_what_it_reads_alone(base: Path, reads: Reads) -> None:
+    reads(runs=("histories",))
     text = "{kind: probe, title: T, variants: [a]}"
     before = figure(plan(base, text)).key
-    monkeypatch.setattr(
-        f"{__name__}.GRID", GRID.replace("train: sts}\n  best", "epochs: 3}\n  best")
-    )
-    assert figure(plan(base, text)).key == before
-    monkeypatch.setattr(f"{__name__}.GRID", GRID.replace("The first", "Another"))
-    assert figure(plan(base, text)).key != before
+    other = GRID.replace("train: sts}\n  best", "epochs: 3}\n  best")
+    assert figure(plan(base, text, grid=other)).key == before
+    assert figure(plan(base, text, grid=GRID.replace("The first", "Another"))).key != before
 
 
-def test_figures_over_all_papers(base: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read(monkeypatch, papers=("scores",), facts=("rules",), options=("split",), over_all=True)
+def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
+    reads(papers=("scores",), facts=("rules",), options=("split",), over_all=True)
     made = plan(base, "", "{kind: probe, title: T, options: {split: test}}")
-    found = inputs(made, made.all_figures["over"])
+    found = inputs_of(job(made, made.all_figures["over"]))
     assert found.scores == dict(zip(("one", "two"), made.scores, strict=True))
     assert found.facts == {"rules": {"one": "normalised", "two": "normalised"}}
     assert made.all_figures["over"].spec["draw"] == {"title": "T", "caption": "", "split": "test"}
     assert "figures/all/over.pdf" in made.products
-
-
-@pytest.mark.parametrize(
-    ("over_all", "message"),
-    [
-        (
-            "{kind: loss-curves, title: T}",
-            r"figure 'over': kind 'loss-curves' shows",
-        ),
-        ("{kind: architectures, title: T}", r"figure 'over': kind 'architectures' shows"),
-        (
-            "{kind: sweep, title: T, options: {x: X, lines: {l: {a: 1}}}}",
-            r"figure 'over': kind 'sweep' shows variants of one paper",
-        ),
-        ("{kind: prob, title: T}", r"'figures.over.kind' is 'prob'; .*Did you mean 'probe'"),
-        ("{kind: probe, title: T, variants: [a]}", r"unknown key 'figures.over.variants'"),
-    ],
-)
-def test_wrong_figures_over_all_are_named(
-    base: Path, kind: str, over_all: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read(monkeypatch, papers=("scores",), over_all=True)
-    with pytest.raises(UserError, match=message):
-        plan(base, "", over_all)
 
 
 @pytest.mark.parametrize("kind", FIGURE_KINDS)
@@ -245,32 +185,47 @@ def test_each_kind_declares_the_options_of_its_spec(kind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{kind: calibration, title: T, options: {bin: 5}}", "option 'bin'. Did you mean 'bins'?"),
-        ("{kind: confusion-matrix, title: T, options: {x: 1}}", "option 'x'. Known: bare"),
-        ("{kind: epoch-tables, title: T}", "kind 'epoch-tables' needs the option 'tables'"),
+        ("calibration, title: T, options: {bin: 5}", "unknown option 'bin'. Did you mean 'bins'?"),
+        ("confusion-matrix, title: T, options: {x: 1}", "unknown option 'x'. Known: bare"),
+        ("epoch-tables, title: T", "kind 'epoch-tables' needs the option 'tables'"),
+        (
+            "calibration, title: T",
+            "kind 'calibration' shows 1 or more variants that are scored on para, found 0; name",
+        ),
+        (
+            "ladder, title: T, variants: [a]",
+            "kind 'ladder' shows 2 or more variants that are trained, found 1; name others",
+        ),
+        (
+            "architectures, title: T",
+            "kind 'architectures' shows at most 6 variants that are trained, found 7; name others",
+        ),
     ],
 )
-def test_wrong_options_are_named_before_anything_runs(base: Path, text: str, message: str) -> None:
-    with pytest.raises(UserError, match=rf"one\.yaml: figure 'f': .*{re.escape(message)}"):
-        plan(base, text)
+def test_a_figure_that_cannot_be_is_named_before_anything_runs(
+    base: Path, text: str, message: str
+) -> None:
+    more = "".join(f"  v{n}: {{extends: common, epochs: {n}}}\n" for n in range(1, 5))
+    with pytest.raises(UserError, match=rf"one\.yaml: figure 'f': {re.escape(message)}"):
+        plan(base, f"{{kind: {text}}}", grid=GRID.replace("  best: ", f"{more}  best: "))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("name", "over_all", "message"),
     [
-        ("calibration, title: T", "1 or more variants that are scored on para, found 0; name"),
-        ("ladder, title: T, variants: [a]", "2 or more variants that are trained, found 1; name"),
-        ("architectures, title: T", "at most 6 variants that are trained, found 7; name others"),
+        ("over", "{kind: loss-curves, title: T}", "figure 'over': kind 'loss-curves' shows varia"),
+        ("over", "{kind: prob, title: T}", r"unknown figure 'prob'.*Did you mean 'probe'"),
+        ("over", "{kind: probe, title: T, variants: [a]}", "unknown key 'figures.over.variants'"),
+        ("../../../x", "{kind: ranking, title: T}", r"figures\.yaml: '../../../x' is no name"),
     ],
 )
-def test_figures_with_nothing_or_too_much_to_show_are_refused(
-    base: Path, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_wrong_figures_over_all_are_named(
+    base: Path, reads: Reads, name: str, over_all: str, message: str
 ) -> None:
-    more = "".join(f"  v{n}: {{extends: common, epochs: {n}}}\n" for n in range(1, 5))
-    monkeypatch.setattr(f"{__name__}.GRID", GRID.replace("  best: ", f"{more}  best: "))
-    kind = text.partition(",")[0]
-    with pytest.raises(UserError, match=rf"one\.yaml: figure 'f': kind '{kind}' shows {said}"):
-        plan(base, f"{{kind: {text}}}")
+    reads(papers=("scores",), over_all=True)
+    write_text(base / figures.FIGURES, f"figures: {{'{name}': {over_all}}}")
+    with pytest.raises(UserError, match=message):
+        plan(base, "")
 
 
 def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(base: Path) -> None:
@@ -278,18 +233,17 @@ def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(bas
     assert made.outputs["one"].figures == {}
 
 
-@pytest.mark.parametrize("name", ["../../../x", "a/b", "", "x" * 101])
-def test_figures_over_all_stay_in_their_folder(base: Path, name: str) -> None:
-    text = f"figures: {{'{name}': {{kind: ranking, title: T}}}}"
-    write_text(base / figures.FIGURES, text)
-    with pytest.raises(UserError, match=rf"figures\.yaml: 'figures\.{name}': '{name}' is no name"):
-        plan(base, "")
-
-
-def test_no_paper_is_called_all(base: Path) -> None:
+def test_what_grids_call_themselves_is_checked(base: Path) -> None:
+    values = {"data": "builtin", "backbone": "builtin", "results": str(base / "results")}
     write_text(base / "all.yaml", GRID.replace("paper: one", "paper: all"))
-    with pytest.raises(UserError, match="'all' is the name of the common figures"):
-        Plan.load({"grids": ["all.yaml"], "data": "builtin", "backbone": "builtin"}, base)
+    with pytest.raises(UserError, match="a paper cannot be called 'all'"):
+        Plan.load({**values, "grids": ["all.yaml"]}, base)
+    more = "  d: {extends: common, train: sst, evaluate_only: []}\n"
+    write_text(base / "one.yaml", GRID + more)
+    further = "paper: one\nfigures: {g: {kind: sts-scatter, title: T, variants: [d]}}\n"
+    write_text(base / "more.yaml", further)
+    with pytest.raises(UserError, match=r"more\.yaml: figure 'g': variant 'd' is not scored"):
+        Plan.load({**values, "grids": ["one.yaml", "more.yaml"]}, base)
 
 
 def test_absent_runs_are_named_and_many_are_counted() -> None:
