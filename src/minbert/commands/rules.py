@@ -12,9 +12,11 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from snakemake.common import overwrite_function_params
 from snakemake.exceptions import WorkflowError
 from snakemake.io import ancient, report
 
@@ -30,6 +32,14 @@ from minbert.store.node import Node
 
 SOON = 10**12
 """The priority of what people look at: it is made in seconds, so before more training."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _known(function: Function) -> Function:
+    """Keep a function's parameters with it: Snakemake asks for them some twenty times a job."""
+    overwrite_function_params(function, signature(function).parameters)
+    return function
 
 
 class Rules:
@@ -50,13 +60,12 @@ class Rules:
         self._urgent = urgent
         self.at = f"--results {shlex.quote(str(plan.root))} --plan {record}"
         """The options of every step: the results root, and the plan that the job belongs to."""
-        self._kinds = {key: kind for kind, key in plan.nodes}
+        self._nodes = {key: node for (_, key), node in plan.nodes.items()}
 
     def job(self, wildcards: Any) -> Job:
         """Return a job's node and seed; an error if the plan has no such key."""
-        key = wildcards.key
         with retold(WorkflowError):
-            node = self.plan.node(self._kinds.get(key, "job"), key)
+            node = self._nodes.get(wildcards.key) or self.plan.node("job", wildcards.key)
         return node, int(wildcards.seed) if KINDS[node.kind].seeded else None
 
     def made_from(self, *kinds: str) -> Callable[[Any], list[str]]:
@@ -66,6 +75,7 @@ class Rules:
         that has lost its times makes nothing again.
         """
 
+        @_known
         def files(wildcards: Any) -> list[str]:
             job = self.job(wildcards)
             if other := {need.node.kind for need in job[0].needs.values()}.difference(kinds):
@@ -77,6 +87,7 @@ class Rules:
 
         return files
 
+    @_known
     def command(self, wildcards: Any) -> str:
         """Return the step that makes a job's files, without `--threads`."""
         node, seed = self.job(wildcards)
@@ -87,6 +98,7 @@ class Rules:
             words.append(f"--memory {self.demand.device_mb(node.kind, node.key)}")
         return " ".join(words)
 
+    @_known
     def priority(self, wildcards: Any) -> int:
         """Return the milliseconds of the longest chain of trainings that begins with a job."""
         job = self.job(wildcards)
@@ -94,16 +106,19 @@ class Rules:
             return SOON
         return math.ceil(1000 * self._chains[job].seconds) if job in self._chains else 0
 
+    @_known
     def mem_mb(self, wildcards: Any, attempt: int) -> int:
         """Return the MB of main memory that a job asks for."""
         node, _ = self.job(wildcards)
         return self.demand.mem_mb(node.kind, node.key, attempt)
 
+    @_known
     def runtime(self, wildcards: Any, attempt: int) -> int:
         """Return the minutes that a job asks for."""
         node, _ = self.job(wildcards)
         return self.demand.minutes(node.kind, node.key, attempt)
 
+    @_known
     def gpu(self, wildcards: Any) -> int:
         """Return the GPUs that a job asks Slurm for; on one machine jobs lease them."""
         node, _ = self.job(wildcards)

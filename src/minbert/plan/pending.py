@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 from importlib.util import find_spec
 
 from minbert.base.errors import UserError
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node, lasting
+from minbert.store.node import Node
 
 Job = tuple[Node, int | None]
 """A node with its seed; None if its kind has none."""
@@ -19,7 +20,8 @@ Job = tuple[Node, int | None]
 class Pending(dict[Job, str]):
     """{(node, seed): why} of the jobs of a plan that would run.
 
-    It looks at each job's files once, so that all that it says is of one moment.
+    It looks at each job's files once, so that all that it says is of one moment. `folder` is that
+    of a job's files, `missing` those that are not there, `needs` {needed job: its files} (below).
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -27,49 +29,41 @@ class Pending(dict[Job, str]):
         self.plan = plan
         self.needed: set[Job] = set()
         """The jobs among them that another one of them waits for."""
-        self._folders: dict[Job, str] = {}
-        self._missing: dict[Job, frozenset[str]] = {}
-        self._needs: dict[Job, dict[Job, list[str]]] = {}
+        self.folder, self.missing = cache(self._folder), cache(self._missing)
+        self.needs = cache(self._needs)
 
-    def folder(self, job: Job) -> str:
+    def _folder(self, job: Job) -> str:
         """Return the folder of a job's files."""
-        if job not in self._folders:
-            self._folders[job] = str(job[0].folder(self.plan.root, job[1]))
-        return self._folders[job]
+        return str(job[0].folder(self.plan.root, job[1]))
 
-    def missing(self, job: Job) -> frozenset[str]:
+    def _missing(self, job: Job) -> Collection[str]:
         """Return which of the files that a job leaves are not there."""
-        if job not in self._missing:
-            folder, names = self.folder(job), job[0].outputs
-            if os.path.isdir(folder):
-                names = tuple(n for n in names if not os.path.exists(f"{folder}/{n}"))
-            self._missing[job] = frozenset(names)
-        return self._missing[job]
+        folder, names = self.folder(job), job[0].outputs
+        if os.path.isdir(folder):
+            names = tuple(name for name in names if not os.path.exists(f"{folder}/{name}"))
+        return names
 
     def first_missing(self, job: Job, files: Sequence[str] = ()) -> str | None:
         """Return a missing file of a job: one of `files`, or another of those that last."""
-        missing, wanted = self.missing(job), (*files, *lasting(job[0].kind, job[0].spec))
-        return next((name for name in wanted if name in missing), None)
+        missing = self.missing(job)
+        return next((name for name in (*files, *job[0].lasting) if name in missing), None)
 
     def done(self, job: Job) -> bool:
         """Whether a job's lasting files were there."""
-        return self.missing(job).isdisjoint(lasting(job[0].kind, job[0].spec))
+        return self.first_missing(job) is None
 
-    def needs(self, job: Job) -> dict[Job, list[str]]:
+    def _needs(self, job: Job) -> dict[Job, list[str]]:
         """Return {needed job: the files of it that this one is made from}.
 
         What people look at does without what a finished job has let go: texts, in a bundle.
         """
-        if job not in self._needs:
-            found = self._needs[job] = {}
-            shown = KINDS[job[0].kind].shown
-            for need in job[0].needs.values():
-                node = self.plan.node(need.node.kind, need.node.key)
-                needed = node, need.seed_for(job[1])
-                if shown and need.file in self.missing(needed) and self.done(needed):
-                    continue
+        (node, seed), found = job, dict[Job, list[str]]()
+        for need in node.needs.values():
+            needed = self.plan.nodes[need.node.kind, need.node.key], need.seed_for(seed)
+            let_go = need.file in self.missing(needed) and self.done(needed)
+            if not (let_go and KINDS[node.kind].shown):
                 found.setdefault(needed, []).append(need.file)
-        return self._needs[job]
+        return found
 
 
 def pending(plan: Plan) -> Pending:
@@ -140,7 +134,7 @@ def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
         if runs and (gone := jobs.first_missing(needed, files)):
             names = [files[0], *([gone] if gone != files[0] else [])]
         else:
-            lasts = lasting(needed[0].kind, needed[0].spec)
-            names = [name for name in (*files, *lasts) if name not in jobs.missing(needed)][:1]
+            there = (*files, *needed[0].lasting)
+            names = [name for name in there if name not in jobs.missing(needed)][:1]
         paths += [f"{jobs.folder(needed)}/{name}" for name in names]
     return paths

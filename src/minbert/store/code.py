@@ -83,13 +83,13 @@ def _closure(
     roots: tuple[str, ...], outside: tuple[str, ...], folders: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
     sources, found, waiting = _sources(folders), dict[str, str](), list(roots)
+    left_out = tuple(f"{each}." for each in outside)
     for root in roots:
         if root not in sources:
             raise UserError(f"'{root}' is no module of {PACKAGE}: no source file has that name")
     while waiting:
         name = waiting.pop()
-        is_outside = any(f"{name}.".startswith(f"{each}.") for each in outside)
-        if name in found or name not in sources or is_outside:
+        if name in found or name not in sources or f"{name}.".startswith(left_out):
             continue
         found[name], imported = _parse(name, sources[name])
         waiting += [name.rpartition(".")[0], *imported]

@@ -82,13 +82,19 @@ class Node:
         """The names of the files it leaves."""
         return outputs(self.kind, self.spec)
 
+    @cached_property
+    def lasting(self) -> tuple[str, ...]:
+        """The names of those without which it is not finished."""
+        return lasting(self.kind, self.spec)
+
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""
         return node_folder(root, self.kind, self.key, seed)
 
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether its lasting files are there."""
-        return finished(self.kind, self.spec, self.folder(root, seed))
+        folder = self.folder(root, seed)
+        return all((folder / name).exists() for name in self.lasting)
 
     def describe(self) -> dict[str, Any]:
         """Return what the node is, as JSON-able data: the same for all nodes of its key."""
