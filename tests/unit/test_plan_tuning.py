@@ -92,11 +92,13 @@ def plan(tmp_path: Path) -> Plan:
     return found
 
 
-def test_a_ranking_of_tuned_variants_alone_reads_how_many_examples_there_are(
-    tmp_path: Path,
-) -> None:
-    grid = "".join(line for line in GRID.splitlines(keepends=True) if "untuned" not in line)
-    assert "rows/sst" in planned(tmp_path, grid).outputs["demo"].figures["ranking"].needs
+def test_tuned_variants_of_other_tasks_or_alone_are_planned(tmp_path: Path) -> None:
+    """They are chosen by the tasks that they have; a ranking reads how many examples there are."""
+    text = GRID.replace("overall_tasks: [sst]\n", "").replace("same}", "same, task: sst}")
+    alone = "".join(line for line in text.splitlines(keepends=True) if "untuned" not in line)
+    made = planned(tmp_path, alone).outputs["demo"]
+    assert made.tuning is not None and made.tuning.spec["rows"][0]["tasks"] == ["sst"]
+    assert "rows/sst" in made.figures["ranking"].needs
 
 
 def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None:
@@ -116,6 +118,13 @@ def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None
     assert "| lr 1e-5 | 4 runs |" in " ".join(text.split()) and "tables/demo.tuning.md" in text
     tex = (plan.outputs["demo"].table.folder(plan.root) / "table.tex").read_text("utf-8")
     assert "lr 1e-5 & 4 runs" in tex
+    # Candidates have no scores of their own; claims and rankings are of what was chosen.
+    path = plan.outputs["demo"].scores.folder(plan.root) / "scores.parquet"
+    assert set(pq.read_table(path)["variant"].to_pylist()) == {"a", "b", "untuned"}
+    assert list(ranked(read_scores(path, "demo"), "plain")) == ["untuned", "b", "a"]
+    with (make(plan, plan.claims) / "claims.csv").open(encoding="utf-8") as file:
+        (line,) = csv.DictReader(file)
+    assert (line["verdict"], line["reason"]) == ("cannot be judged", "neither learned")
 
 
 def test_what_was_tried_is_written_down(plan: Plan) -> None:
@@ -141,25 +150,11 @@ def test_what_was_tried_is_written_down(plan: Plan) -> None:
             plan_text(plan)
 
 
-def test_candidates_have_no_scores_of_their_own_and_the_chosen_one_is_ranked(plan: Plan) -> None:
-    shown(plan)
-    path = plan.outputs["demo"].scores.folder(plan.root) / "scores.parquet"
-    assert set(pq.read_table(path)["variant"].to_pylist()) == {"a", "b", "untuned"}
-    assert list(ranked(read_scores(path, "demo"), "plain")) == ["untuned", "b", "a"]
-
-
 def test_scores_before_the_first_publication_are_of_what_was_chosen(plan: Plan) -> None:
     write(plan)
     scores = Results(plan.root).scores.query("split == 'dev' and metric == 'accuracy'")
     assert dict(scores.groupby("variant")["value"].mean()) == {"a": 0.25, "b": 0.75, "untuned": 1.0}
     assert not (plan.root / "store" / "tuning").exists()
-
-
-def test_claims_compare_what_was_chosen(plan: Plan) -> None:
-    shown(plan)
-    with (make(plan, plan.claims) / "claims.csv").open(encoding="utf-8") as file:
-        (line,) = csv.DictReader(file)
-    assert (line["verdict"], line["reason"]) == ("cannot be judged", "neither learned")
 
 
 def test_an_untrained_setting_is_not_chosen_and_counts_in_the_budget(tmp_path: Path) -> None:
@@ -231,13 +226,6 @@ def test_what_is_said_of_a_tuned_variant(plan: Plan) -> None:
     (figure,) = plan.outputs["demo"].figures.values()
     names = [each["variant"] for each in figure.spec["draw"]["variants"]]
     assert names == ["a", "b", "untuned"]
-
-
-def test_a_tuned_variant_of_other_tasks_is_chosen_by_these(tmp_path: Path) -> None:
-    text = GRID.replace("overall_tasks: [sst]\n", "").replace("same}", "same, task: sst}")
-    plan = planned(tmp_path, text)
-    node = plan.outputs["demo"].tuning
-    assert node is not None and node.spec["rows"][0]["tasks"] == ["sst"]
 
 
 def test_settings_that_an_override_makes_equal_are_refused(tmp_path: Path) -> None:
