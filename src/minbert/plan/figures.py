@@ -20,12 +20,12 @@ FIGURES = Path("workflow/figures.yaml")
 """The figures over all papers; a folder without this file has none."""
 
 
-def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str, spec: Figure) -> Node | None:
+def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str) -> Node | None:
     """Return the node of a paper's figure; without named variants it shows all that it can.
 
     None if `only` leaves it nothing, or too little, to show.
     """
-    where = f"{grid.drawn_in[name]}: figure '{name}'"
+    spec, where = grid.figures[name], f"{grid.drawn_in[name]}: figure '{name}'"
     _check_options(spec, where)
     reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
     variants = _variants(grid, spec, reads, where)
@@ -160,16 +160,15 @@ def _read(variant: Variant, reads: FigureKind) -> dict[str, Stage]:
 def _run_needs(exp: Experiment, variants: Iterable[Variant], reads: FigureKind) -> dict[str, Need]:
     """Return the files of runs, by names of words none of which has a slash."""
     needs = {}
-    for variant in variants:
+    for variant in variants if reads.runs else ():  # else some have no stages
+        below = {
+            "predictions": {f"/{task}": stage for task, stage in _read(variant, reads).items()},
+            "stage_histories": {f"/{stage.ref.stage}": stage for stage in variant.stages},
+            "histories": {"": variant.stages[-1]},
+        }
         for kind in reads.runs:
             file = "predictions.parquet" if kind == "predictions" else "history.parquet"
-            if kind == "predictions":
-                below = {f"/{task}": stage for task, stage in _read(variant, reads).items()}
-            elif kind == "stage_histories":
-                below = {f"/{stage.ref.stage}": stage for stage in variant.stages}
-            else:
-                below = {"": variant.stages[-1]}
-            for word, stage in below.items():
+            for word, stage in below[kind].items():
                 for seed in exp.config.seeds:
                     need = Need(exp.train(stage.ref), file, seed)
                     needs[f"{kind}/{variant.name}{word}/{seed}"] = need

@@ -1,6 +1,6 @@
 """The nodes of what people look at, but figures: scores, tables, index, claims, report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,17 @@ from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
 TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
-RUN_FILES = {"run": "run.json", "predictions": "predictions.parquet"}
-"""What the report reads of a run."""
-UNSHOWN = (
+RUN_FILES = {
+    "run": "run.json",
+    "predictions": "predictions.parquet",
+    "history": "history.parquet",
+}
+"""What is read of a run."""
+UNSHOWN = {
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
     *("keep_weights", "tracking", "published", "course", "lmrd", "labels"),
     *("checksums", "tasks", "verify"),
-)
+}
 """Settings that change no result, and where data lie, so that they change no report either."""
 
 
@@ -44,12 +48,8 @@ def paper_outputs(exp: Experiment, grid: Grid) -> Outputs:
     scores = _scores(exp, grid, chosen)
     needs = {"scores": Need(scores, "scores.parquet")} | chosen
     table = Node("table", _table(exp, grid), "minbert.evaluate.table", needs=needs)
-    figures = {
-        name: node
-        for name, spec in grid.figures.items()
-        if (node := paper_figure(exp, grid, scores, name, spec))
-    }
-    return Outputs(scores, table, figures, tuning)
+    drawn = ((name, paper_figure(exp, grid, scores, name)) for name in grid.figures)
+    return Outputs(scores, table, {name: node for name, node in drawn if node}, tuning)
 
 
 def _tuning(exp: Experiment, grid: Grid) -> Node | None:
@@ -60,15 +60,14 @@ def _tuning(exp: Experiment, grid: Grid) -> Node | None:
     """
     rows: list[dict[str, Any]] = []
     needs: dict[str, Need] = {}
-    for variant in grid.variants.values():
-        if not variant.tried:
-            continue
-        tasks = _tasks(grid, variant)
+    for variant in (variant for variant in grid.variants.values() if variant.tried):
         tried = []
         for name, said in variant.tried.items():
-            keys = [exp.train(stage.ref).key for stage in grid.variants[name].stages]
-            one = {"candidate": name, "settings": said, "keys": list(dict.fromkeys(keys))}
-            tried.append(one | {"tasks": _run(exp, grid.variants[name], needs)["tasks"]})
+            keys = dict.fromkeys(exp.train(stage.ref).key for stage in grid.variants[name].stages)
+            run = _run(exp, grid.variants[name], needs)
+            one = {"candidate": name, "settings": said, "keys": list(keys), "tasks": run["tasks"]}
+            tried.append(one)
+        tasks = _tasks(grid, variant)
         by = [task for task in tasks if task in grid.overall_tasks] or tasks
         rows.append({"variant": variant.name, "label": variant.label, "tasks": by, "tried": tried})
     if not rows:
@@ -81,39 +80,46 @@ def _tuning(exp: Experiment, grid: Grid) -> Node | None:
 def _run(exp: Experiment, variant: Variant, needs: dict[str, Need]) -> dict[str, Any]:
     """Return the keys that a variant is scored by, and add the files of its runs to `needs`."""
     trained = {task: exp.train(stage.ref) for task, stage in variant.scored.items()}
-    for node in trained.values():
-        for seed in exp.config.seeds:
-            for file in ("predictions", "history"):
-                needs[f"{file}.{node.key}.{seed}"] = Need(node, f"{file}.parquet", seed)
+    needs |= _files(exp, trained.values(), "predictions", "history")
     key = exp.train(variant.stages[-1].ref).key
     return {"key": key, "tasks": {task: node.key for task, node in trained.items()}}
 
 
-def _scores(exp: Experiment, grid: Grid, chosen: Mapping[str, Need]) -> Node:
-    runs: list[dict[str, Any]] = []
-    needs = dict(chosen) | {
-        f"labels.{task}": Need(node, "labels.parquet")
-        for task in grid.tasks
-        if (node := exp.sources.labels(task))
+def _files(
+    exp: Experiment, trained: Iterable[Node], *files: str, separator: str = "."
+) -> dict[str, Need]:
+    """Return files of all seeds of trainings, called `FILE.KEY.SEED`."""
+    return {
+        separator.join((file, node.key, str(seed))): Need(node, RUN_FILES[file], seed)
+        for node in trained
+        for seed in exp.config.seeds
+        for file in files
     }
-    public = len(needs) > len(chosen)
+
+
+def _scores(exp: Experiment, grid: Grid, chosen: Mapping[str, Need]) -> Node:
+    labels = {task: node for task in grid.tasks if (node := exp.sources.labels(task))}
+    needs = dict(chosen) | {f"labels.{t}": Need(n, "labels.parquet") for t, n in labels.items()}
+    runs: list[dict[str, Any]] = []
     for variant in grid.rows.values():
-        tried = {name: _run(exp, grid.variants[name], needs) for name in variant.tried}
         own: dict[str, Any]
-        if tried:
+        if variant.tried:
+            tried = {name: _run(exp, grid.variants[name], needs) for name in variant.tried}
             own = {"tried": tried}
         elif variant.best_of:
             own = {"best_of": variant.best_of, "by": variant.best_by}
             own |= {"key": "", "rule": grid.overall}
         else:
             own = _run(exp, variant, needs)
-        for seed in exp.config.seeds:
-            entry = {"paper": grid.paper, "variant": variant.name, "seed": seed}
-            entry["tested"] = variant.test or public
-            runs.append(entry | own)
-    facts = {task: task_facts(task) for task in grid.tasks}
-    spec = {"runs": runs, "tasks": facts, "single": grid.single}
-    spec["overall_tasks"] = grid.overall_tasks
+        own |= {"paper": grid.paper, "variant": variant.name}
+        own["tested"] = variant.test or bool(labels)
+        runs += [own | {"seed": seed} for seed in exp.config.seeds]
+    spec = {
+        "runs": runs,
+        "tasks": {task: task_facts(task) for task in grid.tasks},
+        "single": grid.single,
+        "overall_tasks": grid.overall_tasks,
+    }
     extra = {"paper": grid.paper}
     return Node("scores", spec, "minbert.evaluate.score", needs=needs, extra=extra)
 
@@ -124,16 +130,17 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
     Each variant has a row on dev, by which variants are compared; a tuned one that is tested also
     has one on test, which chose nothing.
     """
-    rows = []
     published = [row for row in exp.published if row.paper == grid.paper]
-    for row in published:
-        if row.variant in grid.variants:
-            rows.append(_row(exp, grid, grid.variants[row.variant], row))
+    rows = [
+        _row(exp, grid, grid.variants[row.variant], row.split, row)
+        for row in published
+        if row.variant in grid.variants
+    ]
     named = {(row.variant, row.split) for row in published}
     for name, variant in grid.rows.items():
         for split in ("dev", "test") if variant.tried and variant.test else ("dev",):
             if (name, split) not in named:
-                rows.append(_row(exp, grid, variant, None, split))
+                rows.append(_row(exp, grid, variant, split))
     return {
         "paper": grid.paper,
         "title": grid.title,
@@ -153,7 +160,7 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
 
 
 def _row(
-    exp: Experiment, grid: Grid, variant: Variant, row: Published | None, split: str = "dev"
+    exp: Experiment, grid: Grid, variant: Variant, split: str, row: Published | None = None
 ) -> dict[str, Any]:
     return {
         "row": row.row if row else variant.label,
@@ -164,10 +171,10 @@ def _row(
             for name in (() if variant.tried else variant.best_of)
             for stage in grid.variants[name].stages
         },
-        "split": row.split if row else split,
+        "split": split,
         "published": row.figures if row else {},
-        "note": "; ".join(n for n in (row.note if row else "", variant.note) if n),
-        "other_task": (row.other_task or None) if row else None,
+        "note": "; ".join(filter(None, (row.note if row else "", variant.note))),
+        "other_task": (row and row.other_task) or None,
         "tasks": _tasks(grid, variant),
         "parameters": parameters(exp, variant),
         "parameters_bert_base": parameters(exp, variant, base_shapes=True),
@@ -181,18 +188,15 @@ def _tasks(grid: Grid, variant: Variant) -> list[str]:
     return [task for task in grid.tasks if task in found]
 
 
-def _ratio_notes(exp: Experiment, grid: Grid) -> list[str]:
-    notes = []
+def _ratio_notes(exp: Experiment, grid: Grid) -> Iterator[str]:
     for pair in grid.parameter_ratios:
-        one, other = (grid.variants[name] for name in pair)
         shares = []
         for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
-            counts = [parameters(exp, v, base_shapes) for v in (one, other)]
-            if counts[0] and counts[1]:
-                shares.append(f"{counts[0] / counts[1]:.1%} at {where}")
+            one, other = (parameters(exp, grid.variants[name], base_shapes) for name in pair)
+            if one and other:
+                shares.append(f"{one / other:.1%} at {where}")
         if shares:
-            notes.append(f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}.")
-    return notes
+            yield f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}."
 
 
 def index_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node:
@@ -209,37 +213,31 @@ def index_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node:
 
 def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
     """Return the node of all papers' claims; None if the grids make none."""
-    lines = [line for grid in exp.grids for line in _claims(exp, grid)]
-    if not lines:
+    grids = [grid for grid in exp.grids if grid.claims]
+    if not grids:
         return None
-    needs: dict[str, Need] = {}
-    for grid in exp.grids:
-        if not grid.claims:
-            continue
-        needs[f"scores.{grid.paper}"] = Need(outputs[grid.paper].scores, "scores.parquet")
-        read = {("predictions", name) for claim in grid.claims for name in claim.variants}
-        on_curves = [claim for claim in grid.claims if claim.measure != "score"]
-        read |= {("history", name) for claim in on_curves for name in claim.variants}
-        for file, name in read:
-            for variant in (name, *grid.variants[name].best_of):
-                for stage in grid.variants[variant].scored.values():
-                    node = exp.train(stage.ref)
-                    for seed in exp.config.seeds:
-                        at = f"{file}.{node.key}.{seed}"
-                        needs[at] = Need(node, f"{file}.parquet", seed)
-    titles = {grid.paper: grid.title for grid in exp.grids if grid.claims}
+    needs = {f"scores.{g.paper}": Need(outputs[g.paper].scores, "scores.parquet") for g in grids}
+    read: dict[str, dict[str, Node]] = {"predictions": {}, "history": {}}
+    for grid in grids:
+        for claim in grid.claims:
+            others = (name for of in claim.variants for name in (of, *grid.variants[of].best_of))
+            stages = [stage for name in others for stage in grid.variants[name].scored.values()]
+            trained = {node.key: node for node in (exp.train(stage.ref) for stage in stages)}
+            read["predictions"] |= trained
+            read["history"] |= trained if claim.measure != "score" else {}
+    for file, trained in read.items():
+        needs |= _files(exp, trained.values(), file)
     spec = {
-        "claims": lines,
-        "titles": titles,
+        "claims": [line for grid in grids for line in _claims(exp, grid)],
+        "titles": {grid.paper: grid.title for grid in grids},
         "seeds": len(exp.config.seeds),
         "backbone": exp.sources.encoder,
-        "data": exp.data(task for grid in exp.grids if grid.claims for task in grid.tasks),
+        "data": exp.data(task for grid in grids for task in grid.tasks),
         "select_on": select_on(exp.stages.values()),
-        "overall_tasks": {grid.paper: grid.overall_tasks for grid in exp.grids if grid.claims},
+        "overall_tasks": {grid.paper: grid.overall_tasks for grid in grids},
         **shown_tasks(task for grid in exp.grids for task in grid.tasks),
     }
-    ordered = dict(sorted(needs.items()))
-    return Node("claims", spec, "minbert.evaluate.claims", needs=ordered)
+    return Node("claims", spec, "minbert.evaluate.claims", needs=needs)
 
 
 def _claims(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
@@ -270,7 +268,7 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
     if claim.measure != "score":
         return None
     ours = _published(exp, grid, claim.variant, task)
-    found = [_published(exp, grid, name, task) for name in claim.others]
+    found = (_published(exp, grid, name, task) for name in claim.others)
     theirs = [figure for figure in (claim.score, *found) if figure is not None]
     if ours is None or not theirs:
         return None
@@ -282,20 +280,16 @@ def _published_difference(exp: Experiment, grid: Grid, claim: Claim, task: str) 
 
 def _published(exp: Experiment, grid: Grid, variant: str, task: str) -> float | None:
     """Return the figure that the paper gives of a variant on dev; None if it gives none."""
-    for row in exp.published:
-        if (row.paper, row.variant, row.split) != (grid.paper, variant, "dev"):
-            continue
-        if task in ("overall", grid.overall):
-            figure = row.figures["overall"]
-        elif task in OVERALL_TASKS:
-            figure = row.figures[task]
-        elif task in TASKS and row.other_task in ("", task):
-            figure = row.figures["other"]
-        else:
-            figure = None
-        if figure is not None:
-            return figure
-    return None
+    name = "overall" if task in ("overall", grid.overall) else task
+    if name in TASKS and name not in OVERALL_TASKS:
+        name = "other"
+    found = (
+        row.figures.get(name)
+        for row in exp.published
+        if (row.paper, row.variant, row.split) == (grid.paper, variant, "dev")
+        and (name != "other" or row.other_task in ("", task))
+    )
+    return next((figure for figure in found if figure is not None), None)
 
 
 def report_node(
@@ -308,7 +302,8 @@ def report_node(
     """Return the node of the report; `figures` are by the names that they are published under.
 
     Needs are named by what they are: `table/PAPER`, `tuning/PAPER`, `scores/PAPER`, `figure/NAME`,
-    `run/KEY/SEED`, `predictions/KEY/SEED`, `data/TASK`, `examples/TASK`, `index` and `claims`.
+    `run/KEY/SEED`, `predictions/KEY/SEED`, `data/TASK`, `examples/TASK`, `labels/TASK`, `index` and
+    `claims`.
     What tables and figures are called is in their own specs.
     """
     needs = {"index": Need(index, "index.csv")}
@@ -319,27 +314,21 @@ def report_node(
         if made.tuning:
             needs[f"tuning/{paper}"] = Need(made.tuning, "tuning.csv")
         needs[f"scores/{paper}"] = Need(made.scores, "scores.parquet")
-    for name, node in figures.items():
-        needs[f"figure/{name}"] = Need(node, "figure.png")
-    for ref in exp.owners.values():
-        node = exp.train(ref)
-        for seed in exp.config.seeds:
-            for name, file in RUN_FILES.items():
-                needs[f"{name}/{node.key}/{seed}"] = Need(node, file, seed)
+    needs |= {f"figure/{name}": Need(node, "figure.png") for name, node in figures.items()}
+    trained = [exp.train(ref) for ref in exp.owners.values()]
+    needs |= _files(exp, trained, "run", "predictions", separator="/")
     tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
-    needs |= {f"data/{task}": Need(exp.sources.data(task), "report.json") for task in tasks}
-    needs |= {
-        f"examples/{task}": Need(exp.sources.data(task), "examples.parquet") for task in tasks
-    }
     for task in tasks:
-        if node_of := exp.sources.labels(task):
-            needs[f"labels/{task}"] = Need(node_of, "labels.json")
-    config = exp.config.model_dump(mode="json", exclude_defaults=True, exclude=set(UNSHOWN))
+        data = exp.sources.data(task)
+        needs[f"data/{task}"] = Need(data, "report.json")
+        needs[f"examples/{task}"] = Need(data, "examples.parquet")
+        if labels := exp.sources.labels(task):
+            needs[f"labels/{task}"] = Need(labels, "labels.json")
     spec = {
         "backbone": exp.sources.encoder,
         "data": exp.data(tasks),
         "seeds": list(exp.config.seeds),
-        "config": config,
+        "config": exp.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "stages": [_stage(exp, ref) for ref in exp.stages],
         "select_on": select_on(exp.stages.values()),
         **shown_tasks(tasks),
