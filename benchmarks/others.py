@@ -45,9 +45,8 @@ class Padded:
     """A split's sequences as lists of ids, padded batch by batch to the longest (a collator)."""
 
     def __init__(self, examples: Examples, device: torch.device) -> None:
-        sequences = examples.sequences
-        flat, types = sequences.flat.cpu().numpy(), sequences.types.cpu().numpy()
-        spans = list(zip(sequences.starts, sequences.lengths, strict=True))
+        flat, types = examples.tokens.cpu().numpy(), examples.types.cpu().numpy()
+        spans = list(zip(examples.starts, examples.lengths, strict=True))
         self.ids = [flat[a : a + n] for a, n in spans]
         self.types = [types[a : a + n] for a, n in spans]
         self.examples = examples
@@ -213,9 +212,9 @@ def encode(
     transformer = models.Transformer(str(workload.hugging_face))
     pooling = models.Pooling(transformer.get_word_embedding_dimension(), pooling_mode="cls")
     model = SentenceTransformer(modules=[transformer, pooling], device=device.type)
-    sequences = ours.examples[task]["dev"].sequences
-    flat = sequences.flat.cpu().numpy()
-    spans = zip(sequences.starts, sequences.lengths, strict=True)
+    examples = ours.examples[task]["dev"]
+    flat = examples.tokens.cpu().numpy()
+    spans = zip(examples.starts, examples.lengths, strict=True)
     # Without [CLS] and [SEP]: its own tokenizer adds them.
     words = np.array(list(transformer.tokenizer.get_vocab()))
     order = np.argsort([transformer.tokenizer.get_vocab()[word] for word in words])

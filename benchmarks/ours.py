@@ -12,10 +12,10 @@ from minbert.base.progress import Progress
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
+from minbert.train.activation_budget import activation_budget
 from minbert.train.checkpoints import Checkpoints
 from minbert.train.history import History
 from minbert.train.loop import Loop, Settings
-from minbert.train.room import budget, state_bytes
 from minbert.train.samplers import Step
 from minbert.train.trainable import Sources, TrainableModel
 
@@ -61,7 +61,7 @@ class Ours:
         features = {task: path for task, path in given.features.items() if task in spec.tasks}
         sources = Sources(given.backbone, tokens, features)
         self.learner: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, device)
-        room = budget(device, torch.get_num_threads(), state_bytes(self.learner.module))
+        room = activation_budget(device, torch.get_num_threads(), self.learner.module)
         nowhere = Checkpoints(given.backbone)  # Nothing is kept: single steps are made.
         settings = Settings(device, precision, Progress("benchmark"), nowhere, room)
         self.loop = Loop(spec, self.learner, 0, settings, History())

@@ -19,7 +19,6 @@ from benchmarks.workload import Workload, make_workload
 from minbert.spec.stage import StageSpec
 from minbert.train.features import cache_features
 from minbert.train.finetune import Finetuned
-from minbert.train.inference import distinct
 from minbert.train.samplers import Step
 from minbert.train.trainable import Sources
 
@@ -142,8 +141,8 @@ class Sides:
             theirs = {name: partial(others[name].predict, task) for name in peers}
         agreement.check(differ, bf16)
         sides = named({name: partial(ours[name].predict, task) for name in precisions}, theirs)
-        sequences = finetuned(exact).examples[task]["dev"].sequences
-        operations = 2.0 * self._products(sequences.lengths[distinct(sequences)[0]])
+        examples = finetuned(exact).examples[task]["dev"]
+        operations = 2.0 * self._products(examples.lengths[examples.distinct()[0]])
         return Work(sides, case.rows, operations, differ, bf16)
 
     def _cached(self, case: Case, precisions: Sequence[str], peers: Sequence[str]) -> Work:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torchjd import aggregation as theirs
 
 from minbert.base.progress import Progress
 from minbert.spec.parts import load_part
@@ -26,6 +27,25 @@ STEP: Step = [
 ]
 WEIGHTS = {"sst": {"weight": 1.0}, "para": {"weight": 2.0}, "sts": {"weight": 0.1}}
 SIAMESE = {"pairing": "siamese", "features": ["u", "v", "|u-v|"]}
+
+AGGREGATORS: dict[str, Any] = {
+    "pcgrad": lambda n: theirs.PCGrad(),
+    "aligned_mtl": lambda n: theirs.AlignedMTL(),
+    "cagrad": lambda n: theirs.CAGrad(c=0.4),
+    "dualproj": lambda n: theirs.DualProj(),
+    "fairgrad": lambda n: theirs.FairGrad(alpha=2.0),
+    "gradvac": lambda n: theirs.GradVac(),
+    "imtl_g": lambda n: theirs.IMTLG(),
+    "krum": lambda n: theirs.Krum(n_byzantine=0),
+    "mean": lambda n: theirs.Mean(),
+    "mgda": lambda n: theirs.MGDA(),
+    "nash_mtl": theirs.NashMTL,
+    "pcd": lambda n: theirs.PCD(),
+    "random": lambda n: theirs.Random(),
+    "sum": lambda n: theirs.Sum(),
+    "upgrad": lambda n: theirs.UPGrad(),
+}
+"""torchjd's surgery for n tasks, by our names."""
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -76,7 +96,7 @@ def gradients(model: Finetuned, spec: StageSpec, step: Step, seed: int = 0) -> d
 
 def task_loss(model: Finetuned, spec: StageSpec, task: str, rows: Tensor) -> Tensor:
     """Return the weighted loss of a batch."""
-    output, label = model.output(task, rows)
+    output, label = model.forward([(task, rows)])[0]
     return spec.tasks[task].weight * model.losses[task].loss(output, label)
 
 

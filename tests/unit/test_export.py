@@ -31,7 +31,7 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.text import csv_text
 from minbert.model.convert import convert_hugging_face
 from minbert.model.lora import LowRank, add_lora
-from minbert.model.multitask import MultitaskModel, build_model
+from minbert.model.multitask import MultitaskModel
 from minbert.model.weights import load_weights
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
@@ -45,7 +45,6 @@ from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.plans import VARIANT_COLUMNS, description_path, stage_rows
 from minbert.train.examples import Examples, special_tokens
-from minbert.train.inference import pool_all
 
 FIRST = ["a film", *TEXT[1:], "it", "a film " * 60]
 SECOND = [TEXT[2], "of little else", "a", "is it?", "too long"]
@@ -105,8 +104,7 @@ def logits(model: MultitaskModel, arch: Any, tokenizer: Path, length: int, task:
     special = special_tokens(tokenizer, arch.two_types)
     pairing = model.spec.tasks[task].pairing if known.pair else None
     examples = Examples(table, task, pairing, special, length, torch.device("cpu"))
-    pooled = pool_all(partial(model.pooled, task), examples)
-    return model.from_pooled(task, pooled)
+    return model.from_pooled(task, examples.pool(partial(model.pooled, task)))
 
 
 def sides(task: str) -> list[list[str]]:
@@ -144,7 +142,8 @@ def model_of(folder: Path, lora: bool = False, **stage: Any) -> MultitaskModel:
     """Return a model with random heads on a backbone, in evaluation mode."""
     torch.manual_seed(5)
     spec = StageSpec.model_validate({"tasks": HOW, **stage})
-    model = build_model(read_architecture(folder / "config.json"), spec, folder)
+    model = MultitaskModel(read_architecture(folder / "config.json"), spec)
+    model.encoder.load_backbone(load_weights(folder / WEIGHTS))
     if lora:
         add_lora(model.encoder, 2, 8.0)
     with torch.no_grad():

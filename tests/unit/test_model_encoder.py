@@ -1,21 +1,25 @@
+"""An encoder's dropout, its initial weights, rows apart; layers in bf16 beside weights in fp32."""
+
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
-from model_batches import (
-    STILL,
-    TINY,
-    random_batch,
-)
-from torch import Tensor
+from model_batches import STILL, TINY, random_batch
+from torch import Tensor, nn
 
 from minbert.model import encoder as encoder_module
-from minbert.model.encoder import Attention, Stack, initialise, whole_encoder
-from minbert.spec.stage import Dropout
+from minbert.model.dropout import Dropout, dropout_mask, kept_share
+from minbert.model.encoder import Attention, Stack, compute_in, initialise, whole_encoder
+from minbert.model.precision import LayerNorm, Linear, to_fp32
+from minbert.spec.stage import Dropout as Rates
+from minbert.spec.stage import Optimiser
+from minbert.train.optimiser import AdamW
 
 
-def tiny(dropout: Dropout = STILL, seed: int = 0) -> Stack:
-    encoder = whole_encoder(TINY, dropout)
+def tiny(rates: Rates = STILL, seed: int = 0) -> Stack:
+    encoder = whole_encoder(TINY, rates)
     initialise(encoder, torch.Generator().manual_seed(seed))
     for name, parameter in encoder.named_parameters():
         if "norm" not in name:
@@ -23,47 +27,36 @@ def tiny(dropout: Dropout = STILL, seed: int = 0) -> Stack:
     return encoder
 
 
-def gradients(encoder: Stack, loss: Tensor) -> dict[str, Tensor]:
-    named = {n: p for n, p in encoder.named_parameters() if not n.startswith("pooler")}
-    return dict(zip(named, torch.autograd.grad(loss, list(named.values())), strict=True))
-
-
 def test_no_gradient_crosses_from_one_row_to_another_or_to_padding() -> None:
-    encoder = tiny()
-    batch = random_batch()
+    encoder, batch = tiny(), random_batch()
     upper = Stack(TINY, STILL, layers=[0, 1], embeddings=False, pooler=False)
     hidden = torch.randn(len(batch.tokens), TINY.hidden, requires_grad=True)
     second = upper(batch, hidden)[5:22]
     (gradient,) = torch.autograd.grad(second.pow(3).sum(), hidden)
-    assert (gradient[5:22].abs().sum(1) > 0).all()
-    assert (gradient[:5] == 0).all()
-    assert (gradient[22:] == 0).all()
-    words = gradients(encoder, encoder(batch).pow(3).sum())["embeddings.word.weight"]
-    assert (words[0] == 0).all()
+    inside = torch.zeros(len(hidden), dtype=torch.bool)
+    inside[5:22] = True
+    assert torch.equal(gradient.abs().sum(1) > 0, inside)
+    words = encoder.get_parameter("embeddings.word.weight")
+    (gradient,) = torch.autograd.grad(encoder(batch).pow(3).sum(), words)
+    assert (gradient[0] == 0).all()
 
 
-def test_dropout_is_off_in_evaluation_and_on_in_training() -> None:
-    encoder = tiny(Dropout())
-    batch = random_batch()
-    assert not torch.equal(encoder(batch), encoder(batch))
+def test_dropout_is_off_in_evaluation_and_on_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, batch = tiny(Rates()), random_batch()
     torch.manual_seed(1)
     first = encoder(batch)
+    assert not torch.equal(encoder(batch), first)
     torch.manual_seed(1)
     assert torch.equal(first, encoder(batch))
     encoder.eval()
     assert torch.equal(encoder(batch), encoder(batch))
     torch.testing.assert_close(encoder(batch), tiny().eval()(batch), atol=1e-6, rtol=0)
-
-
-def test_hidden_dropout_alone_leaves_attention_weights_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    # Attention weights have a rate of their own.
     rates: list[float] = []
     monkeypatch.setattr(
         encoder_module, "attend", lambda *given: rates.append(given[-1]) or given[0][:, :12]
     )
-    layer = Attention(TINY, Dropout(sublayer=0.5, attention=0.25))
-    batch = random_batch()
+    layer = Attention(TINY, Rates(sublayer=0.5, attention=0.25))
     hidden = torch.randn(len(batch.tokens), TINY.hidden)
     layer(hidden, batch)
     layer.eval()(hidden, batch)
@@ -74,9 +67,124 @@ def test_initial_weights_are_berts() -> None:
     encoder = whole_encoder(TINY.model_copy(update={"vocab_size": 5000}), STILL)
     initialise(encoder)
     for name, parameter in encoder.named_parameters():
-        if name.endswith("bias"):
-            assert (parameter == 0).all(), name
-        elif "norm" in name:
-            assert (parameter == 1).all(), name
+        if name.endswith("bias") or "norm" in name:
+            assert (parameter == (0 if name.endswith("bias") else 1)).all(), name
     words = encoder.get_parameter("embeddings.word.weight")
     assert float(words.detach().std()) == pytest.approx(0.02, rel=0.02)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1 - 1e-9])
+def test_entries_are_lost_with_the_probability_and_the_mean_is_kept(p: float) -> None:
+    torch.manual_seed(0)
+    factors = dropout_mask(torch.Size((500, 1001)), p)
+    lost = (factors == 0).double().mean().item()
+    assert lost == pytest.approx(p, abs=4 * (p * (1 - p) / factors.numel()) ** 0.5 + 2e-5)
+    assert set(factors.unique().tolist()) <= {0.0, 1.0}
+    assert kept_share(p) == pytest.approx(1 - p, abs=2e-5)
+
+
+def test_every_place_of_a_drawn_word_is_used_alike_and_draws_follow_torchs_generator() -> None:
+    torch.manual_seed(1)
+    mask = dropout_mask(torch.Size((200_000,)), 0.25)
+    lost = (mask == 0).view(-1, 4).double()
+    assert lost.mean(0).tolist() == pytest.approx([0.25] * 4, abs=0.01)
+    together = (lost.T @ lost) / len(lost) - 0.25**2
+    assert together.fill_diagonal_(0.0).abs().max() < 0.005
+    assert not torch.equal(dropout_mask(mask.shape, 0.25), mask)
+    torch.manual_seed(1)
+    assert torch.equal(dropout_mask(mask.shape, 0.25), mask)
+
+
+def test_gradients_go_where_the_entries_went_and_evaluation_and_nought_lose_none() -> None:
+    torch.manual_seed(3)
+    x = torch.ones(9, 5, requires_grad=True)
+    y = Dropout(0.4)(x)
+    y.sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, y.detach())
+    assert y.unique().tolist() == pytest.approx([0.0, 1 / 0.6], rel=1e-4)
+    assert Dropout(0.5).eval()(x) is x and Dropout(0.0)(x) is x
+    assert not torch.equal(Dropout(0.5)(x), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_adding_what_is_left_is_the_same_in_one_pass(dtype: torch.dtype) -> None:
+    x, change, upper = (torch.randn(40, 6).to(dtype) for _ in range(3))
+    for given in (x, change):
+        given.requires_grad_()
+    torch.manual_seed(5)
+    found = Dropout(0.3).add(x, change)
+    torch.manual_seed(5)
+    expected = x + Dropout(0.3)(change)
+    tolerance = {"rtol": 0.02, "atol": 0.02} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(found, expected, **tolerance)
+    ours, theirs = (torch.autograd.grad(out, (x, change), upper) for out in (found, expected))
+    torch.testing.assert_close(ours, theirs, **tolerance)
+    assert Dropout(0.3).eval().add(x, change).equal(x + change)
+
+
+def low(x: Tensor) -> Tensor:
+    return x.to(torch.bfloat16)
+
+
+def test_a_layer_computes_in_its_inputs_precision_and_learns_in_fp32() -> None:
+    torch.manual_seed(0)
+    layer, x = Linear(8, 6), torch.randn(5, 8)
+    expected = nn.functional.linear(x, layer.weight, layer.bias)
+    assert torch.equal(layer(x), expected)
+    found = layer(low(x))
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02)
+    found.float().square().sum().backward()
+    wanted = torch.autograd.grad(expected.square().sum(), list(layer.parameters()))
+    for parameter, gradient in zip(layer.parameters(), wanted, strict=True):
+        assert parameter.grad is not None and parameter.grad.dtype == torch.float32
+        torch.testing.assert_close(parameter.grad, gradient, rtol=0.05, atol=0.2)
+
+
+@pytest.mark.parametrize("change", ["optimiser", "copy_", "load_state_dict", "other dtype"])
+def test_the_copy_in_bf16_follows_the_weight(change: str) -> None:
+    torch.manual_seed(0)
+    layer, x = Linear(8, 6), torch.randn(5, 8)
+    layer(low(x)).float().sum().backward()
+    before = layer.weight.detach().clone()
+    if change == "optimiser":
+        AdamW(layer.parameters(), Optimiser(lr=0.1), lambda step: (1.0, None)).step()
+    elif change == "copy_":
+        with torch.no_grad():
+            layer.weight.copy_(torch.ones(6, 8))
+    elif change == "load_state_dict":
+        layer.load_state_dict({"weight": torch.ones(6, 8), "bias": torch.zeros(6)})
+    else:
+        layer(x.to(torch.float16))
+    assert (change == "other dtype") == torch.equal(before, layer.weight)
+    expected = nn.functional.linear(low(x), low(layer.weight), low(layer.bias))
+    assert torch.equal(layer(low(x)), expected)
+
+
+def test_the_copy_is_made_once_for_several_passes() -> None:
+    layer, x = Linear(8, 6), low(torch.randn(5, 8))
+    layer(x)
+    assert layer._copy is not None
+    layer._copy.zero_()  # so that a second copy would show
+    assert layer(x).equal(low(layer.bias).expand(5, 6))
+
+
+def test_in_bf16_norms_keep_fp32_weights_and_no_layer_changes_dtype_on_the_way() -> None:
+    torch.manual_seed(0)
+    norm, x = LayerNorm(8), torch.randn(5, 8)
+    nn.init.normal_(norm.weight)
+    assert norm(low(x)).dtype == torch.bfloat16
+    torch.testing.assert_close(norm(low(x)).float(), norm(x), rtol=0.02, atol=0.03)
+    encoder = whole_encoder(TINY, STILL)
+    initialise(encoder)
+    expected = encoder(random_batch())
+    kinds: dict[str, Any] = {}
+    for name, part in encoder.named_modules():
+        part.register_forward_hook(lambda _, __, out, name=name: kinds.update({name: out.dtype}))
+    compute_in(encoder, "bf16")
+    found = encoder(random_batch())
+    inside = {dtype for name, dtype in kinds.items() if name.startswith("layers.")}
+    assert inside == {torch.bfloat16}
+    torch.testing.assert_close(to_fp32(found), expected, rtol=0, atol=0.1)
+    compute_in(encoder, "fp32")
+    assert torch.equal(encoder(random_batch()), expected)

@@ -82,8 +82,8 @@ def test_shared_layers_compute_what_the_whole_does(
     encoder = shared(folders, name, depth, end)
     assert torch.equal(encoder("sst", batch), expected)
     assert torch.equal(encoder("sts", batch), expected)
-    if encoder.begins_shared:
-        of_sst, of_sts = encoder.together([("sst", batch), ("sts", batch)], [False, True])
+    if encoder.can_run_jointly:
+        of_sst, of_sts = encoder.joint_forward([("sst", batch), ("sts", batch)], [False, True])
         assert_close(of_sst, expected)
         assert_close(of_sts, expected[batch.first])
 

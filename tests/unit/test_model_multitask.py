@@ -1,3 +1,5 @@
+"""A stage's model: what tasks share of the encoder, their convolutions, poolings and heads."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -5,115 +7,137 @@ from typing import Any
 
 import pytest
 import torch
-from model_batches import STILL, TINY, concatenate, one_by_one, random_batch
-from torch import nn
+from model_batches import (
+    MIXED,
+    STILL,
+    TINY,
+    concatenate,
+    initial_backbone,
+    one_by_one,
+    random_batch,
+)
+from torch import Tensor, nn
 
+from minbert.base.errors import UserError
+from minbert.model.convolution import TokenConvolution
 from minbert.model.multitask import MultitaskModel
+from minbert.model.sharing import SharedEncoder
 from minbert.model.weights import load_weights, save_weights
+from minbert.plan.parameters import count
+from minbert.spec.architecture import shared_parts
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import Head, TaskSpec
+from minbert.spec.task import Convolution, Head, TaskSpec
 
 HEAD = Head(dropout=0.0)
-FEATURES = ("u", "v", "|u-v|")
+PAIR = {"loss": "mse", "pairing": "siamese", "head": HEAD}
 TASKS = {
-    "sts": TaskSpec(loss="mse", pairing="siamese", pooling="mean", features=FEATURES, head=HEAD),
+    "sts": TaskSpec(**PAIR, pooling="mean", features=("u", "v", "|u-v|")),
     "para": TaskSpec(loss="binary_cross_entropy", pairing="cross", head=Head(depth=3, width=6)),
     "sst": TaskSpec(loss="cross_entropy", head=HEAD),
 }
+CONVOLVED = {
+    "sst": TaskSpec(loss="cross_entropy", convolution=Convolution(), head=HEAD),
+    "sts": TaskSpec(
+        **PAIR,
+        features=("u", "v"),
+        pooling="max",
+        convolution=Convolution(kernel=5, residual=True),
+    ),
+    "para": TaskSpec(loss="binary_cross_entropy", pairing="cross", head=HEAD),
+}
+LENGTHS = (3, 4, 2, 5)
 
 
-def model(**changes: Any) -> MultitaskModel:
-    torch.manual_seed(0)
-    return MultitaskModel(TINY, StageSpec(tasks=TASKS, dropout=STILL, **changes))
+def model(tasks: dict[str, TaskSpec] = TASKS, seed: int = 0, **changes: Any) -> MultitaskModel:
+    torch.manual_seed(seed)
+    return MultitaskModel(TINY, StageSpec(tasks=tasks, dropout=STILL, **changes))
 
 
 def test_tasks_follow_the_registry_and_have_their_logits() -> None:
     made = model()
     assert list(made.heads) == ["sst", "para", "sts"]
-    assert made("sst", random_batch((3, 4, 2, 5))).shape == (4, 5)
-    assert made("para", random_batch((3, 4, 2, 5))).shape == (4, 1)
-    assert made("sts", random_batch((3, 4, 2, 5))).shape == (2, 1)
+    shapes = {task: tuple(made(task, random_batch(LENGTHS)).shape) for task in TASKS}
+    assert shapes == {"sst": (4, 5), "para": (4, 1), "sts": (2, 1)}
 
 
 def test_siamese_pairs_row_i_with_row_b_plus_i() -> None:
-    made = model().eval()
-    batch = random_batch((3, 4, 2, 5))
+    made, batch = model().eval(), random_batch(LENGTHS)
     rows = one_by_one(batch)
     for n in range(2):
-        pair = concatenate([rows[n], rows[2 + n]])
-        swapped = concatenate([rows[2 + n], rows[n]])
-        torch.testing.assert_close(made("sts", pair)[0], made("sts", batch)[n])
-        assert not torch.allclose(made("sts", swapped)[0], made("sts", batch)[n])
+        pair = [rows[n], rows[2 + n]]
+        torch.testing.assert_close(made("sts", concatenate(pair))[0], made("sts", batch)[n])
+        swapped = made("sts", concatenate(pair[::-1]))[0]
+        assert not torch.allclose(swapped, made("sts", batch)[n])
 
 
 def test_logits_are_the_heads_of_what_is_pooled() -> None:
-    made = model().eval()
-    batch = random_batch((3, 4, 2, 5))
+    made, batch = model().eval(), random_batch(LENGTHS)
     pooled = made.pooled("sts", batch)
     assert pooled.shape == (4, TINY.hidden)
     assert torch.equal(made.from_pooled("sts", pooled), made("sts", batch))
-    hidden = made.encoder("sts", batch)
-    torch.testing.assert_close(pooled[0], hidden[:3].mean(0))
+    torch.testing.assert_close(pooled[0], made.encoder("sts", batch)[:3].mean(0))
     first = made.encoder.pooler("sst")(made.encoder("sst", batch)[batch.first])
     assert torch.equal(made.pooled("sst", batch), first)
 
 
-@pytest.mark.parametrize("shared", ["all", "none", 1, 0.5])
-def test_every_parameter_is_shared_or_one_tasks(shared: Any) -> None:
-    made = model(shared_layers=shared)
-    groups = [made.shared_parameters(), *(made.own_parameters(t) for t in TASKS)]
+def test_a_task_pools_its_convolved_tokens() -> None:
+    made, batch = model(CONVOLVED).eval(), random_batch(LENGTHS)
+    hidden = made.encoder("sst", batch)
+    assert set(made.convolutions) == {"sst", "sts"}
+    first = made.convolutions["sst"](hidden, batch)[batch.first]
+    assert torch.equal(made.pooled("sst", batch), made.encoder.pooler("sst")(first))
+    tokens = made.convolutions["sts"](hidden, batch)
+    largest = torch.stack([part.amax(0) for part in tokens.split(list(LENGTHS))])
+    assert torch.equal(made.pooled("sts", batch), largest)
+    without = made.encoder.pooler("para")(hidden[batch.first])
+    assert torch.equal(made.pooled("para", batch), without)
+
+
+@pytest.mark.parametrize("shared", ["all", "none", 0, 1, 0.5])
+@pytest.mark.parametrize("tasks", [TASKS, CONVOLVED], ids=["plain", "convolved"])
+def test_every_parameter_is_shared_or_one_tasks_and_counted(
+    shared: Any, tasks: dict[str, TaskSpec]
+) -> None:
+    made = model(tasks, shared_layers=shared)
+    own = {task: made.own_parameters(task) for task in TASKS}
+    groups = [made.encoder.shared_parameters(), *own.values()]
     assert sum(map(len, groups)) == len(list(made.parameters()))
     assert {id(p) for g in groups for p in g} == {id(p) for p in made.parameters()}
-    heads = {id(p) for p in made.heads.parameters()}
-    assert not heads & {id(p) for p in made.shared_parameters()}
     assert (len(groups[0]) == 0) == (shared == "none")
+    for task, parameters in own.items():
+        theirs = [made.heads[task], *(m for t, m in made.convolutions.items() if t == task)]
+        assert {id(p) for m in theirs for p in m.parameters()} <= {id(p) for p in parameters}
+    counted = count(made.spec, TINY)
+    assert counted["total"] == counted["trainable"] == sum(p.numel() for p in made.parameters())
 
 
 def test_a_tasks_loss_reaches_no_other_tasks_parameters() -> None:
     made = model(shared_layers=1)
-    made("sts", random_batch((3, 4, 2, 5))).sum().backward()
+    made("sts", random_batch(LENGTHS)).sum().backward()
     for task in ("sst", "para"):
         assert all(p.grad is None for p in made.own_parameters(task))
-    assert all(p.grad is not None for p in made.shared_parameters())
+    assert all(p.grad is not None for p in made.encoder.shared_parameters())
     without = [n for n, p in made.encoder.own["sts"].named_parameters() if p.grad is None]
     assert without == ["pooler.dense.weight", "pooler.dense.bias"]  # mean pooling has no use for it
 
 
 def test_heads_start_as_torchs_linear_layers_and_follow_the_seed() -> None:
     wide = TASKS | {"para": TASKS["para"].model_copy(update={"head": Head(depth=3, width=300)})}
-    spec = StageSpec(tasks=wide)
-    torch.manual_seed(1)
-    first = MultitaskModel(TINY, spec)
-    torch.manual_seed(1)
-    second = MultitaskModel(TINY, spec)
-    torch.manual_seed(2)
-    third = MultitaskModel(TINY, spec)
-    name = "para.linears.1.weight"
-    weight = first.heads.get_parameter(name)
+    name = "heads.para.linears.1.weight"
+    weight, again, other = (model(wide, seed).get_parameter(name).detach() for seed in (1, 1, 2))
     # Uniform within 1 / sqrt(300), as in the course's starter code: not BERT's 0.02.
-    assert float(weight.detach().std()) == pytest.approx((3 * 300) ** -0.5, rel=0.02)
-    assert float(weight.detach().abs().max()) <= 300**-0.5
-    assert torch.equal(weight, second.heads.get_parameter(name))
-    assert not torch.equal(weight, third.heads.get_parameter(name))
+    assert float(weight.std()) == pytest.approx((3 * 300) ** -0.5, rel=0.02)
+    assert float(weight.abs().max()) <= 300**-0.5
+    assert torch.equal(weight, again) and not torch.equal(weight, other)
 
 
-def test_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
-    made = model(shared_layers=1)
+def test_saved_and_loaded_to_the_bit_by_stable_names(tmp_path: Path) -> None:
+    made, other = (model(shared_layers=2, seed=seed) for seed in (0, 1))
     save_weights(tmp_path / "model.safetensors", made.state_dict())
-    other = model(shared_layers=1)
-    nn.init.ones_(other.heads.get_parameter("sst.linears.0.weight"))
     other.load_state_dict(load_weights(tmp_path / "model.safetensors"))
-    assert made.state_dict().keys() == other.state_dict().keys()
-    for name, tensor in made.state_dict().items():
-        assert torch.equal(tensor, other.state_dict()[name]), name
-    batch = random_batch((3, 4, 2, 5))
     for task in TASKS:
+        batch = random_batch(LENGTHS)
         assert torch.equal(made.eval()(task, batch), other.eval()(task, batch))
-
-
-def test_parameter_names_are_stable() -> None:
-    spec = StageSpec(tasks={"sst": TASKS["sst"], "para": TASKS["para"]}, shared_layers=2)
-    names = {n for n, _ in MultitaskModel(TINY, spec).named_parameters()}
     assert {
         "encoder.shared.embeddings.word.weight",
         "encoder.shared.embeddings.token_type.weight",
@@ -123,4 +147,91 @@ def test_parameter_names_are_stable() -> None:
         "encoder.own.para.layers.2.feed_forward.norm.bias",
         "encoder.own.sst.pooler.dense.weight",
         "heads.para.linears.2.bias",
-    } <= names
+    } <= made.state_dict().keys()
+
+
+def layer(kernel: int = 3, residual: bool = False) -> TokenConvolution:
+    torch.manual_seed(5)
+    return TokenConvolution(TINY.hidden, Convolution(kernel=kernel, residual=residual))
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("kernel", [1, 3, 5, 15])
+def test_a_convolution_is_torchs_of_each_sequence_alone(kernel: int, residual: bool) -> None:
+    ours = layer(kernel, residual)
+    torch.manual_seed(5)
+    theirs = nn.Conv1d(TINY.hidden, TINY.hidden, kernel, padding=kernel // 2)
+    assert torch.equal(ours.convolution.weight, theirs.weight), "it starts as torch's"
+    hidden = torch.randn(sum(MIXED), TINY.hidden, requires_grad=True)
+    found = ours(hidden, random_batch())
+    alone = [theirs(part.T).T.relu() for part in hidden.split(list(MIXED))]
+    expected = torch.cat(alone) + (hidden if residual else 0)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+    upstream = torch.randn(found.shape)
+    gradients = torch.autograd.grad(found, [hidden, *ours.parameters()], upstream)
+    wanted = torch.autograd.grad(expected, [hidden, *theirs.parameters()], upstream)
+    torch.testing.assert_close(gradients, wanted, atol=1e-5, rtol=1e-5)
+
+
+BACKBONE = {name: tensor * 10 for name, tensor in initial_backbone(TINY, seed=4).items()}
+BATCHES = {task: random_batch((3, 7, 5), seed=n) for n, task in enumerate(TASKS)}
+
+
+def encoder(
+    shared: int | None, tasks: tuple[str, ...] = tuple(TASKS), end: str = "bottom"
+) -> SharedEncoder:
+    parts = shared_parts("none" if shared is None else shared, end, TINY.layers)
+    made = SharedEncoder(TINY, tasks, parts, STILL)
+    made.load_backbone(BACKBONE)
+    return made
+
+
+def loss(made: SharedEncoder, task: str) -> Tensor:
+    hidden = made(task, BATCHES[task])
+    pooled: Tensor = made.pooler(task)(hidden[BATCHES[task].first])
+    return pooled.pow(3).sum() + hidden.pow(3).mean()
+
+
+@pytest.mark.parametrize(
+    ("shared", "end"), [*((n, "bottom") for n in (None, 0, 1, 2, 3)), (1, "top"), (2, "top")]
+)
+def test_gradients_are_summed_in_what_is_shared_and_apart_elsewhere(
+    shared: int | None, end: str
+) -> None:
+    made, apart = encoder(shared, end=end), {}
+    for task in TASKS:
+        loss(made, task).backward()
+        alone = encoder(TINY.layers, (task,))
+        assert alone.shared_parameters() == [], "of one task, nothing is shared"
+        loss(alone, task).backward()
+        apart[task] = {name: p.grad for name, p in alone.shared.named_parameters()}
+    names = {name for name, _ in made.shared.named_parameters()}
+    for name, parameter in made.shared.named_parameters():
+        torch.testing.assert_close(parameter.grad, sum(apart[task][name] for task in TASKS))
+    for task in TASKS:
+        own = dict(made.own[task].named_parameters())
+        assert own.keys() == BACKBONE.keys() - names
+        for name, parameter in own.items():
+            assert torch.equal(parameter.grad, apart[task][name]), name
+    layers = {n.split(".")[1] for n in names if n.startswith("layers.")}
+    first = TINY.layers - (shared or 0) if end == "top" else 0
+    assert layers == {str(first + n) for n in range(shared or 0)}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"pooler.dense.bias": None}, r"'pooler.dense.bias': found shape none, expected \[12\]"),
+        ({"layers.3.qkv.bias": torch.zeros(36)}, r"qkv.bias': found shape \[36\], expected none"),
+        ({"embeddings.word.weight": torch.zeros(51, 12)}, r"word.weight': found shape \[51, 12\]"),
+    ],
+)
+def test_a_backbone_that_does_not_fit(change: dict[str, Tensor | None], match: str) -> None:
+    state = {name: tensor for name, tensor in (BACKBONE | change).items() if tensor is not None}
+    with pytest.raises(UserError, match=match):
+        encoder(1).load_backbone(state)
+
+
+def test_no_layers_at_the_top_are_refused() -> None:
+    with pytest.raises(UserError, match="shared_layers is 0, none of 3 layers, with 'shared_end"):
+        encoder(0, end="top")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +22,11 @@ CPU = torch.device("cpu")
 
 
 def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    for where, name, found in (
+        *((torch.cuda, "is_available", False), (torch.cuda, "device_count", 0)),
+        (torch.backends.mps, "is_available", False),
+    ):
+        monkeypatch.setattr(where, name, lambda found=found: found)
     assert choose_device("auto") == choose_device("cpu") == CPU
     for asked in ("cuda", "cuda:1", "mps"):
         with pytest.raises(UserError, match=f"device '{asked}' was asked for.*device: auto or cpu"):
@@ -37,21 +40,19 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
             choose_device(asked)
 
 
-def test_a_run_names_the_device_that_it_ran_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_names_its_device_and_each_releases_its_own_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
     found = {name: device.device_name(torch.device(name)) for name in ("cpu", "mps", "cuda:1")}
     assert found == {"cpu": "cpu", "mps": "mps", "cuda:1": "GPU 1"}
     assert peak_device_memory(CPU) is None
-
-
-@pytest.mark.parametrize("name", ["cpu", "mps", "cuda"])
-def test_each_device_releases_its_own_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    emptied = []
+    emptied: list[str] = []
     for each in ("mps", "cuda"):
-        empty = getattr(torch, each)
-        monkeypatch.setattr(empty, "empty_cache", lambda each=each: emptied.append(each))
-    device.release_memory(torch.device(name))
-    assert emptied == [each for each in ("mps", "cuda") if each == name]
+        monkeypatch.setattr(getattr(torch, each), "empty_cache", lambda e=each: emptied.append(e))
+    for name in ("cpu", "mps", "cuda"):
+        device.release_memory(torch.device(name))
+    assert emptied == ["mps", "cuda"]
 
 
 @pytest.mark.parametrize(
@@ -75,9 +76,7 @@ def test_memory_that_ran_out_is_told_from_other_errors(error: Exception, expecte
         ({"amx_bf16": True}, True, "bf16"),
         ({"amx_bf16": True, "avx512_bf16": True}, False, "fp32"),
         ({"amx_bf16": False, "avx512_bf16": True}, True, "bf16"),
-        ({"avx512_bf16": True}, False, "fp32"),
         ({"avx512_f": True}, None, "fp32"),
-        ({}, None, "fp32"),
     ],
 )
 def test_auto_is_bf16_where_the_cpu_is_faster_in_it(
@@ -95,7 +94,7 @@ def test_auto_is_bf16_where_the_cpu_is_faster_in_it(
 
 @pytest.mark.parametrize(
     ("capability", "hip", "expected"),
-    [((7, 5), None, "fp32"), ((8, 0), None, "bf16"), ((9, 0), None, "bf16"), ((7, 5), "6", "bf16")],
+    [((7, 5), None, "fp32"), ((8, 0), None, "bf16"), ((7, 5), "6", "bf16")],
 )
 def test_auto_is_bf16_on_gpus_that_do_not_emulate_it(
     capability: tuple[int, int], hip: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
@@ -107,12 +106,14 @@ def test_auto_is_bf16_on_gpus_that_do_not_emulate_it(
     assert choose_precision("auto", asked) == expected
 
 
-@pytest.mark.parametrize(("fp32", "bf16", "expected"), [(4.0, 2.0, True), (4.0, 3.5, False)])
+@pytest.mark.parametrize(("bf16", "expected"), [(2.0, True), (3.5, False)])
 def test_the_probe_compares_seconds(
-    fp32: float, bf16: float, expected: bool, monkeypatch: pytest.MonkeyPatch
+    bf16: float, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds = {torch.float32: fp32, torch.bfloat16: bf16}
-    monkeypatch.setattr(device, "_seconds", lambda matrix: seconds[matrix.dtype])
+    def repeat(product: Any, number: int) -> list[float]:
+        return [9.0, 4.0 if product().dtype == torch.float32 else bf16]
+
+    monkeypatch.setattr("timeit.repeat", repeat)
     assert device.products_are_faster_in_bf16(8) == expected
 
 
@@ -184,10 +185,10 @@ print(resident() - before)
     not torch.cpu.get_capabilities().get("avx512_bf16"), reason="oneDNN compiles no bf16 here"
 )
 def test_code_for_batches_of_each_length_is_not_kept() -> None:
-    grown = {}
     plain = {name: value for name, value in os.environ.items() if name not in device.KERNELS}
-    for how in ("as it is", "set up"):
+    grown = []
+    for how in ("set up", "as it is"):
         command = [sys.executable, "-c", PRODUCTS, how]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=plain)
-        grown[how] = int(done.stdout)
-    assert grown["set up"] < grown["as it is"] / 3
+        grown.append(int(done.stdout))
+    assert grown[0] < grown[1] / 3

@@ -12,21 +12,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_batches import pack
 from torch import Tensor
 
 from minbert.base.errors import UserError
 from minbert.data.tokenizer import Framing
 from minbert.model.packed import Packed
-from minbert.train.examples import (
-    Examples,
-    Sequences,
-    frame,
-    read_examples,
-    special_tokens,
-)
+from minbert.train.examples import Examples, by_length, frame, read_examples, special_tokens
 from minbert.train.finetune import Finetuned
-from minbert.train.inference import batches, distinct, pool_all
 
 CPU = torch.device("cpu")
 SPECIAL = Framing((2,), (3,), (3,))
@@ -59,26 +51,21 @@ def expected_rows(table: list[dict[str, Any]], pairing: str | None) -> list[Row]
     return [naive(r[side], None, MAX) for side in sides for r in table]
 
 
-def read(tokens: dict[str, Path], task: str, pairing: Any, split: str = "train") -> Examples:
-    return read_examples(tokens[task], task, pairing, SPECIAL, MAX, CPU, 1000)[split]
+def read(path: Path, task: str = "sst", pairing: Any = None) -> dict[str, Examples]:
+    return read_examples(path, task, pairing, SPECIAL, MAX, CPU, 1000)
 
 
-def written(tokens: dict[str, Path], task: str, split: str = "train") -> list[dict[str, Any]]:
-    return [row for row in pq.read_table(tokens[task]).to_pylist() if row["split"] == split]
+def rows_of(path: Path, split: str) -> list[dict[str, Any]]:
+    return [row for row in pq.read_table(path).to_pylist() if row["split"] == split]
 
 
-CASES = [("sst", None), ("para", "cross"), ("para", "siamese"), ("sts", "cross")]
+every_case = pytest.mark.parametrize(
+    ("task", "pairing"), [("sst", None), ("para", "cross"), ("para", "siamese"), ("sts", "cross")]
+)
 
 
 def test_special_tokens_of_the_tokenizer(backbone: Path) -> None:
     assert special_tokens(backbone / "tokenizer.json", two_types=True) == SPECIAL
-
-
-def test_frames() -> None:
-    one, none = frame(array(7, 8), None, SPECIAL, 10)
-    assert one.tolist() == [CLS, 7, 8, SEP] and none == 0
-    pair, second = frame(array(7, 8), array(9), SPECIAL, 10)
-    assert pair.tolist() == [CLS, 7, 8, SEP, 9, SEP] and second == 2
 
 
 @settings(max_examples=200)
@@ -90,22 +77,22 @@ def test_frames() -> None:
 def test_frames_lose_the_longer_sentences_end_first(
     a: list[int], b: list[int], longest: int
 ) -> None:
-    row, second = frame(array(*a), array(*b), SPECIAL, longest)
-    ids, types = naive(a, b, longest)
-    assert row.tolist() == ids and second == sum(types)
-    row, second = frame(array(*a), None, SPECIAL, longest)
-    assert row.tolist() == naive(a, None, longest)[0] and second == 0
+    for second in (b, None):
+        row, of_type_1 = frame(
+            array(*a), None if second is None else array(*second), SPECIAL, longest
+        )
+        ids, types = naive(a, second, longest)
+        assert row.tolist() == ids and of_type_1 == sum(types)
 
 
-@pytest.mark.parametrize(("task", "pairing"), CASES)
+@every_case
 def test_batches_are_what_a_plain_construction_gives(
     task: str, pairing: Any, tokens: dict[str, Path]
 ) -> None:
-    examples = read(tokens, task, pairing)
-    table = written(tokens, task)
+    table = rows_of(tokens[task], "train")
     everything = expected_rows(table, pairing)
     chosen = [4, 1, 0, 1, len(table) - 1]
-    packed, labels = examples.batch(torch.tensor(chosen))
+    packed, labels = read(tokens[task], task, pairing)["train"].batch(torch.tensor(chosen))
     sides = [0, len(table)] if pairing == "siamese" else [0]
     expected = [everything[side + row] for side in sides for row in chosen]
     assert packed.tokens.tolist() == [token for ids, _ in expected for token in ids]
@@ -117,67 +104,61 @@ def test_batches_are_what_a_plain_construction_gives(
     assert labels.dtype == torch.float32
 
 
-def test_a_batch_equals_packeds_own_building(tokens: dict[str, Path]) -> None:
-    found, _ = read(tokens, "para", "cross").batch(torch.tensor([3, 2, 7]))
-    built = pack(found.tokens, found.types, found.lengths)
-    assert torch.equal(found.positions, built.positions) and found.longest == built.longest
-
-
 def test_labels_stay_real_numbers_and_absent_ones_are_nan(tokens: dict[str, Path]) -> None:
-    dev = read(tokens, "sts", "cross", "dev")
-    assert not torch.equal(dev.labels, dev.labels.round())
-    test = read(tokens, "sts", "cross", "test")
-    assert len(test) == 5 and bool(test.labels.isnan().all())
-    assert test.ids == [f"sts-test-{n}" for n in range(5)]
+    found = read(tokens["sts"], "sts", "cross")
+    assert not torch.equal(found["dev"].labels, found["dev"].labels.round())
+    assert len(found["test"]) == 5 and bool(found["test"].labels.isnan().all())
+    assert found["test"].ids == [f"sts-test-{n}" for n in range(5)]
+
+
+def one_row(write_tokens: Any, folder: Path, *tokens: int) -> Path:
+    row = {"id": "a", "split": "train", "label": 1.0, "tokens1": tokens, "tokens2": None}
+    path: Path = write_tokens(folder / "tokens.parquet", [row])
+    return path
 
 
 def test_a_split_without_rows(write_tokens: Any, tmp_path: Path) -> None:
-    row = {"id": "a", "split": "train", "label": 1.0, "tokens1": [7], "tokens2": None}
-    path = write_tokens(tmp_path / "tokens.parquet", [row])
-    splits = read_examples(path, "sst", None, SPECIAL, MAX, CPU, 1000)
+    splits = read(one_row(write_tokens, tmp_path, 7))
     assert [len(splits[split]) for split in ("train", "dev", "test")] == [1, 0, 0]
     with pytest.raises(ValueError, match="no examples of task 'sst'"):
-        pool_all(lambda batch: batch.tokens[:, None].float(), splits["dev"])
+        splits["dev"].pool(lambda batch: batch.tokens[:, None].float())
 
 
 @pytest.mark.parametrize("token", [-1, 1000, 2**31 - 1])
 def test_tokens_beyond_the_vocabulary_are_refused(
     write_tokens: Any, tmp_path: Path, token: int
 ) -> None:
-    row = {"id": "a", "split": "dev", "label": 1.0, "tokens1": [7, token], "tokens2": None}
-    path = write_tokens(tmp_path / "tokens.parquet", [row])
-    wrong = rf"tokens.parquet: dev has tokens from .*{token}.*, expected 0 to 999 .*; delete "
+    wrong = rf"tokens.parquet: train has tokens from .*{token}.*, expected 0 to 999 .*; delete "
     with pytest.raises(UserError, match=wrong):
-        read_examples(path, "sst", None, SPECIAL, MAX, CPU, 1000)
+        read(one_row(write_tokens, tmp_path, 7, token))
 
 
-def test_distinct_sequences_are_told_apart_by_tokens_and_types() -> None:
+def test_distinct_sequences_are_told_apart_by_tokens_and_types(
+    write_tokens: Any, tmp_path: Path
+) -> None:
     # A literal [SEP] in a sentence: the same tokens can be two different pairs.
-    framed = [
-        frame(array(7, SEP, 8), array(9), SPECIAL, MAX),
-        frame(array(7), array(8, SEP, 9), SPECIAL, MAX),
-        frame(array(7, 8, SEP), array(9), SPECIAL, MAX),
-        frame(array(7), array(8, SEP, 9), SPECIAL, MAX),
+    pairs = [([7], [8, SEP, 9]), ([7, SEP, 8], [9]), ([7, 8, SEP], [9]), ([7], [8, SEP, 9])]
+    rows = [
+        {"id": f"{n}", "split": "train", "label": 1.0, "tokens1": a, "tokens2": b}
+        for n, (a, b) in enumerate(pairs)
     ]
-    framed[0] = (framed[1][0], framed[0][1])
-    rows, places = distinct(Sequences([r for r, _ in framed], [n for _, n in framed], CPU))
-    assert rows.tolist() == [0, 1, 2] and places.tolist() == [0, 1, 2, 1]
+    path = write_tokens(tmp_path / "tokens.parquet", rows)
+    found, places = read(path, "para", "cross")["train"].distinct()
+    assert found.tolist() == [0, 1, 2] and places.tolist() == [0, 1, 2, 0]
 
 
-@pytest.mark.parametrize("limit", [1, 20, 64, 10_000])
-def test_evaluation_batches_cover_each_row_once_within_the_limit(limit: int) -> None:
+@pytest.mark.parametrize(("limit", "count"), [(1, 9), (20, 5), (64, 3), (10_000, 1)])
+def test_evaluation_batches_cover_each_row_once_within_the_limit(limit: int, count: int) -> None:
     lengths = np.array([5, 30, 2, 2, 9, 17, 2, 30, 4])
-    parts = list(batches(lengths, limit))
-    assert sorted(np.concatenate(parts).tolist()) == list(range(9))
+    parts = list(by_length(lengths, limit))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(9)) and len(parts) == count
     assert all(len(p) == 1 or len(p) * lengths[p].max() <= limit for p in parts)
-    assert len(parts) == {1: 9, 20: 5, 64: 3, 10_000: 1}[limit]
 
 
-@pytest.mark.parametrize(("task", "pairing"), CASES)
+@every_case
 def test_each_distinct_sequence_is_encoded_once_and_order_restored(
     task: str, pairing: Any, tokens: dict[str, Path]
 ) -> None:
-    examples = read(tokens, task, pairing, "dev")
     seen: list[tuple[int, ...]] = []
 
     def first_and_last(batch: Packed) -> Tensor:
@@ -185,8 +166,8 @@ def test_each_distinct_sequence_is_encoded_once_and_order_restored(
         seen.extend(tuple(row.tolist()) for row in rows)
         return torch.stack([row[[1, -2]] for row in rows]).double()
 
-    found = pool_all(first_and_last, examples)
-    expected = [ids for ids, _ in expected_rows(written(tokens, task, "dev"), pairing)]
+    found = read(tokens[task], task, pairing)["dev"].pool(first_and_last)
+    expected = [ids for ids, _ in expected_rows(rows_of(tokens[task], "dev"), pairing)]
     assert found.dtype == torch.float32
     assert found.tolist() == [[float(ids[1]), float(ids[-2])] for ids in expected]
     assert len(seen) == len(set(seen)) < len(expected)
@@ -194,29 +175,25 @@ def test_each_distinct_sequence_is_encoded_once_and_order_restored(
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-@pytest.mark.parametrize(("task", "pairing"), CASES)
+@every_case
 def test_outputs_of_a_split_are_those_of_its_examples_one_by_one(
     task: str, pairing: Any, pooling: str, make_spec: Any, sources: Any
 ) -> None:
-    chosen: dict[str, Any] = {"pooling": pooling}
-    if pairing:
-        chosen["pairing"] = pairing
-    if pairing == "siamese":
-        chosen["features"] = ["u", "v", "|u-v|"]
-    spec = make_spec({task: chosen})
-    learner = Finetuned(spec, sources(task), CPU)
-    learner.module.eval()
-    found = learner.outputs(task, "dev")
+    chosen = {"pooling": pooling, "features": ("u", "v", "|u-v|") if pairing == "siamese" else ()}
+    spec = make_spec({task: chosen | ({"pairing": pairing} if pairing else {})})
+    model = Finetuned(spec, sources(task), CPU)
+    model.module.eval()
+    found, examples = model.outputs(task, "dev"), model.examples[task]["dev"]
     assert not found.requires_grad
-    examples = learner.examples[task]["dev"]
     with torch.no_grad():
-        forward = partial(learner.module, task)
+        forward = partial(model.module, task)
         singles = [forward(examples.batch(torch.tensor([n]))[0]) for n in range(len(examples))]
     torch.testing.assert_close(found, torch.cat(singles), rtol=1e-5, atol=1e-5)
 
 
-def test_sequences_are_cut_to_the_backbones_positions(make_spec: Any, sources: Any) -> None:
-    learner = Finetuned(make_spec(("sst",), max_length=512), sources("sst"), CPU)
-    assert learner.examples["sst"]["train"].sequences.lengths.max() == 24
-    shorter = Finetuned(make_spec(("sst",), max_length=10), sources("sst"), CPU)
-    assert shorter.examples["sst"]["train"].sequences.lengths.max() == 10
+@pytest.mark.parametrize(("asked", "found"), [(512, 24), (10, 10)])
+def test_sequences_are_cut_to_the_backbones_positions(
+    asked: int, found: int, make_spec: Any, sources: Any
+) -> None:
+    model = Finetuned(make_spec(("sst",), max_length=asked), sources("sst"), CPU)
+    assert model.examples["sst"]["train"].lengths.max() == found

@@ -140,7 +140,7 @@ def test_where_nothing_moves_they_are_the_models_scores_on_train(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("minbert.train.run.budget", lambda *_: budget)
+    monkeypatch.setattr("minbert.train.run.activation_budget", lambda *_: budget)
     spec = make_spec(("sst", "sts"), still=True, surgery=surgery, optimiser={"lr": 1e-20})
     given = sources("sst", "sts")
     train_stage(spec, 0, given, tmp_path, title="t", device="cpu", precision="fp32")

@@ -24,7 +24,6 @@ from minbert.train.device import choose_precision
 from minbert.train.evaluation import PREDICTIONS
 from minbert.train.finetune import Finetuned
 from minbert.train.run import train_stage
-from minbert.train.schedules import Setting
 
 FAST = {"lr": 3e-3}
 FILES = ("model.safetensors", "predictions.parquet")
@@ -273,13 +272,16 @@ def test_the_record(make_spec: Any, run: Run, sources: Any) -> None:
     assert {p.name for p in folder.iterdir()} == {*FILES, "history.parquet", "run.json"}
 
 
-def test_the_optimiser_is_the_specs(make_spec: Any, sources: Any) -> None:
+def test_optimiser_and_generators_are_the_specs_and_the_seeds(make_spec: Any, sources: Any) -> None:
     chosen = {"lr": 2e-4, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.02}
     tasks = {"sst": {}, "para": {}, "sts": {"trained": False}}
     spec = make_spec(tasks, shared_layers=1, surgery="pcgrad", optimiser=chosen)
-    loop = make_loop(spec, sources)
-    assert loop.optimiser.chosen == spec.optimiser
-    assert spec.optimiser.betas == (0.8, 0.95)
+    seeds = []
+    for seed in (0, 1, 2):
+        loop = make_loop(spec, sources, seed=seed)
+        seeds += [loop.sampler.generator.initial_seed(), loop.gradients.generator.initial_seed()]
+    assert len(set(seeds)) == 6
+    assert loop.optimiser.chosen == spec.optimiser and spec.optimiser.betas == (0.8, 0.95)
     ours = [id(p) for p in loop.optimiser.parameters]
     assert len(ours) == len(set(ours))
     for name, parameter in loop.model.module.named_parameters():
@@ -291,17 +293,12 @@ def test_the_rate_follows_the_schedule_over_all_epochs(
 ) -> None:
     optimiser = {"lr": 0.006, "schedule": {"name": "linear"}}
     loop = make_loop(make_spec(epochs=2, optimiser=optimiser), sources, tmp_path)
-    found: list[float] = []
+    asked: list[int] = []
     schedule = loop.optimiser.schedule
-
-    def noted(step: int) -> Setting:
-        setting = schedule(step)
-        found.append(loop.optimiser.chosen.lr * setting.factor)
-        return setting
-
-    loop.optimiser.schedule = noted
+    loop.optimiser.schedule = lambda step: (asked.append(step), schedule(step))[1]
     loop.run()
-    assert found == pytest.approx([0.006, 0.005, 0.004, 0.003, 0.002, 0.001])
+    rates = [0.006 * schedule(step).factor for step in asked]
+    assert rates == pytest.approx([0.006, 0.005, 0.004, 0.003, 0.002, 0.001])
 
 
 def test_dropout_is_on_in_steps_and_memory_is_released_around_dev(
@@ -321,30 +318,20 @@ def test_dropout_is_on_in_steps_and_memory_is_released_around_dev(
 
         monkeypatch.setattr(where, name, noted)
 
-    note(loop.model, "output")
+    note(loop.model, "forward")
     note(loop.optimiser, "flush")
     note(loop.model, "outputs")
     note(loop_module, "release_memory")
     note(loop_module, "load_weights")
     loop.run()
     epoch = [
-        *["output, training, no gradients"] * 3,
+        *["forward, training, no gradients"] * 3,
         "flush, training, some gradients",
         "release_memory, training, no gradients",
         "outputs, evaluation, no gradients",
     ]
     end = [f"{name}, evaluation, no gradients" for name in ("release_memory", "load_weights")]
     assert told == [*epoch, *epoch, *end]
-
-
-def test_samplers_and_surgery_draw_from_generators_that_the_seed_made(
-    make_spec: Any, sources: Any
-) -> None:
-    spec, seeds = make_spec(surgery="pcgrad"), []
-    for seed in (0, 1, 2):
-        loop = make_loop(spec, sources, seed=seed)
-        seeds += [loop.sampler.generator.initial_seed(), loop.gradients.generator.initial_seed()]
-    assert len(set(seeds)) == 6
 
 
 def test_bf16_computes_layers_in_bf16_and_outputs_in_fp32(
@@ -363,26 +350,22 @@ def test_bf16_computes_layers_in_bf16_and_outputs_in_fp32(
     assert loop.evaluation.predictions().schema.equals(PREDICTIONS)
 
 
-def test_heads_start_at_the_prior_only_where_asked(make_spec: Any, sources: Any) -> None:
-    loop = make_loop(make_spec({"sst": {}, "sts": {"start_at_prior": True}}), sources)
-    plain = make_loop(make_spec({"sst": {}, "sts": {}}), sources)
-    mean = loop.model.examples["sts"]["train"].labels.mean()
-    bias = loop.model.weights()["heads.sts.linears.0.bias"]
-    assert bias.item() == pytest.approx(mean.item())
-    name = "heads.sst.linears.0.bias"
-    assert torch.equal(loop.model.weights()[name], plain.model.weights()[name])
-
-
-def test_a_cosines_threshold_starts_at_the_share_of_ones(
+def test_heads_start_at_the_prior_only_where_asked(
     make_spec: Any, sources: Any, tmp_path: Path
 ) -> None:
+    """A head's bias, or a cosine's threshold, which is then not trained."""
     cosine = {"loss": "cosine_embedding", "head": {"name": "cosine"}}
     cosine |= {"pairing": "siamese", "features": ["u", "v"]}
-    plain = make_loop(make_spec({"para": cosine}), sources)
-    asked = make_spec({"para": {**cosine, "start_at_prior": True}})
-    loop = make_loop(asked, sources, tmp_path)
-    threshold = "heads.para.threshold"
-    assert plain.model.weights()[threshold].item() == 0 == loop.model.tokens_seen
+    asked = {"start_at_prior": True}
+    tasks = {"sst": {}, "para": {**cosine, **asked}, "sts": asked}
+    loop = make_loop(make_spec(tasks), sources, tmp_path)
+    plain = make_loop(make_spec({"sst": {}, "para": cosine, "sts": {}}), sources)
+    ours, others = (each.model.weights() for each in (loop, plain))
+    mean = loop.model.examples["sts"]["train"].labels.mean().item()
+    assert ours["heads.sts.linears.0.bias"].item() == pytest.approx(mean)
+    name, threshold = "heads.sst.linears.0.bias", "heads.para.threshold"
+    assert torch.equal(ours[name], others[name])
+    assert others[threshold].item() == 0 == loop.model.tokens_seen
     ones = loop.model.examples["para"]["train"].labels.mean().item()
     assert 0.1 < ones < 0.9
     shares = []
@@ -391,15 +374,23 @@ def test_a_cosines_threshold_starts_at_the_share_of_ones(
         predicted = model.losses["para"].prediction(model.outputs("para", "train"))
         shares.append(predicted.mean().item())
     assert shares == [pytest.approx(ones, abs=0.1), 1.0]
-    before = loop.model.weights()[threshold].clone()
+    before = ours[threshold].clone()
     loop.run()
     assert torch.equal(loop.model.weights()[threshold], before)
 
 
-def test_a_loss_that_explodes_stops_with_step_task_and_ids(make_spec: Any, run: Run) -> None:
+def test_a_loss_that_is_not_finite_stops_with_step_task_and_ids(
+    make_spec: Any, run: Run, tokens: dict[str, Path], write_tokens: Any, tmp_path: Path
+) -> None:
     message = r"loss of task '\w+' is (nan|inf) at step 2; .*: s\w+-train-"
     with pytest.raises(UserError, match=message):
         run(make_spec(("sst", "sts"), optimiser={"lr": 1e30}))
+    rows = pq.read_table(tokens["sts"]).to_pylist()
+    rows[5]["label"] = float("nan")
+    path = write_tokens(tmp_path / "tokens.parquet", rows)
+    with pytest.raises(UserError, match=r"task 'sts' is nan at step [123]; .*\bsts-train-5\b"):
+        run(make_spec(("sts",)), instead={"sts": path})
+    assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
 def test_dev_predictions_that_are_not_finite_score_nothing(make_spec: Any, run: Run) -> None:
@@ -410,17 +401,6 @@ def test_dev_predictions_that_are_not_finite_score_nothing(make_spec: Any, run: 
     sts = [p["prediction"] for p in predictions(folder, task="sts")]
     assert sts and not any(map(math.isfinite, sts))
     assert math.isfinite(outcome(folder)["best_score"])
-
-
-def test_a_label_that_is_not_finite_stops_naming_its_example(
-    make_spec: Any, run: Run, tokens: dict[str, Path], write_tokens: Any, tmp_path: Path
-) -> None:
-    rows = pq.read_table(tokens["sts"]).to_pylist()
-    rows[5]["label"] = float("nan")
-    path = write_tokens(tmp_path / "tokens.parquet", rows)
-    with pytest.raises(UserError, match=r"task 'sts' is nan at step [123]; .*\bsts-train-5\b"):
-        run(make_spec(("sts",)), instead={"sts": path})
-    assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
 @pytest.mark.parametrize(("lacking", "said"), [("train", "training"), ("dev", "dev")])

@@ -1,8 +1,9 @@
-"""Losses: what is trained on, and how a head's output is read."""
+"""Losses: what is trained on, how a head's output is read; divergences of two outputs."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from torch.nn import functional as F
 
 from minbert.spec.parts import PARTS, load_part
 from minbert.spec.task import TASKS
+from minbert.train.divergences.squared_error import squared_error
+from minbert.train.divergences.symmetric_kl import symmetric_kl
 from minbert.train.losses import EDGE, HIGHEST, Loss, coin
 
 DRAW = generator()
@@ -26,6 +29,7 @@ EXAMPLES: dict[str, tuple[Tensor, Tensor]] = {
     "cosine_mse": (torch.rand(6, 1, generator=DRAW) * 2 - 1, REAL),
     "mse": (torch.randn(6, 1, generator=DRAW), REAL),
 }
+every_loss = pytest.mark.parametrize("name", EXAMPLES)
 
 
 def made(name: str) -> Loss:
@@ -35,6 +39,7 @@ def made(name: str) -> Loss:
 
 def test_every_loss_is_covered() -> None:
     assert EXAMPLES.keys() == PARTS["loss"].keys()
+    assert TASKS["sts"].high == HIGHEST
 
 
 def log_softmax(logits: list[float], of: int) -> float:
@@ -95,7 +100,23 @@ def test_cosine_embedding_is_torchs_of_the_vectors() -> None:
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+# No paraphrases come no closer than at an angle; a negative cosine is read as 0, with no slope.
+@pytest.mark.parametrize(
+    ("name", "label", "slopes"),
+    [
+        ("cosine_embedding", [1.0, 1.0, 0.0, 0.0], [-1, -1, 1, 0]),
+        ("cosine_mse", [2.8, 0.5, 5.0, 1.0], [10 * 0.7, 0, -10 * 3.75, 0]),
+    ],
+)
+def test_cosine_losses_gradients_by_hand(
+    name: str, label: list[float], slopes: list[float]
+) -> None:
+    cosine = torch.tensor([[0.7], [-0.4], [0.25], [-0.9]], requires_grad=True)
+    (found,) = torch.autograd.grad(4 * made(name).loss(cosine, torch.tensor(label)), cosine)
+    assert found.flatten().tolist() == pytest.approx(slopes, rel=1e-5)
+
+
+@every_loss
 def test_shapes_and_the_mean_over_a_batch(name: str) -> None:
     (output, label), loss = EXAMPLES[name], made(name)
     value, scores, prediction = (
@@ -111,7 +132,7 @@ def test_shapes_and_the_mean_over_a_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-@pytest.mark.parametrize("name", EXAMPLES)
+@every_loss
 def test_log_probabilities_are_those_of_a_distribution(name: str, scale: float) -> None:
     output, loss = (scale * EXAMPLES[name][0]).requires_grad_(), made(name)
     found = loss.log_probabilities(output)
@@ -132,10 +153,9 @@ def test_a_coin_is_kept_off_its_edges() -> None:
     found = coin(torch.tensor([-3.0, 0.0, 0.25, 1.0, 40.0])).exp()
     assert found[:, 1].tolist() == pytest.approx([EDGE, EDGE, 0.25, 1 - EDGE, 1 - EDGE])
     torch.testing.assert_close(found.sum(-1), torch.ones(5))
-    assert TASKS["sts"].high == HIGHEST
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@every_loss
 def test_the_constant_output_is_the_best_one(name: str) -> None:
     (output, label), loss = EXAMPLES[name], made(name)
     constant = loss.constant(label, output.shape[1])
@@ -153,29 +173,45 @@ def test_the_constant_output_is_the_best_one(name: str) -> None:
 def test_no_cosine_is_a_better_constant(share: float, constant: float) -> None:
     label, loss = (torch.arange(10) < 10 * share).float(), made("cosine_embedding")
     assert loss.constant(label, 1).tolist() == [constant]
-    least = loss.loss(torch.full((10, 1), constant), label)
-    for cosine in torch.linspace(-1, 1, 21).tolist():
-        assert loss.loss(torch.full((10, 1), cosine), label) >= least - 1e-6
+    values = [loss.loss(torch.full((10, 1), x), label) for x in torch.linspace(-1, 1, 21).tolist()]
+    assert min(values) >= loss.loss(torch.full((10, 1), constant), label) - 1e-6
 
 
-def test_constants_of_labels_that_never_come_are_finite() -> None:
-    assert made("cross_entropy").constant(torch.tensor([0.0, 0.0]), 3).isfinite().all()
-    for share in (0.0, 1.0):
-        label = torch.full((4,), share)
-        assert made("binary_cross_entropy").constant(label, 1).isfinite().all()
-
-
-# No paraphrases come no closer than at an angle; a negative cosine is read as 0, with no slope.
 @pytest.mark.parametrize(
-    ("name", "label", "slopes"),
+    ("name", "label", "classes"),
     [
-        ("cosine_embedding", [1.0, 1.0, 0.0, 0.0], [-1, -1, 1, 0]),
-        ("cosine_mse", [2.8, 0.5, 5.0, 1.0], [10 * 0.7, 0, -10 * 3.75, 0]),
+        ("cross_entropy", 0.0, 3),
+        ("binary_cross_entropy", 0.0, 1),
+        ("binary_cross_entropy", 1.0, 1),
     ],
 )
-def test_cosine_losses_gradients_by_hand(
-    name: str, label: list[float], slopes: list[float]
+def test_constants_of_labels_that_never_come_are_finite(
+    name: str, label: float, classes: int
 ) -> None:
-    cosine = torch.tensor([[0.7], [-0.4], [0.25], [-0.9]], requires_grad=True)
-    (found,) = torch.autograd.grad(4 * made(name).loss(cosine, torch.tensor(label)), cosine)
-    assert found.flatten().tolist() == pytest.approx(slopes, rel=1e-5)
+    assert made(name).constant(torch.full((4,), label), classes).isfinite().all()
+
+
+def test_divergences_by_hand() -> None:
+    logit, other = torch.tensor([[math.log(3.0)], [0.0]]), torch.zeros(2, 1)  # p = 3/4, 1/2
+    by_hand = (0.75 - 0.5) * math.log(0.75 / 0.5) + (0.25 - 0.5) * math.log(0.25 / 0.5)
+    found = symmetric_kl(made("binary_cross_entropy"), logit, other)
+    assert found.item() == pytest.approx(by_hand / 2, rel=1e-5)
+    values, others = torch.tensor([[2.0], [1.0]]), torch.tensor([[0.0], [4.0]])
+    assert squared_error(made("mse"), values, others).item() == pytest.approx(6.5)
+    cosines = torch.tensor([[0.5], [-1.0]]), torch.tensor([[0.1], [0.2]])
+    assert squared_error(made("cosine_mse"), *cosines).item() == pytest.approx((4 + 1) / 2)
+
+
+def test_symmetric_kl_is_both_ways_of_torchs() -> None:
+    one, other = torch.randn(2, 6, 5).unbind()
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    kl = partial(F.kl_div, reduction="batchmean", log_target=True)
+    found = symmetric_kl(made("cross_entropy"), one, other)
+    torch.testing.assert_close(found, kl(q, p) + kl(p, q))
+    torch.testing.assert_close(found, symmetric_kl(made("cross_entropy"), other, one))
+
+
+@pytest.mark.parametrize("name", PARTS["divergence"])
+def test_equal_outputs_do_not_diverge(name: str) -> None:
+    output = torch.randn(4, 1)
+    assert load_part("divergence", name)(made("mse"), output, output.clone()).item() == 0.0

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from minbert.spec.parts import load_part
 from minbert.spec.stage import Optimiser
-from minbert.train.optimiser import LEAST, AdamW, Decay
+from minbert.train.optimiser import LEAST, AdamW
 from minbert.train.schedules import Setting
 
 WORDS, WIDTH = 40, 6
@@ -34,21 +34,22 @@ class Model(nn.Module):
         return output
 
 
-def batches(steps: int, scale: float = 1.0) -> Iterator[tuple[Tensor, Tensor]]:
-    """Draw tokens: few words often, others with long gaps, some never."""
+def fit(optimiser: Any, model: Model, steps: range, scale: float = 1.0) -> None:
+    """Train on few words often, on others with long gaps, on some never."""
     draw = torch.Generator().manual_seed(1)
-    for step in range(steps):
+    for step in range(steps.stop):
         often = torch.randint(0, 5, (6,), generator=draw)
         seldom = torch.tensor([5 + (step // 7) % 25] if step % 7 == 0 else [0])
         tokens = torch.cat([often, seldom])
-        yield tokens, scale * torch.randn(len(tokens), 1, generator=draw)
+        target = scale * torch.randn(len(tokens), 1, generator=draw)
+        if step in steps:
+            optimiser.zero_grad()
+            (model(tokens) - target).square().mean().mul(scale).backward()
+            optimiser.step()
 
 
-def fit(optimiser: Any, model: Model, steps: int, scale: float = 1.0) -> None:
-    for tokens, target in batches(steps, scale):
-        optimiser.zero_grad()
-        (model(tokens) - target).square().mean().mul(scale).backward()
-        optimiser.step()
+def ours(model: Model, chosen: Optimiser, schedule: Callable[[int], Setting]) -> AdamW:
+    return AdamW(model.parameters(), chosen, schedule, [model.word])
 
 
 def train(
@@ -56,9 +57,8 @@ def train(
 ) -> tuple[Model, AdamW]:
     """Return the model after some steps; some rows of its embedding are behind."""
     model = Model()
-    at = load_part("schedule", schedule)(steps, 0.0)
-    optimiser = AdamW(model.parameters(), chosen, at, [model.word])
-    fit(optimiser, model, steps, scale)
+    optimiser = ours(model, chosen, load_part("schedule", schedule)(steps, 0.0))
+    fit(optimiser, model, range(steps), scale)
     return model, optimiser
 
 
@@ -67,20 +67,18 @@ def torchs(
 ) -> dict[str, Tensor]:
     """Return the weights after the same steps of torch's AdamW."""
     model = Model()
-    at: Callable[[int], Setting] = load_part("schedule", schedule)(steps, 0.0)
+    rates: Iterator[Setting] = map(load_part("schedule", schedule)(steps, 0.0), range(steps))
     more = {"eps": chosen.eps, "weight_decay": chosen.weight_decay}
     optimiser = torch.optim.AdamW(model.parameters(), lr=chosen.lr, **more)
 
     def set_rate(*_: Any) -> None:
         (group,) = optimiser.param_groups
-        factor, beta1 = at(len(rates))
-        rates.append(chosen.lr * factor)
-        group["lr"] = rates[-1]
+        factor, beta1 = next(rates)
+        group["lr"] = chosen.lr * factor
         group["betas"] = (chosen.betas[0] if beta1 is None else beta1, chosen.betas[1])
 
-    rates: list[float] = []
     optimiser.register_step_pre_hook(set_rate)
-    fit(optimiser, model, steps, scale)
+    fit(optimiser, model, range(steps), scale)
     return dict(model.named_parameters())
 
 
@@ -91,8 +89,7 @@ def test_fifty_steps_are_torchs(schedule: str, decay: float) -> None:
     model, optimiser = train(chosen, 50, schedule)
     optimiser.flush()
     expected = torchs(chosen, 50, schedule)
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter, expected[name], rtol=0, atol=1e-5)
+    torch.testing.assert_close(dict(model.named_parameters()), expected, rtol=0, atol=1e-5)
 
 
 def test_long_gaps_are_made_up_for() -> None:
@@ -130,7 +127,7 @@ def test_a_parameter_without_gradient_is_neither_moved_nor_decayed() -> None:
     model = Model()
     before = model.word.weight.detach().clone()
     chosen = Optimiser(lr=RATE, weight_decay=0.1)
-    optimiser = AdamW(model.parameters(), chosen, lambda _: Setting(1.0), [model.word])
+    optimiser = ours(model, chosen, lambda _: Setting(1.0))
     for _ in range(3):
         optimiser.zero_grad()
         model.linear(torch.ones(2, WIDTH)).sum().backward()
@@ -142,19 +139,15 @@ def test_a_parameter_without_gradient_is_neither_moved_nor_decayed() -> None:
 def test_going_on_from_a_saved_state_ends_in_the_same_bits() -> None:
     chosen = Optimiser(lr=RATE, weight_decay=0.1)
     whole, _ = train(chosen, 40)
-    schedule = load_part("schedule", "constant")(40, 0.0)
-    model = Model()
-    optimiser = AdamW(model.parameters(), chosen, schedule, [model.word])
-    for number, (tokens, target) in enumerate(batches(40)):
-        if number == 23:
-            state = copy.deepcopy(optimiser.state_dict())
-            model = copy.deepcopy(model)
-            model.word._forward_pre_hooks.clear()
-            optimiser = AdamW(model.parameters(), chosen, schedule, [model.word])
-            optimiser.load_state_dict(state)
-        optimiser.zero_grad()
-        (model(tokens) - target).square().mean().backward()
-        optimiser.step()
+    model, schedule = Model(), load_part("schedule", "constant")(40, 0.0)
+    optimiser = ours(model, chosen, schedule)
+    fit(optimiser, model, range(23))
+    state = copy.deepcopy(optimiser.state_dict())
+    model = copy.deepcopy(model)
+    model.word._forward_pre_hooks.clear()
+    optimiser = ours(model, chosen, schedule)
+    optimiser.load_state_dict(state)
+    fit(optimiser, model, range(23, 40))
     for name, parameter in whole.named_parameters():
         assert torch.equal(parameter, model.get_parameter(name)), name
 
@@ -164,25 +157,24 @@ def test_a_decay_below_what_fp32_holds_is_not_lost(decay: float) -> None:
     """As in exact arithmetic, for dense weights and for rows looked up at each step or never."""
     torch.manual_seed(0)
     word, linear = nn.Embedding(100, 64), nn.Linear(64, 64, bias=False)
-    start = [weight.detach().clone() for weight in (word.weight, linear.weight)]
-    chosen = Optimiser(lr=1e-5, weight_decay=decay)
     parameters = [word.weight, linear.weight]
+    start = [weight.detach().double() for weight in parameters]
+    chosen = Optimiser(lr=1e-5, weight_decay=decay)
     optimiser = AdamW(parameters, chosen, lambda _: Setting(1.0), [word])
     for _ in range(2000):
         optimiser.zero_grad()
         linear(word(torch.arange(50))).mul(0).sum().backward()
         optimiser.step()
     optimiser.flush()
-    for weight, before, late in zip(parameters, start, optimiser.decays, strict=True):
-        assert 0 <= 1 - late.gathered < LEAST
-        expected = 1 - (1 - chosen.lr * decay) ** 2000 / late.gathered
-        lost = 1 - (weight.detach().double() / before.double())
+    for weight, before, due in zip(parameters, start, optimiser.due, strict=True):
+        assert 0 <= 1 - due < LEAST
+        expected = 1 - (1 - chosen.lr * decay) ** 2000 / due
+        lost = 1 - (weight.detach().double() / before)
         for part in (lost[:50], lost[50:]):
             assert part.mean().item() == pytest.approx(expected, rel=0.05)
-    each_step = torch.tensor(1 - chosen.lr * decay, dtype=torch.float32)
-    assert each_step == 1  # why it is gathered
+    assert torch.tensor(1 - chosen.lr * decay, dtype=torch.float32) == 1, "why it is gathered"
 
 
 def test_a_decay_that_fp32_holds_is_applied_at_each_step() -> None:
-    decay = Decay(0.1)
-    assert [decay(0.1) for _ in range(3)] == pytest.approx([0.99] * 3, abs=1e-7)
+    optimiser = ours(Model(), Optimiser(lr=0.1, weight_decay=0.1), lambda _: Setting(1.0))
+    assert [optimiser._decay(0, 0.1) for _ in range(3)] == pytest.approx([0.99] * 3, abs=1e-7)

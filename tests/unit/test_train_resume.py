@@ -18,87 +18,64 @@ from minbert.base.files import read_json
 from minbert.model.weights import load_weights
 from minbert.spec.parts import PARTS, load_part
 from minbert.spec.stage import StageSpec
-from minbert.train.checkpoints import Checkpoints, Generators, crc32
+from minbert.train.checkpoints import Checkpoints, Generators
 from minbert.train.features import cache_features
 from minbert.train.run import train_stage
 from minbert.train.trainable import Sources
 
 IDENTITY = "key seed 4"
 SIAMESE = {"pairing": "siamese", "features": ["u", "v"], "pooling": "max"}
+TWO = {"sst": {}, "para": SIAMESE}
+
+
+def paced(schedule: str, warmup: float = 0.0) -> dict[str, Any]:
+    return {"lr": 1e-3, "schedule": {"name": schedule, "warmup": warmup}}
+
+
 STAGES: dict[str, dict[str, Any]] = {
     "surgery, SMART, one cycle": {
         "tasks": {"sst": {}, "para": {"convolution": {}}, "sts": {}},
         "surgery": "pcgrad",
         "smart": {"weight": 2.0},
-        "optimiser": {"lr": 1e-3, "schedule": {"name": "onecycle"}},
+        "optimiser": paced("onecycle"),
     },
-    "whole gradients": {
-        "surgery": "pytorch_pcgrad",
-        "shared_layers": 1,
-        "shared_end": "top",
-        "optimiser": {"lr": 1e-3},
-    },
-    "GradVac": {"surgery": "gradvac", "optimiser": {"lr": 1e-3}},
-    "Nash-MTL": {"surgery": "nash_mtl", "optimiser": {"lr": 1e-3}},
-    "PCD": {"surgery": "pcd", "optimiser": {"lr": 1e-3}},
-    "uncertainty": {"weighting": "uncertainty", "optimiser": {"lr": 1e-2}},
-    "a dynamic average": {"weighting": "dynamic_average", "optimiser": {"lr": 1e-2}},
-    "a geometric mean, by task": {
-        "weighting": "geometric_mean",
-        "shared_layers": "none",
-        "optimiser": {"lr": 1e-2},
-    },
-    "random weights and surgery": {
-        "weighting": "random",
-        "surgery": "random",
-        "optimiser": {"lr": 1e-2},
-    },
+    "whole gradients": {"surgery": "pytorch_pcgrad", "shared_layers": 1, "shared_end": "top"},
+    "GradVac": {"surgery": "gradvac"},
+    "Nash-MTL": {"surgery": "nash_mtl"},
+    "PCD": {"surgery": "pcd"},
+    "uncertainty": {"weighting": "uncertainty"},
+    "a dynamic average": {"weighting": "dynamic_average"},
+    "a geometric mean, by task": {"weighting": "geometric_mean", "shared_layers": "none"},
+    "random weights and surgery": {"weighting": "random", "surgery": "random"},
     "all tasks in one pass": {
         "tasks": {"sst": {}, "para": SIAMESE, "sts": {"convolution": {}}},
         "shared_layers": 1,
-        "optimiser": {"lr": 1e-3},
     },
     "sequential, layers shared in part": {
         "tasks": {"sst": {}, "sts": SIAMESE},
         "sampler": {"name": "sequential"},
         "shared_layers": 1,
-        "optimiser": {"lr": 1e-3, "schedule": {"name": "linear", "warmup": 0.2}},
+        "optimiser": paced("linear", 0.2),
     },
-    "tasks in turn": {"sampler": {"name": "alternating"}, "optimiser": {"lr": 1e-3}},
-    "tasks by temperature": {
-        "sampler": {"name": "temperature", "temperature": 2.0},
-        "optimiser": {"lr": 1e-3},
-    },
-    "annealed": {"sampler": {"name": "annealed"}, "optimiser": {"lr": 1e-3}},
+    "tasks in turn": {"sampler": {"name": "alternating"}},
+    "tasks by temperature": {"sampler": {"name": "temperature", "temperature": 2.0}},
+    "annealed": {"sampler": {"name": "annealed"}},
     "adapters, recycled": {
-        "tasks": {"sst": {}, "para": SIAMESE},
+        "tasks": TWO,
         "sampler": {"name": "recycled", "examples": 9},
         "trainable": "adapters",
         "adapter": {"width": 3},
-        "optimiser": {"lr": 1e-2},
     },
-    "LoRA": {
-        "tasks": {"sst": {}, "para": SIAMESE},
-        "trainable": "lora",
-        "lora": {"rank": 3},
-        "optimiser": {"lr": 1e-2},
-    },
+    "LoRA": {"tasks": TWO, "trainable": "lora", "lora": {"rank": 3}},
     "fusion, cosine": {
         "tasks": {"sts": {}},
         "trainable": "fusion",
         "fuse": ["adapted/sst", "adapted/sts"],
-        "optimiser": {"lr": 1e-2, "schedule": {"name": "cosine", "warmup": 0.2}},
+        "optimiser": paced("cosine", 0.2),
     },
-    "cached features": {
-        "tasks": {"sst": {}, "para": SIAMESE},
-        "trainable": "heads",
-        "optimiser": {"lr": 1e-2, "schedule": {"name": "constant"}},
-    },
+    "cached features": {"tasks": TWO, "trainable": "heads", "optimiser": paced("constant")},
 }
-
-
-def ordinary(work: Path, every: float = 1e9) -> Checkpoints:
-    return Checkpoints(work, IDENTITY, every)
+FULL = "surgery, SMART, one cycle"
 
 
 class Interrupted(Checkpoints):
@@ -120,7 +97,36 @@ class Interrupted(Checkpoints):
             raise KeyboardInterrupt
 
 
+def ordinary(work: Path, every: float = 1e9) -> Checkpoints:
+    return Checkpoints(work, IDENTITY, every)
+
+
+class Dies(Checkpoints):
+    """Dies after a state is saved, or before, as `when` says."""
+
+    def __init__(self, work: Path, every: float, when: Callable[..., bool], saves: bool) -> None:
+        super().__init__(work, IDENTITY, every)
+        self.when, self.saves = when, saves
+
+    def save(self, step: int) -> None:
+        if self.saves or not self.when(self, step):
+            super().save(step)
+        if self.when(self, step):
+            raise KeyboardInterrupt
+
+
 Train = Callable[..., str]
+
+
+@pytest.fixture
+def stage(make_spec: Any) -> Callable[..., StageSpec]:
+    """Return a function to the spec of a name in `STAGES`, or of one task."""
+
+    def make(name: str = "", epochs: int = 2) -> StageSpec:
+        chosen = STAGES[name] if name else {"tasks": ("sst",)}
+        return make_spec(**{"epochs": epochs, "optimiser": {"lr": 1e-2}, **chosen})
+
+    return make
 
 
 @pytest.fixture
@@ -158,16 +164,12 @@ def train(needed: Callable[[StageSpec], Sources], tmp_path: Path) -> Train:
     It returns history, weights, predictions and number of steps as text, in which NaN equals NaN.
     """
 
-    def run(
-        spec: StageSpec,
-        checkpoints: Checkpoints | None = None,
-        precision: str = "fp32",
-        device: str = "cpu",
-    ) -> str:
+    def run(spec: StageSpec, checkpoints: Checkpoints | None = None, **how: str) -> str:
         out = tmp_path / ("whole" if checkpoints is None else "cut")
         told: list[tuple[Any, ...]] = []
-        how = {"device": device, "precision": precision, "checkpoints": checkpoints}
-        train_stage(spec, 4, needed(spec), out, title="run", listener=told.append, **how)
+        more = {"listener": told.append, "checkpoints": checkpoints, "title": "run"}
+        chosen = {"device": "cpu", "precision": "fp32", **how}
+        train_stage(spec, 4, needed(spec), out, **chosen, **more)  # type: ignore[arg-type]
         history = pq.read_table(out / "history.parquet").drop_columns(["time"]).to_pylist()
         rows = [tuple(row.values()) for row in history if "/" not in row["metric"]]
         assert [row[:6] for row in told] == rows
@@ -189,9 +191,11 @@ def draws_or_remembers(surgery: str) -> bool:
     return bool(method.state_dict()) or not torch.equal(draw.get_state(), before)
 
 
-def test_each_kind_of_part_that_has_a_state_is_among_the_stages(make_spec: Any) -> None:
+def test_each_kind_of_part_that_has_a_state_is_among_the_stages(
+    stage: Callable[..., StageSpec],
+) -> None:
     """What draws, counts or adapts as it trains: a new one of these has to be tried here too."""
-    specs = [make_spec(**stage) for stage in STAGES.values()]
+    specs = [stage(name) for name in STAGES]
     tried = {
         "sampler": {spec.sampler.name for spec in specs},
         "trainable": {spec.trainable for spec in specs},
@@ -207,36 +211,36 @@ def test_each_kind_of_part_that_has_a_state_is_among_the_stages(make_spec: Any) 
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [
-        *((name, "fp32") for name in STAGES),
-        ("surgery, SMART, one cycle", "bf16"),
-        ("all tasks in one pass", "bf16"),
-    ],
+    [*((name, "fp32") for name in STAGES), (FULL, "bf16"), ("all tasks in one pass", "bf16")],
 )
 def test_stopped_anywhere_it_ends_in_the_same_bits(
-    name: str, precision: str, make_spec: Any, train: Train, work: Path
+    name: str, precision: str, stage: Callable[..., StageSpec], train: Train, work: Path
 ) -> None:
-    spec = make_spec(epochs=3, **STAGES[name])
+    spec = stage(name, epochs=3)
     expected = train(spec, precision=precision)
     steps = read_json(work.parent / "whole" / "run.json")["outcome"]["steps"]
     cuts = [(step, None) for step in range(1, steps, max(1, steps // 3))] + [(None, 1), (None, 2)]
     stopped = 0
     for step, epoch in cuts:
         try:
-            train(spec, Interrupted(work, step, epoch), precision)
+            train(spec, Interrupted(work, step, epoch), precision=precision)
         except (SystemExit, KeyboardInterrupt):
             stopped += 1
             assert len(list(work.glob("state-*.pt"))) == 1
-        assert train(spec, ordinary(work), precision) == expected, (step, epoch)
+        assert train(spec, ordinary(work), precision=precision) == expected, (step, epoch)
         assert not files(work), "a finished run leaves no state"
     assert stopped >= len(cuts) - 2, "the last step of an epoch is saved with the epoch"
 
 
 @pytest.mark.parametrize("name", STAGES)
 def test_on_an_accelerator_it_goes_on_in_mid_epoch(
-    name: str, make_spec: Any, train: Train, work: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    stage: Callable[..., StageSpec],
+    train: Train,
+    work: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spec = make_spec(epochs=2, **STAGES[name])
+    spec = stage(name)
     with stand_in(monkeypatch):
         expected = train(spec, device="mps")
         with pytest.raises(SystemExit):
@@ -255,35 +259,27 @@ def test_a_state_has_the_random_numbers_of_mps(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stopped_again_and_again_it_says_where_it_goes_on(
-    make_spec: Any, train: Train, work: Path, capsys: pytest.CaptureFixture[str]
+    stage: Callable[..., StageSpec], train: Train, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec = make_spec(epochs=2, **STAGES["surgery, SMART, one cycle"])
-    expected = train(spec)
+    expected = train(stage(FULL))
     for step in (1, 2, 4, 5):
         with pytest.raises(SystemExit, match="signal 15"):
-            train(spec, Interrupted(work, step))
+            train(stage(FULL), Interrupted(work, step))
     capsys.readouterr()
-    assert train(spec, ordinary(work)) == expected
+    assert train(stage(FULL), ordinary(work)) == expected
     assert "resuming after step 5 of 6" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["surgery, SMART, one cycle", "cached features"])
+@pytest.mark.parametrize("name", [FULL, "cached features"])
 def test_time_saves_too_and_changes_no_bit(
-    name: str, make_spec: Any, train: Train, work: Path
+    name: str, stage: Callable[..., StageSpec], train: Train, work: Path
 ) -> None:
-    class Killed(Checkpoints):
-        def save(self, step: int) -> None:
-            super().save(step)
-            if step == 2:
-                raise KeyboardInterrupt
-
-    spec = make_spec(epochs=2, **STAGES[name])
-    expected = train(spec)
-    assert train(spec, ordinary(work, every=0.0)) == expected
+    expected = train(stage(name))
+    assert train(stage(name), ordinary(work, every=0.0)) == expected
     with pytest.raises(KeyboardInterrupt):
-        train(spec, Killed(work, IDENTITY, every=0.0))
+        train(stage(name), Dies(work, 0.0, lambda _, step: step == 2, saves=True))
     assert files(work) == ["state-2.pt"], "the state before is gone"
-    assert train(spec, ordinary(work)) == expected
+    assert train(stage(name), ordinary(work)) == expected
 
 
 def flip(path: Path) -> None:
@@ -292,17 +288,15 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def rewrite(path: Path, name: str, value: Any) -> None:
+def rewrite(name: str, value: Any) -> Callable[[Path], object]:
     """Write a state again as a run would that differs by one value."""
-    run = torch.load(path, weights_only=True)["run"]
-    run[name] = value
-    torch.save({"run": run, "crc32": crc32(run)}, path)
+    return lambda path: torch.save({**torch.load(path, weights_only=True), name: value}, path)
 
 
 BEST = "best-1.safetensors"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a flipped bit": (flip, "is damaged: its checksum"),
-    "half a file": (lambda path: os.truncate(path, 500), "cannot be read (RuntimeError"),
+    "a flipped bit": (flip, "is damaged: the checksum of its"),
+    "half a file": (lambda path: os.truncate(path, 500), "cannot be read (BadZipFile"),
     "nothing of ours": (lambda path: torch.save({}, path), "cannot be read (KeyError"),
     "a flipped bit in the best epoch's weights": (
         lambda path: flip(path.with_name(BEST)),
@@ -312,58 +306,50 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.with_name(BEST).unlink(),
         f"{BEST}: no such weights file",
     ),
-    "another run": (
-        lambda path: rewrite(path, "identity", "another seed 4"),
-        "is from another run or from other code",
-    ),
+    "another run": (rewrite("identity", "other"), "is from another run or from other code"),
     "another device": (
-        lambda path: rewrite(path, "computed_on", "cuda, fp32"),
+        rewrite("computed_on", "cuda, fp32"),
         "was computed on cuda, fp32, not cpu, fp32",
     ),
-    "another precision": (
-        lambda path: rewrite(path, "computed_on", "cpu, bf16"),
-        "was computed on cpu, bf16, not cpu, fp32",
-    ),
-    "other parts": (lambda path: rewrite(path, "parts", {}), "holds other parts than this run"),
+    "other parts": (rewrite("parts", {}), "holds other parts than this run"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_bad_state_is_refused_and_training_starts_from_scratch(
-    damage: str, make_spec: Any, train: Train, work: Path, capsys: pytest.CaptureFixture[str]
+    damage: str,
+    stage: Callable[..., StageSpec],
+    train: Train,
+    work: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     harm, message = DAMAGES[damage]
-    spec = make_spec(("sst",), epochs=2)
-    expected = train(spec)
+    expected = train(stage())
     with pytest.raises(SystemExit):
-        train(spec, Interrupted(work, 4))
+        train(stage(), Interrupted(work, 4))
     assert files(work) == [BEST, "state-4.pt"]
     harm(work / "state-4.pt")
     capsys.readouterr()
-    assert train(spec, ordinary(work)) == expected
+    assert train(stage(), ordinary(work)) == expected
     told = capsys.readouterr().err
     assert "starting from scratch: " in told and message in told
     assert not files(work)
 
 
-def keep(checkpoints: Checkpoints, epoch: int) -> None:
-    checkpoints.keep_best(epoch, {"w": torch.full((3, 2), float(epoch))})
+def keep(checkpoints: Checkpoints, *epochs: int) -> list[str]:
+    for epoch in epochs:
+        checkpoints.keep_best(epoch, {"w": torch.full((3, 2), float(epoch))})
+    return files(checkpoints.folder)
 
 
 def test_the_latest_best_weights_are_kept_and_those_that_a_state_names(tmp_path: Path) -> None:
     checkpoints = ordinary(tmp_path)
-    for epoch in (1, 2):
-        keep(checkpoints, epoch)
-    assert files(tmp_path) == ["best-2.safetensors"], "no state names the first"
+    assert keep(checkpoints, 1, 2) == ["best-2.safetensors"], "no state names the first"
     checkpoints.save(7)
-    for epoch in (5, 7):
-        keep(checkpoints, epoch)
-    named = ["best-2.safetensors", "best-7.safetensors", "state-7.pt"]
-    assert files(tmp_path) == named
+    assert keep(checkpoints, 5, 7) == ["best-2.safetensors", "best-7.safetensors", "state-7.pt"]
     again = ordinary(tmp_path)
     assert again.resume({}, "") == "" and again.best_epoch == 2
-    keep(again, 8)
-    assert files(tmp_path) == ["best-2.safetensors", "best-8.safetensors", "state-7.pt"]
+    assert keep(again, 8) == ["best-2.safetensors", "best-8.safetensors", "state-7.pt"]
     again.save(9)
     assert files(tmp_path) == ["best-8.safetensors", "state-9.pt"]
     assert load_weights(again.best)["w"].unique().tolist() == [8.0]
@@ -381,22 +367,15 @@ def test_without_checkpoints_only_the_best_weights_are_kept(tmp_path: Path) -> N
 
 
 def test_an_epoch_that_no_state_names_yet_takes_nothing_from_the_one_before(
-    train: Train, make_spec: Any, work: Path, scored: Callable[..., None]
+    train: Train, stage: Callable[..., StageSpec], work: Path, scored: Callable[..., None]
 ) -> None:
     """A run that dies after a better epoch's weights are written, before its state is."""
-
-    class Killed(Checkpoints):
-        def save(self, step: int) -> None:
-            if self.best_epoch == 2:
-                raise KeyboardInterrupt
-            super().save(step)
-
-    spec = make_spec(("sst",), epochs=3)
+    spec = stage(epochs=3)
     scored(0.1, 0.2, 0.15)
     expected = train(spec)
     scored(0.1, 0.2)
     with pytest.raises(KeyboardInterrupt):
-        train(spec, Killed(work, IDENTITY, every=1e9))
+        train(spec, Dies(work, 1e9, lambda self, _: self.best_epoch == 2, saves=False))
     assert files(work) == ["best-1.safetensors", "best-2.safetensors", "state-3.pt"]
     scored(0.2, 0.15)
     assert train(spec, ordinary(work)) == expected
@@ -404,21 +383,20 @@ def test_an_epoch_that_no_state_names_yet_takes_nothing_from_the_one_before(
 
 def test_a_run_that_dies_before_its_record_is_whole_goes_on(
     train: Train,
-    make_spec: Any,
+    stage: Callable[..., StageSpec],
     work: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    spec = make_spec(("sst",), epochs=2)
-    expected = train(spec)
+    expected = train(stage())
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("minbert.train.run.write_json", die)
-        train(spec, ordinary(work))
+        train(stage(), ordinary(work))
     whole, cut = (work.parent / name / "model.safetensors" for name in ("whole", "cut"))
     assert cut.read_bytes() == whole.read_bytes()
-    assert train(spec, ordinary(work)) == expected
+    assert train(stage(), ordinary(work)) == expected
     assert "resuming after step 3 of 6" in capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""Samplers: which rows make up an epoch's steps."""
+"""Samplers: which rows make up an epoch's steps; schedules: the rate at each of them."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -10,10 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepping import generator
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import OneCycleLR
 
 from minbert.spec.epochs import EPOCHS
 from minbert.spec.parts import PARTS, load_part
 from minbert.train.samplers import EpochSampler, Step, draw
+from minbert.train.schedules import Setting
 
 SIZES = {"sst": 10, "para": 23, "sts": 7}
 TASKS = list(SIZES)
@@ -51,10 +55,6 @@ def plain(steps: list[Step]) -> list[list[tuple[str, list[int]]]]:
     return [[(task, rows.tolist()) for task, rows in step] for step in steps]
 
 
-def sizes_of(steps: list[Step]) -> list[list[int]]:
-    return [[len(rows) for _, rows in step] for step in steps]
-
-
 def test_every_sampler_is_covered() -> None:
     assert {*FIXED, *DRAWN} == set(PARTS["sampler"]) == set(EPOCHS)
 
@@ -63,9 +63,8 @@ def test_every_sampler_is_covered() -> None:
 def test_draw_takes_no_row_twice_before_all_came_once(count: int) -> None:
     rows = draw(7, count, generator())
     assert rows.dtype == torch.int64 and len(rows) == count
-    for start in range(0, count, 7):
-        part = rows[start : start + 7].tolist()
-        assert len(set(part)) == len(part) and set(part) <= set(range(7))
+    for part in rows.split(7):
+        assert len(set(part.tolist())) == len(part) and set(part.tolist()) <= set(range(7))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_steps_of_an_epoch(
     for _ in range(2):
         steps = list(made.epoch())
         assert made.steps == len(steps)
-        assert sizes_of(steps) == expected
+        assert [[len(rows) for _, rows in step] for step in steps] == expected
         assert [task for step in steps for task, _ in step] == in_order
 
 
@@ -138,11 +137,14 @@ def test_the_papers_random_subsets(make_spec: Any) -> None:
     assert (share.examples["para"], share.steps) == (70_045, 548)
 
 
+three_batches = st.tuples(*[st.integers(1, 12)] * 3)
+
+
 @settings(max_examples=60)
 @given(
     examples=st.none() | st.integers(1, 60),
     sizes=st.tuples(*[st.integers(1, 40)] * 3),
-    batches=st.tuples(*[st.integers(1, 12)] * 3),
+    batches=three_batches,
     seed=st.integers(0, 2**32),
 )
 def test_recycled_rows_are_used_equally_often_whatever_the_sizes(
@@ -167,7 +169,7 @@ def test_recycled_rows_are_used_equally_often_whatever_the_sizes(
 
 @settings(max_examples=60)
 @given(
-    batches=st.tuples(*[st.integers(1, 12)] * 3),
+    batches=three_batches,
     examples=st.none() | st.integers(1, 60),
     seed=st.integers(0, 2**32),
 )
@@ -221,15 +223,14 @@ def test_an_epoch_goes_on_where_it_was_cut_and_draws_from_its_generator_alone(
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def tasks_of(steps: list[Step]) -> Counter[str]:
-    return Counter(task for ((task, _),) in steps)
-
-
-def close_to(found: Counter[str], weights: dict[str, float]) -> bool:
-    """Return whether each count is within four deviations of what `weights` give."""
-    n, whole = found.total(), sum(weights.values())
-    expected = {task: w / whole for task, w in weights.items()}
-    return all(abs(found[t] - n * p) <= 4 * (n * p * (1 - p)) ** 0.5 for t, p in expected.items())
+def assert_drawn_by(steps: list[Step], sizes: dict[str, float]) -> dict[str, float]:
+    """Assert that tasks come within four deviations of what `sizes` give; return their shares."""
+    found = Counter(task for ((task, _),) in steps)
+    n, whole = found.total(), sum(sizes.values())
+    shares = {task: size / whole for task, size in sizes.items()}
+    for task, p in shares.items():
+        assert abs(found[task] - n * p) <= 4 * (n * p * (1 - p)) ** 0.5
+    return shares
 
 
 @pytest.mark.parametrize(
@@ -246,19 +247,19 @@ def test_tasks_come_in_proportion_to_a_power_of_their_size(
 ) -> None:
     given = {"temperature": temperature, "steps": 6000, **chosen}
     made = sampler(make_spec, "temperature", UNEQUAL, **given)
-    found = tasks_of(list(made.epoch()))
-    assert found.total() == made.steps and close_to(found, weights)
+    steps = list(made.epoch())
+    shares = assert_drawn_by(steps, weights)
     told = {task: n / sum(made.examples.values()) for task, n in made.examples.items()}
-    whole = sum(weights.values())
-    assert told == pytest.approx({t: w / whole for t, w in weights.items()}, abs=1e-3)
+    assert len(steps) == made.steps and told == pytest.approx(shares, abs=1e-3)
 
 
 def test_a_step_is_a_full_batch_and_all_rows_come_before_one_comes_twice(make_spec: Any) -> None:
     steps = list(sampler(make_spec, "temperature", UNEQUAL).epoch())
     assert len(steps) == sampler(make_spec, "sequential", UNEQUAL).steps
-    assert {len(rows) for ((_, rows),) in steps} == {4} and len(tasks_of(steps)) == 3
+    assert {len(rows) for ((_, rows),) in steps} == {4}
     for task, size in UNEQUAL.items():
         rows = rows_of(steps, task)
+        assert rows
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             assert len(set(part)) == len(part) and set(part) <= set(range(size))
@@ -269,14 +270,15 @@ def test_annealing_goes_from_proportional_to_a_fifth_of_the_power(
     exponents: tuple[float, ...], make_spec: Any
 ) -> None:
     made = sampler(make_spec, "annealed", UNEQUAL, epochs=len(exponents), steps=4000)
-    shares: Counter[str] = Counter()
+    planned: Counter[str] = Counter()
     for exponent in exponents:
         weights = {task: n**exponent for task, n in UNEQUAL.items()}
-        assert close_to(tasks_of(list(made.rest(0))), weights)
-        whole = sum(weights.values())
-        shares.update({task: w / whole / len(exponents) for task, w in weights.items()})
-    planned = {task: 4000 * 4 * share for task, share in shares.items()}
+        shares = assert_drawn_by(list(made.rest(0)), weights)
+        planned.update({task: 4000 * 4 * share / len(exponents) for task, share in shares.items()})
     assert made.examples == pytest.approx(planned, abs=1), "planned by the mean of the epochs"
+
+
+ONE_TASK = "which has one task per step"
 
 
 @pytest.mark.parametrize(
@@ -284,19 +286,64 @@ def test_annealing_goes_from_proportional_to_a_fifth_of_the_power(
     [
         ({"name": "temperature"}, {}, "'sampler.temperature' .* go together"),
         ({"name": "annealed", "temperature": 2.0}, {}, "go together"),
-        (
-            {"name": "annealed"},
-            {"surgery": "pcgrad"},
-            "surgery 'pcgrad' with the annealed sampler, which has one task per step",
-        ),
+        ({"name": "annealed"}, {"surgery": "pcgrad"}, f"with the annealed sampler, {ONE_TASK}"),
         ({"name": "alternating"}, {"surgery": "pcgrad"}, "with the alternating sampler"),
-        (
-            {"name": "temperature", "temperature": 1.0},
-            {"weighting": "random"},
-            "weighting 'random' with the temperature sampler",
-        ),
+        ({"name": "sequential"}, {"weighting": "random"}, "'random' with the sequential sampler"),
     ],
 )
 def test_mistakes_are_told(chosen: Any, stage: Any, message: str, make_spec: Any) -> None:
     with pytest.raises(ValueError, match=message):
         make_spec(sampler=chosen, **stage)
+
+
+FALL = [1.0, 0.8, 0.6, 0.4, 0.2]
+HALF_COSINE = [(1 + math.cos(math.pi * n / 8)) / 2 for n in range(8)]
+
+
+def rates(name: str, steps: int, warmup: float = 0.0) -> list[Setting]:
+    schedule = load_part("schedule", name)(steps, warmup)
+    return [schedule(step) for step in range(steps)]
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "warmup", "expected"),
+    [
+        ("constant", 4, 0.0, [1.0] * 4),
+        ("constant", 20, 0.2, [0.2, 0.4, 0.6, 0.8] + [1.0] * 16),
+        ("linear", 5, 0.0, FALL),
+        ("linear", 9, 0.444, [0.2, 0.4, 0.6, 0.8, *FALL]),
+        ("cosine", 8, 0.0, HALF_COSINE),
+        ("cosine", 10, 0.2, [1 / 3, 2 / 3, *HALF_COSINE]),
+    ],
+)
+def test_schedules_by_hand(name: str, steps: int, warmup: float, expected: list[float]) -> None:
+    found = rates(name, steps, warmup)
+    assert [setting.factor for setting in found] == pytest.approx(expected)
+    assert {setting.beta1 for setting in found} == {None}
+    if name != "constant":  # The rate is zero only after the last step.
+        after = load_part("schedule", name)(steps, warmup)(steps)
+        assert after.factor == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.5, 0.33])
+def test_onecycle_is_torchs(warmup: float) -> None:
+    optimiser = AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
+    oracle = OneCycleLR(optimiser, max_lr=1e-3, total_steps=50, pct_start=warmup or 0.3)
+    for factor, beta1 in rates("onecycle", 50, warmup):
+        group = optimiser.param_groups[0]
+        assert (1e-3 * factor, beta1) == pytest.approx((group["lr"], group["betas"][0]), rel=1e-6)
+        optimiser.step()
+        oracle.step()
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(10, 0.1), (2, 0.5), (4, 0.25), (100, 0.01)])
+def test_onecycle_with_a_rise_of_one_step(steps: int, warmup: float) -> None:
+    first, *_, last = rates("onecycle", steps, warmup)
+    assert (first.factor, last.factor) == pytest.approx((1 / 25, 1 / 250_000))
+
+
+@pytest.mark.parametrize("name", PARTS["schedule"])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("warmup", [0.0, 0.3, 0.9])
+def test_short_runs(name: str, steps: int, warmup: float) -> None:
+    assert all(0 < setting.factor <= 1 for setting in rates(name, steps, warmup))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from stepping import (
+    AGGREGATORS,
     SIAMESE,
     STEP,
     WEIGHTS,
@@ -22,7 +23,6 @@ from stepping import (
     tiny_model,
 )
 from torch import Tensor
-from torchjd.aggregation import PCGrad
 
 from minbert.train.samplers import Step
 from minbert.train.step import Gradients
@@ -34,6 +34,10 @@ MIXTURES: dict[str, dict[str, Any]] = {
     "a convolution": {"convolution": {}},
 }
 TWICE = [STEP[0], STEP[1], ("sst", torch.tensor([7]))]
+
+
+def mixed(para: str) -> dict[str, Any]:
+    return {**WEIGHTS, "para": {**WEIGHTS["para"], **MIXTURES[para]}}
 
 
 @pytest.mark.parametrize(
@@ -55,8 +59,7 @@ def test_without_surgery_the_gradient_is_that_of_the_weighted_sum(
 def test_one_pass_for_all_tasks_is_one_pass_a_task(
     shared_layers: Any, para: str, make_spec: Any, sources: Any
 ) -> None:
-    tasks = {**WEIGHTS, "para": {**WEIGHTS["para"], **MIXTURES[para]}}
-    spec = make_spec(tasks, still=True, shared_layers=shared_layers)
+    spec = make_spec(mixed(para), still=True, shared_layers=shared_layers)
     found = []
     for all_fit in (True, False):
         model = tiny_model(spec, sources)
@@ -67,11 +70,10 @@ def test_one_pass_for_all_tasks_is_one_pass_a_task(
         assert run.most_parts == 1
         told = [(r.task, r.rows.tolist(), r.weight, r.prediction.shape) for r in results]
         losses = torch.stack([each.loss for each in results])
-        found.append((told, losses, model.tokens_seen, grads(model)))
-    (told, losses, seen, jointly), (*expected, apart) = found
-    assert [told, seen] == [expected[0], expected[2]]
-    torch.testing.assert_close(losses, expected[1], rtol=1e-6, atol=1e-6)
-    assert_same(jointly, apart, rtol=1e-4, atol=1e-6)
+        found.append((told, model.tokens_seen, losses, grads(model)))
+    assert found[0][:2] == found[1][:2]
+    torch.testing.assert_close(found[0][2], found[1][2], rtol=1e-6, atol=1e-6)
+    assert_same(found[0][3], found[1][3], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -92,22 +94,24 @@ def test_each_task_has_its_pass_where(
     assert len(run(STEP)[0]) == len(STEP)
 
 
-@pytest.mark.parametrize("shared_layers", ["all", 1, 0])
+@pytest.mark.filterwarnings("ignore:You are solving a parameterized problem")
+@pytest.mark.parametrize(
+    ("name", "shared_layers"), [("pcgrad", "all"), ("pcgrad", 0), *((n, 1) for n in AGGREGATORS)]
+)
 def test_surgery_is_torchjds_on_what_is_shared_and_leaves_the_rest(
-    shared_layers: Any, make_spec: Any, sources: Any
+    name: str, shared_layers: Any, make_spec: Any, sources: Any
 ) -> None:
     plain = make_spec(WEIGHTS, still=True, shared_layers=shared_layers)
-    operated = plain.model_copy(update={"surgery": "pcgrad"})
     model, jacobian = conflicting(plain, sources)
     without = gradients(model, plain, STEP)
     own = {n for n in without if not is_shared(n)}
     assert any(n.startswith("heads.") for n in own)
     assert any(n.startswith("encoder.own.") for n in own) == (shared_layers != "all")
     for seed in (0, 1):
-        found = gradients(model, operated, STEP, seed)
+        found = gradients(model, plain.model_copy(update={"surgery": name}), STEP, seed)
         assert_same({n: found[n] for n in own}, {n: without[n] for n in own}, rtol=0, atol=1e-7)
         torch.manual_seed(seed)
-        expected = PCGrad()(jacobian)
+        expected = AGGREGATORS[name](len(STEP))(jacobian.double())
         assert (shared_gradient(model) - expected).abs().max() <= 1e-6 * expected.abs().max()
 
 
@@ -138,18 +142,15 @@ def pytorch_pcgrad(gradients: list[Any], draw: torch.Generator) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("weighting", [None, "geometric_mean"])
-@pytest.mark.parametrize("para", [{}, MIXTURES["mean"]], ids=["all use the pooler", "two do"])
+@pytest.mark.parametrize("para", ["cls", "mean"], ids=["all use the pooler", "two do"])
 @pytest.mark.parametrize(("seed", "shared_layers"), [(0, "all"), (1, 1), (0, 0)])
 def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(
-    seed: int, shared_layers: Any, para: Any, weighting: Any, make_spec: Any, sources: Any
+    seed: int, shared_layers: Any, para: str, weighting: Any, make_spec: Any, sources: Any
 ) -> None:
-    tasks = {**WEIGHTS, "para": {**WEIGHTS["para"], **para}}
     settings = {"surgery": "pytorch_pcgrad", "weighting": weighting}
-    spec = make_spec(tasks, still=True, shared_layers=shared_layers, **settings)
+    spec = make_spec(mixed(para), still=True, shared_layers=shared_layers, **settings)
     model, _ = conflicting(spec, sources)
-    run = Gradients(spec, model, 0, generator(seed))
-    run.measure = True
-    results, surgery = run(STEP)
+    results, surgery = Gradients(spec, model, 0, generator(seed))(STEP)
     found = grads(model)
     by_task = []
     for batch, each in zip(STEP, results, strict=True):
@@ -181,18 +182,14 @@ def test_the_gramian_is_told_only_where_one_is_made(
         torch.testing.assert_close(surgery.products.sum(0), gramian, rtol=1e-4, atol=1e-4)
 
 
-def test_surgery_on_a_step_of_one_task_changes_nothing(make_spec: Any, sources: Any) -> None:
+def test_surgery_of_one_task_changes_nothing_and_refuses_a_task_that_comes_twice(
+    make_spec: Any, sources: Any
+) -> None:
     plain = make_spec(WEIGHTS, still=True)
-    model = tiny_model(plain, sources)
-    operated = plain.model_copy(update={"surgery": "pcgrad"})
+    model, operated = tiny_model(plain, sources), plain.model_copy(update={"surgery": "pcgrad"})
     assert_same(gradients(model, operated, STEP[:1]), gradients(model, plain, STEP[:1]))
-
-
-def test_surgery_refuses_a_task_that_comes_twice(make_spec: Any, sources: Any) -> None:
-    spec = make_spec(WEIGHTS, surgery="pcgrad")
-    run = Gradients(spec, tiny_model(spec, sources), 0, generator())
     with pytest.raises(ValueError, match="'sst' is there twice"):
-        run(TWICE)
+        gradients(model, operated, TWICE)
 
 
 def test_nothing_shared_is_three_runs_of_their_own(make_spec: Any, sources: Any) -> None:
@@ -221,8 +218,7 @@ def test_what_no_task_of_the_step_uses_has_no_gradient(
     mean = {"pooling": "mean"}
     spec = make_spec(WEIGHTS, everywhere=mean, still=True, surgery=surgery, shared_layers=1)
     for name, gradient in gradients(tiny_model(spec, sources), spec, step).items():
-        pooler = ".pooler." in name
-        assert (gradient is None) == (pooler or name.startswith(unused)), name
+        assert (gradient is None) == (".pooler." in name or name.startswith(unused)), name
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
@@ -233,9 +229,9 @@ def test_a_mean_divides_by_the_tasks_of_the_step_and_losses_are_noted_as_they_ar
     summed = make_spec(WEIGHTS, still=True)
     spec = summed.model_copy(update={"reduction": reduction})
     count = len(step) if reduction == "mean" else 1
+    model = tiny_model(spec, sources)
     for surgery in (None, "pcgrad"):
         ours, plain = (s.model_copy(update={"surgery": surgery}) for s in (spec, summed))
-        model = tiny_model(spec, sources)
         expected = gradients(model, plain, step)
         expected = {n: None if g is None else g / count for n, g in expected.items()}
         assert_same(gradients(model, ours, step), expected, rtol=1e-4, atol=1e-7)

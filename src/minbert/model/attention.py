@@ -8,8 +8,9 @@ padded to the longest: an accelerator is faster with one kernel than with many.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,15 +51,15 @@ def attend(
         window = None  # which all tokens of all rows are in
     if projected.device.type != "cpu":
         return _attend_padded(projected, query, batch, heads, p, window)
-    width = projected.shape[1] // (3 if query is None else 2)
-    vectors = projected.reshape(-1, width // heads)
+    size = projected.shape[1] // ((3 if query is None else 2) * heads)
+    vectors = projected.reshape(-1, size)
     if query is not None:
-        vectors = torch.cat([query.reshape(-1, width // heads), vectors])
-    lanes = REGISTER // projected.itemsize
-    found: Tensor = _AttendInBlocks.apply(
-        vectors, _blocks(batch, heads, query is not None, lanes, window), p
-    )
-    return found.view(-1, width)
+        vectors = torch.cat([query.reshape(-1, size), vectors])
+    how = heads, query is not None, REGISTER // projected.itemsize, window
+    # All layers need the same blocks.
+    blocks = batch.derive(how, partial(make_blocks, batch.lengths.numpy(), *how))
+    contexts: Tensor = _AttendInBlocks.apply(vectors, blocks, p)
+    return contexts.view(-1, heads * size)
 
 
 def _attend_padded(
@@ -77,10 +78,9 @@ def _attend_padded(
         queries = [query.view(batch.rows, 1, heads, -1).transpose(1, 2)]
     mask = view.mask
     if window is not None:
-        near = _near(batch.longest, batch.longest, window, projected.device)
-        if query is not None:
-            near = near[:1]
-        elif mask is not None:  # padding would see nothing, and its context would be NaN
+        places = torch.arange(batch.longest, device=projected.device)
+        near = (places[: queries[0].shape[2], None] - places).abs() <= window
+        if query is None and mask is not None:  # padding would see nothing: NaN
             near = near | ~mask.transpose(2, 3)
         mask = near if mask is None else mask & near
     # The fused kernels there have dropout.
@@ -89,14 +89,8 @@ def _attend_padded(
     return context if query is not None else context.index_select(0, view.slots)
 
 
-def _near(queries: int, keys: int, window: int, device: torch.device | None = None) -> Tensor:
-    """Return whether places are at most `window` apart, bool [queries, keys]."""
-    places = torch.arange(max(queries, keys), device=device)
-    return (places[:queries, None] - places[:keys]).abs() <= window
-
-
 class Block(NamedTuple):
-    """Every head of rows of similar length: `products` of one shape.
+    """All heads of rows of similar length, `products` in all, each of as many queries and keys.
 
     `bias` [products, 1, keys], or [products, queries, keys] if a query sees its surroundings alone,
     is added to the scores: 0 at keys that are seen, minus infinity at padding and elsewhere; None
@@ -104,8 +98,8 @@ class Block(NamedTuple):
     """
 
     products: int
-    queries: int
-    keys: int
+    queries: slice  # among the places of all blocks' queries
+    keys: slice  # likewise; also those of values
     bias: Tensor | None
 
 
@@ -113,43 +107,18 @@ class Block(NamedTuple):
 class Blocks:
     """Where a batch's vectors (one head's query, key or value of a token) stand in its blocks.
 
-    All blocks' queries come first, then all keys, then all values. Orders are int64.
+    All blocks' places of queries come first, then those of keys, then those of values.
     """
 
     blocks: tuple[Block, ...]
-    queries: int  # places of queries, padding included
-    keys: int
-    gather_index: Tensor  # the vector at each place; any at padding
-    scatter_index: Tensor  # the place of each vector
-    context_index: Tensor  # the context that each query is for; any at padding
-    query_index: Tensor  # the place of each context's query
-    padding: Tensor  # the places of queries that are padding
-
-    def __iter__(self) -> Iterator[tuple[Block, slice, slice]]:
-        """Yield each block with the slices of its queries, and of its keys or values."""
-        query = key = 0
-        for block in self.blocks:
-            ends = query + block.products * block.queries, key + block.products * block.keys
-            yield block, slice(query, ends[0]), slice(key, ends[1])
-            query, key = ends
-
-
-def _blocks(batch: Packed, heads: int, one_query: bool, lanes: int, window: int | None) -> Blocks:
-    """Return the blocks of a batch, which keeps them: all layers need the same."""
-    name = (heads, one_query, lanes, window)
-    if name not in batch.blocks:
-        made = make_blocks(batch.lengths.numpy(), heads, one_query, lanes, window=window)
-        batch.blocks[name] = made
-    return batch.blocks[name]
+    sizes: tuple[int, int, int]  # places of queries, keys and values, padding included
+    gather_index: Tensor  # the vector at each place, int64; any at padding
+    scatter_index: Tensor  # the place of each vector, int64
+    query_index: Tensor  # the place of each query, in the order of contexts, int64
 
 
 def make_blocks(
-    lengths: np.ndarray,
-    heads: int,
-    one_query: bool,
-    lanes: int = 1,
-    cost: float = GROUP_COST,
-    window: int | None = None,
+    lengths: np.ndarray, heads: int, one_query: bool, lanes: int = 1, window: int | None = None
 ) -> Blocks:
     """Return the blocks of rows of `lengths`, int64 [B], of T tokens in all.
 
@@ -158,55 +127,43 @@ def make_blocks(
     of a block are padded to a multiple of `lanes`. A query sees keys at most `window` places away,
     if given.
     """
-    first = np.cumsum(lengths) - lengths
-    head = np.arange(heads)[:, None]
-    before = len(lengths) * heads if one_query else 0
-    kinds = 2 if one_query else 3
+    # Of each row: the first place of its queries and of its keys, and how far apart its heads are.
+    first, apart = np.zeros((2, 2, len(lengths)), np.int64)
     blocks: list[Block] = []
-    parts: list[tuple[np.ndarray, ...]] = []
-    for low, high in length_ranges(Counter(lengths.tolist()), lanes, cost):
+    queries = keys = 0
+    for low, high in length_ranges(Counter(lengths.tolist()), lanes):
         rows = np.flatnonzero((lengths >= low) & (lengths <= high))
-        width = padded(high, lanes)
-        inside = (np.arange(width) < lengths[rows, None])[:, None]  # [rows, 1, width]
-        token = np.where(inside, first[rows, None, None] + np.arange(width), 0)
-        *query, key, value = (before + (token * kinds + n) * heads + head for n in range(kinds))
-        real_key = np.broadcast_to(inside, key.shape)  # [rows, heads, width]
-        context = (rows[:, None, None] if one_query else token[:, :, :high]) * heads + head
-        if one_query:
-            query, real_query = [context], np.ones(context.shape, bool)
-        else:
-            query, real_query = [query[0][:, :, :high]], real_key[:, :, :high]
+        asks, width = 1 if one_query else high, padded(high, lanes)
+        products = len(rows) * heads
         bias = None
         if low < width or (window is not None and high - 1 > window):
-            seen = real_key[:, :, None]  # [rows, heads, 1, width]
+            length, place = lengths[rows, None, None], np.arange(width)
+            seen = place < length  # [rows, 1, width]
             if window is not None:
-                near = _near(context.shape[2], width, window).numpy()
+                asking = place[:asks, None]
                 # Padding sees all: if it saw nothing, it would be NaN.
-                seen = seen & (near | ~real_query[..., None])
+                seen = seen & ((abs(asking - place) <= window) | (asking >= length))
             unseen = np.where(seen, np.float32(0), np.float32("-inf"))
-            bias = torch.from_numpy(unseen).view(len(rows) * heads, -1, width)
-        blocks.append(Block(len(rows) * heads, context.shape[2], width, bias))
-        parts.append((*query, key, value, context, real_query, real_key))
-    joined = (np.concatenate([each.ravel() for each in part]) for part in zip(*parts, strict=True))
-    queries, keys, values, contexts, real_queries, real_keys = joined
-    vectors = np.concatenate([queries, keys, values])
-    return Blocks(
-        tuple(blocks),
-        len(queries),
-        len(keys),
-        gather_index=torch.from_numpy(vectors),
-        scatter_index=_inverse(vectors, np.concatenate([real_queries, real_keys, real_keys])),
-        context_index=torch.from_numpy(contexts),
-        query_index=_inverse(contexts, real_queries),
-        padding=torch.from_numpy(np.flatnonzero(~real_queries)),
-    )
-
-
-def _inverse(order: np.ndarray, real: np.ndarray) -> Tensor:
-    """Return the place of each number in `order`, where it is `real`."""
-    inverse = np.empty(real.sum(), np.int64)
-    inverse[order[real]] = np.flatnonzero(real)
-    return torch.from_numpy(inverse)
+            bias = torch.from_numpy(unseen).repeat_interleave(heads, 0)
+        starts = queries, keys
+        queries, keys = queries + products * asks, keys + products * width
+        blocks.append(Block(products, slice(starts[0], queries), slice(starts[1], keys), bias))
+        apart[:, rows] = [[asks], [width]]
+        first[:, rows] = np.array(starts)[:, None] + np.arange(len(rows)) * heads * apart[:, rows]
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    inside = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    head = np.arange(heads)
+    query_row, query_inside = (np.arange(len(lengths)), 0) if one_query else (row, inside[:, None])
+    query = first[0][query_row, None] + head * apart[0][query_row, None] + query_inside
+    key = queries + first[1][row, None] + head * apart[1][row, None] + inside[:, None]
+    if one_query:
+        places = np.concatenate([query.ravel(), np.stack([key, key + keys], 1).ravel()])
+    else:
+        places = np.stack([query, key, key + keys], 1).ravel()
+    vectors = np.zeros(queries + 2 * keys, np.int64)
+    vectors[places] = np.arange(len(places))
+    found = map(torch.from_numpy, (vectors, places, query.ravel()))
+    return Blocks(tuple(blocks), (queries, keys, keys), *found)
 
 
 def padded(length: int, lanes: int) -> int:
@@ -214,28 +171,24 @@ def padded(length: int, lanes: int) -> int:
     return -(-length // lanes) * lanes
 
 
-def length_ranges(counts: Mapping[int, int], lanes: int, cost: float) -> list[tuple[int, int]]:
+def length_ranges(counts: Mapping[int, int], lanes: int) -> list[tuple[int, int]]:
     """Return each group's shortest and longest length: the cheapest split of the sorted lengths.
 
     `counts` has the number of rows of each length. A group of n rows up to L long costs n * L times
-    L `padded` to a multiple of `lanes`, and `cost`.
+    L `padded` to a multiple of `lanes`, and `GROUP_COST`.
     """
     lengths = sorted(counts)
-    best, cut = [0.0], [0]
+    best: list[tuple[float, list[tuple[int, int]]]] = [(0.0, [])]  # of the first n lengths
     for end, longest in enumerate(lengths, start=1):
         choices = []
         rows = 0
         for begin in reversed(range(end)):
             rows += counts[lengths[begin]]
-            choices.append((best[begin] + rows * longest * padded(longest, lanes) + cost, begin))
-        cheapest, begin = min(choices)
-        best.append(cheapest)
-        cut.append(begin)
-    ranges, end = [], len(lengths)
-    while end:
-        ranges.append((lengths[cut[end]], lengths[end - 1]))
-        end = cut[end]
-    return ranges[::-1]
+            cost = best[begin][0] + rows * longest * padded(longest, lanes) + GROUP_COST
+            choices.append((cost, begin))
+        cost, begin = min(choices)
+        best.append((cost, [*best[begin][1], (lengths[begin], longest)]))
+    return best[-1][1]
 
 
 class _AttendInBlocks(torch.autograd.Function):
@@ -245,13 +198,13 @@ class _AttendInBlocks(torch.autograd.Function):
     def forward(ctx: Any, vectors: Tensor, blocks: Blocks, p: float) -> Tensor:
         size = vectors.shape[1]
         placed = vectors.index_select(0, blocks.gather_index)
-        query, key, value = placed.split([blocks.queries, blocks.keys, blocks.keys])
-        contexts = placed.new_empty(blocks.queries, size)
-        saved = [placed]
-        for block, asks, has in blocks:
-            q, k, v = (
-                part.view(block.products, -1, size) for part in (query[asks], key[has], value[has])
-            )
+        query, key, value = placed.split(blocks.sizes)
+        contexts = torch.empty_like(query)
+        saved: list[Tensor | None] = []
+        for block in blocks.blocks:
+            shape = block.products, -1, size
+            q, context = (part[block.queries].view(shape) for part in (query, contexts))
+            k, v = (part[block.keys].view(shape) for part in (key, value))
             if block.bias is None:
                 scores = torch.bmm(q, k.transpose(1, 2)).mul_(size**-0.5)
             else:
@@ -259,10 +212,10 @@ class _AttendInBlocks(torch.autograd.Function):
                 scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=size**-0.5)
             weights = scores.softmax(-1)
             mask = dropout_mask(weights.shape, p, weights.dtype) if p else None
-            torch.bmm(apply_mask(weights, mask), v, out=contexts[asks].view(q.shape))
-            saved += [weights] if mask is None else [weights, mask]
+            torch.bmm(apply_mask(weights, mask), v, out=context)
+            saved += [weights, mask]
         ctx.blocks, ctx.p = blocks, p
-        ctx.save_for_backward(*saved)
+        ctx.save_for_backward(placed, *saved)
         return contexts.mul_(1 / kept_share(p)).index_select(0, blocks.query_index)
 
     @staticmethod
@@ -270,24 +223,22 @@ class _AttendInBlocks(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         blocks: Blocks = ctx.blocks
         placed, *saved = ctx.saved_tensors
-        of_blocks = (
-            zip(saved[::2], saved[1::2], strict=True) if ctx.p else ((w, None) for w in saved)
-        )
         size = placed.shape[1]
-        query, key, value = placed.split([blocks.queries, blocks.keys, blocks.keys])
+        query, key, value = placed.split(blocks.sizes)
         found = torch.empty_like(placed)
-        to_query, to_key, to_value = found.split([blocks.queries, blocks.keys, blocks.keys])
-        upper = gradient.index_select(0, blocks.context_index).mul_(1 / kept_share(ctx.p))
-        upper.index_fill_(0, blocks.padding, 0.0)
-        for (block, asks, has), (weights, mask) in zip(blocks, of_blocks, strict=True):
-            shape = (block.products, -1, size)
-            q, k, v, up = (
-                part.view(shape) for part in (query[asks], key[has], value[has], upper[asks])
+        to_query, to_key, to_value = found.split(blocks.sizes)
+        upper = torch.zeros_like(query).index_copy_(0, blocks.query_index, gradient)
+        upper.mul_(1 / kept_share(ctx.p))
+        for block, weights, mask in zip(blocks.blocks, saved[::2], saved[1::2], strict=True):
+            shape = block.products, -1, size
+            q, up, of_q = (part[block.queries].view(shape) for part in (query, upper, to_query))
+            k, v, of_k, of_v = (
+                part[block.keys].view(shape) for part in (key, value, to_key, to_value)
             )
-            torch.bmm(apply_mask(weights, mask).transpose(1, 2), up, out=to_value[has].view(shape))
+            torch.bmm(apply_mask(weights, mask).transpose(1, 2), up, out=of_v)
             through = apply_mask(torch.bmm(up, v.transpose(1, 2)), mask)
             scores = torch._softmax_backward_data(through, weights, -1, weights.dtype)
-            torch.bmm(scores, k, out=to_query[asks].view(shape))
-            torch.bmm(scores.transpose(1, 2), q, out=to_key[has].view(shape))
-        found[: blocks.queries + blocks.keys].mul_(size**-0.5)
+            torch.bmm(scores, k, out=of_q)
+            torch.bmm(scores.transpose(1, 2), q, out=of_k)
+        found[: -len(value)].mul_(size**-0.5)
         return found.index_select(0, blocks.scatter_index), None, None

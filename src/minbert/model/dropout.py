@@ -10,14 +10,9 @@ from torch.autograd.function import once_differentiable
 LEVELS = 1 << 16
 
 
-def _lost(p: float) -> int:
-    """Return how many of `LEVELS` values stand for a lost entry."""
-    return min(round(p * LEVELS), LEVELS - 1)
-
-
 def kept_share(p: float) -> float:
     """Return the probability with which `dropout_mask` keeps an entry: 1 - `p`, to 1/65536."""
-    return 1 - _lost(p) / LEVELS
+    return 1 - min(round(p * LEVELS), LEVELS - 1) / LEVELS
 
 
 def dropout_mask(shape: torch.Size, p: float, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -30,25 +25,14 @@ def dropout_mask(shape: torch.Size, p: float, dtype: torch.dtype = torch.float32
     # The whole range: torch's default one leaves the highest bit out.
     bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
     kept = torch.empty(count, dtype=dtype)
-    torch.ge(bits.view(torch.int16)[:count], _lost(p) - LEVELS // 2, out=kept)
+    lost = round((1 - kept_share(p)) * LEVELS)
+    torch.ge(bits.view(torch.int16)[:count], lost - LEVELS // 2, out=kept)
     return kept.view(shape)
 
 
 def apply_mask(x: Tensor, mask: Tensor | None) -> Tensor:
     """Return `x` with the entries zeroed where a `dropout_mask`, if any, is 0."""
     return x if mask is None else x * mask
-
-
-def dropout(x: Tensor, p: float) -> Tensor:
-    """Return `x` with entries zeroed with probability `p` and the others divided by `kept_share`.
-
-    So the mean is kept exactly.
-    """
-    if p == 0.0:
-        return x
-    if x.device.type != "cpu":
-        return F.dropout(x, p)
-    return (x * dropout_mask(x.shape, p, x.dtype)).mul_(1 / kept_share(p))
 
 
 class _AddLost(torch.autograd.Function):
@@ -68,24 +52,26 @@ class _AddLost(torch.autograd.Function):
         return gradient, (gradient * mask).mul_(ctx.factor), None
 
 
-def add_dropped(x: Tensor, change: Tensor, p: float) -> Tensor:
-    """Return `x` plus `dropout(change, p)`, both of one shape and dtype."""
-    if p == 0.0 or x.device.type != "cpu":
-        return x + dropout(change, p)
-    added: Tensor = _AddLost.apply(x, change, p)
-    return added
-
-
 class Dropout(nn.Module):
-    """`dropout` with probability `p`, in training only."""
+    """Zeroes entries with probability `p` and divides the others by `kept_share`, in training only.
+
+    So the mean is kept exactly.
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        return dropout(x, self.p) if self.training else x
+        if not self.training or self.p == 0.0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        return (x * dropout_mask(x.shape, self.p, x.dtype)).mul_(1 / kept_share(self.p))
 
     def add(self, x: Tensor, change: Tensor) -> Tensor:
-        """Return `x` plus `change` after dropout."""
-        return add_dropped(x, change, self.p) if self.training else x + change
+        """Return `x` plus `change` after dropout, both of one shape and dtype."""
+        if not self.training or self.p == 0.0 or x.device.type != "cpu":
+            return x + self(change)
+        added: Tensor = _AddLost.apply(x, change, self.p)
+        return added

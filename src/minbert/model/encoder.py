@@ -35,6 +35,8 @@ class Embeddings(nn.Module):
     are mapped to H after dropout (Clark et al., 2020), and noise is added last.
     """
 
+    bias = True
+
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         width = arch.embedding or arch.hidden
@@ -42,7 +44,7 @@ class Embeddings(nn.Module):
         self.word = table(arch.vocab_size, width)
         self.position = table(arch.position_rows, width) if arch.position_rows else None
         self.token_type = table(arch.types, width) if arch.types else None
-        self.norm = nn.LayerNorm(width, eps=arch.layer_norm_eps)
+        self.norm = nn.LayerNorm(width, eps=arch.layer_norm_eps, bias=self.bias)
         self.dropout = Dropout(dropout.embedding)
         self.project = Linear(width, arch.hidden) if arch.embedding else None
         self.dtype: torch.dtype | None = None  # of the output; None: that of the weights
@@ -73,17 +75,18 @@ class Embeddings(nn.Module):
 class Attention(nn.Module):
     """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H]."""
 
+    bias = True
     norm: nn.Module
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.heads = arch.heads
         self.attention_dropout = dropout.attention
-        self.qkv = Linear(arch.hidden, 3 * arch.hidden)
-        self.output = Linear(arch.hidden, arch.hidden)
+        self.qkv = Linear(arch.hidden, 3 * arch.hidden, self.bias)
+        self.output = Linear(arch.hidden, arch.hidden, self.bias)
         self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None  # changes what is added to the input
-        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=self.bias)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
         """Return the output; with `first_only` that of each row's first token alone, [B, H]."""
@@ -111,14 +114,17 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """Position-wise sublayer with GELU; as `Attention` otherwise."""
 
+    bias = True
+    maps = 1  # from the input to as many inner units each
+
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.approximate = "tanh" if arch.activation == "gelu_tanh" else "none"
-        self.inner = Linear(arch.hidden, arch.intermediate)
-        self.output = Linear(arch.intermediate, arch.hidden)
+        self.inner = Linear(arch.hidden, self.maps * arch.intermediate, self.bias)
+        self.output = Linear(arch.intermediate, arch.hidden, self.bias)
         self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None
-        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps)
+        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=self.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
         inner = F.gelu(self.inner(hidden), approximate=self.approximate)

@@ -1,6 +1,6 @@
 """ModernBERT's encoder (Warner et al., 2024): BERT's parts, normalised before and not after."""
 
-from typing import cast
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from minbert.model.attention import attend
 from minbert.model.encoder import Attention, Embeddings, FeedForward, Layer, Stack, add
 from minbert.model.packed import Packed
-from minbert.model.precision import LayerNorm, Linear
+from minbert.model.precision import LayerNorm
 from minbert.spec.architecture import Architecture
 from minbert.spec.encoders.modernbert import ModernBert
 from minbert.spec.stage import Dropout as Rates
@@ -18,9 +18,7 @@ from minbert.spec.stage import Dropout as Rates
 class ModernEmbeddings(Embeddings):
     """Normalised word embeddings; positions are known to attention alone."""
 
-    def __init__(self, arch: Architecture, dropout: Rates) -> None:
-        super().__init__(arch, dropout)
-        self.norm = nn.LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=False)
+    bias = False
 
 
 class ModernAttention(Attention):
@@ -29,11 +27,12 @@ class ModernAttention(Attention):
     In the first layer the embeddings' norm stands for its own.
     """
 
+    bias = False
+
     def __init__(self, arch: ModernBert, dropout: Rates, number: int) -> None:
         super().__init__(arch, dropout)
-        self.qkv = Linear(arch.hidden, 3 * arch.hidden, bias=False)
-        self.output = Linear(arch.hidden, arch.hidden, bias=False)
-        self.norm = _norm(arch) if number else nn.Identity()
+        if not number:
+            self.norm = nn.Identity()
         everywhere = number % arch.every == 0
         self.window = None if everywhere else arch.window // 2
         self.base = arch.global_base if everywhere else arch.local_base or arch.global_base
@@ -49,23 +48,22 @@ class ModernAttention(Attention):
         turned = 2 if query is None else 1
         size = self.output.in_features // self.heads
         vectors = projected.view(len(projected), -1, self.heads, size)
-        head = rotate(vectors[:, :turned], *angles(batch, self.base, size, projected.dtype))
+        how = self.base, size, projected.dtype
+        turns = batch.derive(how, partial(angles, batch, *how))
+        head = rotate(vectors[:, :turned], *turns)
         projected = torch.cat([head, vectors[:, turned:]], 1).flatten(1)
         return attend(projected, query, batch, self.heads, p, self.window)
 
 
 def angles(batch: Packed, base: float, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of each token's angles, [T, 1, 1, size]; the batch keeps them.
+    """Return cosine and sine of each token's angles, [T, 1, 1, size].
 
     Entries n and n + size / 2 of a vector are turned by position / base^(2 n / size).
     """
-    name = ("angles", base, size, dtype)
-    if name not in batch.blocks:
-        even = torch.arange(0, size, 2, device=batch.tokens.device).float()
-        angle = batch.positions[:, None] * (1.0 / base ** (even / size))
-        whole = torch.cat([angle, angle], 1)[:, None, None]
-        batch.blocks[name] = whole.cos().to(dtype), whole.sin().to(dtype)
-    return cast(tuple[Tensor, Tensor], batch.blocks[name])
+    even = torch.arange(0, size, 2, device=batch.tokens.device).float()
+    angle = batch.positions[:, None] * (1.0 / base ** (even / size))
+    whole = torch.cat([angle, angle], 1)[:, None, None]
+    return whole.cos().to(dtype), whole.sin().to(dtype)
 
 
 def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -77,11 +75,7 @@ def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 class ModernFeedForward(FeedForward):
     """A feed-forward sublayer whose inner units are gated (GeGLU; Shazeer, 2020)."""
 
-    def __init__(self, arch: ModernBert, dropout: Rates) -> None:
-        super().__init__(arch, dropout)
-        self.inner = Linear(arch.hidden, 2 * arch.intermediate, bias=False)
-        self.output = Linear(arch.intermediate, arch.hidden, bias=False)
-        self.norm = _norm(arch)
+    bias, maps = False, 2
 
     def forward(self, hidden: Tensor) -> Tensor:
         inner, gate = self.inner(self.norm(hidden)).chunk(2, -1)
@@ -97,7 +91,9 @@ class ModernLayer(Layer):
         assert isinstance(arch, ModernBert)
         self.attention = ModernAttention(arch, dropout, number)
         self.feed_forward = ModernFeedForward(arch, dropout)
-        self.final_norm = _norm(arch) if number == arch.layers - 1 else None
+        self.final_norm: nn.Module | None = None
+        if number == arch.layers - 1:
+            self.final_norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=False)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
         hidden = super().forward(hidden, batch, first_only)
@@ -107,7 +103,3 @@ class ModernLayer(Layer):
 class ModernStack(Stack):
     embeddings_of = ModernEmbeddings
     layer_of = ModernLayer
-
-
-def _norm(arch: Architecture) -> LayerNorm:
-    return LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=False)

@@ -1,7 +1,6 @@
 """The model of a stage: an encoder shared as the spec says, and each task's pooling and head."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from torch import Tensor, nn
 
@@ -10,8 +9,7 @@ from minbert.model.packed import Packed
 from minbert.model.pooling import Pooling
 from minbert.model.precision import to_fp32
 from minbert.model.sharing import SharedEncoder
-from minbert.model.weights import load_weights
-from minbert.spec.architecture import WEIGHTS, Architecture, check_pairing, shared_parts
+from minbert.spec.architecture import Architecture, check_pairing, shared_parts
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -42,7 +40,10 @@ class Heads(nn.Module):
 
 
 class MultitaskModel(Heads):
-    """The encoder, and for each task of `spec`, trained or not, its pooling and its head."""
+    """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
+
+    Its weights are new: they come from torch's default generator.
+    """
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
         super().__init__(spec)
@@ -77,16 +78,16 @@ class MultitaskModel(Heads):
         """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings."""
         return self.from_pooled(task, self.pooled(task, batch, noise))
 
-    def together(self, batches: Sequence[tuple[str, Packed]]) -> list[Tensor]:
-        """Return each task's logits, from one pass through the layers that the tasks share."""
-        hidden = self.encoder.together(batches, [self._first_only(task) for task, _ in batches])
+    def joint_forward(self, batches: Sequence[tuple[str, Packed]]) -> list[Tensor]:
+        """Return each batch's logits, of several from one pass through the layers they share."""
+        if len(batches) == 1:
+            return [self(*batches[0])]
+        firsts = [self._first_only(task) for task, _ in batches]
+        hidden = self.encoder.joint_forward(batches, firsts)
         return [
             self.from_pooled(task, self._pool(task, batch, of_task))
             for (task, batch), of_task in zip(batches, hidden, strict=True)
         ]
-
-    def shared_parameters(self) -> list[nn.Parameter]:
-        return self.encoder.shared_parameters()
 
     def own_parameters(self, task: str) -> list[nn.Parameter]:
         """Return the parameters that only `task` trains: of encoder, convolution and head."""
@@ -94,14 +95,3 @@ class MultitaskModel(Heads):
         if task in self.convolutions:
             own += self.convolutions[task].parameters()
         return own
-
-
-def build_model(arch: Architecture, spec: StageSpec, backbone: Path) -> MultitaskModel:
-    """Return the model of a stage: its encoder is the backbone's, its heads are new.
-
-    New weights come from torch's default generator: seed it first. Raises `UserError` if the
-    weights in the folder `backbone` are missing or damaged, or not of the architecture `arch`.
-    """
-    model = MultitaskModel(arch, spec)
-    model.encoder.load_backbone(load_weights(backbone / WEIGHTS))
-    return model

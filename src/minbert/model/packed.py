@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,13 @@ class Packed:
     types: Tensor
     lengths: Tensor
     longest: int
-    blocks: dict[Any, Any] = field(default_factory=dict, repr=False)  # what attention derives
+    _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def derive(self, key: object, make: Callable[[], Any]) -> Any:
+        """Return what `make` derives from the batch: made once for each `key`, and kept."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
 
     @property
     def rows(self) -> int:

@@ -28,13 +28,11 @@ class SharedEncoder(nn.Module):
         rest = [number for number in range(arch.layers) if number not in shared.layers]
         embeddings, pooler = shared.embeddings, shared.pooler
         stack = partial(stack_of(arch), arch, dropout)
+        own = partial(stack, layers=rest, embeddings=not embeddings, pooler=not pooler)
         # On the meta device first, so that nn.Linear does not draw weights that are not used.
         with torch.device("meta"):
             self.shared = stack(layers=shared.layers, embeddings=embeddings, pooler=pooler)
-            own = {
-                t: stack(layers=rest, embeddings=not embeddings, pooler=not pooler) for t in tasks
-            }
-            self.own = nn.ModuleDict(own)
+            self.own = nn.ModuleDict({task: own() for task in tasks})
         allocate(self)
         initialise(self)
 
@@ -53,16 +51,16 @@ class SharedEncoder(nn.Module):
         return upper(batch, lower(batch, noise=noise), first_only=first_only)
 
     @property
-    def begins_shared(self) -> bool:
-        """Whether all tasks' batches can go through the first layers together."""
+    def can_run_jointly(self) -> bool:
+        """Whether all tasks' batches can go through the first layers as one."""
         return self.shared.embeddings is not None and len(self.own) > 1
 
-    def together(
+    def joint_forward(
         self, batches: Sequence[tuple[str, Packed]], first_only: Sequence[bool]
     ) -> list[Tensor]:
         """Return what `forward` does for each task's batch, from one pass through what is shared.
 
-        Only if that `begins_shared`. Where no layer is a task's own, the last one computes first
+        Only if they `can_run_jointly`. Where no layer is a task's own, the last one computes first
         tokens alone only if all tasks ask for them; else a task that does takes them from it.
         """
         whole = join([batch for _, batch in batches])
@@ -92,26 +90,21 @@ class SharedEncoder(nn.Module):
         return below + list(self.own[task].parameters())
 
     def load_backbone(self, state: Mapping[str, Tensor]) -> None:
-        """Start every copy from the same backbone: `state` has the names of `whole_encoder`."""
+        """Start every copy from the same backbone: `state` has the names of `whole_encoder`.
+
+        Raises `UserError` naming a tensor that is missing, unexpected or of a wrong shape.
+        """
         stacks = [self.shared, *(self._own(task) for task in self.own)]
-        check_state(state, {n: list(p.shape) for s in stacks for n, p in s.named_parameters()})
+        parameters = [named for stack in stacks for named in stack.named_parameters()]
+        expected = {name: list(parameter.shape) for name, parameter in parameters}
+        found = {name: list(tensor.shape) for name, tensor in state.items()}
+        for name in {**expected, **found}:
+            theirs, ours = (of.get(name, "none") for of in (found, expected))
+            if theirs != ours:
+                raise UserError(
+                    f"the backbone's tensor '{name}': found shape {theirs}, expected {ours}; does "
+                    "its config.json belong to its weights?"
+                )
         with torch.no_grad():
-            for stack in stacks:
-                for name, parameter in stack.named_parameters():
-                    parameter.copy_(state[name])
-
-
-def check_state(state: Mapping[str, Tensor], expected: Mapping[str, list[int]]) -> None:
-    """Raise `UserError` naming a tensor of a backbone that lacks the `expected` name or shape."""
-    found = {name: list(tensor.shape) for name, tensor in state.items()}
-    for name in [*expected, *found]:
-        ours, theirs = expected.get(name), found.get(name)
-        if theirs is None:
-            wrong = f"the backbone has no tensor '{name}', expected of shape {ours}"
-        elif ours is None:
-            wrong = f"the backbone has an unexpected tensor '{name}' of shape {theirs}"
-        elif ours != theirs:
-            wrong = f"the backbone's tensor '{name}' has shape {theirs}, expected {ours}"
-        else:
-            continue
-        raise UserError(f"{wrong}; does its config.json belong to its weights?")
+            for name, parameter in parameters:
+                parameter.copy_(state[name])

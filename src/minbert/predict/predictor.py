@@ -26,7 +26,6 @@ from minbert.store.node import node_code
 from minbert.store.record import precision_of, read_record
 from minbert.train.device import choose_device, set_up_memory
 from minbert.train.examples import Examples, special_tokens
-from minbert.train.inference import pool_all
 from minbert.train.losses import task_loss
 from minbert.train.trainable import TrainableModel
 
@@ -137,7 +136,7 @@ class Predictor:
         table = pa.table(columns)
         pairing = self.spec.tasks[self.task].pairing
         examples = Examples(table, self.task, pairing, self.special, self.max_length, self.device)
-        pooled = pool_all(partial(self.model.pooled, self.task), examples)
+        pooled = examples.pool(partial(self.model.pooled, self.task))
         output = self.model.from_pooled(self.task, pooled)
         prediction, scores = self.loss.prediction(output), self.loss.scores(output)
         return prediction.cpu().numpy(), scores.cpu().numpy()

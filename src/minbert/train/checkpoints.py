@@ -2,27 +2,34 @@
 
 import shutil
 import time
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
+from zipfile import ZipFile
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.model.weights import load_weights, save_weights
 
 
-class Part(Protocol):
-    """A part of a run that must survive an interruption."""
+class Part:
+    """A part of a run that must survive an interruption: by default, attributes of these names."""
+
+    kept: ClassVar[tuple[str, ...]] = ()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the part needs to go on: tensors and plain values, in nested dicts."""
+        """Return what the part needs to go on: tensors and plain values, in dicts and lists."""
+        return {name: getattr(self, name) for name in self.kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` returned, with all tensors on the CPU."""
+        for name, value in state.items():
+            device = getattr(getattr(self, name), "device", None)
+            setattr(self, name, value if device is None else value.to(device))
 
 
 class Checkpoints:
@@ -66,29 +73,30 @@ class Checkpoints:
         refused: on a CPU, the state of embeddings is of a different kind.
         """
         self._parts, self._computed_on = parts, computed_on
-        path = max(self._states(), key=saved_step, default=None)
+        states = self.folder.glob("state-*.pt") if self.every is not None else ()
+        path = max(states, key=_saved_step, default=None)
         if path is None:
             return ""
         try:
+            with ZipFile(path) as file:
+                if damaged := file.testzip():  # torch writes checksums, but reads none
+                    return f"{path} is damaged: the checksum of its {damaged} is wrong"
             state = torch.load(path, map_location="cpu", weights_only=True)
-            if crc32(state["run"]) != state["crc32"]:
-                return f"{path} is damaged: its checksum is not the one that it holds"
-            run = state["run"]
-            if run["identity"] != self.identity:
+            if state["identity"] != self.identity:
                 return f"{path} is from another run or from other code"
-            if run["computed_on"] != computed_on:
-                return f"{path} was computed on {run['computed_on']}, not {computed_on}"
-            if run["parts"].keys() != parts.keys():
+            if state["computed_on"] != computed_on:
+                return f"{path} was computed on {state['computed_on']}, not {computed_on}"
+            if state["parts"].keys() != parts.keys():
                 return f"{path} holds other parts than this run has"
-            if run["best_epoch"]:
-                load_weights(self._best(run["best_epoch"]))  # which are whole if they can be read
+            if state["best_epoch"]:
+                load_weights(self._best(state["best_epoch"]))  # whole if they can be read
         except UserError as error:
             return str(error)
         except Exception as error:  # Damaged bytes raise errors of all kinds.
             return f"{path} cannot be read ({type(error).__name__}: {error})"
-        self.best_epoch = self._saved_best = run["best_epoch"]
+        self.best_epoch = self._saved_best = state["best_epoch"]
         for name, part in parts.items():
-            part.load_state_dict(run["parts"].pop(name))
+            part.load_state_dict(state["parts"].pop(name))
         return ""
 
     def after_step(self, step: int, *, save: bool = False) -> None:
@@ -103,15 +111,16 @@ class Checkpoints:
         """Write the state after `step`, and remove what it replaces."""
         if self.every is None:
             return
-        run = {
+        parts = {name: part.state_dict() for name, part in self._parts.items()}
+        state = {
             "identity": self.identity,
             "computed_on": self._computed_on,
             "best_epoch": self.best_epoch,
-            "parts": {name: _on_cpu(part.state_dict()) for name, part in self._parts.items()},
+            "parts": tree_map(lambda x: x.detach().cpu() if isinstance(x, Tensor) else x, parts),
         }
         path = self.folder / f"state-{step}.pt"
         with whole(path) as temporary, temporary.open("wb") as file:
-            torch.save({"run": run, "crc32": crc32(run)}, file)
+            torch.save(state, file)
         self._saved_best = self.best_epoch
         self._remove("state-*.pt", path)
         self._remove("best-*.safetensors", self.best)
@@ -121,9 +130,6 @@ class Checkpoints:
         self._remove("state-*.pt")
         self._remove("best-*.safetensors")
 
-    def _states(self) -> list[Path]:
-        return list(self.folder.glob("state-*.pt")) if self.every is not None else []
-
     def _best(self, epoch: int) -> Path:
         return self.folder / f"best-{epoch}.safetensors"
 
@@ -132,29 +138,11 @@ class Checkpoints:
             path.unlink()
 
 
-def saved_step(path: Path) -> int:
-    """Return the step that a state of this name was saved after."""
+def _saved_step(path: Path) -> int:
     return int(path.stem.partition("-")[2])
 
 
-def _on_cpu(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _on_cpu(each) for name, each in value.items()}
-    return value.detach().cpu().contiguous() if isinstance(value, Tensor) else value
-
-
-def crc32(value: Any, so_far: int = 0) -> int:
-    """Return the CRC-32 of nested dicts of CPU tensors and plain values."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            so_far = crc32(each, zlib.crc32(name.encode(), so_far))
-        return so_far
-    if isinstance(value, Tensor):
-        return zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, so_far)
-    return zlib.crc32(repr(value).encode(), so_far)
-
-
-class Generators:
+class Generators(Part):
     """Random generators as a part of a run: torch's default ones, and those in `own` by name."""
 
     def __init__(self, device: torch.device, own: Mapping[str, torch.Generator]) -> None:

@@ -3,7 +3,8 @@
 import ctypes
 import os
 import re
-import time
+import timeit
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,11 +22,9 @@ def choose_device(requested: str) -> torch.device:
     if requested == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(requested)
-    seen = {
-        "cuda": torch.cuda.device_count() > (device.index or 0),
-        "mps": torch.backends.mps.is_available(),
-    }
-    if not seen.get(device.type, True):
+    if (device.type == "cuda" and torch.cuda.device_count() <= (device.index or 0)) or (
+        device.type == "mps" and not torch.backends.mps.is_available()
+    ):
         raise UserError(
             f"device '{requested}' was asked for, but torch {torch.__version__} sees none. "
             "Set device: auto or cpu, or install a build of torch that supports it."
@@ -41,13 +40,13 @@ def choose_precision(requested: str, device: torch.device) -> str:
     """
     if requested != "auto":
         return requested
-    faster = False
+    faster: object = False
     if device.type == "cuda":
-        faster = bool(torch.version.hip) or torch.cuda.get_device_capability(device) >= (8, 0)
+        faster = torch.version.hip or torch.cuda.get_device_capability(device) >= (8, 0)
     elif device.type == "cpu":
         able = torch.cpu.get_capabilities()
         has_products = able.get("amx_bf16") or able.get("avx512_bf16")
-        faster = bool(has_products) and products_are_faster_in_bf16()
+        faster = has_products and products_are_faster_in_bf16()
     return "bf16" if faster else "fp32"
 
 
@@ -57,18 +56,12 @@ FASTER = 1.3
 
 def products_are_faster_in_bf16(size: int = 512) -> bool:
     """Return whether the CPU multiplies matrices faster in bf16; takes some 20 ms."""
-    seconds = {}
+    seconds = []
     for dtype in (torch.float32, torch.bfloat16):
         matrix = torch.ones(size, size, dtype=dtype)
         matrix @ matrix  # The first product of a kind also chooses its kernel.
-        seconds[dtype] = min(_seconds(matrix) for _ in range(5))
-    return seconds[torch.float32] > FASTER * seconds[torch.bfloat16]
-
-
-def _seconds(matrix: torch.Tensor) -> float:
-    start = time.perf_counter()
-    matrix @ matrix
-    return time.perf_counter() - start
+        seconds.append(min(timeit.repeat(partial(torch.mm, matrix, matrix), number=1)))
+    return seconds[0] > FASTER * seconds[1]
 
 
 def device_name(device: torch.device) -> str:

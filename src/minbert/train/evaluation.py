@@ -73,40 +73,45 @@ class Evaluation:
     def predictions(self) -> pa.Table:
         """Return the rows of `predictions.parquet`, once the best epoch's weights are restored.
 
-        `last` is dev's prediction after the last epoch, NaN for other splits and tasks that are not
-        trained. `split` is `selection` for dev examples that chose the epoch, if a half did. Dev
-        outputs of the best epoch are kept and not computed again.
+        `last` is dev's prediction after the last epoch, null for other splits and tasks that are
+        not trained. `split` is `selection` for dev examples that chose the epoch, if a half did.
+        Dev outputs of the best epoch are kept and not computed again.
         """
         self.model.module.eval()
-        tables = []
-        for split in ("dev", "test"):
-            for task in self.spec.ordered_tasks:
-                if len(self.model.examples[task][split]):
-                    tables.append(self._predictions(task, split))
-        return pa.concat_tables(tables)
+        return pa.concat_tables(
+            self._predictions(task, split)
+            for split in ("dev", "test")
+            for task in self.spec.ordered_tasks
+            if len(self.model.examples[task][split])
+        )
 
     def _predictions(self, task: str, split: str) -> pa.Table:
         examples, of_task = self.model.examples[task][split], self.model.losses[task]
-        best = self.best.get(task) if split == "dev" else None
-        output = self.model.outputs(task, split) if best is None else best
-        last = np.full(len(examples), np.nan)
+        of_dev = split == "dev"
+        output = self.best.get(task) if of_dev else None
+        if output is None:
+            output = self.model.outputs(task, split)
         splits = np.full(len(examples), split, dtype=object)
-        if split == "dev":
-            if task in self.last:
-                last = of_task.prediction(self.last[task]).cpu().numpy()
+        last = torch.full((len(examples),), torch.nan)
+        if of_dev:
             splits[~report_mask(examples.ids, self.spec.select_on)] = "selection"
+            if task in self.last:
+                last = of_task.prediction(self.last[task])
 
-        def numbers(values: Tensor | np.ndarray) -> pa.Array:
-            found = np.asarray(values.cpu() if isinstance(values, Tensor) else values, np.float64)
-            return pa.array(found, from_pandas=True)  # NaN is null.
+        def numbers(values: Tensor) -> np.ndarray:
+            return values.cpu().numpy().astype(np.float64)
 
-        columns = {
-            "id": pa.array(examples.ids),
-            "task": pa.array([task] * len(examples)),
-            "split": pa.array(splits, pa.string()),
-            "prediction": pa.array(of_task.prediction(output).cpu().numpy().astype(np.float64)),
-            "scores": pa.array(list(of_task.scores(output).cpu().numpy()), pa.list_(pa.float32())),
-            "label": numbers(examples.labels),
-            "last": numbers(last),
-        }
-        return pa.table(columns, schema=PREDICTIONS)
+        columns = [
+            examples.ids,
+            [task] * len(examples),
+            splits,
+            numbers(of_task.prediction(output)),
+            list(of_task.scores(output).cpu().numpy()),
+            pa.array(numbers(examples.labels), from_pandas=True),  # NaN is null.
+            pa.array(numbers(last), from_pandas=True),
+        ]
+        arrays = [
+            column if isinstance(column, pa.Array) else pa.array(column, kind)
+            for column, kind in zip(columns, PREDICTIONS.types, strict=True)
+        ]
+        return pa.table(arrays, schema=PREDICTIONS)

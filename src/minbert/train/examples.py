@@ -1,5 +1,7 @@
-"""A task's examples as tokens on the device, and the packed batches made of them."""
+"""A task's examples as tokens on the device, batches of them, and whole splits encoded."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -14,48 +16,20 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.data.tokenizer import Framing, framing, load_tokenizer
 from minbert.model.packed import Packed
+from minbert.spec.architecture import read_architecture
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS
 
 Pairing = Literal["siamese", "cross"] | None
 """How a pair is encoded; None for single sentences."""
 
+TOKENS_A_BATCH = {"cpu": 4096, "mps": 4096, "cuda": 65536}  # padded, in evaluation
+
 
 def special_tokens(tokenizer: Path, two_types: bool) -> Framing:
     """Read from a `tokenizer.json` what stands around sentences; `two_types` is the encoder's."""
     special = framing(load_tokenizer(tokenizer), tokenizer)
     return special._replace(two_types=two_types and special.two_types)
-
-
-class Sequences:
-    """Token sequences `rows` end to end; the last `seconds` tokens of each are of type 1."""
-
-    def __init__(self, rows: list[np.ndarray], seconds: list[int], device: torch.device) -> None:
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        self.lengths = lengths
-        ends = np.cumsum(lengths)
-        self.starts = ends - lengths
-        flat = np.concatenate(rows) if rows else np.zeros(0, np.int32)
-        self.flat = torch.from_numpy(flat.astype(np.int64)).to(device)
-        second = np.arange(len(flat)) >= np.repeat(ends - seconds, lengths)
-        self.types = torch.from_numpy(second.astype(np.int64)).to(device)
-        self.device = device
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def pack(self, rows: np.ndarray) -> Packed:
-        """Return the sequences `rows` (int64 [B]), in that order, as one packed batch."""
-        lengths = self.lengths[rows]
-        ends = np.cumsum(lengths)
-        offsets = np.repeat(self.starts[rows] - (ends - lengths), lengths)
-        index = torch.from_numpy(offsets + np.arange(ends[-1])).to(self.device)
-        return Packed(
-            self.flat[index],
-            self.types[index],
-            torch.from_numpy(lengths).to(self.device),
-            int(lengths.max()),
-        )
 
 
 class Labelled:
@@ -78,7 +52,46 @@ class Labelled:
         return torch.cat([rows, rows + len(self)]) if self.siamese else rows
 
 
-class Examples(Labelled):
+class Sequences:
+    """Token sequences end to end, from what `frame` returns for each of them.
+
+    `tokens` and `types` are int64 [T]; sequence n has `lengths[n]` tokens from `starts[n]` on.
+    """
+
+    def __init__(self, framed: list[tuple[np.ndarray, int]], device: torch.device) -> None:
+        self.lengths = np.array([len(row) for row, _ in framed], np.int64)
+        ends = np.cumsum(self.lengths)
+        self.starts = ends - self.lengths
+        flat = np.concatenate([np.zeros(0, np.int64), *(row for row, _ in framed)])
+        seconds = np.array([second for _, second in framed], np.int64)
+        types = np.arange(len(flat)) >= np.repeat(ends - seconds, self.lengths)
+        self.tokens, self.types = (
+            torch.from_numpy(numbers.astype(np.int64)).to(device) for numbers in (flat, types)
+        )
+
+    def pack(self, sequences: np.ndarray) -> Packed:
+        """Return `sequences` (int64 [B]), in that order, as one packed batch."""
+        device = self.tokens.device
+        lengths = self.lengths[sequences]
+        ends = np.cumsum(lengths)
+        offsets = np.repeat(self.starts[sequences] - (ends - lengths), lengths)
+        index = torch.from_numpy(offsets + np.arange(ends[-1])).to(device)
+        counts = torch.from_numpy(lengths).to(device)
+        return Packed(self.tokens[index], self.types[index], counts, int(lengths.max()))
+
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return one of each of the U sequences that differ [U], and each one's place there [N]."""
+        tokens, types = self.tokens.cpu().numpy(), self.types.cpu().numpy()
+        texts = [
+            tokens[start : start + length].tobytes() + types[start : start + length].tobytes()
+            for start, length in zip(self.starts, self.lengths, strict=True)
+        ]
+        place = {text: n for n, text in enumerate(dict.fromkeys(texts))}
+        places = np.array([place[text] for text in texts], np.int64)
+        return np.unique(places, return_index=True)[1], places
+
+
+class Examples(Labelled, Sequences):
     """Labelled examples with the tokens of their sequences.
 
     With BERT a single sentence is `[CLS] a [SEP]`, a cross-encoded pair `[CLS] a [SEP] b [SEP]`
@@ -94,7 +107,7 @@ class Examples(Labelled):
         max_length: int,
         device: torch.device,
     ) -> None:
-        super().__init__(table, pairing == "siamese", device)
+        Labelled.__init__(self, table, pairing == "siamese", device)
         self.task = task
         first = _lists(table.column("tokens1"))
         second = _lists(table.column("tokens2")) if TASKS[task].pair else []
@@ -102,17 +115,40 @@ class Examples(Labelled):
             framed = [frame(a, b, special, max_length) for a, b in zip(first, second, strict=True)]
         else:
             framed = [frame(tokens, None, special, max_length) for tokens in first + second]
-        rows, seconds = [row for row, _ in framed], [n for _, n in framed]
-        self.sequences = Sequences(rows, seconds, device)
-
-    def lengths(self, rows: Tensor) -> np.ndarray:
-        """Return the number of tokens in each sequence of example `rows` (int64, CPU)."""
-        return self.sequences.lengths[self.sequence_rows(rows).numpy()]
+        Sequences.__init__(self, framed, device)
 
     def batch(self, rows: Tensor) -> tuple[Packed, Tensor]:
         """Return the packed batch and the labels [B] of example `rows` (int64 [B], CPU)."""
-        packed = self.sequences.pack(self.sequence_rows(rows).numpy())
+        packed = self.pack(self.sequence_rows(rows).numpy())
         return packed, self.labels[rows.to(self.labels.device)]
+
+    @torch.no_grad()
+    def pool(self, pooled: Callable[[Packed], Tensor]) -> Tensor:
+        """Return the pooled embedding of every sequence, float32 [sequences, H].
+
+        Each distinct one is encoded once, in batches of similar lengths.
+        """
+        if not len(self):
+            raise ValueError(f"no examples of task '{self.task}' to encode")
+        rows, places = self.distinct()
+        limit = TOKENS_A_BATCH[self.tokens.device.type]
+        order = list(by_length(self.lengths[rows], limit))
+        found = torch.cat([pooled(self.pack(rows[batch])).float() for batch in order])
+        back = np.argsort(np.concatenate(order))[places]
+        return found[torch.from_numpy(back).to(found.device)]
+
+
+Splits = dict[str, Examples]
+
+
+def by_length(lengths: np.ndarray, tokens: int) -> Iterator[np.ndarray]:
+    """Yield positions in `lengths`, sorted by length, in batches of at most `tokens`, padded."""
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    for stop in range(1, len(order) + 1):
+        if stop == len(order) or lengths[order[stop]] * (stop + 1 - start) > tokens:
+            yield order[start:stop]
+            start = stop
 
 
 def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.Table]:
@@ -123,31 +159,43 @@ def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.
 
 
 def read_examples(
-    tokens: Path,
+    path: Path,
     task: str,
     pairing: Pairing,
     special: Framing,
     max_length: int,
     device: torch.device,
     vocabulary: int,
-) -> dict[str, Examples]:
+) -> Splits:
     """Read a `tokens.parquet` into {split: Examples} for train, dev and test.
 
     Raises `UserError` for tokens that are not in a vocabulary of that size.
     """
     found = {
         split: Examples(table, task, pairing, special, max_length, device)
-        for split, table in read_splits(tokens).items()
+        for split, table in read_splits(path).items()
     }
     for split, examples in found.items():
-        flat = examples.sequences.flat
-        if len(flat) and (flat.min() < 0 or flat.max() >= vocabulary):
+        tokens = examples.tokens
+        if len(tokens) and (tokens.min() < 0 or tokens.max() >= vocabulary):
             raise UserError(
-                f"{tokens}: {split} has tokens from {int(flat.min())} to {int(flat.max())}, "
-                f"expected 0 to {vocabulary - 1} as the backbone has; delete {tokens.parent} and "
+                f"{path}: {split} has tokens from {int(tokens.min())} to {int(tokens.max())}, "
+                f"expected 0 to {vocabulary - 1} as the backbone has; delete {path.parent} and "
                 "run snakemake to make it again"
             )
     return found
+
+
+def reader(backbone: Path, max_length: int, device: torch.device) -> Callable[..., Splits]:
+    """Return `read_examples` for a backbone's folder: a function of path, task and pairing."""
+    arch = read_architecture(backbone / "config.json")
+    return partial(
+        read_examples,
+        special=special_tokens(backbone / "tokenizer.json", arch.two_types),
+        max_length=min(max_length, arch.positions),
+        device=device,
+        vocabulary=arch.vocab_size,
+    )
 
 
 def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:

@@ -14,8 +14,7 @@ from minbert.spec.parts import load_part
 from minbert.spec.stage import Dropout
 from minbert.store.job import Job
 from minbert.train.device import choose_device, choose_precision, set_up_memory
-from minbert.train.examples import Pairing, read_examples, special_tokens
-from minbert.train.inference import pool_all
+from minbert.train.examples import Pairing, reader
 
 
 def make(job: Job) -> None:
@@ -23,15 +22,12 @@ def make(job: Job) -> None:
     set_up_memory()
     device = choose_device(job.device)
     cache_features(
-        job.spec["task"],
-        job.spec["pooling"],
-        job.spec["pairing"],
-        job.spec["max_length"],
-        job.need("weights").parent,
-        job.need("tokens"),
-        job.out / "features.safetensors",
-        device,
-        choose_precision(job.extra["precision"], device),
+        **{name: job.spec[name] for name in ("task", "pooling", "pairing", "max_length")},
+        backbone=job.need("weights").parent,
+        tokens=job.need("tokens"),
+        out=job.out / "features.safetensors",
+        device=device,
+        precision=choose_precision(job.extra["precision"], device),
     )
 
 
@@ -51,21 +47,17 @@ def cache_features(
     S is the number of sequences: as many as examples, or twice as many for siamese pairs (first
     sentences, then second ones). The encoder runs without dropout.
     """
-    architecture = read_architecture(backbone / "config.json")
-    check_pairing(f"task '{task}'", pairing, architecture)
-    whole = shared_parts("all", "bottom", architecture.layers)
-    encoder = SharedEncoder(architecture, [task], whole, Dropout())
+    arch = read_architecture(backbone / "config.json")
+    check_pairing(f"task '{task}'", pairing, arch)
+    encoder = SharedEncoder(arch, [task], shared_parts("all", "bottom", arch.layers), Dropout())
     encoder.load_backbone(load_weights(backbone / WEIGHTS))
     encoder.eval().to(device)
     compute_in(encoder, precision)
-    length = min(max_length, architecture.positions)
     pool = load_part("pooling", pooling)()
 
     def pooled(batch: Packed) -> torch.Tensor:
         hidden = encoder(task, batch, first_only=pool.first_only)
         return pool(to_fp32(hidden), batch, encoder.pooler(task))
 
-    special = special_tokens(backbone / "tokenizer.json", architecture.two_types)
-    words = architecture.vocab_size
-    splits = read_examples(tokens, task, pairing, special, length, device, words)
-    save_weights(out, {name: pool_all(pooled, of) for name, of in splits.items() if len(of)})
+    splits = reader(backbone, max_length, device)(tokens, task, pairing)
+    save_weights(out, {name: of.pool(pooled) for name, of in splits.items() if len(of)})

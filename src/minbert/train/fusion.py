@@ -24,10 +24,8 @@ class FusionTuned(AdapterTuned):
     def _start(self, spec: StageSpec, sources: Sources) -> None:
         encoder, arch = self.module.encoder, self.architecture
         states = [load_weights(path) for path in sources.adapters]
-        widths = [
-            adapter_width(state, arch.hidden, arch.layers, path)
-            for state, path in zip(states, sources.adapters, strict=True)
-        ]
+        found = zip(states, sources.adapters, strict=True)
+        widths = [adapter_width(of, arch.hidden, arch.layers, path) for of, path in found]
         add_fusion(encoder, widths)
         load_adapters(encoder, states)
 
@@ -39,21 +37,21 @@ class FusionTuned(AdapterTuned):
         """
         sums: dict[str, Tensor] = {}
 
-        def note(name: str, fusion: Fusion, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            found = fusion.weights(inputs[0], fusion.changes(inputs[0])).double().sum(1)
-            sums[name] = sums[name] + found if name in sums else found
+        def note(place: str, fusion: Fusion, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            weights = fusion.weights(inputs[0], fusion.changes(inputs[0])).double().sum(1)
+            sums[place] = weights + sums.get(place, 0)
 
-        hooks = [
-            sublayer.adapter.register_forward_hook(partial(note, name))
-            for name, sublayer in sublayers(self.module.encoder)
-            if sublayer.adapter is not None
-        ]
+        hooks = []
+        for name, sublayer in sublayers(self.module.encoder):
+            layer, place = name.split(".")[-2:]
+            assert sublayer.adapter is not None
+            told = partial(note, f"{int(layer) + 1}/{place}")
+            hooks.append(sublayer.adapter.register_forward_hook(told))
         self.outputs(task, "dev")
         for hook in hooks:
             hook.remove()
-        found = {}
-        for name, total in sums.items():
-            layer, place = name.split(".")[-2:]
-            for number, weight in enumerate((total / total.sum()).tolist()):
-                found[f"fusion_attention/{int(layer) + 1}/{place}/{number}"] = weight
-        return found
+        return {
+            f"fusion_attention/{place}/{number}": weight
+            for place, total in sums.items()
+            for number, weight in enumerate((total / total.sum()).tolist())
+        }

@@ -17,6 +17,7 @@ from minbert.base.files import whole
 from minbert.evaluate.scoring import overall, score_task
 from minbert.spec.protocol import RULES, Measured
 from minbert.spec.task import TASKS, overall_tasks
+from minbert.train.checkpoints import Part
 from minbert.train.examples import Labelled
 from minbert.train.step import TaskResult
 
@@ -36,7 +37,7 @@ Listener = Callable[[Measured], None]
 
 
 @dataclass
-class History:
+class History(Part):
     """All measured values of a run, in order; those without a slash are passed on to `listener`."""
 
     listener: Listener | None = None
@@ -73,7 +74,7 @@ class History:
             pq.write_table(table, temporary, write_page_checksum=True)
 
 
-class TrainingMeter:
+class TrainingMeter(Part):
     """Losses and scores of the training batches, by task, for the history.
 
     Losses stay on the device, and are read every `read_every` steps, so that steps need not wait.
@@ -83,6 +84,8 @@ class TrainingMeter:
     An epoch's scores are of the predictions that its batches got while they trained: dropout is on,
     weights change over the epoch, and an example drawn twice counts twice.
     """
+
+    kept = ("latest", "_losses", "_rows", "_predictions")
 
     def __init__(
         self, history: History, examples: Mapping[str, Labelled], window: int, read_every: int
@@ -129,7 +132,7 @@ class TrainingMeter:
             self._losses.setdefault(task, []).append(value)
             totals[step] = totals.get(step, 0.0) + result.weight * value
         self._losses.setdefault("overall", []).extend(totals.values())
-        self.latest = next(reversed(totals.values()))
+        *_, self.latest = totals.values()
         self.unread = []
 
     def end_epoch(self, step: int, epoch: int) -> None:
@@ -138,7 +141,7 @@ class TrainingMeter:
         # In a fixed order, which does not depend on the first batches.
         for task in (task for task in TASKS if task in self._rows):
             label = self.examples[task].labels.cpu()[torch.cat(self._rows[task])]
-            prediction = torch.cat(self._predictions[task]).cpu()
+            prediction = torch.cat([part.cpu() for part in self._predictions[task]])
             scores[task] = score_task(task, prediction.numpy(), label.numpy())
             self.history.log(step, epoch, "train", task, TASKS[task].metric, scores[task])
         self.history.log_overall(step, epoch, "train", scores)
@@ -146,17 +149,6 @@ class TrainingMeter:
 
     def state_dict(self) -> dict[str, Any]:
         self._read()
-        return {
-            "latest": self.latest,
-            "losses": self._losses,
-            "rows": {task: torch.cat(rows) for task, rows in self._rows.items()},
-            "predictions": {task: torch.cat(of) for task, of in self._predictions.items()},
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.latest, self._losses = state["latest"], state["losses"]
-        self._rows = {task: [rows] for task, rows in state["rows"].items()}
-        self._predictions = {
-            task: [predictions.to(self.examples[task].labels.device)]
-            for task, predictions in state["predictions"].items()
-        }
+        for of in (self._rows, self._predictions):
+            of.update({task: [torch.cat(parts).cpu()] for task, parts in of.items()})
+        return super().state_dict()

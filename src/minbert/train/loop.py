@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -15,13 +15,12 @@ from minbert.model.encoder import Embeddings, compute_in
 from minbert.model.weights import load_weights
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
+from minbert.train.activation_budget import in_parts
 from minbert.train.checkpoints import Checkpoints, Generators, Part
 from minbert.train.device import is_out_of_memory, release_memory
 from minbert.train.evaluation import Evaluation
 from minbert.train.history import History, TrainingMeter
 from minbert.train.optimiser import AdamW
-from minbert.train.prior import start_at_prior
-from minbert.train.room import in_parts
 from minbert.train.samplers import EpochSampler, Step
 from minbert.train.selection import report_mask, selection_mask
 from minbert.train.step import Gradients, TaskResult
@@ -33,18 +32,7 @@ POINTS = 400
 
 
 @dataclass
-class Outcome:
-    best_epoch: int
-    best_score: float
-    last_score: float
-    steps: int
-    seconds: float
-    training_seconds: float
-    tokens_per_second: float
-
-
-@dataclass
-class Position:
+class Position(Part):
     """How far a run has come: `done` steps of `epoch` (from 1), `step` in all."""
 
     epoch: int = 1
@@ -65,11 +53,7 @@ class Position:
         return self.before + time.perf_counter() - self._started
 
     def state_dict(self) -> dict[str, Any]:
-        known = {name: value for name, value in vars(self).items() if name != "_started"}
-        return known | {"before": self.seconds}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        return asdict(self) | {"before": self.seconds}
 
 
 @dataclass(frozen=True)
@@ -106,7 +90,9 @@ class Loop:
         self.evaluation = Evaluation(spec, model, history)
         compute_in(model.module, settings.precision)
         self._check_sizes()
-        start_at_prior(spec, model)
+        for task in spec.trained_tasks:
+            if spec.tasks[task].start_at_prior:
+                model.start_at_prior(task)
         train = {task: model.examples[task]["train"] for task in spec.trained_tasks}
         self.sampler: EpochSampler = load_part("sampler", spec.sampler.name)(
             spec,
@@ -159,8 +145,11 @@ class Loop:
         }
         return {name: part for name, part in parts.items() if part is not None}
 
-    def run(self) -> Outcome:
-        """Train every epoch, from a checkpoint if there is one; then restore the best weights."""
+    def run(self) -> dict[str, float]:
+        """Train every epoch, from a checkpoint if there is one; then restore the best weights.
+
+        Returns what the record holds as `outcome`.
+        """
         at, progress = self.position, self.settings.progress
         self._resume()
         progress.start(self.total, at.step)
@@ -170,8 +159,15 @@ class Loop:
         seconds = at.seconds
         release_memory()
         self.model.restore(load_weights(self.settings.checkpoints.best))
-        speed = self.model.tokens_seen / max(at.training, 1e-9)
-        return Outcome(at.best_epoch, at.best_score, at.score, at.step, seconds, at.training, speed)
+        return {
+            "best_epoch": at.best_epoch,
+            "best_score": at.best_score,
+            "last_score": at.score,
+            "steps": at.step,
+            "seconds": seconds,
+            "training_seconds": at.training,
+            "tokens_per_second": self.model.tokens_seen / max(at.training, 1e-9),
+        }
 
     def _resume(self) -> None:
         settings = self.settings
@@ -222,40 +218,31 @@ class Loop:
 
     def step(self, batch: Step) -> tuple[list[TaskResult], Surgery | None]:
         """Make one step, in smaller parts if memory runs out; return what `Gradients` returns."""
-        found = self._gradients(batch)
-        if found is None:
+        failed = ""
+        while True:
+            self.optimiser.zero_grad()
+            try:
+                found = self.gradients(batch)
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if failed:
+                    raise UserError(
+                        f"{failed}. Lower 'batch_size' or 'max_length', run fewer jobs at once, or "
+                        f"use a smaller backbone. {error}"
+                    ) from error
             # Not in the handler of the error, whose traceback holds on to the activations.
             self.gradients.halve_budget(batch)
             release_memory(self.settings.device)
-            self.settings.progress.say(
-                f"out of memory at step {self.position.step}: trying again in "
-                f"{in_parts(self.gradients.activation_budget)}"
-            )
-            found = self._gradients(batch, again=True)
-            assert found is not None
+            parts = in_parts(self.gradients.activation_budget)
+            failed = f"out of memory at step {self.position.step}"
+            self.settings.progress.say(f"{failed}: trying again in {parts}")
+            sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
+            failed += f" ({sizes}), also in {parts}"
         self.meter.add(self.position.step, found[0])
         self.optimiser.step()
         return found
-
-    def _gradients(
-        self, batch: Step, again: bool = False
-    ) -> tuple[list[TaskResult], Surgery | None] | None:
-        """Return None if memory ran out; raise `UserError` if it did `again`."""
-        self.optimiser.zero_grad()
-        try:
-            return self.gradients(batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if again:
-                sizes = ", ".join(f"{len(rows)} of {task}" for task, rows in batch)
-                raise UserError(
-                    f"out of memory at step {self.position.step} ({sizes}), also in "
-                    f"{in_parts(self.gradients.activation_budget)}. Lower 'batch_size' or "
-                    "'max_length', run fewer jobs at once, or use a smaller backbone. "
-                    f"{error}"
-                ) from error
-        return None
 
     def _log_measured(self, results: list[TaskResult], surgery: Surgery | None) -> None:
         """Log what a window's last step measured of each task, and between tasks if surgery did."""

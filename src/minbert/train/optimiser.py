@@ -4,7 +4,7 @@ Not `torch.optim`'s: importing that costs a job more than a second, and it would
 of a vocabulary at every step, although a batch looks up only a few hundred.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,39 +13,23 @@ from torch import Tensor
 from torch.nn import Embedding, Parameter
 
 from minbert.spec.stage import Optimiser
+from minbert.train.checkpoints import Part
 from minbert.train.schedules import Schedule
 
 LEAST = 1e-6
 """The smallest decay that weights are multiplied by: some 10 of fp32's units in the last place."""
 
 
-class Decay:
-    """A parameter's weight decay, gathered until fp32 can hold it.
-
-    A step's factor 1 - lr * weight_decay is 1 in fp32 if lr * weight_decay is below 3e-8: applied
-    at each step, a decay of 1e-3 at a rate of 1e-5 does nothing, however many the steps.
-    """
-
-    def __init__(self, weight_decay: float) -> None:
-        self.weight_decay = weight_decay
-        self.gathered = 1.0
-
-    def __call__(self, lr: float) -> float:
-        """Return the factor of a step: 1, until the decay since the last other one is `LEAST`."""
-        self.gathered *= 1 - lr * self.weight_decay
-        if self.gathered > 1 - LEAST:
-            return 1.0
-        due = float(np.float32(self.gathered))
-        self.gathered /= due
-        return due
-
-
-class AdamW:
+class AdamW(Part):
     """AdamW on `parameters`, at the rates of `schedule`.
 
     A parameter without a gradient is neither moved nor decayed, and its own step count stays. The
-    others decay as `Decay` says. The `embeddings` among the parameters are updated by
-    `DeferredRows`: call `flush` before weights are used for anything but training.
+    `embeddings` among the parameters are updated by `DeferredRows`: call `flush` before weights are
+    used for anything but training.
+
+    Decay is gathered by parameter until fp32 can hold it. A step's factor 1 - lr * weight_decay is
+    1 in fp32 if lr * weight_decay is below 3e-8: applied at each step, a decay of 1e-3 at a rate of
+    1e-5 does nothing, however many the steps.
     """
 
     def __init__(
@@ -59,15 +43,19 @@ class AdamW:
         self.schedule = schedule
         self.steps = 0
         self.parameters = list(parameters)
-        self.decays = [Decay(chosen.weight_decay) for _ in self.parameters]
+        self.due = [1.0] * len(self.parameters)  # by what decay weights are still to be multiplied
         numbers = {id(parameter): number for number, parameter in enumerate(self.parameters)}
         self.rows = {
             numbers[id(each.weight)]: DeferredRows(each, chosen)
             for each in embeddings
             if id(each.weight) in numbers
         }
-        # By the number of a parameter: first and second moment, and the count of its steps.
-        self._moments: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        # Of the others, by number: first and second moment, and the count of steps.
+        self.moments = {
+            number: [torch.zeros_like(of), torch.zeros_like(of), torch.zeros((), device=of.device)]
+            for number, of in enumerate(self.parameters)
+            if number not in self.rows
+        }
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
@@ -84,7 +72,7 @@ class AdamW:
         for number, parameter in enumerate(self.parameters):
             if parameter.grad is None:
                 continue
-            kept = self.decays[number](lr)
+            kept = self._decay(number, lr)
             if parameter.grad.is_sparse:
                 self.rows[number].step(parameter.grad, lr, beta1, kept)
                 continue
@@ -96,15 +84,22 @@ class AdamW:
         if dense:
             self._step_dense(dense, lr, beta1)
 
+    def _decay(self, number: int, lr: float) -> float:
+        """Return what a step's decay leaves of a parameter: all, until `LEAST` is due."""
+        due = self.due[number] * (1 - lr * self.chosen.weight_decay)
+        kept = 1.0 if due > 1 - LEAST else float(np.float32(due))
+        self.due[number] = due / kept
+        return kept
+
     def _step_dense(self, numbers: list[int], lr: float, beta1: float) -> None:
         """Move the parameters of these numbers by torch's fused kernel."""
         parameters: list[Tensor] = [self.parameters[number] for number in numbers]
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        first, second, counts = map(list, zip(*map(self._moments_of, numbers), strict=True))
+        moments = zip(*(self.moments[number] for number in numbers), strict=True)
+        first, second, counts = map(list, moments)
         torch._foreach_add_(counts, 1.0)
         torch._fused_adamw_(
             parameters,
-            gradients,
+            [p.grad for p in parameters if p.grad is not None],
             first,
             second,
             [],
@@ -120,40 +115,22 @@ class AdamW:
         # The fused kernel does not; copies in bf16 are made anew when a weight's version is.
         torch.autograd.graph.increment_version(parameters)
 
-    def _moments_of(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
-        if number not in self._moments:
-            weight = self.parameters[number].detach()
-            count = torch.zeros((), device=weight.device)
-            self._moments[number] = (torch.zeros_like(weight), torch.zeros_like(weight), count)
-        return self._moments[number]
-
     def flush(self) -> None:
         """Update all rows of embeddings that are behind."""
         for rows in self.rows.values():
             rows.flush()
 
     def state_dict(self) -> dict[str, Any]:
-        names = ("first", "second", "count")
-        return {
-            "steps": self.steps,
-            "decay": [decay.gathered for decay in self.decays],
-            "moments": {
-                f"{number}": dict(zip(names, moments, strict=True))
-                for number, moments in self._moments.items()
-            },
-            "rows": {f"{number}": rows.state_dict() for number, rows in self.rows.items()},
-        }
+        rows = {number: of.state() for number, of in self.rows.items()}
+        return {"steps": self.steps, "due": self.due, "moments": self.moments, "rows": rows}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.steps = state["steps"]
-        for decay, gathered in zip(self.decays, state["decay"], strict=True):
-            decay.gathered = gathered
-        for name, moments in state["moments"].items():
-            device = self.parameters[int(name)].device
-            first, second, count = (tensor.to(device) for tensor in moments.values())
-            self._moments[int(name)] = (first, second, count)
-        for name, rows in state["rows"].items():
-            self.rows[int(name)].load_state_dict(rows)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.steps, self.due = state["steps"], state["due"]
+        for number, moments in state["moments"].items():
+            device = self.parameters[number].device
+            self.moments[number] = [tensor.to(device) for tensor in moments]
+        for number, of in state["rows"].items():
+            self.rows[number].load_state(of)
 
 
 WINDOW = 512
@@ -174,40 +151,33 @@ class MissedSteps:
         A m / (sqrt(v) + eps B / A)
 
     up to terms in the square of eps u_j / sqrt(v), times the spread of the u_j. So four numbers for
-    each s are enough, however many steps a row has missed. Each array has one entry per s, from 0.
+    each s are enough, however many steps a row has missed: the columns of `table` [4, t + 1] are
+
+        b1^(t-s), or the product of the b1 over the steps since s if they differ;
+        A and B, each term divided by what decay left of a weight from the start to its step;
+        what decay left of a weight from the start to s.
     """
 
     def __init__(self) -> None:
-        self.time = 0  # t
-        self.fade = np.ones(1)  # the product of b1 over the steps since s
-        self.a = np.zeros(1)  # A and B, each term divided by what decay left from the start
-        self.b = np.zeros(1)
-        self.left = np.ones(1)  # what decay left of a weight from the start to s
+        self.table = np.array([[1.0], [0.0], [0.0], [1.0]])
+
+    @property
+    def time(self) -> int:
+        return self.table.shape[1] - 1
 
     def add(self, rate: float, beta1: float, beta2: float, correction2: float, kept: float) -> None:
         """Add step t + 1, with lr / (1 - b1^j) = `rate` and 1 - b2^j = `correction2`.
 
         `kept` is what its decay leaves of a weight.
         """
-        self.time += 1
-        start = max(0, self.time - WINDOW)
-        recent = slice(start, self.time)
-        left = self.left[-1] * kept
-        self.fade[recent] *= beta1
-        a = rate * self.fade[recent] / left
-        squared = correction2 / beta2 ** (self.time - np.arange(start, self.time))  # u_j^2
-        self.a[recent] += a * np.sqrt(squared)
-        self.b[recent] += a * squared
-        self.fade, self.left = np.append(self.fade, 1.0), np.append(self.left, left)
-        self.a, self.b = np.append(self.a, 0.0), np.append(self.b, 0.0)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return {name: torch.from_numpy(getattr(self, name)) for name in ("fade", "a", "b", "left")}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        for name, values in state.items():
-            setattr(self, name, values.numpy())
-        self.time = len(self.left) - 1
+        left = self.table[3, -1] * kept
+        fade, a, b, _ = self.table[:, -WINDOW:]
+        fade *= beta1
+        change = rate * fade / left
+        squared = correction2 / beta2 ** np.arange(len(fade), 0, -1)  # u_j^2
+        a += change * np.sqrt(squared)
+        b += change * squared
+        self.table = np.append(self.table, [[1.0], [0.0], [0.0], [left]], axis=1)
 
 
 class DeferredRows:
@@ -254,40 +224,39 @@ class DeferredRows:
 
     @torch.no_grad()
     def flush(self) -> None:
-        behind = self.updated < self.missed.time
-        if not self.weight_decay:
-            behind &= self.updated > 0
-        self._catch_up(behind.nonzero()[:, 0])
+        """Update all rows but those that never moved and do not decay."""
+        first = 0 if self.weight_decay else 1
+        self._catch_up((self.updated >= first).nonzero()[:, 0])
 
     def _catch_up(self, rows: Tensor) -> None:
         """Make up for the steps that `rows` [n], all different, have missed."""
-        missed, updated = self.missed, self.updated[rows]
-        late = updated < missed.time
-        rows, since = rows[late], updated[late].numpy()
+        time = self.missed.time
+        rows = rows[self.updated[rows] < time]
         if not len(rows):
             return
+        since = self.updated[rows].numpy()
+        fade, a, b, before = self.missed.table[:, since]
+        left = self.missed.table[3, -1]
 
         def column(values: np.ndarray) -> Tensor:
             return torch.from_numpy(values.astype(np.float32))[:, None]
 
-        a, b = missed.a[since], missed.b[since]
         # With a rate of 0 nothing has moved: A = B = 0.
         floor = self.eps * np.divide(b, a, out=np.ones_like(a), where=a > 0)
         first, second = self.first[rows], self.second[rows]
         divisor = second.sqrt().add_(column(floor))
-        moved = (first * column(a * missed.left[-1])).div_(divisor)
+        moved = (first * column(a * left)).div_(divisor)
         weight = self.weight[rows]
         if self.weight_decay:
-            weight *= column(missed.left[-1] / missed.left[since])
+            weight *= column(left / before)
         self.weight[rows] = weight.sub_(moved)
-        self.first[rows] = first.mul_(column(missed.fade[since]))
-        self.second[rows] = second.mul_(column(self.beta2 ** (missed.time - since)))
-        self.updated[rows] = missed.time
+        self.first[rows] = first.mul_(column(fade))
+        self.second[rows] = second.mul_(column(self.beta2 ** (time - since)))
+        self.updated[rows] = time
 
-    def state_dict(self) -> dict[str, Any]:
-        rows = {"first": self.first, "second": self.second, "updated": self.updated}
-        return {**rows, "missed": self.missed.state_dict()}
+    def state(self) -> tuple[Tensor, ...]:
+        return self.first, self.second, self.updated, torch.from_numpy(self.missed.table)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.first, self.second, self.updated = (state[n] for n in ("first", "second", "updated"))
-        self.missed.load_state_dict(state["missed"])
+    def load_state(self, state: tuple[Tensor, ...]) -> None:
+        self.first, self.second, self.updated, table = state
+        self.missed.table = table.numpy()

@@ -1,7 +1,6 @@
 """A training job: one stage, one seed; its weights, history, predictions and record."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from minbert.base.progress import Progress
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
 from minbert.store.job import Job
+from minbert.train.activation_budget import activation_budget
 from minbert.train.checkpoints import Checkpoints
 from minbert.train.device import (
     choose_device,
@@ -24,7 +24,6 @@ from minbert.train.device import (
 )
 from minbert.train.history import History, Listener
 from minbert.train.loop import Loop, Settings
-from minbert.train.room import budget, state_bytes
 from minbert.train.trainable import Sources, TrainableModel
 
 
@@ -84,8 +83,8 @@ def train_stage(
     torch.manual_seed(seed)
     model: TrainableModel = load_part("trainable", spec.trainable)(spec, sources, place)
     history, progress = History(listener), Progress(title)
-    activation_budget = budget(place, threads, state_bytes(model.module))
-    settings = Settings(place, chosen, progress, checkpoints, activation_budget)
+    budget = activation_budget(place, threads, model.module)
+    settings = Settings(place, chosen, progress, checkpoints, budget)
     loop = Loop(spec, model, seed, settings, history)
     progress.say(f"{loop.total} steps on {device_name(place)}, {chosen}, {threads} threads")
     outcome = loop.run()
@@ -98,7 +97,7 @@ def train_stage(
         **(provenance or {}),
         "spec": spec.model_dump(mode="json"),
         "seed": seed,
-        "outcome": asdict(outcome),
+        "outcome": outcome,
         "environment": environment(device_name(place), threads, chosen),
         "peak_memory_bytes": peak_memory(),
         "peak_device_memory_bytes": peak_device_memory(place),
@@ -108,7 +107,7 @@ def train_stage(
     write_json(out / "run.json", record)
     checkpoints.clear()
     progress.say(
-        f"best epoch {outcome.best_epoch} ({spec.select} {outcome.best_score:.4f}), "
-        f"{outcome.seconds:.0f} s, {outcome.tokens_per_second:.0f} tokens/s"
+        f"best epoch {outcome['best_epoch']} ({spec.select} {outcome['best_score']:.4f}), "
+        f"{outcome['seconds']:.0f} s, {outcome['tokens_per_second']:.0f} tokens/s"
     )
     return record

@@ -49,10 +49,9 @@ class SmartPenalty:
         clean = output.detach()
         size = (len(batch.tokens), self.model.module.encoder.hidden)
         normal = torch.randn(size, generator=self.generator, device=output.device)
-        start = self.smart.noise * normal
         noise = perturbation(
             lambda noise: share * apart(forward(noise), clean),
-            start,
+            self.smart.noise * normal,
             batch.row_of,
             batch.rows,
             self.smart,
@@ -76,51 +75,34 @@ def draws_put_back(device: torch.device) -> AbstractContextManager[None]:
 
 
 def perturbation(
-    away: Callable[[Tensor], Tensor], start: Tensor, row_of: Tensor, rows: int, smart: Smart
+    away: Callable[[Tensor], Tensor], noise: Tensor, row_of: Tensor, rows: int, smart: Smart
 ) -> Tensor:
-    """Return the perturbation of the embeddings [T, H] after `ascents` steps from `start`.
+    r"""Return the perturbation e of the embeddings [T, H] after `ascents` steps from `noise`.
 
-    `away` is the divergence that a perturbation causes. `row_of` [T] is each token's row, of
-    `rows` in all. Parameters' gradients do not change.
+    `away` is the divergence that a perturbation causes, g its gradient. `row_of` [T] is each
+    token's row, of `rows` in all. Parameters' gradients do not change.
+
+    By token, as the authors' library and mt-dnn compute it, each token's move, noise included, is
+    divided by its largest entry; one without a gradient keeps the direction of its noise:
+
+        m = e + step * g;  e <- m / (max|m| + EPSILON).
+
+    By row (sequence), as algorithm 1 has it, with the largest entry of a row as norm:
+
+        e <- clip(e + step * g / max|g|, -radius, radius).
     """
-    noise = start
     for _ in range(smart.ascents):
         noise = noise.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(away(noise), noise)
         if smart.normalise == "token":
-            noise = by_token(noise, gradient, smart.step)
+            moved = noise + smart.step * gradient
+            noise = moved / (moved.abs().amax(1, keepdim=True) + EPSILON)
         else:
             assert smart.radius is not None
-            largest = largest_by_row(gradient, row_of, rows)
-            noise = by_row(noise, gradient, largest, smart.step, smart.radius)
+            largest = gradient.new_zeros(rows)
+            largest = largest.scatter_reduce(0, row_of, gradient.abs().amax(1), "amax")
+            # A row whose output does not change has no direction to climb in.
+            norm = largest.clamp(min=torch.finfo(gradient.dtype).tiny)[row_of, None]
+            moved = noise + smart.step * gradient / norm
+            noise = moved.clamp(-smart.radius, smart.radius)
     return noise.detach()
-
-
-def by_token(noise: Tensor, gradient: Tensor, step: float) -> Tensor:
-    r"""Return `noise` [T, H] after a step as the authors' library and mt-dnn compute it.
-
-    Each token's move, noise included, is divided by its largest entry, with g the `gradient`:
-
-        m = e + step * g;  e <- m / (max|m| + EPSILON).
-
-    A token without a gradient keeps the direction of its noise.
-    """
-    moved = noise + step * gradient
-    return moved / (moved.abs().amax(1, keepdim=True) + EPSILON)
-
-
-def by_row(noise: Tensor, gradient: Tensor, largest: Tensor, step: float, radius: float) -> Tensor:
-    r"""Return `noise` [T, H] after a step of algorithm 1, with the largest entry as norm.
-
-    Each row (sequence) is moved alone; `largest` [T, 1] is max|g| of a token's row:
-
-        e <- clip(e + step * g / max|g|, -radius, radius).
-    """
-    return (noise + step * gradient / largest).clamp(-radius, radius)
-
-
-def largest_by_row(gradient: Tensor, row_of: Tensor, rows: int) -> Tensor:
-    """Return the largest entry of each token's row, [T, 1]."""
-    largest = gradient.new_zeros(rows).scatter_reduce(0, row_of, gradient.abs().amax(1), "amax")
-    # A row whose output does not change has no direction to climb in.
-    return largest.clamp(min=torch.finfo(gradient.dtype).tiny)[row_of, None]

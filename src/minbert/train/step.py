@@ -1,6 +1,7 @@
 """One optimiser step's gradients: those of the summed losses, or combined by surgery."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from itertools import chain
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from torch.nn import Parameter
 
 from minbert.spec.parts import load_part
 from minbert.spec.stage import StageSpec
-from minbert.train.room import divide
+from minbert.train.activation_budget import divide
 from minbert.train.samplers import Step
 from minbert.train.surgery import Method
 from minbert.train.surgery.gradients import Surgery, combine, inner, inner_products
@@ -19,9 +20,10 @@ from minbert.train.weightings import Weighting
 
 
 class TaskResult(NamedTuple):
-    """What a step found in one task's batch: `loss` is a scalar, `prediction` [B], both detached.
+    """What a step found in one task's batch: `loss` is a scalar, `prediction` [B].
 
-    `measured` are more scalars for the history, by metric, if `Gradients.measure` is set.
+    `measured` are more scalars for the history, by metric, if `Gradients.measure` is set. All are
+    detached once the step is done.
     """
 
     task: str
@@ -82,17 +84,15 @@ class Gradients:
 
     def __call__(self, step: Step) -> tuple[list[TaskResult], Surgery | None]:
         """Run forward and backward for each batch; return their results and surgery's, if any."""
-        weights = [self.weight[task] / (len(step) if self.mean else 1) for task, _ in step]
         surgery: Surgery | None = None
         if self.method is None and self.fits_jointly(step):
-            results = self._jointly(step, weights)
+            results = self._jointly(step)
         elif self.method is None and self.weighting is None:
-            both = zip(step, weights, strict=True)
-            results = [self._of_task(*batch, weight)[0] for batch, weight in both]
+            results = [self._in_parts(step, *batch)[0] for batch in step]
         else:
-            results, surgery = self._apart(step, weights)
+            results, surgery = self._apart(step)
         if self.weighting is not None:
-            self.weighting.after_step(_weighted_losses(results))
+            self.weighting.after_step(_weighted(results))
         return results, surgery
 
     def fits_jointly(self, step: Step) -> bool:
@@ -106,115 +106,106 @@ class Gradients:
         most = max(self.model.activations(task, rows).sum() for task, rows in step)
         self.activation_budget = min(self.activation_budget, most) / 2
 
-    def _jointly(self, step: Step, weights: Sequence[float]) -> list[TaskResult]:
-        """Add the gradients of the summed loss to all parameters' `grad`, by one pass."""
-        results, losses = [], []
-        outputs = self.model.joint_forward(step)
-        for (task, rows), weight, (output, labels) in zip(step, weights, outputs, strict=True):
+    def _forward(self, batches: Step, tasks: int, share: float = 1.0) -> list[TaskResult]:
+        """Return the results, losses with their graph, of batches that are a `share` of theirs."""
+        results = []
+        outputs = self.model.forward(batches)
+        for (task, rows), (output, labels) in zip(batches, outputs, strict=True):
             of_task = self.model.losses[task]
-            losses.append(of_task.loss(output, labels))
+            loss, measured = of_task.loss(output, labels), {}
+            if self.penalty is not None:
+                penalty, measured = self.penalty(task, rows, output, share, self.measure)
+                loss = loss + penalty
             prediction = of_task.prediction(output.detach())
-            results.append(TaskResult(task, rows, weight, losses[-1].detach(), prediction, {}))
-        weighted = torch.stack([w * loss for w, loss in zip(weights, losses, strict=True)])
-        if self.weighting is not None:
-            factors = self.weighting(weighted.detach())
-            weighted = weighted * factors
-            results = self._with_factors(results, factors)
-        weighted.sum().backward()
+            weight = self.weight[task] / (tasks if self.mean else 1)
+            results.append(TaskResult(task, rows, weight, loss * share, prediction, measured))
         return results
 
-    def _of_task(
-        self,
-        task: str,
-        rows: Tensor,
-        weight: float,
-        parameters: Sequence[Parameter] | None = None,
+    def _jointly(self, step: Step) -> list[TaskResult]:
+        """Add the gradients of the summed loss to all parameters' `grad`, by one pass."""
+        results = self._forward(step, len(step))
+        losses = _weighted(results)
+        results = [each._replace(loss=each.loss.detach()) for each in results]
+        if self.weighting is not None:
+            factors = self.weighting(losses.detach())
+            losses = losses * factors
+            results = _with_factors(results, factors)
+        losses.sum().backward()
+        return results
+
+    def _in_parts(
+        self, step: Step, task: str, rows: Tensor, parameters: Sequence[Parameter] | None = None
     ) -> tuple[TaskResult, list[Tensor | None]]:
-        """Go forward and backward through the training `rows` [B] of `task`, in parts if need be.
+        """Go forward and backward through one batch of `step`, in parts if need be.
 
         Returns the gradients of the weighted loss for `parameters`; with None, all parameters'
         `grad` is added to instead.
         """
-        of_task = self.model.losses[task]
-        losses: list[Tensor] = []
-        predictions: list[Tensor] = []
-        gradients: list[Tensor | None] = []
-        measured: dict[str, Tensor] = {}
         sizes = self.model.activations(task, rows)
         parts = [rows[span] for span in divide(sizes, self.activation_budget)]
         self.most_parts = max(self.most_parts, len(parts))
+        results: list[TaskResult] = []
+        gradients: list[Tensor | None] = []
         for part in parts:
             share = len(part) / len(rows)
-            output, labels = self.model.output(task, part)
-            penalty, more = None, dict[str, Tensor]()
-            if self.penalty is not None:
-                penalty, more = self.penalty(task, part, output, share, self.measure)
-            loss = of_task.loss(output, labels)
-            loss = (loss if penalty is None else loss + penalty) * share
-            for metric, value in more.items():
-                measured[metric] = measured.get(metric, 0) + value * share
-            losses.append(loss.detach())
-            predictions.append(of_task.prediction(output.detach()))
+            (result,) = self._forward([(task, part)], len(step), share)
+            loss = result.weight * result.loss
+            measured = {metric: value * share for metric, value in result.measured.items()}
+            results.append(result._replace(loss=result.loss.detach(), measured=measured))
             if parameters is None:
-                (weight * loss).backward()
+                loss.backward()
                 continue
-            found = torch.autograd.grad(weight * loss, parameters, allow_unused=True)
+            found = torch.autograd.grad(loss, parameters, allow_unused=True)
             gradients = [
                 b if a is None else a if b is None else a + b
                 for a, b in zip(gradients or [None] * len(found), found, strict=True)
             ]
-        whole = sum(losses[1:], losses[0])
-        result = TaskResult(task, rows, weight, whole, torch.cat(predictions), measured)
-        return result, gradients
+        whole = TaskResult(
+            task,
+            rows,
+            results[0].weight,
+            reduce(torch.add, (each.loss for each in results)),
+            torch.cat([each.prediction for each in results]),
+            {
+                name: reduce(torch.add, (each.measured[name] for each in results))
+                for name in results[0].measured
+            },
+        )
+        return whole, gradients
 
-    def _apart(
-        self, step: Step, weights: Sequence[float]
-    ) -> tuple[list[TaskResult], Surgery | None]:
+    def _apart(self, step: Step) -> tuple[list[TaskResult], Surgery | None]:
         """Keep each task's gradients apart until all losses are known, then combine them."""
         results: list[TaskResult] = []
         of_shared: list[list[Tensor | None]] = []
-        for (task, rows), weight in zip(step, weights, strict=True):
+        for task, rows in step:
             if any(task == before.task for before in results):
                 raise ValueError(f"a step has one batch of each task, but '{task}' is there twice")
             own = self.own[task]
-            result, gradients = self._of_task(task, rows, weight, [*self.shared, *own])
+            result, gradients = self._in_parts(step, task, rows, [*self.shared, *own])
             results.append(result)
             of_shared.append(gradients[: len(self.shared)])
             for parameter, gradient in zip(own, gradients[len(self.shared) :], strict=True):
                 parameter.grad = gradient
-        factors = None
+        factors = torch.ones(len(step), device=results[0].loss.device)
         if self.weighting is not None:
-            factors = self.weighting(_weighted_losses(results))
-            results = self._with_factors(results, factors)
+            factors = self.weighting(_weighted(results))
+            results = _with_factors(results, factors)
             self._scale_own(step, factors)
+        surgery: Surgery | None = None
+        whole = False
         if self.method is not None:
-            return results, self._operate(self.method, step, of_shared, factors)
-        assert factors is not None
-        combine(self.shared, of_shared, factors)
-        return results, None
-
-    def _operate(
-        self,
-        method: Method,
-        step: Step,
-        of_shared: Sequence[Sequence[Tensor | None]],
-        factors: Tensor | None,
-    ) -> Surgery:
-        """Set the shared parameters' gradients to what `method` makes of the tasks' gradients."""
-        products = inner_products(of_shared)
-        if factors is not None:
-            products = products * torch.outer(factors, factors)
-        gramian = products.sum(0)
-        if method.whole:
-            for place, (task, _) in enumerate(step):
+            whole = self.method.whole
+            products = inner_products(of_shared) * torch.outer(factors, factors)
+            gramian = products.sum(0)
+            for place, (task, _) in enumerate(step if whole else ()):
                 for gradient in (p.grad for p in self.own[task] if p.grad is not None):
                     gramian[place, place] += inner(gradient, gradient)
-        surgery = Surgery(products, method(gramian, self.generator))
-        if method.whole:
-            self._scale_own(step, surgery.weights)
-        combined = surgery.weights if factors is None else surgery.weights * factors
-        combine(self.shared, of_shared, combined, mean=method.whole)
-        return surgery
+            surgery = Surgery(products, self.method(gramian, self.generator))
+            factors = surgery.weights * factors
+            if whole:
+                self._scale_own(step, surgery.weights)
+        combine(self.shared, of_shared, factors, mean=whole)
+        return results, surgery
 
     def _scale_own(self, step: Step, factors: Tensor) -> None:
         """Multiply the gradients of what only one task uses by that task's factor."""
@@ -223,16 +214,15 @@ class Gradients:
                 if parameter.grad is not None:
                     parameter.grad = parameter.grad * factor
 
-    def _with_factors(self, results: list[TaskResult], factors: Tensor) -> list[TaskResult]:
-        """Add to `results` what each loss was multiplied by, if that is measured."""
-        if not self.measure:
-            return results
-        return [
-            each._replace(measured={**each.measured, "task_weight": each.weight * factor})
-            for each, factor in zip(results, factors, strict=True)
-        ]
+
+def _with_factors(results: list[TaskResult], factors: Tensor) -> list[TaskResult]:
+    """Add to `results` what each loss was multiplied by."""
+    return [
+        each._replace(measured={**each.measured, "task_weight": each.weight * factor})
+        for each, factor in zip(results, factors, strict=True)
+    ]
 
 
-def _weighted_losses(results: Sequence[TaskResult]) -> Tensor:
+def _weighted(results: Sequence[TaskResult]) -> Tensor:
     """Return the weighted losses [n] of a step's batches."""
     return torch.stack([each.weight * each.loss for each in results])

@@ -15,9 +15,14 @@ from torch.nn import Parameter
 from minbert.model.multitask import Heads
 from minbert.model.sharing import SharedEncoder
 from minbert.spec.stage import StageSpec
+from minbert.spec.task import TASKS
+from minbert.train.checkpoints import Part
 from minbert.train.examples import Labelled
 from minbert.train.losses import Loss, task_loss
 from minbert.train.samplers import Step
+
+SAMPLE = 512
+"""Training examples that a cosine's first threshold is found on."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Sources:
     adapters: tuple[Path, ...] = ()  # those of the stages that it fuses
 
 
-class TrainableModel(ABC):
+class TrainableModel(Part, ABC):
     """A model with its data: takes batches as row numbers, returns outputs [B, classes].
 
     `examples` are by task and split (train, dev, test); `tokens_seen` counts training batches'.
@@ -64,12 +69,11 @@ class TrainableModel(ABC):
         return {name: task_loss(of.loss, self.module.heads[name]) for name, of in tasks.items()}
 
     @abstractmethod
-    def output(self, task: str, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the head's output [B, classes] and labels [B] of training `rows` (CPU int64)."""
+    def forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
+        """Return each batch's output [B, classes] and labels [B], of training rows (CPU int64).
 
-    def joint_forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
-        """Return what `output` does for each batch; by one pass if tasks `can_run_jointly`."""
-        return [self.output(task, rows) for task, rows in step]
+        Several batches go through the first layers as one; only if tasks `can_run_jointly`.
+        """
 
     @abstractmethod
     def outputs(self, task: str, split: str) -> Tensor:
@@ -86,6 +90,24 @@ class TrainableModel(ABC):
     @abstractmethod
     def own_parameters(self, task: str) -> list[Parameter]:
         """Return the trained parameters that only `task` uses, including its head."""
+
+    @torch.no_grad()
+    def start_at_prior(self, task: str) -> None:
+        """Let a head output what is best for all training labels.
+
+        A cosine that separates two classes gets a threshold with as many of the first outputs, of
+        up to `SAMPLE` examples, above it as have label 1.
+        """
+        examples = self.examples[task]["train"]
+        head: Any = self.module.heads[task]
+        head.start_at(self.losses[task].constant(examples.labels, TASKS[task].classes))
+        if TASKS[task].kind == "binary" and hasattr(head, "part_at"):
+            self.module.eval()
+            rows = torch.arange(0, len(examples), max(1, -(-len(examples) // SAMPLE)))
+            batches = rows.split(self.module.spec.tasks[task].batch_size)
+            outputs = [self.forward([(task, batch)])[0][0] for batch in batches]
+            head.part_at(torch.cat(outputs), examples.labels.mean().item())
+            self.tokens_seen = 0
 
     def details(self, task: str) -> dict[str, float]:
         """Return what figures show of a trained task on dev besides its scores, by metric."""

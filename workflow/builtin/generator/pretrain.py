@@ -293,7 +293,7 @@ def _read(tokenizer: Path, items: list[Item]) -> Text:
     themes: dict[str, int] = {}
     apart = [themes.setdefault(told_apart(seconds[pair]), len(themes)) for pair in pairs]
     return Text(
-        Sequences([row for row, _ in framed], [n for _, n in framed], torch.device("cpu")),
+        Sequences(framed, torch.device("cpu")),
         len(items),
         np.array(pairs),
         np.arange(len(pairs)) + len(items),

@@ -3,25 +3,28 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from minbert.spec.epochs import EPOCHS
 from minbert.spec.stage import StageSpec
+from minbert.train.checkpoints import Part
 
 Step = list[tuple[str, Tensor]]
 """One optimiser step: (task, row numbers int64 [B]) for each batch in it."""
 
 
-class EpochSampler(ABC):
+class EpochSampler(Part, ABC):
     """Draws the steps of one epoch after another from `generator`.
 
     `sizes` has the number of training examples of each trained task; `steps` and `examples` are
     those of one epoch (`minbert.spec.epochs`). An epoch follows from the generator's state at its
     start, so a run can resume in the middle of one.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ("_start",)
 
     def __init__(
         self, spec: StageSpec, sizes: Mapping[str, int], generator: torch.Generator
@@ -51,11 +54,11 @@ class EpochSampler(ABC):
         return rows.split(self.batch[task])
 
     def state_dict(self) -> dict[str, Any]:
-        return {"start": self._start, "now": self.generator.get_state()}
+        return super().state_dict() | {"now": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._start = state["start"]
-        self.generator.set_state(state["now"])
+        self.generator.set_state(state.pop("now"))
+        super().load_state_dict(state)
 
 
 class OneOfEach(EpochSampler):

@@ -1,7 +1,6 @@
 """Annealed sampling (Stickland and Murray, 2019, section 4.1): in the end all tasks alike."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from minbert.spec.epochs import annealed_exponent
 from minbert.train.samplers import Step
@@ -11,6 +10,7 @@ from minbert.train.samplers.temperature import Temperature
 class Annealed(Temperature):
     """As `Temperature`, with an exponent that falls from epoch to epoch, from 1 to 0.2."""
 
+    kept = ("_start", "epochs_begun")
     epochs_begun = 0
 
     @property
@@ -21,10 +21,3 @@ class Annealed(Temperature):
         if not done:
             self.epochs_begun += 1
         return super().rest(done)
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"epochs_begun": self.epochs_begun}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.epochs_begun = state["epochs_begun"]

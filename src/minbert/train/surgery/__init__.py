@@ -7,13 +7,14 @@ alone uses gets w_j times that task's gradient, and what all use gets w J divide
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from minbert.train.checkpoints import Part
 
-class Method(ABC):
+
+class Method(Part, ABC):
     """A method of surgery for `tasks` tasks. What it remembers of earlier steps is its state."""
 
     whole = False
@@ -25,11 +26,3 @@ class Method(ABC):
     @abstractmethod
     def __call__(self, gramian: Tensor, generator: torch.Generator) -> Tensor:
         """Return weights [n] on the device of `gramian` [n, n]; draw from `generator` (CPU)."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what later weights depend on besides the Gramian and the generator."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        return None

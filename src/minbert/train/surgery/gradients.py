@@ -77,8 +77,12 @@ def combine(
 
 def cosines(gramian: Tensor) -> Tensor:
     """Return the cosines [n, n] between the gradients whose Gramian is given."""
-    norms = gramian.diagonal().clamp(min=torch.finfo(gramian.dtype).tiny).sqrt()
+    norms = _length(gramian.diagonal())
     return gramian / norms[:, None] / norms[None, :]
+
+
+def _length(squares: Tensor) -> Tensor:
+    return squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
 
 
 GROUPS = 4  # of an encoder's layers, if it has that many
@@ -98,11 +102,14 @@ def cosine_rows(
     products, weights = surgery
     whole = products.sum(0)
     yield from _pairs(tasks, whole, "gradient_cosine")
+    weights = weights.to(whole.dtype)
     for metric, step in (("sum_cosine", torch.ones_like(weights)), ("update_cosine", weights)):
-        for task, value in zip(tasks, _with_step(whole, step).tolist(), strict=True):
+        # Gradients J and the step w J, whose squared norm is w G w.
+        of_step = whole @ step / _length(whole.diagonal()) / _length(step @ whole @ step)
+        for task, value in zip(tasks, of_step.tolist(), strict=True):
             yield task, metric, value
     for group in dict.fromkeys(groups):
-        of_group = products[[place for place, name in enumerate(groups) if name == group]].sum(0)
+        of_group = products[[name == group for name in groups]].sum(0)
         if bool((of_group.diagonal() > 0).all()):
             yield from _pairs(tasks, of_group, f"gradient_cosine/{group}")
 
@@ -113,30 +120,22 @@ def _pairs(tasks: Sequence[str], gramian: Tensor, metric: str) -> Iterator[tuple
         yield f"{first}-{second}", metric, found[i][j]
 
 
-def _with_step(gramian: Tensor, weights: Tensor) -> Tensor:
-    """Return the cosines [n] of n gradients J with the step w J, whose squared norm is w G w."""
-    weights = weights.to(gramian.dtype)
-    tiny = torch.finfo(gramian.dtype).tiny
-    norms = gramian.diagonal().clamp(min=tiny).sqrt()
-    return gramian @ weights / norms / (weights @ gramian @ weights).clamp(min=tiny).sqrt()
-
-
 def layer_groups(module: Module, shared: Sequence[Parameter]) -> list[str]:
     """Return each `shared` parameter's group: `embeddings`, `layers_1-3` etc., `pooler`, `other`.
 
     Layers that are not shared count, too, so that all models have groups of the same names.
     """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
-    found = [int(match[1]) for name in names.values() if (match := _LAYER.search(name))]
-    layers = max(found, default=0) + 1
-    return [_group(names[id(parameter)], layers) for parameter in shared]
-
-
-def _group(name: str, layers: int) -> str:
-    match = _LAYER.search(name)
-    if match is None:
-        return next((part for part in ("embeddings", "pooler") if f".{part}." in name), "other")
-    size = -(-layers // GROUPS)
-    first = int(match[1]) // size * size + 1
-    last = min(first + size - 1, layers)
-    return f"layer_{first}" if first == last else f"layers_{first}-{last}"
+    layers = {int(match[1]) + 1 for name in names.values() if (match := _LAYER.search(name))}
+    depth = max(layers, default=0)
+    size = -(-depth // GROUPS)
+    found = []
+    for name in (names[id(parameter)] for parameter in shared):
+        if match := _LAYER.search(name):
+            first = int(match[1]) // size * size + 1
+            last = min(first + size - 1, depth)
+            found.append(f"layer_{first}" if first == last else f"layers_{first}-{last}")
+        else:
+            parts = (part for part in ("embeddings", "pooler") if f".{part}." in name)
+            found.append(next(parts, "other"))
+    return found

@@ -56,7 +56,7 @@ class TorchJD(Method):
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        kept = {name: torch.as_tensor(value) for name, value in self._plain().items()}
+        kept = {n: torch.as_tensor(v) for n, v in vars(self.weighting).items() if n in _PLAIN}
         return kept | dict(self.weighting.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -64,13 +64,9 @@ class TorchJD(Method):
             return
         # A first call makes what the state is kept in.
         self(torch.eye(self.tasks), torch.Generator())
-        for name in self._plain():
-            setattr(self.weighting, name, state[name].numpy().copy())
-        buffers = self.weighting.state_dict().keys()
-        self.weighting.load_state_dict({name: state[name] for name in buffers})
-
-    def _plain(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self.weighting).items() if name in _PLAIN}
+        for name in vars(self.weighting).keys() & set(_PLAIN):
+            setattr(self.weighting, name, state.pop(name).numpy().copy())
+        self.weighting.load_state_dict(state)
 
 
 class Nash(TorchJD):

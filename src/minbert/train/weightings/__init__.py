@@ -5,15 +5,19 @@ factors f [n], which no gradient goes through. The step's gradient is that of th
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from minbert.train.checkpoints import Part
 
-class Weighting(ABC):
-    """A weighting of `tasks` tasks, on `device`; random draws come from `generator` (CPU)."""
+
+class Weighting(Part, ABC):
+    """A weighting of `tasks` tasks, on `device`; random draws come from `generator` (CPU).
+
+    Its state is what later factors depend on besides losses and the generator.
+    """
 
     def __init__(self, tasks: int, generator: torch.Generator, device: torch.device) -> None:
         self.tasks = tasks
@@ -34,12 +38,4 @@ class Weighting(ABC):
 
     def end_epoch(self) -> None:
         """Note that an epoch is over."""
-        return None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what later factors depend on besides losses and the generator."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
         return None

@@ -1,7 +1,5 @@
 """Dynamic weight average (Liu et al., 2019, section 3.3)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -18,6 +16,8 @@ class DynamicAverage(Weighting):
     In epoch t they are n softmax(r / 2), where r is a task's mean loss in epoch t - 1 divided by
     that in epoch t - 2. In the first two epochs they are 1.
     """
+
+    kept = ("sums", "steps", "means")
 
     def __init__(self, tasks: int, generator: torch.Generator, device: torch.device) -> None:
         super().__init__(tasks, generator, device)
@@ -39,10 +39,3 @@ class DynamicAverage(Weighting):
         mean = self.sums / self.steps
         self.means = torch.cat([self.means, mean[None]])[-2:]
         self.sums, self.steps = torch.zeros_like(self.sums), 0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": self.sums, "steps": self.steps, "means": self.means}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.sums, self.means = (state[name].to(self.device) for name in ("sums", "means"))
-        self.steps = state["steps"]

@@ -15,6 +15,8 @@ class Uncertainty(Weighting):
     The s start at 0 and are trained like all other parameters.
     """
 
+    kept = ("log_variances",)
+
     def __init__(self, tasks: int, generator: torch.Generator, device: torch.device) -> None:
         super().__init__(tasks, generator, device)
         self.log_variances = Parameter(torch.zeros(tasks, device=device))
@@ -26,9 +28,6 @@ class Uncertainty(Weighting):
 
     def parameters(self) -> list[Parameter]:
         return [self.log_variances]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"log_variances": self.log_variances.detach()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.log_variances.data.copy_(state["log_variances"])

@@ -17,20 +17,14 @@ OF_STATE = 0.26
 """On a CPU they may take this share of the model's state: so a job peaks below 1.3 times that."""
 
 PART = 0.45
-"""Share of that room for each part of a larger batch, which also holds earlier parts' gradients."""
+"""Share of the budget for each part of a larger batch, which also holds the gradients so far."""
 
 SMALL = 5 * 2**28
 """Bytes of state and activations together that a job on a CPU may take, however small its model."""
 
 
-def state_bytes(module: Module) -> int:
-    """Return the bytes of a model's weights, and of gradients and moments of the trained ones."""
-    sizes = [(p.numel(), p.requires_grad) for p in module.parameters()]
-    return training_bytes(sum(n for n, _ in sizes), sum(n for n, trained in sizes if trained))
-
-
-def budget(device: torch.device, threads: int, state: int) -> float:
-    """Return the bytes that activations may take.
+def activation_budget(device: torch.device, threads: int, module: Module) -> float:
+    """Return the bytes that the activations of `module` may take.
 
     On a CPU the machine's memory is divided among as many jobs as its cores have room for. It is
     the same at every call on a machine, because how batches are divided decides the last bits of a
@@ -38,25 +32,27 @@ def budget(device: torch.device, threads: int, state: int) -> float:
     """
     if device.type == "cuda":
         return 2 * SHARE * torch.cuda.mem_get_info(device)[0]
+    sizes = [(p.numel(), p.requires_grad) for p in module.parameters()]
+    state = training_bytes(sum(n for n, _ in sizes), sum(n for n, trained in sizes if trained))
     jobs = max(1, (os.cpu_count() or 1) // threads)
     return min(SHARE * machine_memory() / jobs, max(OF_STATE * state, SMALL - state))
 
 
-def divide(sizes: np.ndarray, most: float) -> Iterator[slice]:
-    """Divide items of `sizes` (bytes) that take more than `most` together.
+def divide(sizes: np.ndarray, budget: float) -> Iterator[slice]:
+    """Divide items of `sizes` (bytes) that take more than the `budget` together.
 
-    Each slice has one item, or takes at most `PART` of `most`: two parts of 16 sentences cost
-    BERT-base 11 % more time, so a batch that fits stays whole.
+    Each slice has one item, or takes at most `PART` of it: two parts of 16 sentences cost BERT-base
+    11 % more time, so a batch that fits stays whole.
     """
-    most *= 1 if sizes.sum() <= most else PART
+    budget *= 1 if sizes.sum() <= budget else PART
     start, total = 0, 0.0
     for place, size in enumerate(sizes):
-        if place > start and total + size > most:
+        if place > start and total + size > budget:
             yield slice(start, place)
             start, total = place, 0.0
         total += size
     yield slice(start, len(sizes))
 
 
-def in_parts(room: float) -> str:
-    return f"parts of {PART * room / 2**20:.0f} MiB of activations"
+def in_parts(budget: float) -> str:
+    return f"parts of {PART * budget / 2**20:.0f} MiB of activations"
