@@ -39,7 +39,6 @@ tasks:
 GRID = """\
 paper: mine
 title: Two tasks
-overall: normalised
 variants:
   shared: {tasks: {news: {loss: cross_entropy}, mrpc: {loss: binary_cross_entropy, pairing: cross}}}
 figures:
@@ -47,7 +46,7 @@ figures:
   chinese: {kind: confusion-matrix, title: "Topics, \u65b0\u805e", options: {task: news}}
   cuneiform: {kind: confusion-matrix, title: "Topics, \U00012000", options: {task: news}}
 claims:
-  - {text: It learns the topics., section: "1", variant: shared, against: majority, task: news}
+  - {text: It learns the topics., variant: shared, against: majority, task: news}
 """
 
 
@@ -258,9 +257,9 @@ def test_quoted_line_breaks_are_predicted(
 @pytest.mark.parametrize(
     ("form", "content", "message"),
     [
-        ("text", "it\x92s\n".encode(), r"line 1: found the control character U\+0092, .*1252"),
-        ("jsonl", b'{"text": "\\ud83d"}', "line 1: found half of a surrogate pair"),
-        ("jsonl", b'[{"text": "a"}]', "is one JSON array, expected an object per line"),
+        ("text", "it\x92s\n".encode(), r"line 1: a sentence contains U\+0092, .*1252"),
+        ("jsonl", b'{"text": "\\ud83d"}', r"line 1: a sentence contains U\+D83D"),
+        ("jsonl", b'[{"text": "a"}]', "is no JSON object; expected one in each line"),
         ("tsv", b'id\ttext\n1\t"a\n2\tb\nc"\n', "line 2: lines 2 to 4 can be one row, or"),
         ("text", b"it\x92s\n", "windows-1252"),
     ],

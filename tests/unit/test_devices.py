@@ -133,11 +133,11 @@ def test_a_large_job_waits_for_a_card_alone_and_is_not_passed(start, tmp_path: P
     large = start("large", 75 * GB, 600)
     assert large.stdout is not None
     said = large.stdout.readline()
-    assert said.startswith("waits for a whole GPU (75.0 GB; GPUs: 0, 1; locks: "), said
+    assert said.startswith("waits for 75.0 GB of a GPU (GPUs: 0, 1; locks: "), said
     later = start("later", 5 * GB, 600)
     assert later.stdout is not None
     said = later.stdout.readline()
-    assert said.startswith("waits for 1 of a GPU's 4 slots (5.0 GB; GPUs: 0, 1; "), said
+    assert said.startswith("waits for 5.0 GB of a GPU (GPUs: 0, 1; "), said
     assert len(wait_for_lines(tmp_path / "log", 2)) == 2
     small[0].kill()
     # Had `later` taken a slot of the freed card, `large` would never begin.

@@ -111,7 +111,7 @@ def _example(
         raise BadRow(row)
     columns, given = spec["columns"], row.get(spec["columns"].get("id"))
     known = f"{split}-{line}" if given is None else str(given)
-    texts = {columns[name]: row.get(columns[name]) for name in SENTENCES if name in columns}
+    texts = {columns[name]: row.get(columns[name]) for name in columns if name[:-1] == "sentence"}
     for name, text in {**texts, "id": known}.items():
         if wrong := text_fault(text, spec["controls"]):
             raise BadRow(f"{name} {wrong}")
@@ -126,9 +126,6 @@ def _example(
         raise BadRow(f"a {split} row without a label")
     first, second = (*texts.values(), None)[:2]
     return Example(known, split, str(first), second, label)
-
-
-SENTENCES = ("sentence1", "sentence2")
 
 
 def with_made_splits(examples: Iterable[Example], made: Mapping[str, float]) -> list[Example]:
@@ -232,7 +229,10 @@ def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
     return {
         "task": task.name,
         "rows": rows,
-        "labels": {s: dict(Counter(_whole(e.label) for e in of[s])) for s in rows},
+        "labels": {
+            s: dict(Counter("none" if e.label is None else str(int(e.label)) for e in of[s]))
+            for s in rows
+        },
         "mean_words": {
             split: round(sum(len(" ".join(text).split()) for text in found) / len(found), 2)
             for split, found in texts.items()
@@ -240,10 +240,6 @@ def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
         "overlaps": overlaps,
         "warnings": list(_warnings(task, of)),
     }
-
-
-def _whole(label: float | None) -> str:
-    return "none" if label is None else str(int(label))
 
 
 def _warnings(task: Task, of: Mapping[str, Sequence[Example]]) -> Iterator[str]:

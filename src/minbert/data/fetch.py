@@ -14,9 +14,6 @@ from minbert.store.job import Job
 
 log = logging.getLogger(__name__)
 
-_TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
-"""Status codes after which a server is asked again."""
-
 
 def make(job: Job) -> None:
     """Download the job's file and verify its checksum."""
@@ -50,7 +47,7 @@ def _download(url: str, out: Path, attempts: int, timeout: float, wait: float) -
                 return content
         except (OSError, http.client.HTTPException) as error:
             reason = str(error) or type(error).__name__
-            if url.startswith("file:") or getattr(error, "code", 503) not in _TRANSIENT:
+            if url.startswith("file:") or getattr(error, "code", 500) < 500:
                 break
         if attempt < attempts:
             log.warning("%s: %s; trying again", url, reason)

@@ -90,9 +90,6 @@ def _with_room(
 
 
 def _waits_for(cards: list[Card], memory: int | None, folder: Path) -> str:
-    needed = "a whole GPU"
-    if cards and (n := max(cards, key=lambda c: c.memory).needed(memory)) < cards[0].slots:
-        needed = f"{n} of a GPU's {cards[0].slots} slots"
-    size = "memory unknown" if memory is None else f"{memory / 1e9:.1f} GB"
+    size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
     names = ", ".join(card.name for card in cards)
-    return f"waits for {needed} ({size}; GPUs: {names}; locks: {folder})"
+    return f"waits for {size} (GPUs: {names}; locks: {folder})"
