@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from pipeline import own_data
 from pipeline.project import Project, copy_workflow
-
-from minbert.commands.cli import main
 
 from .later import later
 
@@ -206,73 +203,3 @@ def test_figures_write_names_in_any_script(
     fonts = set(re.findall(rb"/FontName /(?:[A-Z]{6}\+)?(\w+)", out.read_bytes()))
     fonts -= {b"DejaVuSans", b"LastResortHE"}  # the second is matplotlib's, of boxes
     assert bool(fonts) == (characters != "" and not boxes), fonts
-
-
-PREDICTED = {
-    "text": "one\n\ntwo\n  \n",
-    "tsv": "text\n\none\ntwo\n\n",
-    "csv": "text\none\n\ntwo\n\n",
-    "jsonl": '{"text": "one"}\n\n{"text": "two"}\n\n',
-}
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize("form", PREDICTED)
-@pytest.mark.parametrize("end", ["\n", "\r\r\n"], ids=["LF", "CR CR LF"])
-def test_blank_lines_are_not_predicted(
-    own: Finished, form: str, end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "in").write_bytes(PREDICTED[form].replace("\n", end).encode())
-    found = predicted(own, form, tmp_path, capsys)
-    assert [row["sentence1"] for row in found] == ["one", "two"]
-
-
-def predicted(
-    own: Finished, form: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> list[dict[str, Any]]:
-    """Predict the file `in` of a folder."""
-    words = ["predict", "shared", "--task", "news", "--results", str(own.project.root)]
-    main([*words, "--in", str(folder / "in"), "--format", form])
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("form", "text", "sentences"),
-    [("tsv", 'id\ttext\n1\t"one\ntwo"\n2\tthree\n', ["one\ntwo", "three"])],
-)
-def test_quoted_line_breaks_are_predicted(
-    own: Finished,
-    form: str,
-    text: str,
-    sentences: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "in").write_text(text, encoding="utf-8")
-    assert [row["sentence1"] for row in predicted(own, form, tmp_path, capsys)] == sentences
-
-
-@pytest.mark.pipeline
-@pytest.mark.parametrize(
-    ("form", "content", "message"),
-    [
-        ("text", "it\x92s\n".encode(), r"line 1: a sentence contains U\+0092, .*1252"),
-        ("jsonl", b'{"text": "\\ud83d"}', r"line 1: a sentence contains U\+D83D"),
-        ("jsonl", b'[{"text": "a"}]', "is no JSON object; expected one in each line"),
-        ("tsv", b'id\ttext\n1\t"a\n2\tb\nc"\n', "line 2: lines 2 to 4 can be one row, or"),
-        ("text", b"it\x92s\n", "windows-1252"),
-    ],
-)
-def test_what_cannot_be_predicted_is_refused(
-    own: Finished,
-    form: str,
-    content: bytes,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "in").write_bytes(content)
-    with pytest.raises(SystemExit):
-        predicted(own, form, tmp_path, capsys)
-    assert re.search(message, capsys.readouterr().err)

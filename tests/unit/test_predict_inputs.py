@@ -54,6 +54,26 @@ def test_each_format_reads_the_same_pairs(form: str, text: str) -> None:
     assert read(text, form, "para") == [first, (None, "three", "four")]
 
 
+BLANK = {
+    "text": "one\n\ntwo\n  \n",
+    "tsv": "text\n\none\ntwo\n\n",
+    "csv": "text\none\n\ntwo\n\n",
+    "jsonl": '{"text": "one"}\n\n{"text": "two"}\n\n',
+}
+
+
+@pytest.mark.parametrize("form", BLANK)
+@pytest.mark.parametrize("end", ["\n", "\r\r\n"], ids=["LF", "CR CR LF"])
+def test_blank_lines_are_not_predicted(form: str, end: str) -> None:
+    found = read(BLANK[form].replace("\n", end), form)
+    assert [row[1] for row in found] == ["one", "two"]
+
+
+def test_quoted_line_breaks_are_predicted() -> None:
+    found = read('id\ttext\n1\t"one\ntwo"\n2\tthree\n', "tsv")
+    assert [row[1] for row in found] == ["one\ntwo", "three"]
+
+
 @pytest.mark.parametrize("name", ["sentence1", "sentence", "text"])
 def test_a_single_sentence_has_three_names(name: str) -> None:
     expected = [("x-1", "a b", None)]
@@ -146,6 +166,9 @@ def test_missing_columns_of_ones_own_are_named() -> None:
             gzip.compress(b"good\n", mtime=0),
             "in: is a gzip file, expected UTF-8 text; ",
         ),
+        ("text", "sst", "it\x92s\n", r"in, line 1: a sentence contains U\+0092, .*1252"),
+        ("text", "sst", b"it\x92s\n", "windows-1252"),
+        ("tsv", "sst", 'id\ttext\n1\t"a\n2\tb\nc"\n', "line 2: lines 2 to 4 can be one row, or"),
         ("csv", "sst", b"PK\x03\x04...", "in: is a zip archive"),
         (
             "text",

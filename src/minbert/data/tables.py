@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def _no_column(path: Path, name: str, found: list[str]) -> UserError:
     if len(found) == 1 and re.search("[\t,]", found[0]):
         way = "Are its columns separated by tabs in a .csv, or commas in a .tsv? Give its 'format'"
     shown = ", ".join(filter(None, found))[:400] or "none"
-    return UserError(f"{path}: no column '{name}'; found {shown}.{nearest(name, found)} {way}")
+    return UserError(f"{path}: no column '{name}'; found {shown}.{nearest(name, found[:99])} {way}")
 
 
 def decode(content: bytes, name: Path | str) -> str:
@@ -149,10 +150,11 @@ def rows_of(text: str, name: Path | str, form: str) -> Iterator[Row]:
             yield number, line, fields
         elif not header:
             header = [column.strip() for column in fields]
-            if twice := [each for each in header if each and header.count(each) > 1]:
+            if len({*header} - {""}) < len([*filter(None, header)]):
+                twice, count = Counter(filter(None, header)).most_common(1)[0]
                 raise UserError(
-                    f"{name}, line {number}: {header.count(twice[0])} columns are called "
-                    f"'{twice[0]}', expected one; rename or remove the others"
+                    f"{name}, line {number}: {count} columns are called '{twice}', expected one; "
+                    "rename or remove the others"
                 )
         elif len(fields) != len(header):
             yield number, line, f"{len(fields)} columns, but the header has {len(header)}"
