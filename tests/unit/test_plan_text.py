@@ -131,7 +131,7 @@ def test_a_version_trains_anew_only_where_it_is_asked_for(
     assert keys("1") == keys("2")
     assert keys("1", "torch") != keys("2", "torch") and not keys("1") & keys("1", "torch")
     assert keys("1", "torch", "numpy") == keys("1", "numpy", "torch") != keys("1", "torch")
-    with pytest.raises(UserError, match=r"version of 'troch' is not recorded; known.*mean 'torch'"):
+    with pytest.raises(UserError, match=r"'troch'.*mean 'torch'"):
         keys("1", "troch")
 
 
@@ -147,8 +147,8 @@ def test_a_job_with_other_versions_than_planned_stops(
         load_job(made.root, "train", training(made, "first").key, 0, 1)
 
 
-@pytest.mark.parametrize("text", ["", '{"outcome": {"seconds": 0.0}, "rows": {"train": -1}}', None])
-def test_damaged_records_are_named_and_stop_nothing(tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize("text", ["", '{"outcome": {"seconds": 0.0}, "rows": {"train": -1}}'])
+def test_damaged_records_are_named_and_stop_nothing(tmp_path: Path, text: str) -> None:
     made = plan(tmp_path, seeds=[0, 1])
     finish(made, seconds=40)
     first = training(made, "first")
@@ -157,8 +157,7 @@ def test_damaged_records_are_named_and_stop_nothing(tmp_path: Path, text: str | 
         made.sources.data("sst").folder(made.root) / "report.json",
     ]
     for path in damaged:
-        path.unlink()
-        path.mkdir() if text is None else put(path, text)
+        put(path, text)
     told = plan_text(made)
     assert "8 training jobs, 0 to run" in told and "done" in line(told, "first ")
     for path in damaged:
@@ -167,21 +166,16 @@ def test_damaged_records_are_named_and_stop_nothing(tmp_path: Path, text: str | 
     assert Costs(made).of(first) == Cost(40, measured=True), "by the other seed"
 
 
-@pytest.mark.parametrize("text", ["{}", '{"needs": []}', None])
-def test_damaged_descriptions_of_earlier_nodes_stop_nothing(
-    tmp_path: Path, text: str | None
-) -> None:
+@pytest.mark.parametrize("text", ["{}", '{"needs": []}'])
+def test_damaged_descriptions_of_earlier_nodes_stop_nothing(tmp_path: Path, text: str) -> None:
     """A job's own is written again; of others, costs and reasons do without."""
     old = plan(tmp_path)
     finish(old, seconds=40)
     made = plan(tmp_path, "epochs: 20", "epochs: 30")
     for kind, key in old.nodes.keys() - made.nodes.keys():
         path = description_path(made.root, kind, key)
-        whole = json.loads(path.read_text("utf-8"))
-        path.unlink()
-        path.mkdir() if text is None else put(path, json.dumps(whole | json.loads(text)))
-        if text == "{}":
-            put(path, text)
+        whole = json.loads(path.read_text("utf-8")) if text != "{}" else {}
+        put(path, json.dumps(whole | json.loads(text)))
     told = plan_text(made)
     kept = description_path(made.root, "train", training(old, "longer").key)
     assert line(told, f"{kept}: ").endswith("It counts as never planned; delete it.")

@@ -179,7 +179,7 @@ class Costs:
         """Return what a stage's operations and memory are counted by; unknown shapes: BERT-base."""
         arch = self.experiment.sources.architecture or BERT_BASE
         rows = {task: self.rows(task) for task in spec.tasks}
-        return Given(arch, rows, {task: self._tokens(task) for task in spec.tasks})
+        return Given(arch, rows, {task: self.tokens(task) for task in spec.tasks})
 
     def rows(self, task: str) -> Rows:
         """Return the examples of each split of a task."""
@@ -195,6 +195,15 @@ class Costs:
             rows = SIZES[task]
         return Rows(*(min(n, config.limit or n) for n in rows))
 
+    def tokens(self, task: str) -> float:
+        """Return the mean tokens of an example of a task."""
+        if task in TOKENS:
+            return TOKENS[task]
+        words = (self._report(task) or {}).get("mean_words", {}).get("train")
+        if words is None:
+            return ASSUMED_TOKENS
+        return 2 + TASKS[task].pair + TOKENS_A_WORD * float(words)
+
     @property
     def assumed(self) -> list[str]:
         """The tasks of one's own whose sizes are assumed, as their tables are not made yet."""
@@ -203,15 +212,6 @@ class Costs:
 
     def _operations(self, spec: StageSpec) -> float:
         return operations(spec, self.given(spec))
-
-    def _tokens(self, task: str) -> float:
-        """Return the mean tokens of an example of a task."""
-        if task in TOKENS:
-            return TOKENS[task]
-        words = (self._report(task) or {}).get("mean_words", {}).get("train")
-        if words is None:
-            return ASSUMED_TOKENS
-        return 2 + TASKS[task].pair + TOKENS_A_WORD * float(words)
 
     def _report(self, task: str) -> dict[str, Any] | None:
         """Return the report on a task's data; it is read once, when it is there."""
