@@ -41,6 +41,7 @@ EPOCHS = 10
 TRAINED = [
     (7.5, "linear", [0, 100], FAILED),
     (7.5, "constant", [0, 100], FAILED),
+    (3.75, "constant", [0, 100], FAILED[:1]),
     (7.5, "constant", [0], list(KINDS)),
     (3.75, "constant", [0], list(KINDS)),
 ]
@@ -71,26 +72,28 @@ def train() -> None:
 
 
 def table() -> pd.DataFrame:
-    """Return a line for each kind, stage, setting and task: dev scores by seed, and gains.
+    """Return a line for each kind, stage, setting and task that the stage trains.
 
-    `best`, `last` and `at_640` are means over seeds of the task's best score, of its last, and of
-    that after 640 of the 800 steps; `lowest` is the worst seed's best; `gain` is what the last
-    tenth of the steps adds. A task that the stage only carries along has one score, and no line.
-    Heads alone take all epochs, whatever the steps.
+    `best`, `last` and `at_640` are means over seeds of the task's best dev score in this stage, of
+    the last, and of that after 640 of the 800 steps; `gain` is what the last tenth of the steps
+    adds. `scored` is the mean of the row's own dev scores, after its last stage, `lowest` that of
+    the worst seed, and `floor` what takes no learning. Heads alone take all epochs, whatever the
+    steps.
     """
     found = []
     for rate, schedule in dict.fromkeys((rate, schedule) for rate, schedule, *_ in TRAINED):
         try:
-            history = minbert.open(RESULTS / f"{rate}-{STEPS}-{schedule}").histories()
+            results = minbert.open(RESULTS / f"{rate}-{STEPS}-{schedule}")
+            history, scores = _on_dev(results.histories()), _on_dev(results.scores)
         except UserError:  # Nothing has finished there yet.
             continue
-        dev = history[(history["split"] == "dev") & history["metric"].isin(["accuracy", "pearson"])]
-        for (paper, variant, stage, task), rows in dev.groupby(
+        for (paper, variant, stage, task), rows in history.groupby(
             ["paper", "variant", "stage", "task"], sort=False
         ):
             by_seed = rows.pivot_table(index="epoch", columns="seed", values="value")
-            if len(by_seed) < EPOCHS:
+            if len(by_seed) < EPOCHS:  # The stage only carries the task along.
                 continue
+            own = scores.query("paper == @paper and variant == @variant and task == @task")
             found.append(
                 {
                     "kind": KINDS[f"{paper}/{variant}"],
@@ -101,13 +104,20 @@ def table() -> pd.DataFrame:
                     "schedule": schedule,
                     "seeds": by_seed.shape[1],
                     "best": by_seed.max().mean(),
-                    "lowest": by_seed.max().min(),
                     "at_640": by_seed.iloc[len(by_seed) * 4 // 5 - 1].mean(),
                     "last": by_seed.iloc[-1].mean(),
                     "gain": (by_seed.iloc[-1] - by_seed.iloc[-2]).mean(),
+                    "scored": own["value"].mean(),
+                    "lowest": own["value"].min(),
+                    "floor": own["floor"].max(),
                 }
             )
     return pd.DataFrame(found)
+
+
+def _on_dev(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the tasks' own metrics on dev."""
+    return frame[(frame["split"] == "dev") & frame["metric"].isin(["accuracy", "pearson"])]
 
 
 if __name__ == "__main__":

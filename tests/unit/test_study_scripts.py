@@ -148,13 +148,16 @@ def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.Mon
         ]
         history = pd.DataFrame([*rows, (0, "sts", 10, 0.9)])
         history.columns = pd.Index(["seed", "task", "epoch", "value"])
-        own = {"paper": "hybrid-bert", "variant": "1-bert", "stage": "main", "split": "dev"}
-        return SimpleNamespace(histories=lambda: history.assign(**own, metric="accuracy"))
+        own = {"paper": "hybrid-bert", "variant": "1-bert", "split": "dev", "metric": "accuracy"}
+        scores = pd.DataFrame({"seed": [0, 100], "task": "sst", "value": [0.5, 0.3], "floor": 0.25})
+        return SimpleNamespace(
+            histories=lambda: history.assign(**own, stage="main"), scores=scores.assign(**own)
+        )
 
     monkeypatch.setattr("study.search.minbert.open", runs)
     (line,) = search.table().to_dict("records")
     assert [line[name] for name in ("kind", "task", "schedule", "rate", "seeds")] == [
         *("all tasks, deep heads", "sst", "linear", 7.5, 2)
     ]
-    found = [line[name] for name in ("best", "lowest", "at_640", "last", "gain")]
-    assert found == pytest.approx([0.45, 0.4, 0.15, 0.35, -0.05])
+    found = [line[n] for n in ("best", "at_640", "last", "gain", "scored", "lowest", "floor")]
+    assert found == pytest.approx([0.45, 0.15, 0.35, -0.05, 0.4, 0.3, 0.25])
