@@ -52,7 +52,7 @@ variants:
     epochs: 1
     tasks:
       sst: {pooling: max, convolution: {kernel: 3, residual: true}, head: {depth: 2}}
-      para: {start_at_prior: true}
+      para: {init_bias_to_prior: true}
       sts: {pairing: siamese, features: [u, v], head: {name: cosine, depth: 0}, loss: cosine_mse}
   staged:
     extends: common

@@ -80,7 +80,7 @@ class Paper:
         *claims: dict[str, Any],
         extra: str = "",
         data: str = "real",
-        select_on: str = "dev",
+        selection_split: str = "dev",
     ) -> list[dict[str, str]]:
         """Build the table and return its lines."""
         scores = self.folder / "scores.parquet"
@@ -88,7 +88,7 @@ class Paper:
         default = {"paper": "p", "section": "5", "text": "It is.", "others": [], "score": None}
         default |= {"task": "sst", "direction": "higher", "margin": 0.01, "published": None}
         spec = {"claims": [default | claim for claim in claims], "titles": {"p": "Title" + extra}}
-        spec |= {"seeds": 1, "backbone": "tiny", "data": data, "select_on": select_on}
+        spec |= {"seeds": 1, "backbone": "tiny", "data": data, "selection_split": selection_split}
         of_curves = [claim for claim in claims if "measure" in claim]
         read = {name for claim in of_curves for name in (claim["variant"], *claim["others"])}
         files = {

@@ -235,7 +235,7 @@ def test_runs_of_other_examples_cannot_be_compared(paper: Paper) -> None:
 
 
 def test_rows_scored_on_a_half_of_dev_are_compared_on_it(paper: Paper) -> None:
-    """As tuned rows with the papers' own, whose epochs all of dev chose (`select_on: half`)."""
+    """As tuned rows with the papers' own, whose epochs all of dev chose."""
     paper.run("whole", sst=0.5)
     paper.run("half", sst=0.9)
     rows = pq.read_table(paper.files["half.0"]).to_pylist()
@@ -243,7 +243,7 @@ def test_rows_scored_on_a_half_of_dev_are_compared_on_it(paper: Paper) -> None:
         if row["id"].endswith(("0", "2", "4", "6", "8")):
             row["split"] = "selection"
     pq.write_table(pa.Table.from_pylist(rows, schema=PREDICTIONS), paper.files["half.0"])
-    (line,) = paper.judge(against("half", "whole"), select_on="both")
+    (line,) = paper.judge(against("half", "whole"), selection_split="both")
     assert "Both kinds are compared on that other half." in paper.text("md")
     assert (line["verdict"], line["examples"]) == ("holds", str(N // 2))
     judged = {row["id"]: row for row in rows if row["split"] == "dev"}

@@ -308,7 +308,7 @@ def test_ranking_counts_the_examples_that_scores_are_on(
     path = scores(tmp_path / "s", "p", [("v", 0, "dev", "sst", "accuracy", 0.5)])
     rows = [(name, "dev", name) for name in ascii_lowercase]
     held = {"sst": rows_of(tmp_path / "e", "sst", [*rows, ("train", "train", "y")])}
-    facts = {"rules": {"p": "plain"}, "select_on": how}
+    facts = {"rules": {"p": "plain"}, "selection_split": how}
     figure, _ = spec(ranking, "v").plot(Inputs(scores={"p": path}, rows=held, facts=facts))
     assert figure.axes[0].get_xlabel() == f"SST\naccuracy{count}"
 
@@ -448,7 +448,7 @@ def test_a_long_bar_does_not_hide_what_leaked_examples_add(tmp_path: Path) -> No
 
 
 def test_leakage_counts_the_half_that_judges_and_most_seeds(tmp_path: Path) -> None:
-    """`select_on: half` leaves predictions of half of dev, though the rows have all of it."""
+    """`selection_split: half` leaves predictions of half of dev, though the rows have all of it."""
     right = classes((0, 0), (1, 1), (1, 1), (3, 3), (3, 3), (2, 2), (4, 4), (4, 4))
     wrong = classes((0, 1), (1, 0), (1, 0), (3, 0), (3, 0), (2, 0), (4, 0), (4, 0))
     of_seeds = {

@@ -57,10 +57,10 @@ def test_an_edit_of_these_modules_shows_in_it(monkeypatch: pytest.MonkeyPatch) -
 
 
 BEFORE = {
-    "hybrid-bert hybrid-bert/main": "84edfd928da808ed",
-    "hybrid-bert sequential/main": "75c3d4deb1452cca",
-    "minbert-downstream r5/main": "40b17ea36f1e3e09",
-    "adapter-fusion adapter-fusion/sst": "20aa05817c02c9c5",
+    "hybrid-bert hybrid-bert/main": "9f7a97b702ceb80e",
+    "hybrid-bert sequential/main": "d1290a396f144ebc",
+    "minbert-downstream r5/main": "e0cd29f064e7a5cf",
+    "adapter-fusion adapter-fusion/sst": "31aaffc7b8cba1cb",
 }
 
 

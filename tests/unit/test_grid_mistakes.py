@@ -68,7 +68,10 @@ def check(said: str, *fragments: str) -> None:
         ("tune: {stages.on.epochs: [1, 2]}", "there is no stage 'on'. Known: main"),
         ("tune: {optimiser.lr: [0.1, 0.10000001]}", "'a': two variants are called 'a.lr-0.1'; ren"),
         ("tune: {tasks.para: [null, {weight: 2}]}", "'a': 'tune' compares settings that have diff"),
-        ("tune: {select_on: [dev, half]}", "has 'select_on: dev' and is tuned, or comes before wh"),
+        (
+            "tune: {selection_split: [dev, half]}",
+            "has 'selection_split: dev' and is tuned, or comes before wh",
+        ),
         ("best_of: [b], epochs: 2", "variant 'a': 'best_of' trains nothing, so '"),
         # What a stage cannot be.
         ("train: spt", "Did you mean 'sst'?"),
@@ -89,7 +92,10 @@ def check(said: str, *fragments: str) -> None:
         ("tasks: {sst: {head: {depth: 0}}}", "an mlp head has a 'depth' of 1 or more"),
         ("tasks: {sst: {head: {name: cosine}}}", "task 'sst' has 'head: cosine', which compares"),
         ("tasks: {para: {loss: cosine_embedding}}", "which reads a cosine: it needs"),
-        ("tasks: {sst: {head_from: lmrd}}", "'head_from: lmrd' needs a stage to start from"),
+        (
+            "tasks: {sst: {init_head_from: lmrd}}",
+            "'init_head_from: lmrd' needs a stage to start from",
+        ),
         ("smart: {weight: 1, regression: kl}", "'variants.a.smart.regression' is 'kl'; expected "),
         ("smart: {weight: 1, radius: 1e-5}", "'radius' and 'normalise: row' go together"),
         # What a stage cannot start from or fuse.
@@ -106,8 +112,14 @@ def check(said: str, *fragments: str) -> None:
         ("start: apart, shared_layers: none", "task 'para' has none there; start from a stage"),
         ("start: ad", "starts from 'ad/main', which trains adapters and leaves no encoder; start"),
         ("trainable: fusion, fuse: [ad, c]", "'fuse' names 'c/main', which trains all, expecte"),
-        ("start: apart, tasks: {sst: {head_from: para}}", "'apart/main' has no such task; it has"),
-        ("start: c, tasks: {sst: {head_from: para}}", "that head has another shape in 'c/main'"),
+        (
+            "start: apart, tasks: {sst: {init_head_from: para}}",
+            "'apart/main' has no such task; it has",
+        ),
+        (
+            "start: c, tasks: {sst: {init_head_from: para}}",
+            "that head has another shape in 'c/main'",
+        ),
         # Names of what has no score or no stage.
         ("best_of: [d]", "variant 'a': no variant 'd'."),
         (
@@ -116,8 +128,14 @@ def check(said: str, *fragments: str) -> None:
         ),
         ("best_of: [s]", "itself; name one of those: s.lr-1e-5"),
         ("best_of: [s.lr-1e-5]", "is one of the settings that 's' tries, which have"),
-        ("extends: searched, select_on: dev", "has 'select_on: dev' and is tuned, or comes befor"),
-        ("extends: searched, start: c", "stage 'main': 'c/main' has 'select_on: dev' and is tuned"),
+        (
+            "extends: searched, selection_split: dev",
+            "has 'selection_split: dev' and is tuned, or comes befor",
+        ),
+        (
+            "extends: searched, start: c",
+            "stage 'main': 'c/main' has 'selection_split: dev' and is tuned",
+        ),
     ],
 )
 def test_mistakes_in_a_variant(tmp_path: Path, keys: str, said: str) -> None:
@@ -244,7 +262,9 @@ def test_mistakes_in_a_configuration(tmp_path: Path, config: dict[str, Any], sai
 
 
 def test_an_override_by_which_all_of_dev_would_choose(tmp_path: Path) -> None:
-    found = problem(tmp_path, f"{BASE}  a: {{extends: searched}}\n", override={"select_on": "dev"})
+    found = problem(
+        tmp_path, f"{BASE}  a: {{extends: searched}}\n", override={"selection_split": "dev"}
+    )
     check(found, "variant 'a.lr-1e-5': stage 'main': ", "nothing in 'override'")
 
 

@@ -142,7 +142,7 @@ def test_adapter_fusion(grids: dict[str, Grid]) -> None:
             assert stage.spec.trained_tasks == (target,)
             assert set(stage.spec.tasks) == {start, target}
             assert (stage.spec.epochs, stage.spec.optimiser.lr) == (10, 1e-5)
-    assert spec(grid, "lmrd-to-sst").tasks["sst"].head_from == "lmrd"
+    assert spec(grid, "lmrd-to-sst").tasks["sst"].init_head_from == "lmrd"
     assert [s.spec.epochs for s in grid.variants["full-mean"].stages] == [5, 10, 10, 10]
     for name, pooling in (("full-cls", "cls"), ("full-mean", "mean")):
         for stage in grid.variants[name].stages:

@@ -52,7 +52,7 @@ SETTINGS: dict[str, st.SearchStrategy[Any]] = {
     "tasks.sst.pooling": st.sampled_from(["cls", "mean", "max"]),
     "tasks.sst.batch_size": st.integers(1, 128),
     "tasks.sst.weight": rates,
-    "tasks.sst.start_at_prior": st.booleans(),
+    "tasks.sst.init_bias_to_prior": st.booleans(),
     "tasks.sst.head.width": st.integers(1, 512),
     "tasks.sst.head.dropout": rates,
     "tasks.para.convolution.kernel": st.sampled_from([1, 3, 5, 7]),

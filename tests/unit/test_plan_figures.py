@@ -123,8 +123,8 @@ def test_files_of_papers(base: Path, reads: Reads) -> None:
         "backbone bert, 2 layers, 128 wide, weights 96b0b389 (builtin)  data builtin  2 seeds"
     )
     assert figure(made).spec["facts"] == {}
-    half = plan(base, override={"select_on": "half"})
-    assert figure(half).spec["facts"] == {"select_on": "half"}, "which rows are scored"
+    half = plan(base, override={"selection_split": "half"})
+    assert figure(half).spec["facts"] == {"selection_split": "half"}, "which rows are scored"
 
 
 def test_tasks_narrow_variants_and_files(base: Path, reads: Reads) -> None:

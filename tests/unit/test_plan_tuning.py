@@ -39,7 +39,7 @@ templates:
 variants:
   a: {extends: t, label: Method A}
   b: {extends: t, reduction: mean}
-  untuned: {extends: t, tune: null, select_on: half, optimiser: {lr: 2e-5}}
+  untuned: {extends: t, tune: null, selection_split: half, optimiser: {lr: 2e-5}}
 claims:
   - {text: They are alike., section: "1", variant: a, against: b, direction: same}
 figures:

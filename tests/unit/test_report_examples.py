@@ -150,7 +150,7 @@ def test_examples_that_share_the_last_error_of_the_table_are_counted(
 def test_stages_scored_on_a_half_of_dev_stand_beside_those_of_all(
     material: Material, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As tuned rows beside the papers' own (`select_on: half`)."""
+    """As tuned rows beside the papers' own (`selection_split: half`)."""
     halved = material.predictions(stage(material, "1-bert", "sst")[0])
 
     def read(of_seeds: dict[int, Path], task: str) -> Predicted | None:

@@ -125,7 +125,10 @@ def test_the_best_and_the_last_epochs_dev_scores_are_those_of_the_predictions(
 
 def test_a_half_of_dev_chooses_and_the_other_is_reported(make_spec: Any, run: Run) -> None:
     spec = make_spec(epochs=3, optimiser=FAST)
-    halves, whole = run(spec.model_copy(update={"select_on": "half"}), name="halves"), run(spec)
+    halves, whole = (
+        run(spec.model_copy(update={"selection_split": "half"}), name="halves"),
+        run(spec),
+    )
     best = outcome(halves)["best_epoch"]
     ids = []
     for split in ("dev", "selection"):
@@ -356,7 +359,7 @@ def test_heads_start_at_the_prior_only_where_asked(
     """A head's bias, or a cosine's threshold, which is then not trained."""
     cosine = {"loss": "cosine_embedding", "head": {"name": "cosine"}}
     cosine |= {"pairing": "siamese", "features": ["u", "v"]}
-    asked = {"start_at_prior": True}
+    asked = {"init_bias_to_prior": True}
     tasks = {"sst": {}, "para": {**cosine, **asked}, "sts": asked}
     loop = make_loop(make_spec(tasks), sources, tmp_path)
     plain = make_loop(make_spec({"sst": {}, "para": cosine, "sts": {}}), sources)

@@ -159,18 +159,18 @@ def test_a_head_goes_on_from_another_tasks(started: Any, lmrd: Path, tmp_path: P
     alone = tmp_path / "alone.safetensors"
     save_file({n: t for n, t in before.items() if not n.startswith("heads.sst.")}, alone)
     for file in (lmrd, alone):
-        assert same(sst(file, head_from="lmrd"), head(before, "lmrd"))
+        assert same(sst(file, init_head_from="lmrd"), head(before, "lmrd"))
     # Without it, the head is that of its own task, or new.
     assert same(sst(lmrd), head(before, "sst")) and same(sst(alone), sst(None))
     assert not same(sst(None), head(before, "lmrd")) and not same(sst(lmrd), head(before, "lmrd"))
-    assert same(sst(lmrd, head_from="sst"), head(before, "sst"))
+    assert same(sst(lmrd, init_head_from="sst"), head(before, "sst"))
     # One of another shape is new; its first layer has the shape of LMRD's only one.
     deep = {"head": {"depth": 2, "width": 5}}
-    assert same(sst(lmrd, **deep, head_from="lmrd"), sst(None, **deep))
+    assert same(sst(lmrd, **deep, init_head_from="lmrd"), sst(None, **deep))
 
 
 def test_two_heads_change_places_and_the_encoder_goes_on(started: Any, lmrd: Path) -> None:
-    tasks = {"sst": {"head_from": "lmrd"}, "lmrd": {"head_from": "sst"}}
+    tasks = {"sst": {"init_head_from": "lmrd"}, "lmrd": {"init_head_from": "sst"}}
     found, before = started(stage(tasks, start="earlier"), lmrd), load_file(lmrd)
     assert same(head(found, "sst"), head(before, "lmrd"))
     assert same(head(found, "lmrd"), head(before, "sst"))

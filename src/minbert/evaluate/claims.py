@@ -399,8 +399,8 @@ def remarks(spec: Mapping[str, Any]) -> list[str]:
         "nothing about how another training run would score. Cannot be judged: one side is not "
         "above its floor (the most frequent class; r = 0), or both sides are the same training.",
         *[ON_CURVES] * on_curves(spec),
-        f"{FAVOURED[spec['select_on']]}; see the tables for the last epoch's scores."
-        + " Both kinds are compared on that other half." * (spec["select_on"] == "both"),
+        f"{FAVOURED[spec['selection_split']]}; see the tables for the last epoch's scores."
+        + " Both kinds are compared on that other half." * (spec["selection_split"] == "both"),
         f"Backbone: {spec['backbone']}. Data: {spec['data']}. Seeds asked for: {spec['seeds']}. "
         f"{ABSENT}: not published, or not run.",
     ]

@@ -8,7 +8,7 @@ FAVOURED = {
     "both": "For some runs, one half of dev chose the epoch and scores are on the other half; for "
     "the others, all of dev served both purposes, which favours them",
 }
-"""By what the stages' `select_on` says, or `both`."""
+"""By what the stages' `selection_split` says, or `both`."""
 
 
 def shared_ids(of_runs: Collection[Collection[str]]) -> set[str] | None:

@@ -63,8 +63,8 @@ def _listed(words: Iterable[str]) -> str:
 
 def _selection(table: Table, rows: Sequence[Row]) -> list[str]:
     """Say what chose the epochs; if dev did, by how much their scores exceed the last epochs'."""
-    if table.select_on != "dev":
-        return [f"{FAVOURED[table.select_on]}."]
+    if table.selection_split != "dev":
+        return [f"{FAVOURED[table.selection_split]}."]
     gains: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.last.items():

@@ -81,8 +81,8 @@ class Table(NamedTuple):
     """A table. `rule` is the paper's own overall score; `seeds` are those that were asked for.
 
     It has columns for each of `tasks`; the overall score is that of `overall_tasks`. `single` is
-    the label of the variant that the gain `delta_m` is over, if the paper has one, and `select_on`
-    says what chose the epochs (`selected.FAVOURED`).
+    the label of the variant that the gain `delta_m` is over, if the paper has one, and
+    `selection_split` says what chose the epochs (`selected.FAVOURED`).
     """
 
     paper: str
@@ -95,7 +95,7 @@ class Table(NamedTuple):
     rows: Sequence[Row]
     footnotes: Sequence[str] = ()
     single: str = ""
-    select_on: str = "dev"
+    selection_split: str = "dev"
     tasks: Sequence[str] = OVERALL_TASKS
     overall_tasks: Sequence[str] = OVERALL_TASKS
 

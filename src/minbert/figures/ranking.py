@@ -64,7 +64,7 @@ class Spec(FigureSpec):
 
     def _counted(self, inputs: Inputs, measure: str) -> str:
         """Return the line on how many examples a task's scores are over, if that is one number."""
-        how: Any = inputs.facts.get("select_on", "dev") if self.split == "dev" else "dev"
+        how: Any = inputs.facts.get("selection_split", "dev") if self.split == "dev" else "dev"
         if measure not in inputs.rows or how == "both":
             return ""
         wanted = [("split", "=", self.split)]

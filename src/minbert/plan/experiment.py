@@ -202,7 +202,7 @@ class Experiment:
         return resolved
 
 
-def select_on(stages: Iterable[Stage]) -> str:
-    """Return what the stages' `select_on` say, `both` if they differ (`evaluate.selected`)."""
-    said = {stage.spec.select_on for stage in stages}
+def selection_split(stages: Iterable[Stage]) -> str:
+    """Return the stages' `selection_split`, `both` if they differ (`evaluate.selected`)."""
+    said = {stage.spec.selection_split for stage in stages}
     return said.pop() if len(said) == 1 else "both"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, nearest
-from minbert.plan.experiment import Experiment, select_on
+from minbert.plan.experiment import Experiment, selection_split
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
@@ -202,8 +202,10 @@ def _facts(
         other = {g.paper: g.overall_tasks for g in grids if g.overall_tasks != OVERALL_TASKS}
         found |= {"overall_tasks": other} if other else {}
     if "rows" in reads.papers:
-        chosen = select_on(stage for g in grids for v in g.variants.values() for stage in v.stages)
-        found |= {"select_on": chosen} if chosen != "dev" else {}
+        chosen = selection_split(
+            stage for g in grids for v in g.variants.values() for stage in v.stages
+        )
+        found |= {"selection_split": chosen} if chosen != "dev" else {}
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minbert.data.identity import sha256
-from minbert.plan.experiment import Experiment, select_on
+from minbert.plan.experiment import Experiment, selection_split
 from minbert.plan.figures import paper_figure
 from minbert.plan.parameters import parameters
 from minbert.spec.protocol import OVERALL_TASKS
@@ -155,7 +155,9 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "rows": rows,
         "footnotes": [*_ratio_notes(exp, grid), *exp.rounded(grid)],
         "single": grid.variants[grid.single].label if grid.single else "",
-        "select_on": select_on(stage for v in grid.variants.values() for stage in v.stages),
+        "selection_split": selection_split(
+            stage for v in grid.variants.values() for stage in v.stages
+        ),
     }
 
 
@@ -233,7 +235,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
         "seeds": len(exp.config.seeds),
         "backbone": exp.sources.encoder,
         "data": exp.data(task for grid in grids for task in grid.tasks),
-        "select_on": select_on(exp.stages.values()),
+        "selection_split": selection_split(exp.stages.values()),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in grids},
         **shown_tasks(task for grid in exp.grids for task in grid.tasks),
     }
@@ -330,7 +332,7 @@ def report_node(
         "seeds": list(exp.config.seeds),
         "config": exp.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "stages": [_stage(exp, ref) for ref in exp.stages],
-        "select_on": select_on(exp.stages.values()),
+        "selection_split": selection_split(exp.stages.values()),
         **shown_tasks(tasks),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }

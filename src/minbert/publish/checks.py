@@ -23,7 +23,11 @@ from minbert.store.record import ADOPTED, read_record
 
 Described = dict[str, Any]
 
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {
+    "select_on": "selection_split",
+    "start_at_prior": "init_bias_to_prior",
+    "head_from": "init_head_from",
+}
 """Settings of a stage by the names that earlier versions gave them, and their names now."""
 
 _SAME, _NEAR = 1e-6, 0.01

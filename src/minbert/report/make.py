@@ -91,7 +91,7 @@ def _page(material: Material) -> dict[str, Any]:
         "panels": list(chart.panels(material, index)),
         "guess": GUESS,
         "best": list(best_variants(material, index)),
-        "selected": FAVOURED[job.spec["select_on"]],
+        "selected": FAVOURED[job.spec["selection_split"]],
         "facts": _facts(material, runs, index),
         "warnings": list(find_warnings(material, runs, verdicts, index, pictures)),
         "claims": claims,

@@ -53,9 +53,9 @@ def find_warnings(
     if len(spec["seeds"]) == 1:
         text = "One seed. There is no interval over seeds: another run may score differently"
         yield f"{text}, and differences between variants may be chance.", ()
-    if spec["select_on"] != "half":
+    if spec["selection_split"] != "half":
         text = "So dev scores are too high; the column “last epoch” has scores not chosen on dev."
-        yield f"{FAVOURED[spec['select_on']]}. {text}", ()
+        yield f"{FAVOURED[spec['selection_split']]}. {text}", ()
     overlaps, rejected, others = [], [], []
     for task, report in material.records("data"):
         title = TASKS[task].title

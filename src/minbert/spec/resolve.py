@@ -325,11 +325,12 @@ def _check_stages(path: Path, variants: Mapping[str, Variant]) -> None:
 
 def _check_half(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
     """Refuse a tuned stage if all of dev chose its epoch, or that of a stage it comes after."""
-    if stage.spec.select_on != "half":
+    if stage.spec.selection_split != "half":
         raise UserError(
-            f"'{stage.ref}' has 'select_on: {stage.spec.select_on}' and is tuned, or comes before "
-            "what is: a half of dev chooses among the settings and is not reported, so it must "
-            "choose the epochs too; say 'select_on: half' there, and nothing in 'override'"
+            f"'{stage.ref}' has 'selection_split: {stage.spec.selection_split}' and is tuned, or "
+            "comes before what is: a half of dev chooses among the settings and is not reported, "
+            "so it must choose the epochs too; say 'selection_split: half' there, and nothing in "
+            "'override'"
         )
     for ref in stage.after:
         _check_half(stages[ref], stages)
@@ -349,14 +350,14 @@ def _check_start(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
             "from a stage with 'trainable: all', or 'fuse' it"
         )
     for name, task in ours.tasks.items():
-        other = task.head_from
+        other = task.init_head_from
         if other is not None and other not in theirs.tasks:
             had = ", ".join(theirs.ordered_tasks)
-            raise UserError(f"'head_from: {other}': {start} has no such task; it has {had}")
+            raise UserError(f"'init_head_from: {other}': {start} has no such task; it has {had}")
         if other is not None and _head(name, task) != _head(other, theirs.tasks[other]):
             raise UserError(
-                f"'head_from: {other}': that head has another shape in {start}; give both tasks "
-                "the same head, features and number of classes"
+                f"'init_head_from: {other}': that head has another shape in {start}; give both "
+                "tasks the same head, features and number of classes"
             )
     if theirs.shared_layers == "all":
         return

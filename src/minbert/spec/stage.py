@@ -176,7 +176,7 @@ class StageSpec(Spec):
     epochs: Count = 10
     max_length: Annotated[StrictInt, Field(ge=8, le=512)] = 512
     select: Rule = "normalised"
-    select_on: SelectOn = "dev"
+    selection_split: SelectOn = "dev"
 
     @field_validator("smart")
     @classmethod
@@ -214,8 +214,9 @@ class StageSpec(Spec):
         trained = self.trained_tasks
         for name, task in self.tasks.items():
             yield from (f"task '{name}' {mistake}" for mistake in mistakes(name, task))
-            if task.head_from is not None and self.start == "backbone":
-                yield f"task '{name}': 'head_from: {task.head_from}' needs a stage to start from"
+            if task.init_head_from is not None and self.start == "backbone":
+                given = f"'init_head_from: {task.init_head_from}'"
+                yield f"task '{name}': {given} needs a stage to start from"
         if not trained:
             yield "no task has 'trained: true': the stage would train nothing"
         if self.shared_end == "top" and isinstance(self.shared_layers, str):

@@ -205,8 +205,8 @@ class TaskSpec(Spec):
     `pairing` and `features` are for tasks of two sentences: `cross` encodes the pair as one
     sequence; `siamese` encodes each sentence and joins `features` of the embeddings u and v.
     A task that is not `trained` is scored with the weights that training the others leaves.
-    `head_from` starts the head from that task's head in the stage that this one starts from
-    (default: its own). `start_at_prior` starts the head's output bias at the best constant
+    `init_head_from` starts the head from that task's head in the stage that this one starts from
+    (default: its own). `init_bias_to_prior` starts the head's output bias at the best constant
     prediction (mean label, log odds, log class shares), so that the first steps need not change
     the encoder to learn it; a cosine that tells paraphrases from others gets the threshold that
     the share of the label 1 in train gives, in place of 0. The papers do not do this; without it a
@@ -218,11 +218,11 @@ class TaskSpec(Spec):
     pairing: Literal["siamese", "cross"] | None = None
     features: Annotated[tuple[Feature, ...], Distinct] | None = None
     head: Head = Head()
-    head_from: str | None = None
+    init_head_from: str | None = None
     loss: Annotated[str, OneOf(PARTS["loss"])]
     weight: Positive = 1.0
     batch_size: Count = 16
-    start_at_prior: bool = False
+    init_bias_to_prior: bool = False
     trained: bool = True
 
 

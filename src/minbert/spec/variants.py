@@ -116,7 +116,7 @@ def candidates_of(values: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[st
         said = [f"{key} {spelt(value)}" for key, value in zip(short, combination, strict=True)]
         end = ".".join(re.sub(r"[^A-Za-z0-9._-]+", "-", each).strip("-.") for each in said)
         # A half of dev chooses among the settings, so it chooses their epochs too.
-        keys: dict[str, Any] = {"select_on": "half", **values}
+        keys: dict[str, Any] = {"selection_split": "half", **values}
         for key, value in zip(tune, combination, strict=True):
             keys = _with(keys, key, value)
         yield end, ", ".join(said), {key: v for key, v in keys.items() if key != "tune"}

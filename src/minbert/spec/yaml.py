@@ -229,6 +229,9 @@ CHANGED = {
     "least": "it is called 'min' now",
     "largest": "it is called 'max' now",
     "may_vanish": "it is called 'allow_duplicates' now",
+    "select_on": "it is called 'selection_split' now",
+    "start_at_prior": "it is called 'init_bias_to_prior' now",
+    "head_from": "it is called 'init_head_from' now",
     "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
     "takes N examples of each split",
     "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "

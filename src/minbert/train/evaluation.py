@@ -45,7 +45,7 @@ class Evaluation:
         self.model.module.eval()
         self.last = {task: self.model.outputs(task, "dev") for task in self.spec.trained_tasks}
         reported = self._score(step, epoch, "dev", report_mask)
-        if self.spec.select_on == "dev":
+        if self.spec.selection_split == "dev":
             return reported, reported
         return reported, self._score(step, epoch, "selection", selection_mask)
 
@@ -60,7 +60,9 @@ class Evaluation:
         scores: dict[str, float] = {}
         for task, outputs in self.last.items():
             examples, of_task = self.model.examples[task]["dev"], self.model.losses[task]
-            rows = torch.from_numpy(mask(examples.ids, self.spec.select_on)).to(outputs.device)
+            rows = torch.from_numpy(mask(examples.ids, self.spec.selection_split)).to(
+                outputs.device
+            )
             output, labels = outputs[rows], examples.labels[rows]
             prediction = of_task.prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())
@@ -94,7 +96,7 @@ class Evaluation:
         splits = np.full(len(examples), split, dtype=object)
         last = torch.full((len(examples),), torch.nan)
         if of_dev:
-            splits[~report_mask(examples.ids, self.spec.select_on)] = "selection"
+            splits[~report_mask(examples.ids, self.spec.selection_split)] = "selection"
             if task in self.last:
                 last = of_task.prediction(self.last[task])
 

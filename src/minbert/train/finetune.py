@@ -93,7 +93,7 @@ def start_from(model: MultitaskModel, state: dict[str, Tensor], where: Path) -> 
     # the same bias.
     for kind, modules in (("heads", model.heads), ("convolutions", model.convolutions)):
         for task, module in modules.items():
-            from_task = (kind == "heads" and model.spec.tasks[task].head_from) or task
+            from_task = (kind == "heads" and model.spec.tasks[task].init_head_from) or task
             theirs = part(f"{kind}.{from_task}.")
             shapes = [{n: t.shape for n, t in of.items()} for of in (theirs, module.state_dict())]
             if shapes[0] == shapes[1]:

@@ -91,8 +91,8 @@ class Loop:
         compute_in(model.module, settings.precision)
         self._check_sizes()
         for task in spec.trained_tasks:
-            if spec.tasks[task].start_at_prior:
-                model.start_at_prior(task)
+            if spec.tasks[task].init_bias_to_prior:
+                model.init_bias_to_prior(task)
         train = {task: model.examples[task]["train"] for task in spec.trained_tasks}
         self.sampler: EpochSampler = load_part("sampler", spec.sampler.name)(
             spec,
@@ -121,10 +121,11 @@ class Loop:
             ids = examples["dev"].ids
             if not ids:
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
-            masks = [mask(ids, self.spec.select_on) for mask in (selection_mask, report_mask)]
+            masks = [mask(ids, self.spec.selection_split) for mask in (selection_mask, report_mask)]
             if not all(mask.any() for mask in masks):
                 raise UserError(
-                    f"task '{task}': its {len(ids)} dev examples are too few for 'select_on: half'"
+                    f"task '{task}': its {len(ids)} dev examples are too few for "
+                    "'selection_split: half'"
                 )
 
     def parts(self) -> Mapping[str, Part]:

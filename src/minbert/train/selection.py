@@ -8,18 +8,18 @@ import numpy as np
 from minbert.spec.stage import SelectOn
 
 
-def selection_mask(ids: Sequence[str], select_on: SelectOn) -> np.ndarray:
+def selection_mask(ids: Sequence[str], selection_split: SelectOn) -> np.ndarray:
     """Return bool [N]: the dev examples whose scores choose the epoch.
 
     With `dev` all of them, as in the papers; scores are then reported on them too, which flatters
     every run. With `half` those whose id has an even hash: the same ones for every run.
     """
-    if select_on == "dev":
+    if selection_split == "dev":
         return np.ones(len(ids), dtype=bool)
     return np.array([sha256(one.encode()).digest()[0] % 2 == 0 for one in ids], dtype=bool)
 
 
-def report_mask(ids: Sequence[str], select_on: SelectOn) -> np.ndarray:
+def report_mask(ids: Sequence[str], selection_split: SelectOn) -> np.ndarray:
     """Return bool [N]: the dev examples that scores are reported on; with `half`, the others."""
-    selects = selection_mask(ids, select_on)
-    return selects if select_on == "dev" else ~selects
+    selects = selection_mask(ids, selection_split)
+    return selects if selection_split == "dev" else ~selects

@@ -92,7 +92,7 @@ class TrainableModel(Part, ABC):
         """Return the trained parameters that only `task` uses, including its head."""
 
     @torch.no_grad()
-    def start_at_prior(self, task: str) -> None:
+    def init_bias_to_prior(self, task: str) -> None:
         """Let a head output what is best for all training labels.
 
         A cosine that separates two classes gets a threshold with as many of the first outputs, of
