@@ -10,7 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from minbert.base.errors import retold
+from minbert.base.errors import reraise_as
 from minbert.commands.plan import read_plan
 from minbert.commands.rules import SOON, Rules
 from minbert.commands.session import Session
@@ -35,7 +35,7 @@ MAIN = workflow.modifier.is_main_snakefile()  # else a module of another workflo
 GIVEN = workflow.config_settings
 # This process submits jobs to a cluster, or is one of them: no cores are shared.
 CLUSTER = workflow.remote_exec or workflow.non_local_exec
-with retold(WorkflowError):
+with reraise_as(WorkflowError):
     if MAIN and not GIVEN.replace_workflow_config:
         FILES = config_files(GIVEN.configfiles, Path("config.yaml"))
         workflow.configfiles = [str(file) for file in FILES]
@@ -99,7 +99,7 @@ SESSION = Session(PLAN, NAME, logger)
 
 
 onstart:
-    with retold(WorkflowError):
+    with reraise_as(WorkflowError):
         SESSION.start(workflow, JOB.demand.gpu)
 
 

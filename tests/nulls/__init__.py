@@ -19,7 +19,7 @@ from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.claims import against, decision, holm
 from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of, Score
-from minbert.evaluate.spread import own_spread, steadied
+from minbert.evaluate.spread import own_spread, pool_variances
 from minbert.evaluate.statistics import LEVEL
 
 ROWS, CLAIMS = 12, 23
@@ -82,7 +82,7 @@ def p_values(
     for paper in range(papers):
         rows = [Sample(values[paper, row], draws[:, paper, row]) for row in range(len(ratios))]
         own = {row: own_spread(of.values, of.draws) for row, of in enumerate(rows)}
-        used = steadied({row: spread for row, spread in own.items() if spread})
+        used = pool_variances({row: spread for row, spread in own.items() if spread})
         rows = [of._replace(spread=used.get(row)) for row, of in enumerate(rows)]
         found = []
         for pair in draw.permutation(len(pairs))[:CLAIMS]:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from minbert.base.locks import in_use
+from minbert.base.locks import results_lock
 from minbert.store.kinds import KINDS
 
 from .project import PAPER, Project, wait_for
@@ -140,7 +140,7 @@ def test_a_workflow_that_is_interrupted_fails_no_row(slow: Project) -> None:
     """Ctrl-C reaches the whole group: the job saves, and nothing that was published changes."""
     slow.configure(seeds=f"[{NEW_SEED}]")
     words = ("snakemake", "--cores", "1", slow.target("sst-only", NEW_SEED))
-    with in_use(slow.root, alone=True):
+    with results_lock(slow.root, alone=True):
         assert "is in use: `minbert gc`" in slow.run(*words, ends=1)
     workflow = slow.start(*words, process_group=0)
     os.kill(holder(slow, slow.key("sst-only")), signal.SIGCONT)

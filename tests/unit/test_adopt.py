@@ -22,7 +22,7 @@ from trained_root import plan_of, run_folder
 import minbert.store.node as node_module
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json, write_text
-from minbert.base.locks import in_use
+from minbert.base.locks import results_lock
 from minbert.commands.adopt import ACCEPTED, accepted_code, report
 from minbert.commands.gc import delete, leftovers
 from minbert.plan.describe import write
@@ -262,7 +262,7 @@ def test_nothing_is_overwritten_and_nothing_is_carried_beside_a_workflow(
 ) -> None:
     edit(STEP)
     new = plan_of(old.base)
-    with in_use(new.root), pytest.raises(UserError, match="is in use: a workflow or a job"):
+    with results_lock(new.root), pytest.raises(UserError, match="is in use: a workflow or a job"):
         adopt(new)
     write_text(run_folder(new, "three") / "mine.txt", "")
     with pytest.raises(UserError, match="is not empty, and nothing is overwritten"):

@@ -25,7 +25,7 @@ from trained_root import run_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
-from minbert.base.locks import in_use
+from minbert.base.locks import results_lock
 from minbert.data.identity import sha256
 from minbert.figures.calibration import binned, calibration_error
 from minbert.figures.predicted import read_predicted
@@ -34,7 +34,7 @@ from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.publish.archive import MANIFEST
 from minbert.publish.bundle import bundle
-from minbert.publish.unbundle import Taken, unbundle
+from minbert.publish.unbundle import ImportResult, unbundle
 from minbert.report.predictions import over_seeds
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
@@ -147,7 +147,7 @@ def test_a_store_that_is_a_link_to_another_disk_takes_a_bundle_in(
     other.mkdir()
     with TemporaryDirectory(dir=shared) as far:
         (other / "store").symlink_to(far)
-        assert unbundle(made, other) == Taken(new=len(runs_of(plan)), known=0)
+        assert unbundle(made, other) == ImportResult(new=len(runs_of(plan)), known=0)
         assert all((Path(far) / run / "run.json").is_file() for run in runs_of(plan))
 
 
@@ -156,7 +156,7 @@ def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
 ) -> None:
     other = tmp_path / "results"
     (other / "store/.unbundle/store").mkdir(parents=True)  # What a killed one left.
-    assert unbundle(made, other) == Taken(new=len(runs_of(plan)), known=0)
+    assert unbundle(made, other) == ImportResult(new=len(runs_of(plan)), known=0)
     for run in runs_of(plan):
         for file in RUN:
             one, new = plan.root / "store" / run / file, other / "store" / run / file
@@ -165,7 +165,7 @@ def test_what_was_taken_in_is_the_same_and_bundles_to_the_same_bytes(
             else:
                 assert pq.read_table(new).equals(pq.read_table(one))
     assert not list(other.rglob(".unbundle*"))
-    assert unbundle(made, other) == Taken(new=0, known=len(runs_of(plan)))
+    assert unbundle(made, other) == ImportResult(new=0, known=len(runs_of(plan)))
     moved = Plan.of(plan.config.model_copy(update={"results": str(other)}), plan.base)
     waiting = {moved.owners[node.key].variant for node, _ in pending(moved) if node.kind == "train"}
     assert waiting == set(trained_root.UNTRAINED)
@@ -196,7 +196,9 @@ def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Pa
     new = other / "store" / run.relative_to(plan.root / "store")
     assert not (new / "model.safetensors").exists()
     found = unbundle(tmp_path / "with.zip", other)
-    assert found == Taken(new=0, known=len(runs_of(plan))), "weights join runs that are there"
+    assert found == ImportResult(new=0, known=len(runs_of(plan))), (
+        "weights join runs that are there"
+    )
     assert sha256(new / "model.safetensors") == sha256(run / "model.safetensors")
 
 
@@ -264,7 +266,7 @@ def test_predictions_are_packed_by_the_rows_of_their_data(plan: Plan, made: Path
 
 
 def test_a_results_folder_in_use_takes_nothing_in(made: Path, tmp_path: Path) -> None:
-    with in_use(tmp_path), pytest.raises(UserError, match="is in use"):
+    with results_lock(tmp_path), pytest.raises(UserError, match="is in use"):
         unbundle(made, tmp_path)
     assert not (tmp_path / "store").exists()
 

@@ -15,7 +15,7 @@ import pytest
 from following import log, start, stored_points, stored_run, written_points
 from small_disk import SmallDisk, small_disk
 
-from minbert.base.errors import unwritable
+from minbert.base.errors import explain_os_error
 from minbert.commands.cli import main
 from minbert.commands.steps import load_job, run_job
 from minbert.plan.plan import Plan
@@ -49,7 +49,7 @@ def test_a_training_that_finds_the_disk_full_goes_on_when_there_is_room(
         try:
             run_job(load_job(root, "train", node.key, 0, threads=1))
         except OSError as error:
-            told = unwritable(error)
+            told = explain_os_error(error)
             assert told and "No space left on device" in told and "run the same command" in told
             failed.add(Path(error.filename).name)
         else:
@@ -84,7 +84,7 @@ def test_a_full_disk_has_one_line_on_the_command_line(
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR])
 def test_a_file_that_may_not_be_used_is_told_as_that(number: int) -> None:
-    told = unwritable(OSError(number, "Reason", "sst-train.csv"))
+    told = explain_os_error(OSError(number, "Reason", "sst-train.csv"))
     assert told and told.startswith("cannot read or write sst-train.csv: Reason; make it readable")
 
 

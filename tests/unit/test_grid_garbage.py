@@ -10,7 +10,7 @@ from planning import planning_folder
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.base.locks import in_use
+from minbert.base.locks import results_lock
 from minbert.commands.cli import main
 from minbert.commands.gc import delete, leftovers
 from minbert.commands.steps import run_step
@@ -137,7 +137,7 @@ def test_nothing_is_deleted_beside_a_workflow(base: Path) -> None:
     fill(made)
     write_text(made.root / "store" / "train" / ("0" * 16) / "seed0" / "run.json", "x")
     why = "is in use: a workflow or a job, perhaps of another"
-    with in_use(made.root), in_use(made.root), pytest.raises(UserError, match=why):
+    with results_lock(made.root), results_lock(made.root), pytest.raises(UserError, match=why):
         delete(made, leftovers(made))
     assert len(leftovers(made)) == 1
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from grid_texts import HEAD, TASKS, problem
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.config import load_config
 from minbert.spec.resolve import resolve
 
@@ -289,4 +289,4 @@ def test_grids_that_are_missing_or_named_twice(tmp_path: Path) -> None:
     ],
 )
 def test_only_close_words_are_suggested(word: str, choices: list[str], said: str) -> None:
-    assert nearest(word, choices) == said
+    assert did_you_mean(word, choices) == said

@@ -16,7 +16,7 @@ from minbert.plan.demand import (
     PLAIN,
     PROCESS,
     WRAPPED,
-    Demand,
+    Resources,
     job_threads,
     memory,
 )
@@ -73,7 +73,7 @@ def test_a_frozen_encoder_has_features_instead() -> None:
 @pytest.mark.parametrize("gpu", [False, True])
 def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
     made = make_plan(tmp_path)
-    asked, keys = Demand(made, gpu), dict(made.nodes.keys())
+    asked, keys = Resources(made, gpu), dict(made.nodes.keys())
     for kind, key in keys.items():
         first, third = ((asked.mem_mb(kind, key, n), asked.minutes(kind, key, n)) for n in (1, 3))
         assert third == (4 * first[0], 4 * first[1]), "twice as much at each attempt"

@@ -29,7 +29,7 @@ from minbert.spec.protocol import LMRD_URL, SPLITS
 from minbert.spec.resolve import StageRef
 from minbert.spec.task import BUILT_IN, TASKS, Task
 from minbert.store.job import Job
-from minbert.store.node import Node, canonical, lasting
+from minbert.store.node import Node, canonical, required_outputs
 from minbert.store.plans import brought_path, description_path
 from minbert.train import backbone
 from minbert.train.features import cache_features
@@ -308,7 +308,7 @@ class Absent:
         """Leave what a bundle has of a finished node: its description, and files without texts."""
         described = json.loads(canonical(node.describe()))
         write_json(description_path(self.root, node.kind, node.key), described)
-        for file in lasting(node.kind, node.spec):
+        for file in required_outputs(node.kind, node.spec):
             write_text(node.folder(self.root) / file, "{}")
         if node.kind == "backbone" and self.made.architecture:
             write_json(node.folder(self.root) / "config.json", self.made.architecture.model_dump())

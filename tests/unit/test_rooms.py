@@ -20,7 +20,7 @@ from minbert.plan.experiment import Experiment
 from minbert.plan.sources import Sources
 from minbert.spec.config import load_config
 from minbert.spec.resolve import resolve
-from minbert.store.code import OUTSIDE, code_modules
+from minbert.store.code import NOT_HASHED, code_modules
 from minbert.store.job import Job
 
 
@@ -88,13 +88,13 @@ def test_all_that_a_job_loads_is_in_its_digest_or_surrounds_it(kind: str, traine
         strange = {
             name
             for name in loaded - around.keys() - set(job.described["code"])
-            if not any(name == each or name.startswith(f"{each}.") for each in OUTSIDE)
+            if not any(name == each or name.startswith(f"{each}.") for each in NOT_HASHED)
         }
         assert not strange, f"{job.title}: not in its digest: {sorted(strange)}"
 
 
 def test_what_is_outside_exists() -> None:
-    for name in OUTSIDE:
+    for name in NOT_HASHED:
         assert name in code_modules([name])
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from small_disk import read_only
 
-from minbert.base.errors import unwritable
-from minbert.base.process import birth
+from minbert.base.errors import explain_os_error
+from minbert.base.process import process_start_time
 from minbert.commands.cli import main
 from minbert.commands.plan import read_plan
 from minbert.plan.describe import write
@@ -34,11 +34,11 @@ def test_a_process_may_have_any_name_and_may_just_have_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A name is cut to 15 bytes, maybe within a character."""
-    name, born = Path("/proc/self/comm"), birth(os.getpid())
+    name, born = Path("/proc/self/comm"), process_start_time(os.getpid())
     before = name.read_bytes()
     name.write_bytes(b"\xd0) 1")
     try:
-        assert birth(os.getpid()) == born and born.isdigit()
+        assert process_start_time(os.getpid()) == born and born.isdigit()
     finally:
         name.write_bytes(before)
 
@@ -46,7 +46,7 @@ def test_a_process_may_have_any_name_and_may_just_have_ended(
         raise ProcessLookupError
 
     monkeypatch.setattr(Path, "read_text", ended)
-    assert birth(os.getpid()) == ""
+    assert process_start_time(os.getpid()) == ""
 
 
 @pytest.mark.parametrize("place", ["results", "results/minilm"])
@@ -70,7 +70,7 @@ def test_results_that_cannot_be_written_are_named(
         files, words = [REPOSITORY / "config.yaml"], [*BUILTIN, f"results={folder / 'results'}"]
         with pytest.raises(OSError) as raised:
             write(read_plan(files, words, REPOSITORY))
-    told = unwritable(raised.value)
+    told = explain_os_error(raised.value)
     assert told and told.startswith(f"cannot read or write {tmp_path / 'shown'}")
     assert "Read-only file system; make it readable and its folder writable, or choose" in told
 

@@ -13,7 +13,7 @@ from minbert.base.files import read_json, write_json, write_text
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.store.record import ADOPTED
-from minbert.track.arrived import tell_of_arrived
+from minbert.track.arrived import log_imported_runs
 from minbert.track.follower import Follower
 from minbert.track.journal import END, attempts, newest_attempts
 from minbert.track.store import Tag, open_store
@@ -82,7 +82,7 @@ def test_runs_that_came_in_are_as_if_they_had_been_trained_here(
 
 def test_what_was_trained_here_is_not_told_of_again(plan: Plan) -> None:
     before = [attempt.name for attempt in attempts(plan.root)]
-    tell_of_arrived(plan.root, write(plan))
+    log_imported_runs(plan.root, write(plan))
     assert [attempt.name for attempt in attempts(plan.root)] == before
 
 
@@ -95,7 +95,7 @@ def test_a_result_whose_job_here_did_not_end_well_has_come_in(plan: Plan, end: s
     (old.path / END).unlink()
     if end:
         write_json(old.path / END, said | {"status": end})
-    tell_of_arrived(plan.root, write(plan))
+    log_imported_runs(plan.root, write(plan))
     new = newest_attempts(plan.root)[key, "0"]
     assert new.name > old.name and new.recall(END)["status"] == "FINISHED"
 
@@ -106,10 +106,10 @@ def test_a_result_that_was_adopted_keeps_the_run_of_its_old_key(plan: Plan) -> N
     write_json(old.path / "run.json", read_json(old.path / "run.json") | {"key": OLD})
     before = len(attempts(plan.root))
     write_text(folder / ADOPTED, f'[{{"from": "{OLD}"}}]')
-    tell_of_arrived(plan.root, write(plan))
+    log_imported_runs(plan.root, write(plan))
     assert len(attempts(plan.root)) == before
     (folder / ADOPTED).unlink()
-    tell_of_arrived(plan.root, write(plan))
+    log_imported_runs(plan.root, write(plan))
     assert len(attempts(plan.root)) == before + 1
 
 
@@ -117,7 +117,7 @@ def test_a_damaged_attempt_tells_of_nothing_and_stops_no_other(plan: Plan) -> No
     for number, attempt in enumerate(attempts(plan.root)[:2]):
         write_text(attempt.path / "run.json", "{" if number else "{}")
     before = newest_attempts(plan.root)
-    tell_of_arrived(plan.root, write(plan))
+    log_imported_runs(plan.root, write(plan))
     assert len(newest_attempts(plan.root)) == len(before) + 2
 
 
@@ -127,7 +127,7 @@ def test_a_damaged_result_is_reported_and_stops_no_other(
     shutil.rmtree(plan.root / "tracking")
     damaged = run_folder(plan, "three")
     write_text(damaged / "run.json", "{}")
-    tell_of_arrived(plan.root, write(plan))
+    log_imported_runs(plan.root, write(plan))
     assert len(attempts(plan.root)) == 6
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(f"tracking: {damaged}: not in MLflow: {damaged}/run.json is damaged")

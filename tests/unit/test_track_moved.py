@@ -17,7 +17,7 @@ from minbert.base.errors import UserError
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
-from minbert.track.store import Tag, open_store, own_store, put_paths_right
+from minbert.track.store import Tag, open_store, own_store, relocate_store
 
 
 @pytest.fixture(autouse=True)
@@ -115,8 +115,8 @@ def test_a_store_that_is_where_it_was_made_or_elsewhere_is_left_as_it_is(
     (tmp_path / "other").mkdir()
     before = texts(made)
     capfd.readouterr()
-    put_paths_right(made, own_store(made))
-    put_paths_right(tmp_path / "other", own_store(made))
+    relocate_store(made, own_store(made))
+    relocate_store(tmp_path / "other", own_store(made))
     assert texts(made) == before
     assert capfd.readouterr().err == ""
 
@@ -133,12 +133,12 @@ def test_paths_that_cannot_be_put_right_are_reported(
 
     monkeypatch.setattr("minbert.track.store.sqlite3.connect", read_only)
     with pytest.raises(UserError, match=r"copy/mlflow.db cannot be opened and changed .*readonly"):
-        put_paths_right(copied, own_store(copied))
+        relocate_store(copied, own_store(copied))
     monkeypatch.setattr(
         "minbert.track.store.sqlite3.connect", lambda *_, **__: connect(tmp_path / "none" / "db")
     )
     with pytest.raises(UserError, match=r"cannot be opened and changed \(unable to open database"):
-        put_paths_right(copied, own_store(copied))
+        relocate_store(copied, own_store(copied))
     monkeypatch.undo()
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert str(made) in texts(copied), "half of the paths are changed"

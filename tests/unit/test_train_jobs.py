@@ -17,7 +17,7 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, whole, write_json, write_text
-from minbert.base.locks import only_one, patience
+from minbert.base.locks import exclusive_lock, patience
 from minbert.base.progress import Progress
 
 PATIENCE = 20.0
@@ -26,8 +26,8 @@ PATIENCE = 20.0
 HOLD = """
 import sys, time
 from pathlib import Path
-from minbert.base.locks import only_one, patience
-with only_one(Path(sys.argv[1]), "training of a"):
+from minbert.base.locks import exclusive_lock, patience
+with exclusive_lock(Path(sys.argv[1]), "training of a"):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -72,21 +72,24 @@ def start() -> Iterator[Any]:
 def test_a_second_process_is_refused_until_the_first_is_killed(start: Any, tmp_path: Path) -> None:
     holder = start(HOLD, str(tmp_path / "work"))
     refused = rf"training of a is already running \(process {holder.pid} on .*work/lock\)"
-    with pytest.raises(UserError, match=refused), only_one(tmp_path / "work", "training of a"):
+    with (
+        pytest.raises(UserError, match=refused),
+        exclusive_lock(tmp_path / "work", "training of a"),
+    ):
         pytest.fail("two at once")
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with only_one(tmp_path / "work", "training of a"):
+    with exclusive_lock(tmp_path / "work", "training of a"):
         assert (tmp_path / "work" / "lock").read_text().startswith(f"{os.getpid()} on ")
 
 
 def test_the_lock_is_freed_at_the_end_and_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), only_one(tmp_path, "a"):
+    with pytest.raises(KeyError), exclusive_lock(tmp_path, "a"):
         raise KeyError
     for _ in range(2):
-        with only_one(tmp_path, "a"):
+        with exclusive_lock(tmp_path, "a"):
             pass
-    with only_one(tmp_path / "one", "a"), only_one(tmp_path / "two", "b"):
+    with exclusive_lock(tmp_path / "one", "a"), exclusive_lock(tmp_path / "two", "b"):
         pass
 
 
@@ -145,19 +148,22 @@ def test_a_clusters_job_waits_for_the_one_that_it_replaces(
 ) -> None:
     holder = start(HOLD, str(tmp_path / "work"))
     threading.Timer(0.5, holder.kill).start()
-    with only_one(tmp_path / "work", "training of a", patience=PATIENCE) as waited:
+    with exclusive_lock(tmp_path / "work", "training of a", patience=PATIENCE) as waited:
         assert waited
     assert capsys.readouterr().err == (
         f"waiting for process {holder.pid} on {os.uname().nodename}: training of a\n"
     )
-    with only_one(tmp_path / "work", "training of a") as waited:
+    with exclusive_lock(tmp_path / "work", "training of a") as waited:
         assert not waited
 
 
 def test_the_wait_has_an_end(start: Any, tmp_path: Path) -> None:
     start(HOLD, str(tmp_path / "work"))
     told = "training of a is already running"
-    with pytest.raises(UserError, match=told), only_one(tmp_path / "work", "training of a", 0.3):
+    with (
+        pytest.raises(UserError, match=told),
+        exclusive_lock(tmp_path / "work", "training of a", 0.3),
+    ):
         pytest.fail("two at once")
 
 
@@ -174,5 +180,5 @@ def test_a_disk_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("fcntl.flock", flock)
     told = r"work/lock cannot be locked \(No locks available\).*Lustre: `-o flock`"
-    with pytest.raises(UserError, match=told), only_one(tmp_path / "work", "training of a"):
+    with pytest.raises(UserError, match=told), exclusive_lock(tmp_path / "work", "training of a"):
         pytest.fail("without a lock")

@@ -9,7 +9,7 @@ from pathlib import Path
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 
-STAND_INS = {
+WRONG_FILE_MAGIC = {
     b"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
     **dict.fromkeys(
         (b"<!DOCTYPE html", b"<!doctype html", b"<html"),
@@ -26,7 +26,7 @@ class UserError(Exception):
     """
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the closest of `choices`, or "" if none is close."""
     known = {str(choice).lower(): choice for choice in choices}
     match = difflib.get_close_matches(str(word).lower()[:100], known, n=1, cutoff=0.65)
@@ -52,7 +52,7 @@ def naming(path: Path | str) -> Iterator[None]:
         raise
 
 
-def unwritable(error: OSError) -> str | None:
+def explain_os_error(error: OSError) -> str | None:
     """Return why a file could not be written or read, and what to do; None for other errors."""
     path = error.filename or "a file"
     if error.errno in FULL:
@@ -69,11 +69,11 @@ def unwritable(error: OSError) -> str | None:
 
 
 @contextmanager
-def retold(kind: type[Exception]) -> Iterator[None]:
+def reraise_as(kind: type[Exception]) -> Iterator[None]:
     """Raise what a user is meant to read of the block's errors as an error of another kind."""
     try:
         yield
     except UserError as error:
         raise kind(str(error)) from None
     except OSError as error:
-        raise kind(unwritable(error) or str(error)) from None
+        raise kind(explain_os_error(error) or str(error)) from None

@@ -54,7 +54,7 @@ def is_held(path: Path) -> bool:
 
 
 @contextmanager
-def only_one(folder: Path, what: str, patience: float = 0.0) -> Iterator[bool]:
+def exclusive_lock(folder: Path, what: str, patience: float = 0.0) -> Iterator[bool]:
     """Hold the lock of `folder` for the block, and yield whether another process held it before.
 
     Waits up to `patience` seconds for that process. Then raises `UserError` naming it.
@@ -79,7 +79,7 @@ def only_one(folder: Path, what: str, patience: float = 0.0) -> Iterator[bool]:
 
 
 @contextmanager
-def in_use(root: Path, *, alone: bool = False) -> Iterator[None]:
+def results_lock(root: Path, *, alone: bool = False) -> Iterator[None]:
     """Hold the results under `root` for the block, with others or `alone`.
 
     Jobs and workflows hold them together, from whatever clone they run; what deletes results or

@@ -25,7 +25,7 @@ def end_with_parent() -> None:
         raise SystemExit("the parent process ended before this job began")
 
 
-def birth(pid: int) -> str:
+def process_start_time(pid: int) -> str:
     """Return when process `pid` started, '' if it has ended, or 'unknown'."""
     try:
         os.kill(pid, 0)

@@ -22,7 +22,7 @@ from pydantic import Field, RootModel
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json, write_text
-from minbert.base.locks import in_use
+from minbert.base.locks import results_lock
 from minbert.base.progress import counted
 from minbert.commands.provenance import backbone_digest
 from minbert.commands.steps import load_job, run_job
@@ -34,7 +34,7 @@ from minbert.spec.architecture import WEIGHTS
 from minbert.spec.yaml import load_yaml, validated
 from minbert.store.code import differs
 from minbert.store.kinds import KINDS
-from minbert.store.node import Node, canonical, digest, lasting, seed_folders
+from minbert.store.node import Node, canonical, digest, required_outputs, seed_folders
 from minbert.store.record import ADOPTED, adoptions
 
 ACCEPTED = Path("workflow/accepted.yaml")
@@ -142,7 +142,7 @@ class Acceptance:
         runs = []
         for old in self._alike.get(_meaning(node.describe()), ()):
             folder = seed_folders(self._store / "train" / old["key"]).get(seed)
-            if folder and all((folder / file).exists() for file in lasting("train", {})):
+            if folder and all((folder / file).exists() for file in required_outputs("train", {})):
                 runs.append((len(self._lineage(folder)), old["key"], old, folder))
         for *_, old, folder in sorted(runs, key=lambda run: run[:2]):
             try:
@@ -250,11 +250,11 @@ class Acceptance:
             theirs = [self._origin(old, kind) for kind in kinds]
             if not all(a and b and _same_source(a, b) for a, b in zip(theirs, mine, strict=True)):
                 continue
-            for name in set(lasting(node.kind, node.spec)) - files.keys():
+            for name in set(required_outputs(node.kind, node.spec)) - files.keys():
                 if (folder / name).exists():
                     files[name] = folder / name
                     keys.append(at[1])
-        if files.keys() >= {*lasting(node.kind, node.spec)}:
+        if files.keys() >= {*required_outputs(node.kind, node.spec)}:
             reason = "made from the same files, which are not here"
             self.found[node.kind, node.key, None] = Accepted(
                 node, None, keys[0], files, digest(self._described[node.kind, node.key]), reason
@@ -372,7 +372,7 @@ def report(plan: Plan, reason: str | None, *, apply: bool) -> Iterator[str]:
     A `reason` is added to `ACCEPTED` with the code that is not accepted yet.
     Raises `UserError` while a workflow or a job runs.
     """
-    with in_use(plan.root, alone=True):
+    with results_lock(plan.root, alone=True):
         write(plan)
         found = Acceptance(plan, accepted_code(plan.base))
         ready = list(found.found.values())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minbert import __version__
-from minbert.base.errors import UserError, nearest, printable, unwritable
+from minbert.base.errors import UserError, did_you_mean, explain_os_error, printable
 from minbert.base.progress import counted
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import MAX_SEED, MAX_THREADS, config_files, load_config
@@ -45,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, OSError) as error:
-        message = str(error) if isinstance(error, UserError) else unwritable(error)
+        message = str(error) if isinstance(error, UserError) else explain_os_error(error)
         if message is None:
             raise
         print(f"minbert: {printable(message)}", file=sys.stderr)
@@ -90,7 +90,11 @@ class _Parser(argparse.ArgumentParser):
         known = self.commands.choices
         if words and not words[0].startswith("-") and words[0] not in known:
             made = words[0] in KINDS
-            now = f" `minbert make {words[0]}-KEY` makes it." if made else nearest(words[0], known)
+            now = (
+                f" `minbert make {words[0]}-KEY` makes it."
+                if made
+                else did_you_mean(words[0], known)
+            )
             raise UserError(f"no command '{words[0]}'.{now} `minbert --help` lists them")
 
     def _command(

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
 from minbert.store.plans import check_root, describe_job, published_plans, read_plan
@@ -42,7 +42,7 @@ def _job(root: Path, name: str) -> Job:
         there = f"there are {', '.join(own)}" if own else f"there are some of {', '.join(papers)}"
         raise UserError(
             f"{root}: no figure '{name}', which is PAPER/NAME; "
-            f"{there if known else 'no figure is published there'}.{nearest(name, known)}"
+            f"{there if known else 'no figure is published there'}.{did_you_mean(name, known)}"
         )
     key, plan = known[name]
     use_tasks_of(read_plan(root, plan))

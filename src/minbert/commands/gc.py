@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minbert.base.errors import UserError
-from minbert.base.locks import in_use, remove_half_written
+from minbert.base.locks import remove_half_written, results_lock
 from minbert.base.progress import counted
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -68,7 +68,7 @@ def delete(plan: Plan, found: list[Leftover]) -> None:
 
     What killed processes were writing goes, too.
     """
-    with in_use(plan.root, alone=True):
+    with results_lock(plan.root, alone=True):
         for each in found:
             for path in each.paths:
                 _remove(path)

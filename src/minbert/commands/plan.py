@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.base.locks import is_held
 from minbert.base.progress import clock, counted
 from minbert.commands.summary import undecided
@@ -16,7 +16,7 @@ from minbert.plan.difference import some
 from minbert.plan.parameters import parameters
 from minbert.plan.pending import Pending, pending
 from minbert.plan.plan import Plan
-from minbert.plan.reasons import Earlier, warnings
+from minbert.plan.reasons import PreviousRuns, warnings
 from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, Variant
 from minbert.store.kinds import KINDS
@@ -47,7 +47,7 @@ def options(files: Sequence[Path], words: Sequence[str]) -> str:
 
 def plan_text(plan: Plan) -> str:
     """Return a table for each paper, the other jobs that would run, and the totals."""
-    costs, jobs, earlier = Costs(plan), pending(plan), Earlier(plan)
+    costs, jobs, earlier = Costs(plan), pending(plan), PreviousRuns(plan)
     blocks = []
     for grid in plan.grids:
         rows = []
@@ -67,8 +67,8 @@ def why_text(plan: Plan, wanted: str) -> str:
     found = [v for v in every if wanted in (v.name, f"{v.paper}/{v.name}")]
     if not found:
         names = [name for v in every for name in (v.name, f"{v.paper}/{v.name}")]
-        raise UserError(f"no grid has a variant '{wanted}'.{nearest(wanted, names)}")
-    jobs, earlier = pending(plan), Earlier(plan)
+        raise UserError(f"no grid has a variant '{wanted}'.{did_you_mean(wanted, names)}")
+    jobs, earlier = pending(plan), PreviousRuns(plan)
     lines: list[str] = []
     for variant in found:
         if variant.best_of:
@@ -81,13 +81,13 @@ def why_text(plan: Plan, wanted: str) -> str:
             told = [f"seed {seed}: {why}" for seed, why in whys.items() if why]
             told += _interrupted(plan, node, list(whys))
             if len(whys) == len(plan.config.seeds) and not any(whys.values()):
-                told += earlier.in_full(node)
+                told += earlier.to_fp32(node)
             lines += [f"  {line}" for line in told]
     return "\n".join(lines)
 
 
 def _row(
-    plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier, stage: Stage
+    plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns, stage: Stage
 ) -> tuple[str, ...]:
     node = plan.nodes["train", plan.train(stage.ref).key]
     seeds = plan.config.seeds
@@ -105,7 +105,9 @@ def _row(
     )
 
 
-def _why(plan: Plan, jobs: Pending, earlier: Earlier, stage: Stage, missing: Sequence[int]) -> str:
+def _why(
+    plan: Plan, jobs: Pending, earlier: PreviousRuns, stage: Stage, missing: Sequence[int]
+) -> str:
     """Return why the `missing` seeds of a stage would run, or that it is another one's."""
     node = plan.nodes["train", plan.train(stage.ref).key]
     if (owner := plan.owners[node.key]) != stage.ref:
@@ -121,7 +123,7 @@ def _why(plan: Plan, jobs: Pending, earlier: Earlier, stage: Stage, missing: Seq
     return earlier.reason(node)
 
 
-def _other_jobs(plan: Plan, jobs: Pending, earlier: Earlier) -> Iterator[tuple[str, ...]]:
+def _other_jobs(plan: Plan, jobs: Pending, earlier: PreviousRuns) -> Iterator[tuple[str, ...]]:
     """Yield (kind, what, key, why) of the jobs to run besides training, by kind."""
     kinds = list(KINDS)
     others = dict.fromkeys(node for node, _ in jobs if node.kind != "train")
@@ -178,7 +180,7 @@ def _best(plan: Plan, variant: Variant) -> str:
         ) from None
 
 
-def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: Earlier) -> Iterator[str]:
+def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns) -> Iterator[str]:
     """Yield a table of the papers' totals, what its figures rest on, and warnings."""
     seeds = len(plan.config.seeds)
     table: dict[str, tuple[float, ...]] = {}

@@ -20,10 +20,10 @@ from snakemake.common import overwrite_function_params
 from snakemake.exceptions import WorkflowError
 from snakemake.io import ancient, report
 
-from minbert.base.errors import retold
+from minbert.base.errors import reraise_as
 from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Chain, chains
-from minbert.plan.demand import Demand, job_threads
+from minbert.plan.demand import Resources, job_threads
 from minbert.plan.describe import shown_as
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
@@ -55,7 +55,7 @@ class Rules:
     ) -> None:
         self.plan, self.jobs, self.cores = plan, jobs, cores
         wish = plan.config.device
-        self.demand = Demand(plan, gpu=has_gpus(wish) if cores is None else None)
+        self.demand = Resources(plan, gpu=has_gpus(wish) if cores is None else None)
         """What jobs ask for."""
         self._urgent = urgent
         self.at = f"--results {shlex.quote(str(plan.root))} --plan {record}"
@@ -64,7 +64,7 @@ class Rules:
 
     def job(self, wildcards: Any) -> Job:
         """Return a job's node and seed; an error if the plan has no such key."""
-        with retold(WorkflowError):
+        with reraise_as(WorkflowError):
             node = self._nodes.get(wildcards.key) or self.plan.node("job", wildcards.key)
         return node, int(wildcards.seed) if KINDS[node.kind].seeded else None
 
@@ -144,7 +144,7 @@ class Rules:
         Snakemake goes by age alone, which says nothing of what a plain file holds: if that is not
         the keyed one's content, the file is forced, as by `--forcerun`.
         """
-        with retold(WorkflowError):
+        with reraise_as(WorkflowError):
             source, plain = self.plan.product(wildcards.name), self.plan.names / wildcards.name
         if not (source.exists() and plain.exists() and filecmp.cmp(source, plain, shallow=False)):
             dag.forcefiles.add(str(plain))

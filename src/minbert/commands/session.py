@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from minbert.base.locks import in_use, only_one
+from minbert.base.locks import exclusive_lock, results_lock
 from minbert.commands.progress import Idle, Progress, Work
 from minbert.commands.summary import called, places
 from minbert.devices.cards import in_words
@@ -49,8 +49,8 @@ class Session:
         """
         plan, store = self.plan, self.plan.root / "store"
         plan.check_names()
-        self._held.enter_context(in_use(plan.root))
-        self._held.enter_context(only_one(store / "plans", f"a workflow on {plan.root}"))
+        self._held.enter_context(results_lock(plan.root))
+        self._held.enter_context(exclusive_lock(store / "plans", f"a workflow on {plan.root}"))
         if plan.config.tracking.enabled:
             check_store(plan.root)
         write(plan)

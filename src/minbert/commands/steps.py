@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 from minbert.base.environment import versions
 from minbert.base.errors import UserError
 from minbert.base.lean import imports, without_pandas
-from minbert.base.locks import in_use, only_one, patience, remove_half_written
+from minbert.base.locks import exclusive_lock, patience, remove_half_written, results_lock
 from minbert.devices.lease import device_for, no_gpu
 from minbert.spec.task import use_tasks_of
 from minbert.store.code import differs, files_digest
 from minbert.store.job import Job
 from minbert.store.kinds import KINDS
-from minbert.store.node import LET_GO, finished, key_of, node_code
+from minbert.store.node import DELETABLE, finished, key_of, node_code
 from minbert.store.plans import describe_job, description_path
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _at_work(root: Path) -> Iterator[None]:
     without_pandas()
     if not root.is_dir():  # which a lock would make
         raise UserError(f"{root}: there is no such results folder")
-    with in_use(root):
+    with results_lock(root):
         yield
 
 
@@ -91,7 +91,7 @@ def _check_needs(job: Job) -> None:
     shown = KINDS[job.described["kind"]].shown
     for name, need in job.described["needs"].items():
         path = job.need(name)
-        if not path.exists() and not (shown and (need["kind"], need["file"]) in LET_GO):
+        if not path.exists() and not (shown and (need["kind"], need["file"]) in DELETABLE):
             raise UserError(
                 f"{path}: there is no such file, and {job.title} needs it; run the step that makes "
                 f"it, {need['kind']} {need['key']}"
@@ -171,7 +171,7 @@ def _lease(job: Job) -> Iterator[Job]:
 def _train(job: Job) -> None:
     """Train one stage with one seed, alone in its work folder, unless another job just has."""
     work = job.root / "work" / job.described["key"] / f"seed{job.seed}"
-    with only_one(work, f"training of {job.title}", patience()) as waited:
+    with exclusive_lock(work, f"training of {job.title}", patience()) as waited:
         if waited and finished("train", job.spec, job.out):
             print("the process that was waited for has finished it", file=sys.stderr)
             return

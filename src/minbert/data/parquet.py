@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.base.files import whole
 
 Condition = tuple[str, str, Any]
@@ -39,7 +39,7 @@ def read_file(
             if absent := [name for name in needed if name not in present]:
                 raise UserError(
                     f"{path}: no column '{absent[0]}' (needed: {', '.join(needed)}); "
-                    f"found {', '.join(present) or 'no columns'}.{nearest(absent[0], present)}"
+                    f"found {', '.join(present) or 'no columns'}.{did_you_mean(absent[0], present)}"
                 )
             table = file.read(needed)
     except (pa.ArrowException, OSError) as error:

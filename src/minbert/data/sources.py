@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.data.tables import FORMS
 from minbert.spec.config import Config
 from minbert.spec.entry import TaskEntry
@@ -103,7 +103,7 @@ def check_file(task: str, name: str, path: Path) -> None:
     if path.is_dir():
         wrong = "is a folder, expected one file; name the file in it, or join its parts first"
     elif path.parent.is_dir():
-        way = nearest(path.name, [other.name for other in path.parent.iterdir()])
+        way = did_you_mean(path.name, [other.name for other in path.parent.iterdir()])
     else:
         wrong = f"there is no folder '{path.parent}'; check the path."
     if task in BUILT_IN and name in SPLITS:
@@ -118,7 +118,7 @@ def label_files(folder: Path, tasks: Iterable[str]) -> dict[str, Path]:
     found = {name.partition(".")[0]: folder / name for name in known if name in names}
     if not found:
         wrong = "has no file of public labels" if folder.is_dir() else "there is no such folder"
-        near = next((near for name in names if (near := nearest(name, known))), "")
+        near = next((near for name in names if (near := did_you_mean(name, known))), "")
         raise UserError(
             f"labels: {folder}: {wrong}; expected files of ids and labels called by their tasks, "
             f"such as sst.csv.{near} workflow/labels.py makes them from the files of SST, STS-B "

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import STAND_INS, UserError, nearest
+from minbert.base.errors import WRONG_FILE_MAGIC, UserError, did_you_mean
 
 Fields = dict[str, Any]
 Row = tuple[int, str, Fields | str]
@@ -32,7 +32,7 @@ _NO_TABLE = {
     b"PK\x03\x04": ("a zip archive", "unpack it: unzip"),
     b"PAR1": ("a parquet file", "call it .parquet"),
     b"\xff\xfe": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
-    **STAND_INS,
+    **WRONG_FILE_MAGIC,
 }
 """What files with these first bytes are, and the way to text."""
 
@@ -105,7 +105,9 @@ def _no_column(path: Path, name: str, found: list[str]) -> UserError:
     if len(found) == 1 and re.search("[\t,]", found[0]):
         way = "Are its columns separated by tabs in a .csv, or commas in a .tsv? Give its 'format'"
     shown = ", ".join(filter(None, found))[:400] or "none"
-    return UserError(f"{path}: no column '{name}'; found {shown}.{nearest(name, found[:99])} {way}")
+    return UserError(
+        f"{path}: no column '{name}'; found {shown}.{did_you_mean(name, found[:99])} {way}"
+    )
 
 
 def decode(content: bytes, name: Path | str) -> str:

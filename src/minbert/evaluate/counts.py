@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-class Tally(NamedTuple):
+class ClassCounts(NamedTuple):
     """For each class [..., c]: examples predicted rightly, predicted as it, and truly of it."""
 
     hits: Floats
@@ -21,30 +21,30 @@ class Tally(NamedTuple):
 
 
 def indicators(predicted: Floats, true: Floats) -> Floats:
-    """Return what each example adds to a `Tally`, [n, 3 c], for classes 0 to c - 1, two or more."""
+    """Return what each example adds to a `ClassCounts`, [n, 3 c], for c classes, two or more."""
     classes = max(2, int(max(predicted.max(), true.max())) + 1)
     known = np.arange(classes)
     said, is_true = predicted[:, None] == known, true[:, None] == known
     return np.hstack([said & is_true, said, is_true]).astype(float)
 
 
-def tally(counts: Floats) -> Tally:
+def tally(counts: Floats) -> ClassCounts:
     """Return the tally of sums or means [..., 3 c] of `indicators`."""
-    return Tally(*np.split(counts, 3, axis=-1))
+    return ClassCounts(*np.split(counts, 3, axis=-1))
 
 
-def f1(of: Tally) -> Floats:
+def f1(of: ClassCounts) -> Floats:
     """Return the F1 of class 1, 2 TP / (2 TP + FP + FN); 0 if nothing is positive."""
     return _f1(of)[..., 1]
 
 
-def macro_f1(of: Tally) -> Floats:
+def macro_f1(of: ClassCounts) -> Floats:
     """Return the unweighted mean of F1 over the classes that occur, as predicted or as true."""
     occur = (of.said + of.true) > 0
     return np.asarray(_f1(of).sum(axis=-1) / occur.sum(axis=-1))
 
 
-def matthews(of: Tally) -> Floats:
+def matthews(of: ClassCounts) -> Floats:
     """Return Matthews' correlation of two or more classes, in [-1, 1]; 0 if a side is constant.
 
     Gorodkin (2004), equation 8: the covariance of the two sides' indicators, over the root of the
@@ -58,12 +58,12 @@ def matthews(of: Tally) -> Floats:
     return np.asarray(np.where(varied, both / np.sqrt(np.where(varied, product, 1.0)), 0.0))
 
 
-def _f1(of: Tally) -> Floats:
+def _f1(of: ClassCounts) -> Floats:
     marked = of.said + of.true
     return np.asarray(2 * of.hits / np.where(marked > 0, marked, 1.0))
 
 
-OF_COUNTS: dict[str, Callable[[Tally], Floats]] = {
+OF_COUNTS: dict[str, Callable[[ClassCounts], Floats]] = {
     "f1": f1,
     "macro_f1": macro_f1,
     "matthews": matthews,

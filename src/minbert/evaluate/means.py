@@ -14,9 +14,9 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
     """Return the mean over seeds of every score of a paper; `scores` are all that it has.
 
     Of one seed, the 95 % interval is that over examples. Of several, it is Student's t interval
-    with the variance that rows of the paper which have learnt the task share (`spread.steadied`),
-    as in the claims. A row that has not learnt it has its own, as has every gain over single tasks:
-    all rows' gains move with the same runs of the reference.
+    with the variance that rows of the paper which have learned the task share
+    (`spread.pool_variances`), as in the claims. A row that has not learned it has its own, as has
+    every gain over single tasks: all rows' gains move with the same runs of the reference.
     """
     values = {of: tuple(score.value for score in seeds.values()) for of, seeds in scores.items()}
     own: dict[tuple[str, str], dict[Trained, Spread]] = {}

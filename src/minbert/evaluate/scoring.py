@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.evaluate.counts import OF_COUNTS, indicators, tally
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import known_task
@@ -139,7 +139,7 @@ def selection_score(scores: Mapping[str, float], rule: str) -> float:
     """
     if rule not in RULES:
         raise UserError(
-            f"unknown overall rule '{rule}'; known: {', '.join(RULES)}.{nearest(rule, RULES)}"
+            f"unknown overall rule '{rule}'; known: {', '.join(RULES)}.{did_you_mean(rule, RULES)}"
         )
     if not scores:
         raise ValueError("there is no task to select by")

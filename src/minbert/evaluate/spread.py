@@ -58,11 +58,11 @@ def steadied_rows(rows: Mapping[Trained, Spread]) -> dict[Of, Spread]:
         {row.runs: spread for row, spread in rows.items() if row.derived == kind}
         for kind in (False, True)
     )
-    used = steadied(own, derived)
+    used = pool_variances(own, derived)
     return {row.of: used[row.runs] for row in rows}
 
 
-def steadied(
+def pool_variances(
     rows: Mapping[Row, Spread], derived: Mapping[Row, Spread] | None = None
 ) -> dict[Row, Spread]:
     """Return the spread to be used for each row, from the spreads of all of them.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.data.parquet import read_file
 from minbert.explore.run import Run, stage_settings
 from minbert.predict.resolve_run import ResolvedVariant, find, plan_of, variant_rows
@@ -179,7 +179,8 @@ class Results:
         if not wanted:
             every = [of for paper, name in known for of in (name, f"{paper}/{name}")]
             raise UserError(
-                f"{self.root}: no variant '{names}'; `variants` lists them.{nearest(names, every)}"
+                f"{self.root}: no variant '{names}'; `variants` lists them."
+                f"{did_you_mean(names, every)}"
             )
         yield from (find(self.root, name) for name in wanted)
 

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from pydantic import BaseModel, ConfigDict, Field
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.evaluate import reading
 from minbert.figures import curves, style
 from minbert.figures.curves import Of
@@ -99,10 +99,12 @@ class Spec(VariantsSpec):
         if table.stage not in stages:
             raise UserError(
                 f"{said}: variant '{table.variant}' has no stage '{table.stage}', only "
-                f"{', '.join(stages)}.{nearest(table.stage, stages)}"
+                f"{', '.join(stages)}.{did_you_mean(table.stage, stages)}"
             )
         if table.task not in TASKS:
-            raise UserError(f"{said}: unknown task '{table.task}'.{nearest(table.task, TASKS)}")
+            raise UserError(
+                f"{said}: unknown task '{table.task}'.{did_you_mean(table.task, TASKS)}"
+            )
         return stages[table.stage]
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.protocol import OVERALL_TASKS
 
 OfSeeds = Mapping[int, Path]
@@ -78,7 +78,7 @@ class FigureSpec(BaseModel, ABC):
             if name not in self.variants:
                 raise UserError(
                     f"figure '{self.title}', {where}: variant '{name}' is not among the figure's "
-                    f"variants.{nearest(name, self.variants)}"
+                    f"variants.{did_you_mean(name, self.variants)}"
                 )
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.evaluate.reading import Of
 from minbert.figures import gains, rows, scored, style
 from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, mean_of
@@ -67,7 +67,7 @@ class Spec(VariantsSpec):
             if name not in known:
                 raise UserError(
                     f"figure '{self.title}', key 'names': no variant's label has '{name}' between "
-                    f"its pluses.{nearest(name, known)}"
+                    f"its pluses.{did_you_mean(name, known)}"
                 )
 
     def _labels(self, below: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from minbert.base.environment import commit
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.figures import style
 from minbert.figures.inputs import FigureSpec, Inputs
 from minbert.spec.parts import load_part
@@ -70,7 +70,7 @@ def draw_kind(
         where = ".".join(map(str, first["loc"]))
         said = f", key '{where}': {first['msg']}, found {first['input']!r}"
         if first["type"] == "extra_forbidden":
-            said = f": unknown key '{where}'.{nearest(where, model.model_fields)}"
+            said = f": unknown key '{where}'.{did_you_mean(where, model.model_fields)}"
         raise UserError(f"figure '{kind}'{said}") from error
     stamp = "" if made.bare else made.stamp
     shown = [dict(spec) | {"caption": ""}, inputs.facts, *map(asdict, TASKS.own)]

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from minbert.base.errors import STAND_INS, UserError
+from minbert.base.errors import WRONG_FILE_MAGIC, UserError
 from minbert.base.files import whole
 
 CHECKSUM = "sha256"
@@ -53,7 +53,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     except SafetensorError as error:
         with path.open("rb") as handle:
             start = handle.read(64)
-        for magic, (kind, way) in STAND_INS.items():
+        for magic, (kind, way) in WRONG_FILE_MAGIC.items():
             if start.startswith(magic):
                 raise UserError(f"{path}: is {kind}, expected weights; {way}") from None
         raise UserError(

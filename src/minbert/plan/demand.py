@@ -38,7 +38,7 @@ PROCESS = 10**9
 """Bytes of a process before it computes: libraries, and on a GPU its context."""
 
 
-class Demand:
+class Resources:
     """Demands of a plan's jobs. `gpu`: whether training jobs get a GPU each; None: as seen here."""
 
     def __init__(self, plan: Plan, gpu: bool | None) -> None:

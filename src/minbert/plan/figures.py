@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.plan.experiment import Experiment, selection_split
 from minbert.plan.parameters import counts, parameters
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
@@ -111,7 +111,8 @@ def _check_options(spec: Drawing, where: str) -> None:
     for name in spec.options:
         if name not in known:
             raise UserError(
-                f"{where}: unknown option '{name}'.{nearest(name, known)} Known: {', '.join(known)}"
+                f"{where}: unknown option '{name}'."
+                f"{did_you_mean(name, known)} Known: {', '.join(known)}"
             )
     for name in kind.required:
         if name not in spec.options:
@@ -133,7 +134,7 @@ def _of_task(grid: Grid, reads: FigureKind, spec: Figure, where: str) -> FigureK
         raise UserError(
             f"{where}: kind '{spec.kind}' shows one task of kind {reads.of}; found {found}, "
             f"expected 'options: {{task: ...}}' with one of {', '.join(fit) or 'none'}."
-            f"{nearest(str(asked), fit)}"
+            f"{did_you_mean(str(asked), fit)}"
         )
     return replace(reads, tasks=(asked,))
 

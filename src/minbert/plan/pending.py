@@ -46,7 +46,7 @@ class Pending(dict[Job, str]):
     def first_missing(self, job: Job, files: Sequence[str] = ()) -> str | None:
         """Return a missing file of a job: one of `files`, or another of those that last."""
         missing = self.missing(job)
-        return next((name for name in (*files, *job[0].lasting) if name in missing), None)
+        return next((name for name in (*files, *job[0].required_outputs) if name in missing), None)
 
     def done(self, job: Job) -> bool:
         """Whether a job's lasting files were there."""
@@ -134,7 +134,7 @@ def inputs(jobs: Pending, job: Job, *, apart: bool = False) -> list[str]:
         if runs and (gone := jobs.first_missing(needed, files)):
             names = [files[0], *([gone] if gone != files[0] else [])]
         else:
-            there = (*files, *needed[0].lasting)
+            there = (*files, *needed[0].required_outputs)
             names = [name for name in there if name not in jobs.missing(needed)][:1]
         paths += [f"{jobs.folder(needed)}/{name}" for name in names]
     return paths

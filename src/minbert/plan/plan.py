@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.plan.experiment import Experiment
 from minbert.plan.figures import all_figures
 from minbert.plan.outputs import Outputs, claims_node, index_node, paper_outputs, report_node
@@ -18,7 +18,7 @@ from minbert.spec.config import Config, load_config
 from minbert.spec.grid import ALL
 from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
-from minbert.store.code import SHOWN_OUTSIDE, code_modules
+from minbert.store.code import SHOWN_NOT_HASHED, code_modules
 from minbert.store.node import Node, digest
 from minbert.store.plans import (
     ONLY,
@@ -168,7 +168,7 @@ class Plan(Experiment):
         if name not in self.products:
             raise UserError(
                 f"{self.names / name}: the configuration makes no such file."
-                f"{nearest(name, self.products)}"
+                f"{did_you_mean(name, self.products)}"
             )
         return self.products[name]
 
@@ -242,7 +242,7 @@ class Plan(Experiment):
 
         Where data came from and where the results lie are not part of it.
         """
-        code = code_modules([PUBLISHER], SHOWN_OUTSIDE)
+        code = code_modules([PUBLISHER], SHOWN_NOT_HASHED)
         facts = self.publication["papers"].items()
         papers = {paper: {**of, "source": ""} for paper, of in facts}
         products = {name: str(path.relative_to(self.root)) for name, path in self.products.items()}

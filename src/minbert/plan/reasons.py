@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from minbert.base.environment import DEPENDENCIES, versions
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.plan.describe import about, title
 from minbert.plan.difference import Described, Difference, difference
 from minbert.plan.plan import Plan
@@ -16,7 +16,7 @@ from minbert.store.record import RECORDS, read_record
 NEVER = "has never run"
 
 
-class Earlier:
+class PreviousRuns:
     """The finished nodes under the results root that `plan` does not have, of earlier plans."""
 
     def __init__(self, plan: Plan) -> None:
@@ -41,7 +41,7 @@ class Earlier:
         folders = seed_folders(folder).values() if KINDS[kind].seeded else [folder]
         return any(finished(kind, described["spec"], each) for each in folders)
 
-    def nearest(self, node: Node) -> Difference | None:
+    def closest(self, node: Node) -> Difference | None:
         """Return how `node` differs from the finished one that was what it is now.
 
         That has the same title, and for a training the same paper, variant and stage. Of several it
@@ -54,19 +54,19 @@ class Earlier:
 
     def reason(self, node: Node) -> str:
         """Return in a few words why a node is not done."""
-        return str(self.nearest(node) or NEVER)
+        return str(self.closest(node) or NEVER)
 
-    def in_full(self, node: Node, shown: set[Node] | None = None) -> Iterator[str]:
+    def to_fp32(self, node: Node, shown: set[Node] | None = None) -> Iterator[str]:
         """Yield all that makes a node another one, and below that why its inputs are."""
         shown = set() if shown is None else shown
-        found = self.nearest(node)
+        found = self.closest(node)
         yield from found.lines() if found else [NEVER]
         for name in found.needs if found else ():
             need = node.needs.get(name)
             if need and need.node not in shown:
                 shown.add(need.node)
                 yield f"{title(self.plan, need.node)}, {need.node.kind} {need.node.key}:"
-                yield from (f"  {line}" for line in self.in_full(need.node, shown))
+                yield from (f"  {line}" for line in self.to_fp32(need.node, shown))
 
 
 def _role(described: Described) -> str:
@@ -74,7 +74,7 @@ def _role(described: Described) -> str:
     return canonical([described["kind"], described.get("owner") or described.get("title")])
 
 
-def warnings(plan: Plan, earlier: Earlier) -> Iterator[str]:
+def warnings(plan: Plan, earlier: PreviousRuns) -> Iterator[str]:
     """Yield a line for each damaged description or record, misspelt variant and other version.
 
     Variants are those of published rows: a grid need not have all of a paper's. A version is
@@ -85,7 +85,7 @@ def warnings(plan: Plan, earlier: Earlier) -> Iterator[str]:
     whole = [] if plan.config.only else plan.grids
     known = {grid.paper: grid.variants for grid in whole}
     for paper, name in dict.fromkeys((row.paper, row.variant) for row in plan.published):
-        if name not in known.get(paper, [name]) and (near := nearest(name, known[paper])):
+        if name not in known.get(paper, [name]) and (near := did_you_mean(name, known[paper])):
             yield (
                 f"{plan.config.published} has a row of '{name}', which the grid of {paper} "
                 f"lacks.{near}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.base.progress import counted
 from minbert.data.identity import DigestCache
 from minbert.data.sources import Place, check_file, label_files, located
@@ -228,7 +228,7 @@ class Sources:
                 "'-', '_', '.', one '/'), or 'builtin'."
             )
         if not re.fullmatch("[0-9a-f]{40}", revision):
-            near = "" if name in KNOWN else nearest(name, KNOWN)
+            near = "" if name in KNOWN else did_you_mean(name, KNOWN)
             raise UserError(
                 f"{missing}. If it is a hub name, pin it by `revision`, a commit of 40 hex digits "
                 f"(found {self.config.revision!r}).{near}"

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.evaluate.text import read_csv
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
@@ -127,7 +127,7 @@ class ResolvedVariant:
         if task not in self.tasks:
             raise UserError(
                 f"{about} has no task '{task}'; it has {', '.join(self.tasks)}."
-                f"{nearest(task, self.tasks)}"
+                f"{did_you_mean(task, self.tasks)}"
             )
         return task
 
@@ -267,7 +267,7 @@ def _with_key(found: ResolvedVariant, wanted: str) -> ResolvedVariant:
     said = f"those with results are {', '.join(keys)}" if keys else "it is the best of others"
     raise UserError(
         f"{found.paper}: variant '{found.name}' has no training of key '{wanted}'; {said}."
-        f"{nearest(wanted, keys)}"
+        f"{did_you_mean(wanted, keys)}"
     )
 
 
@@ -276,7 +276,7 @@ def _named(known: Sequence[Names], variant: str, paper: str | None, root: Path) 
     if paper is not None and paper not in papers:
         raise UserError(
             f"{root}: no paper '{paper}'; there are {', '.join(sorted(papers))}."
-            f"{nearest(paper, papers)}"
+            f"{did_you_mean(paper, papers)}"
         )
     having = sorted(p for p, v in known if v == variant)
     if paper in having:
@@ -296,7 +296,8 @@ def _named(known: Sequence[Names], variant: str, paper: str | None, root: Path) 
     lists = shlex.join(["cut", "-f", "1,2", *map(str, _lists(root))])
     names = [v for p, v in known if paper in (None, p)]
     raise UserError(
-        f"{root}: no variant '{variant}'{unscored}; `{lists}` lists them.{nearest(variant, names)}"
+        f"{root}: no variant '{variant}'{unscored}; `{lists}` lists them."
+        f"{did_you_mean(variant, names)}"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
-from minbert.base.locks import in_use
+from minbert.base.locks import results_lock
 from minbert.base.version import VERSION
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text
@@ -83,7 +83,7 @@ def bundle(
     """
     if not (root / "store").is_dir():
         raise _nothing(root)
-    with in_use(root):
+    with results_lock(root):
         content = _content(root)
         use_tasks_of({"tasks": content.tasks})
         elsewhere = frozenset(name for path in without for name in names_in(path))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from minbert.base.files import whole, write_json, write_text
-from minbert.base.locks import FOREVER, only_one
+from minbert.base.locks import FOREVER, exclusive_lock
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text
 from minbert.store.job import node_folder
@@ -24,7 +24,7 @@ from minbert.store.plans import PUBLISHED, SCORES, VARIANT_COLUMNS, VARIANTS, he
 
 def publishing(root: Path) -> AbstractContextManager[bool]:
     """Hold the plain names under `root` for a block."""
-    return only_one(root / "store" / "published", f"publishing in {root}", patience=FOREVER)
+    return exclusive_lock(root / "store" / "published", f"publishing in {root}", patience=FOREVER)
 
 
 class PlainNames:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from minbert.base.errors import UserError, printable
 from minbert.base.files import read_json, whole, write_json
-from minbert.base.locks import in_use
+from minbert.base.locks import results_lock
 from minbert.data.identity import sha256
 from minbert.data.labels import SCHEMA as LABELS
 from minbert.data.parquet import read_file
@@ -39,7 +39,7 @@ _DATES = ("run.json", ADOPTED)
 
 
 @dataclass(frozen=True)
-class Taken:
+class ImportResult:
     """The runs of a bundle: new ones, those that were there already, and those left out."""
 
     new: int
@@ -47,7 +47,7 @@ class Taken:
     left: int = 0
 
 
-def unbundle(path: Path, root: Path, digests: Path | None = None) -> Taken:
+def unbundle(path: Path, root: Path, digests: Path | None = None) -> ImportResult:
     """Take the bundle at `path` into the results folder `root`.
 
     `digests` names a file that says what runs were trained on whose records do not say it:
@@ -59,7 +59,7 @@ def unbundle(path: Path, root: Path, digests: Path | None = None) -> Taken:
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; expected a bundle of `minbert bundle`")
     said = read_json(digests) if digests else {}
-    with in_use(root, alone=True):
+    with results_lock(root, alone=True):
         store = root / "store" / ".unbundle"
         shutil.rmtree(store, ignore_errors=True)  # of one that was killed
         store.mkdir(parents=True)
@@ -72,7 +72,7 @@ def unbundle(path: Path, root: Path, digests: Path | None = None) -> Taken:
             shutil.rmtree(store, ignore_errors=True)
 
 
-def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> Taken:
+def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> ImportResult:
     manifest = unpack(path, store)
     _use_tasks(manifest.tasks)
     described = _descriptions(store)
@@ -95,7 +95,7 @@ def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> Ta
         write_json(brought_path(root), noted)
     for name in sorted(names - left):
         _move(store / name, root / "store" / name)
-    return Taken(len(runs) - known, known, len(left))
+    return ImportResult(len(runs) - known, known, len(left))
 
 
 def _use_tasks(tasks: list[dict[str, Any]]) -> None:

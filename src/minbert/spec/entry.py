@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from minbert.base.errors import nearest
+from minbert.base.errors import did_you_mean
 from minbert.spec.model import URLS, Distinct, Location, Spec, Text
 
 Kind = Literal["classification", "binary", "regression"]
@@ -271,7 +271,7 @@ def check_names(entries: Mapping[str, TaskEntry], built_in: Mapping[str, object]
             )
         if not NAME.fullmatch(name):
             fit = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-            hint = nearest(name, [fit]) if NAME.fullmatch(fit) else ""
+            hint = did_you_mean(name, [fit]) if NAME.fullmatch(fit) else ""
             raise ValueError(
                 f"'{name}' is no name of a task: small letters, digits and '_', a letter first, "
                 f"at most 40.{hint}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.base.files import read_json
 from minbert.spec.architecture import WEIGHTS, Architecture
 from minbert.spec.parts import PARTS, load_part
@@ -45,7 +45,8 @@ def _architecture(config: Mapping[str, Any]) -> Architecture:
     family = str(config["model_type"])
     if family not in known:
         raise UserError(
-            f"model_type is '{family}'; known: {', '.join(known)}.{nearest(family, known)} Choose "
+            f"model_type is '{family}'; known: {', '.join(known)}."
+            f"{did_you_mean(family, known)} Choose "
             "such a backbone, or add the architecture (docs/adding.md)."
         )
     kind: type[Architecture] = load_part("architecture", family)

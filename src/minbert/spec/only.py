@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.resolve import Grid
 
 
@@ -30,7 +30,7 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
         names = [word for g in grids for n in g.variants for word in (g.paper, n, f"{g.paper}/{n}")]
         raise UserError(
             f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the grids "
-            f"{', '.join(grid.paper for grid in grids)}.{nearest(pattern, names)}"
+            f"{', '.join(grid.paper for grid in grids)}.{did_you_mean(pattern, names)}"
         )
     return parts
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,8 @@ def part_module(kind: str, name: str) -> str:
     choices = PARTS[kind]
     if name not in choices:
         raise UserError(
-            f"unknown {kind} '{name}'; known: {', '.join(sorted(choices))}.{nearest(name, choices)}"
+            f"unknown {kind} '{name}'; known: {', '.join(sorted(choices))}."
+            f"{did_you_mean(name, choices)}"
             f" All are in docs/{'figures' if kind == 'figure' else 'adding'}.md"
         )
     return choices[name].partition(":")[0]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.config import Config, Scale
 from minbert.spec.grid import BACKBONE, Display, GridFile, Name, Paper, partial
 from minbert.spec.parts import FIGURE_KINDS
@@ -162,7 +162,7 @@ def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
     scored = {task for variant in variants.values() for task in variant.scored}
     tasks = tuple(task for task in TASKS if task in scored)
     if missing := [task for task in head.get("overall_tasks", ()) if task not in tasks]:
-        near = nearest(missing[0], tasks)
+        near = did_you_mean(missing[0], tasks)
         raise UserError(
             f"{path}: overall_tasks: no variant has the task '{missing[0]}'.{near} They have "
             f"{', '.join(tasks)}"
@@ -224,7 +224,7 @@ def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
     if unknown := [name for name in (*train, *carried) if name not in tasks]:
         raise UserError(
             f"'{unknown[0]}' is not among its 'tasks': {', '.join(tasks)}."
-            f"{nearest(unknown[0], tasks)}"
+            f"{did_you_mean(unknown[0], tasks)}"
         )
     if both := set(train) & set(carried):
         raise UserError(f"task '{min(both)}' is in 'train' and in 'evaluate_only'")
@@ -295,9 +295,9 @@ def _linked(variants: Mapping[str, Variant]) -> dict[str, Variant]:
                     others = [n for n, other in known.items() if other.variant != variant.name]
                     raise UserError(
                         f"{_place(stage, variants)}: no stage '{name}' to start from or to fuse."
-                        f"{nearest(name, [BACKBONE, *earlier, *others])} Give '{BACKBONE}', an "
-                        "earlier stage of the variant, or VARIANT or VARIANT/STAGE of another; the "
-                        "best of others has no stages"
+                        f"{did_you_mean(name, [BACKBONE, *earlier, *others])} Give '{BACKBONE}', "
+                        "an earlier stage of the variant, or VARIANT or VARIANT/STAGE of another; "
+                        "the best of others has no stages"
                     )
                 found.append(ref)
             start = found.pop(0) if starts else None
@@ -386,7 +386,7 @@ def _check(grid: Grid) -> None:
     def known(*names: str, trains: bool = False, scored: bool = True) -> None:
         for name in names:
             if name not in grid.variants:
-                near = nearest(name, [*grid.variants, MAJORITY])
+                near = did_you_mean(name, [*grid.variants, MAJORITY])
                 raise UserError(f"no variant '{name}'.{near}")
             variant = grid.variants[name]
             if trains and variant.best_of:
@@ -428,5 +428,5 @@ def _check(grid: Grid) -> None:
                 if missing := [each for each in overall if each not in scored]:
                     raise UserError(
                         f"'{task}' needs the task '{missing[0]}', which variant '{name}' does not "
-                        f"have; it has {', '.join(sorted(scored))}.{nearest(task, scored)}"
+                        f"have; it has {', '.join(sorted(scored))}.{did_you_mean(task, scored)}"
                     )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.entry import METRICS, DataFile, Kind, Metric, TaskEntry
 from minbert.spec.model import Count, Distinct, OneOf, Positive, Probability, Spec, Width
 from minbert.spec.parts import PARTS
@@ -118,7 +118,9 @@ TASKS = Tasks(Task.of(name, entry) for name, entry in BUILT_IN.items())
 def known_task(name: str) -> Task:
     """Return the task called `name`; raise `UserError` with the nearest name if there is none."""
     if name not in TASKS:
-        raise UserError(f"unknown task '{name}'; known: {', '.join(TASKS)}.{nearest(name, TASKS)}")
+        raise UserError(
+            f"unknown task '{name}'; known: {', '.join(TASKS)}.{did_you_mean(name, TASKS)}"
+        )
     return TASKS[name]
 
 

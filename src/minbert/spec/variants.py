@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.grid import Display, GridFile, StageKeys
 from minbert.spec.yaml import merge, nested, validated
 
@@ -81,7 +81,7 @@ def flat(name: str, bodies: Mapping[str, Body]) -> dict[str, Any]:
     body, values = bodies[name], dict[str, Any]()
     for parent in body.values.get("extends") or ():
         if parent not in bodies:
-            raise UserError(f"'{name}' extends unknown '{parent}'.{nearest(parent, bodies)}")
+            raise UserError(f"'{name}' extends unknown '{parent}'.{did_you_mean(parent, bodies)}")
         kept = () if bodies[parent].template else Display.model_fields
         values = merge(values, {k: v for k, v in flat(parent, bodies).items() if k not in kept})
     values = merge(values, {key: v for key, v in body.values.items() if key != "extends"})
@@ -100,7 +100,7 @@ def _with(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
         return merge(values, change)
     stages = {stage["name"]: stage for stage in values.get("stages") or ({"name": "main"},)}
     if name not in stages:
-        known = f"{nearest(name, stages)} Known: {', '.join(stages)}"
+        known = f"{did_you_mean(name, stages)} Known: {', '.join(stages)}"
         raise UserError(f"'{key}': there is no stage '{name}'.{known}")
     stages[name] = merge(stages[name], change)
     return {**values, "stages": [*stages.values()]}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from minbert.base.errors import UserError, nearest
+from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.model import types_of
 
 _TAG = "tag:yaml.org,2002:"
@@ -75,7 +75,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
-        near = nearest(path.name, (p.name for p in path.parent.glob(f"*{path.suffix}")))
+        near = did_you_mean(path.name, (p.name for p in path.parent.glob(f"*{path.suffix}")))
         raise UserError(f"{path}: there is no such file.{near}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
@@ -252,7 +252,7 @@ def _problem(model: type[BaseModel], path: str, items: list[Any]) -> str:
         if key in CHANGED:
             return f"unknown key '{path}': {CHANGED[key]}"
         known = _known(model, item["loc"])
-        return f"unknown key '{path}'.{nearest(key, known)} Known here: {', '.join(known)}"
+        return f"unknown key '{path}'.{did_you_mean(key, known)} Known here: {', '.join(known)}"
     if item["type"] == "missing":
         return f"the key '{path}' is missing"
     if item["type"] == "value_error":
@@ -266,7 +266,7 @@ def _problem(model: type[BaseModel], path: str, items: list[Any]) -> str:
         for each in items
     )
     names = [name for text in wanted for name in re.findall("'(.*?)'", text)]
-    near = nearest(item["input"], names) if isinstance(item["input"], str) else ""
+    near = did_you_mean(item["input"], names) if isinstance(item["input"], str) else ""
     found = repr(item["input"])
     found = found if len(found) <= 200 else f"{found[:200]} ..."
     return f"'{path}' is {found}; expected {' or '.join(wanted)}{near and '.'}{near}"

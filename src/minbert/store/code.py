@@ -17,7 +17,7 @@ from pathlib import Path
 from minbert.base.errors import UserError
 
 PACKAGE = "minbert"
-SHOWN_OUTSIDE = (
+SHOWN_NOT_HASHED = (
     *(
         f"minbert.base.{name}"
         for name in ("environment", "errors", "locks", "process", "progress", "version")
@@ -28,8 +28,8 @@ SHOWN_OUTSIDE = (
 read and mistakes are worded; the list of parts only names modules, of which those that a node uses
 are among its parts."""
 
-OUTSIDE = (
-    *SHOWN_OUTSIDE,
+NOT_HASHED = (
+    *SHOWN_NOT_HASHED,
     *("minbert.spec.task", "minbert.spec.entry", "minbert.spec.model"),
     *("minbert.train.checkpoints", "minbert.train.device"),
 )

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.store.code import OUTSIDE, SHOWN_OUTSIDE, code_modules
+from minbert.store.code import NOT_HASHED, SHOWN_NOT_HASHED, code_modules
 from minbert.store.job import node_folder
 from minbert.store.kinds import KINDS
 
@@ -83,9 +83,9 @@ class Node:
         return outputs(self.kind, self.spec)
 
     @cached_property
-    def lasting(self) -> tuple[str, ...]:
+    def required_outputs(self) -> tuple[str, ...]:
         """The names of those without which it is not finished."""
-        return lasting(self.kind, self.spec)
+        return required_outputs(self.kind, self.spec)
 
     def folder(self, root: Path, seed: int | None = None) -> Path:
         """Return the folder of its files under the results root."""
@@ -94,7 +94,7 @@ class Node:
     def done(self, root: Path, seed: int | None = None) -> bool:
         """Whether its lasting files are there."""
         folder = self.folder(root, seed)
-        return all((folder / name).exists() for name in self.lasting)
+        return all((folder / name).exists() for name in self.required_outputs)
 
     def describe(self) -> dict[str, Any]:
         """Return what the node is, as JSON-able data: the same for all nodes of its key."""
@@ -136,7 +136,7 @@ def node_code(kind: str, maker: str, parts: Iterable[str]) -> dict[str, str]:
     if kind == "fetch":
         return {}
     roots = (maker, *parts, "minbert.store.job")
-    return code_modules(roots, SHOWN_OUTSIDE if KINDS[kind].shown else OUTSIDE)
+    return code_modules(roots, SHOWN_NOT_HASHED if KINDS[kind].shown else NOT_HASHED)
 
 
 def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
     return (spec["name"],) if kind == "fetch" else KINDS[kind].outputs
 
 
-LET_GO = {
+DELETABLE = {
     ("train", "model.safetensors"),
     ("data", "examples.parquet"),
     ("data", "rejected.csv"),
@@ -155,9 +155,9 @@ LET_GO = {
 and texts and the backbone, which no bundle has."""
 
 
-def lasting(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
+def required_outputs(kind: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return those of its files that are kept: without them it is not finished."""
-    return tuple(file for file in outputs(kind, spec) if (kind, file) not in LET_GO)
+    return tuple(file for file in outputs(kind, spec) if (kind, file) not in DELETABLE)
 
 
 def seed_folders(folder: Path) -> dict[int, Path]:
@@ -168,4 +168,4 @@ def seed_folders(folder: Path) -> dict[int, Path]:
 
 def finished(kind: str, spec: Mapping[str, Any], folder: Path) -> bool:
     """Whether `folder` holds the lasting files of such a node."""
-    return all((folder / name).exists() for name in lasting(kind, spec))
+    return all((folder / name).exists() for name in required_outputs(kind, spec))

@@ -20,7 +20,7 @@ from minbert.track.store import Tag, say
 _ELSEWHERE = "elsewhere"
 
 
-def tell_of_arrived(root: Path, plan: str) -> list[str]:
+def log_imported_runs(root: Path, plan: str) -> list[str]:
     """Leave an attempt for each finished training of a plan that no attempt tells of.
 
     One that cannot be read is reported and left out; its folder is returned. Only a process that

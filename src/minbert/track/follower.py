@@ -16,12 +16,12 @@ from typing import IO, Any
 
 from minbert.base.errors import UserError
 from minbert.base.locks import take
-from minbert.base.process import birth
+from minbert.base.process import process_start_time
 from minbert.base.progress import counted
 from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan
 from minbert.track import papers, writer
-from minbert.track.arrived import tell_of_arrived
+from minbert.track.arrived import log_imported_runs
 from minbert.track.journal import FOLLOWER, TRACKING, Attempt, attempts
 from minbert.track.rows import store_rows
 from minbert.track.store import (
@@ -96,10 +96,10 @@ class Follower:
         If another follower works here, one with `until_pid` waits for its turn and one without
         ends. Problems with the store are reported, never raised.
         """
-        born = birth(until_pid) if until_pid is not None else ""
+        born = process_start_time(until_pid) if until_pid is not None else ""
 
         def goes_on() -> bool:
-            return until_pid is None or (born != "" and birth(until_pid) == born)
+            return until_pid is None or (born != "" and process_start_time(until_pid) == born)
 
         if until_pid is not None and threading.current_thread() is threading.main_thread():
             # Ctrl-C ends the workflow; the follower sees that, and stores what is left.
@@ -191,7 +191,7 @@ class Follower:
         if self.plan is None:
             return
         try:
-            self._refused.update(tell_of_arrived(self.root, self.plan))
+            self._refused.update(log_imported_runs(self.root, self.plan))
         except (UserError, OSError) as error:
             self._refused.add("imported runs")
             say(f"imported runs are not in MLflow: {first_line(error)}")

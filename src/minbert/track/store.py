@@ -194,7 +194,7 @@ def _no_store(root: Path, uri: str, error: Exception) -> UserError:
     )
 
 
-def put_paths_right(root: Path, uri: str) -> None:
+def relocate_store(root: Path, uri: str) -> None:
     """Let the store in results `root` name its files there, if the folder was moved or copied.
 
     MLflow keeps absolute paths: those of a copy are the original's. Where they began when they were
@@ -332,7 +332,7 @@ def open_store(root: Path | str, uri: str | None = None) -> Store:
         check_sqlite(path)
         if not path.exists():
             _create(path, root / ARTIFACTS)
-        put_paths_right(root, uri)
+        relocate_store(root, uri)
     return Store(root, uri, MlflowClient(tracking_uri=uri, registry_uri=uri))
 
 

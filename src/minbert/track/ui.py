@@ -59,7 +59,7 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
             why = f"; `{again}` makes it from the runs in {root / TRACKING}"
         raise UserError(f"no MLflow store at {path}{why}")
     if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
-        store.put_paths_right(root, uri)
+        store.relocate_store(root, uri)
     check_port(host, port)
     print("starting MLflow, which takes about 10 seconds", flush=True)
     if threading.current_thread() is threading.main_thread():
