@@ -13,7 +13,7 @@ CASES = {
         "found.examples.append(example._replace(label=example.label and min(1.0, example.label)))",
     ),
     "train with seed + 1": (r"\n        job\.seed(?: or 0)?,\n", "\n        job.seed + 1,\n"),
-    "features of 8 tokens": (r'\bjob\.spec\["max_length"\]', "8"),
+    "features of 8 tokens": (r"\breader\(backbone, max_length,", "reader(backbone, 8,"),
     "adapters reversed": (r"key=lambda (\w+): int\(", r"key=lambda \1: -int("),
     "a run is not scored": (r'in job\.spec\["runs"\]:', 'in job.spec["runs"][1:]:'),
     "filters ignored": (r"for name, how, value in conditions:", "for name, how, value in ():"),

@@ -119,13 +119,13 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "how examples are made from a source": (
         code(
             "data/dataset.py",
-            "_spaced(of[split], limit)",
-            "_spaced(of[split][1:], limit)",
+            "e[n * len(e) // limit]",
+            "e[-1 - n * len(e) // limit]",
         ),
         {"data", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "how many tokens features are made from": (
-        code("train/features.py", 'job.spec["max_length"],', "8,"),
+        code("train/features.py", "reader(backbone, max_length,", "reader(backbone, 8,"),
         {"features"} | trains({"baseline"}) | SCORED,
     ),
     "which seed's file is read": (

@@ -103,7 +103,6 @@ def test_everything_shown_is_made_again_without_training(whole: Project, fresh: 
     assert not list((fresh.root / "store").rglob("*.safetensors"))
     page = (fresh.root / "report.html").read_text("utf-8")
     assert "The texts of these tasks are not here" in page
-    assert ": its text is not here)" in page
     assert fresh.jobs() == set(), "and nothing is left to run"
     rows, runs = in_mlflow(fresh)
     assert rows == {row["variant"] for row in fresh.table(PAPER) if row["status"] == "scored"}
@@ -116,7 +115,6 @@ def test_everything_shown_is_made_again_without_training(whole: Project, fresh: 
     fresh.snakemake("all")
     page = (fresh.root / "report.html").read_text("utf-8")
     assert "The texts of these tasks are not here" not in page
-    assert ": its text is not here)" not in page
 
 
 def test_a_colleagues_seed_joins_mine(whole: Project, fresh: Project) -> None:

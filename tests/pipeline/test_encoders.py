@@ -89,10 +89,18 @@ def test_nothing_is_left_to_do_and_another_encoders_edit_retrains_nothing(mine: 
     assert mine.jobs() == set()
     mine.edit("src/minbert/spec/encoders/electra.py", "embedding_size", "embeddings_size")
     assert mine.jobs() == set()
-    mine.edit("src/minbert/spec/encoders/roberta.py", "first = pad + 1", "first = 1 + pad")
+    mine.edit(
+        "src/minbert/spec/encoders/roberta.py",
+        '"first_position": pad + 1',
+        '"first_position": 1 + pad',
+    )
     jobs = mine.jobs()
     assert {"backbone", "tokens", "train shared 0", "train lora 0", "train frozen 0"} <= jobs
-    mine.edit("src/minbert/spec/encoders/roberta.py", "first = 1 + pad", "first = pad + 1")
+    mine.edit(
+        "src/minbert/spec/encoders/roberta.py",
+        '"first_position": 1 + pad',
+        '"first_position": pad + 1',
+    )
     assert mine.jobs() == set()
 
 

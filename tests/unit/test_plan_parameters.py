@@ -97,7 +97,7 @@ def check(spec: StageSpec, arch: Architecture) -> None:
 
     model = MultitaskModel(arch, spec)
     trained = {id(p): p for t in spec.trained_tasks for p in model.own_parameters(t)}
-    trained |= {id(p): p for p in model.shared_parameters()}
+    trained |= {id(p): p for p in model.encoder.shared_parameters()}
     if spec.adapter:
         add_adapters(model.encoder, spec.adapter.width)
     if spec.fuse:

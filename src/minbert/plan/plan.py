@@ -145,7 +145,10 @@ class Plan(Experiment):
         plan = held(self.names).get("plan")
         if not plan or not plan_path(self.root, plan).exists():
             return
-        other = _config_files(read_plan(self.root, plan)["options"])
+        try:
+            other = _config_files(read_plan(self.root, plan)["options"])
+        except UserError:  # It is damaged, and is written again.
+            return
         if other != (own := _config_files(self.options)):
             raise UserError(
                 f"{self.names} has the tables and figures as {', '.join(other)} made them, and "
