@@ -10,6 +10,7 @@ names none; `results/search/RATE-STEPS-SCHEDULE` has its runs.
 import argparse
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -49,11 +50,11 @@ TRAINED = [
 
 
 def train() -> None:
-    """Train all of `TRAINED`; what has finished is kept."""
+    """Train all of `TRAINED`; what has finished, here or in the bundles of `search`, is kept."""
     for rate, schedule, seeds, rows in TRAINED:
         folder = RESULTS / f"{rate}-{STEPS}-{schedule}"
         folder.mkdir(parents=True, exist_ok=True)
-        given = {
+        given: dict[str, Any] = {
             "results": f"results/search/{folder.name}",
             "scale": {
                 "learning_rate": rate,
@@ -67,8 +68,15 @@ def train() -> None:
         }
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(given))
-        words = ["snakemake", "all", "--cores", "2", "--configfile", *FILES]
-        subprocess.run([*words, config], cwd=STUDY.parent, check=True)
+        files = ["--configfile", *FILES, str(config)]
+        if (bundle := STUDY / "search" / f"{folder.name}.zip").exists():
+            _run("minbert", "unbundle", str(bundle), "--results", given["results"])
+            _run("minbert", "adopt", "--apply", *files)
+        _run("snakemake", "all", "--cores", "2", *files)
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, cwd=STUDY.parent, check=True)
 
 
 def table() -> pd.DataFrame:
