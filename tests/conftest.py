@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import hypothesis
 import pytest
 from pipeline.project import Project
+
+from minbert.spec.task import TASKS
 
 hypothesis.settings.register_profile("same for all", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("same for all")
@@ -16,6 +21,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project.make(tmp_path_factory.mktemp("pipeline") / "finished")
     (project.folder / "printed.txt").write_text(project.snakemake("all"), encoding="utf-8")
     return project
+
+
+@pytest.fixture
+def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Run in an empty folder, and leave the tasks as they were."""
+    monkeypatch.chdir(tmp_path)
+    before = TASKS.own
+    yield
+    TASKS.use(before)
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

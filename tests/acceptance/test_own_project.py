@@ -16,7 +16,7 @@ from pipeline.project import Project, copy_workflow
 
 from .later import later
 
-pytestmark = pytest.mark.usefixtures("restored")
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 PROJECT = """\
 grids: [mine]

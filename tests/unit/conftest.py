@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,6 @@ def _seed() -> None:
 
     torch.manual_seed(0)
     random.seed(0)
-
-
-@pytest.fixture
-def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Run in an empty folder, and leave the tasks as they were."""
-    monkeypatch.chdir(tmp_path)
-    before = TASKS.own
-    yield
-    TASKS.use(before)
 
 
 @pytest.fixture(scope="session")

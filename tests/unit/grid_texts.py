@@ -24,16 +24,18 @@ templates:
 """
 """A template with the tasks of the overall score."""
 
-ALL = """
+TEMPLATE = """
 templates:
   t:
     tasks:
       sst: {loss: cross_entropy}
       lmrd: {loss: cross_entropy}
       para: {pairing: siamese, features: [u, v], loss: binary_cross_entropy}
-variants:
 """
-"""A template of three tasks; variants follow."""
+"""A template of three tasks; more may follow."""
+
+ALL = f"{TEMPLATE}variants:\n"
+"""The template; variants follow."""
 
 
 def grid(tmp_path: Path, *texts: str, head: str = HEAD, **config: Any) -> Grid:

@@ -96,6 +96,7 @@ def test_a_refactoring_carries_whole_chains_over(old: Plan, edit: Editing) -> No
     assert adopt(new, None) == listed, "a reason is needed"
     assert "three" in waiting(new) and not (old.base / ACCEPTED).exists()
 
+    write_text(old.base / ACCEPTED, '"moved a function": >-\n  0123456789abcdef\n')  # once before
     assert adopt(new).endswith(f"{RUNS} results carried over; adopted.json beside each says so")
     assert waiting(new) == set()
     for ref in ("three", "fused"):

@@ -6,21 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grid_texts import HEAD, TASKS, problem
+from grid_texts import HEAD, TASKS, TEMPLATE, problem
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.config import load_config
 from minbert.spec.resolve import resolve
 
-BASE = """
-templates:
-  t:
-    tasks:
-      sst: {loss: cross_entropy}
-      lmrd: {loss: cross_entropy}
-      para: {pairing: siamese, features: [u, v], loss: binary_cross_entropy}
-  adapted: {extends: t, trainable: adapters, adapter: {width: 4}}
-  searched: {extends: t, tune: {optimiser.lr: [1e-5, 3e-5]}}
+BASE = f"""{TEMPLATE}  adapted: {{extends: t, trainable: adapters, adapter: {{width: 4}}}}
+  searched: {{extends: t, tune: {{optimiser.lr: [1e-5, 3e-5]}}}}
 variants:
 """
 

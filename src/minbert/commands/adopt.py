@@ -70,11 +70,13 @@ def accepted_code(base: Path) -> dict[str, str]:
 
 
 def _accept_code(base: Path, codes: list[str], reason: str) -> None:
-    """Add codes to the file in `base`."""
+    """Add codes to the file in `base`, to those with the same reason if there are any."""
     path = base / ACCEPTED
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     listed = textwrap.fill(" ".join(codes), 98, initial_indent="  ", subsequent_indent="  ")
-    write_text(path, f"{text}{canonical(reason)}: >-\n{listed}\n")
+    head = f"{canonical(reason)}: >-\n"
+    before, _, after = text.partition(head)
+    write_text(path, f"{before}{head}{listed}\n{after}")
 
 
 @dataclass(frozen=True)

@@ -106,20 +106,14 @@ Texts = dict[tuple[str, str], list[str]]
 
 
 def read_texts(material: Material, wanted: Mapping[str, set[str]]) -> Texts:
-    """Return the texts of examples {task: ids}, each on one line and not too long.
-
-    In place of a text that is not there, as bundles have none, it says so.
-    """
+    """Return the texts of examples {task: ids}, each on one line and not too long."""
     found: Texts = {}
     for task, ids in wanted.items():
-        found |= {(task, name): [f"({name}: its text is not here)"] for name in ids}
         path = material.job.need(f"examples/{task}")
-        if path.is_file():
-            columns = ("id", "sentence1", "sentence2")
-            rows = read_file(path, columns, [("id", "in", sorted(ids))]).to_pylist()
-            for row in rows:
-                texts = (row["sentence1"], row["sentence2"])
-                found[task, row["id"]] = [_short(text) for text in texts if text]
+        columns = ("id", "sentence1", "sentence2")
+        for row in read_file(path, columns, [("id", "in", sorted(ids))]).to_pylist():
+            texts = (row["sentence1"], row["sentence2"])
+            found[task, row["id"]] = [_short(text) for text in texts if text]
     return found
 
 
