@@ -396,6 +396,28 @@ def test_what_a_bundle_brought_for_a_source_stands_for_it(absent: Absent, name: 
         node_of(absent.sources(), name)
 
 
+def test_of_a_source_in_several_forms_the_configuration_says_which(absent: Absent) -> None:
+    node = absent.nodes["each"]
+    other = Node(
+        node.kind, {**node.spec, "forms": dict.fromkeys(node.spec["forms"], "tsv")}, node.maker
+    )
+    unsaid = Node(node.kind, {**node.spec, "forms": {}}, node.maker)  # of an earlier version
+    names = []
+    for made in (unsaid, node, other):
+        absent.leave(made)
+        names.append(f"{made.kind}-{made.key}")
+        write_json(brought_path(absent.root), {name: [CALLED["each"][1]] for name in names})
+        if made is other:
+            with pytest.raises(UserError, match=r"not there, .* from several: .* their `format`"):
+                absent.key("each")
+        else:
+            assert absent.key("each") == node.key
+            absent.place.joinpath("model").rename(absent.place / "away" / "model")
+    for form, key in (("csv", node.key), ("tsv", other.key)):
+        absent.config["tasks"]["each"]["format"] = form
+        assert node_of(absent.sources(), "each").key == key
+
+
 def stated(absent: Absent, name: str) -> dict[str, Any]:
     """Return a configuration that states the checksums of the files that a node is made of."""
     files = absent.nodes[name].spec["files"]

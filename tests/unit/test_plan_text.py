@@ -64,25 +64,34 @@ def test_every_job_is_listed_with_what_differs_from_the_nearest_finished_one(
 
 def test_differences_are_a_few_words() -> None:
     many = {f"s{n}": (n, [n] * 50) for n in range(9)}
-    for difference, words in (
+    ones, xs = [1] * 50, "x" * 70
+    for difference, words, last in (
         (
-            Difference({"a": (1, 2)}, {"minbert.train.run": ("a", "b")}, {}),
+            Difference({"a": (1, 2)}, {"minbert.train.run": ("0123456789", None)}, {}),
             "a: 1 -> 2, code of train.run changed",
+            "code of train.run: 01234567 -> null",
         ),
         (
             Difference(many, {}, {"tokens.sst": ("a", "b")}),
             "s0: changed, s1: changed, s2: changed and 7 more",
+            "input tokens.sst: a -> b",
         ),
-        (Difference({"a": (None, [3] * 50), "b": ("x" * 70, None)}, {}, {}), "a: new, b: gone"),
+        (
+            Difference({"a": (None, ones), "b": (xs, None)}, {}, {}),
+            "a: new, b: gone",
+            f"b: {xs} -> null",
+        ),
     ):
         assert str(difference) == words
+        assert list(difference.lines())[-1] == last, "in full"
     old, new = {"stage": {"a": {"b": 1, "c": 2}}}, {"stage": {"a": {"b": 1, "d": [3]}}}
     assert dict(changes(old, new)) == {"a.c": (2, None), "a.d": (None, [3])}
 
 
 def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
     grid = GRID.replace("epochs: 20", "epochs: 20, start: first")
-    finish(make_plan(tmp_path, grid))
+    before = make_plan(tmp_path, grid)
+    finish(before)
     after = make_plan(tmp_path, grid.replace("epochs: 20", "epochs: 21").replace("1e-4", "3e-4"))
     told = why_text(after, "longer")
     assert why_text(after, "hybrid-bert/longer") == told
@@ -91,7 +100,7 @@ def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
     assert lines[0].endswith(f"longer/main, {training(after, 'longer').key}: to run with seeds 0")
     assert lines[1:] == [
         "  epochs: 20 -> 21",
-        "  input start changed",
+        f"  input start: {training(before, 'first').key} -> {first.key}",
         f"  first . sst, train {first.key}:",
         "    optimiser.lr: 0.0001 -> 0.0003",
     ]
@@ -164,6 +173,13 @@ def test_damaged_records_are_named_and_stop_nothing(tmp_path: Path, text: str) -
         again = f"{path} is damaged: delete {path.parent} and {made.root / 'store' / 'report'}, and"
         assert line(told, f"{path} ").startswith(again)
     assert Costs(made).of(first) == Cost(40, measured=True), "by the other seed"
+
+
+def test_nodes_of_a_kind_that_is_no_more_stop_nothing(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    described = training(made, "first").describe() | {"kind": "pretrained", "title": "backbone"}
+    put(description_path(made.root, "pretrained", described["key"]), json.dumps(described))
+    assert "has never run" in line(plan_text(made), "longer ")
 
 
 @pytest.mark.parametrize("text", ["{}", '{"needs": []}'])

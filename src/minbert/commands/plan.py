@@ -81,7 +81,7 @@ def why_text(plan: Plan, wanted: str) -> str:
             told = [f"seed {seed}: {why}" for seed, why in whys.items() if why]
             told += _interrupted(plan, node, list(whys))
             if len(whys) == len(plan.config.seeds) and not any(whys.values()):
-                told += earlier.to_fp32(node)
+                told += earlier.explained(node)
             lines += [f"  {line}" for line in told]
     return "\n".join(lines)
 

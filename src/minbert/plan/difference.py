@@ -23,13 +23,21 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         """Return the differences in a few words."""
-        return some(self.lines())
+        values = [change(name, *pair) for name, pair in self.spec.items()]
+        return some([*values, *(f"{name} changed" for name in self._others)])
 
     def lines(self) -> Iterator[str]:
-        """Yield every difference."""
-        yield from (change(name, *pair) for name, pair in self.spec.items())
-        yield from (f"code of {name.removeprefix(f'{PACKAGE}.')} changed" for name in self.code)
-        yield from (f"input {name} changed" for name in self.needs)
+        """Yield every difference with both values: of code a part of the digest, of inputs keys."""
+        for name, (old, new) in (self.spec | self._others).items():
+            yield f"{name}: {_value(old)} -> {_value(new)}"
+
+    @property
+    def _others(self) -> dict[str, Pair]:
+        code = {
+            f"code of {name.removeprefix(f'{PACKAGE}.')}": (old and old[:8], new and new[:8])
+            for name, (old, new) in self.code.items()
+        }
+        return code | {f"input {name}": pair for name, pair in self.needs.items()}
 
 
 def difference(old: Described, new: Described) -> Difference:
@@ -57,11 +65,14 @@ def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Pair]:
 
 def change(name: str, old: Any, new: Any) -> str:
     """Return the change of a setting; of a long value that it is new, gone or another."""
-    # As YAML says that there is none.
-    values = " -> ".join("null" if value is None else str(value) for value in (old, new))
+    values = f"{_value(old)} -> {_value(new)}"
     if len(values) > VALUE:
         values = "new" if old is None else "gone" if new is None else "changed"
     return f"{name}: {values}"
+
+
+def _value(value: Any) -> str:
+    return "null" if value is None else str(value)  # as YAML says that there is none
 
 
 def some(names: Iterable[str]) -> str:

@@ -17,7 +17,10 @@ NEVER = "has never run"
 
 
 class PreviousRuns:
-    """The finished nodes under the results root that `plan` does not have, of earlier plans."""
+    """The nodes under the results root that `plan` does not have, of earlier plans.
+
+    Some are of kinds that this version does not have.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -30,9 +33,7 @@ class PreviousRuns:
             except UserError as error:
                 self.damaged.append(str(error))
                 continue
-            if (described["kind"], described["key"]) not in plan.nodes and self._finished(
-                described
-            ):
+            if (described["kind"], described["key"]) not in plan.nodes:
                 self._nodes.setdefault(_role(described), []).append(described)
 
     def _finished(self, described: Described) -> bool:
@@ -49,14 +50,14 @@ class PreviousRuns:
         """
         new = node.describe()
         old = self._nodes.get(_role(new | about(self.plan, node)), ())
-        found = (difference(each, new) for each in old)
+        found = (difference(each, new) for each in old if self._finished(each))
         return min(found, key=lambda d: (len(d.spec), len(d.code) + len(d.needs)), default=None)
 
     def reason(self, node: Node) -> str:
         """Return in a few words why a node is not done."""
         return str(self.closest(node) or NEVER)
 
-    def to_fp32(self, node: Node, shown: set[Node] | None = None) -> Iterator[str]:
+    def explained(self, node: Node, shown: set[Node] | None = None) -> Iterator[str]:
         """Yield all that makes a node another one, and below that why its inputs are."""
         shown = set() if shown is None else shown
         found = self.closest(node)
@@ -66,7 +67,7 @@ class PreviousRuns:
             if need and need.node not in shown:
                 shown.add(need.node)
                 yield f"{title(self.plan, need.node)}, {need.node.kind} {need.node.key}:"
-                yield from (f"  {line}" for line in self.to_fp32(need.node, shown))
+                yield from (f"  {line}" for line in self.explained(need.node, shown))
 
 
 def _role(described: Described) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
@@ -124,39 +125,50 @@ class Sources:
         return found
 
     def _known(
-        self, kind: str, source: str, stated: Mapping[str, str], task: str | None = None
+        self,
+        kind: str,
+        source: str,
+        stated: Mapping[str, str],
+        task: str | None = None,
+        form: str | None = None,
     ) -> dict[str, Any] | None:
         """Return the description of a finished node that stands for a source that is not here.
 
         Either it was made of just the files that the configuration has `stated`, or a bundle
-        brought it for the `source` of this very name, and nothing else is stated. None if nothing
-        is stated or brought. Raises `UserError` if there is no node of what is stated, or several,
-        made from different files, as it cannot be told which is meant.
+        brought it for the `source` of this very name, and nothing else is stated. Files that were
+        read in another `form` than the one that is stated are not meant. None if nothing is stated
+        or brought. Raises `UserError` if there is no node of what is stated, or several, made from
+        different files or forms of them, as it cannot be told which is meant.
         """
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         for path in sorted((self.root / "store" / "spec").glob(f"{kind}-*.json")):
             with suppress(UserError):
                 described = described_in(path)
                 spec, folder = described["spec"], node_folder(self.root, kind, described["key"])
                 if "files" not in spec or spec.get("task") != task:
                     continue
-                files = _files(spec)
+                files, forms = _files(spec), spec.get("forms", {})
                 named = source in self._brought.get(path.stem, [])
                 meant = stated.items() <= files.items() if named else stated and files == stated
-                # Nodes of other code or columns may be made from the same files. Earlier versions
-                # did not say in which form they are.
-                better = canonical(files) not in found or "forms" in spec
-                if meant and better and finished(kind, spec, folder):
-                    found[canonical(files)] = described
-        if len(found) > 1 or (stated and not found):
+                meant = meant and not (form and {*forms.values()} - {form})
+                if meant and finished(kind, spec, folder):
+                    # Nodes of other code or columns may be made from the same files.
+                    found[canonical(files)][canonical(forms)] = described
+        for forms in found.values():
+            if len(forms) > 1:  # Earlier versions did not say in which form the files are.
+                forms.pop("{}", None)
+        several = [described for forms in found.values() for described in forms.values()]
+        if len(several) > 1 or (stated and not several):
             what = f"{kind} of task '{task}'" if task else kind
-            keys = ", ".join(described["key"] for described in found.values())
-            made = f"results made from several: {keys}" if found else "none of the stated checksums"
+            keys = ", ".join(described["key"] for described in several)
+            made = "none of the stated checksums" + (f" as {form}" if form else "")
+            made = f"results made from several: {keys}" if several else made
             raise UserError(
                 f"the files of the {what}, {source}, are not there, and {self.root}/store has "
-                f"{made}. Give the files, state their `checksums`, or import a bundle of them"
+                f"{made}. Give the files, state their `checksums` or their `format`, or import a "
+                "bundle of them"
             )
-        return next(iter(found.values()), None)
+        return several[0] if several else None
 
     def _data(self, task: str) -> Node:
         entry = self.config.tasks.get(task) or BUILT_IN[task]
@@ -164,7 +176,8 @@ class Sources:
         local = {name: Path(place.at) for name, place in places.items() if not place.is_url}
         source, known, needs = ", ".join(named), None, dict[str, Need]()
         if named and not any(Path(path).exists() for path in named):
-            known = self._known("data", source, self._given(named, places), task)
+            given = self._given(named, places)
+            known = self._known("data", source, given, task, entry.format)
         if known:
             found, forms = _files(known["spec"]), dict(known["spec"].get("forms", {}))
             local = {name: local.get(name, Path(named[0])) for name in found}
