@@ -271,6 +271,7 @@ def test_a_search_is_inherited_replaced_taken_back_and_can_be_of_stages(tmp_path
     sampler: {name: sequential}
     tasks: {para: null}
     tune: {tasks.sst.weight: [1, 2], tasks.sts.weight: [1, 2], sampler.order: [null, [sst, sts]]}
+  deep: {extends: t, tune: {tasks.sst.head.depth: [1, 2], tasks.sts.head.depth: [1, 2]}}
   two:
     extends: t
     surgery: pcgrad
@@ -280,7 +281,8 @@ def test_a_search_is_inherited_replaced_taken_back_and_can_be_of_stages(tmp_path
 """,
     )
     tried = {
-        name: found.variants[name].tried for name in ("same", "after", "none", "size-2", "like")
+        name: found.variants[name].tried
+        for name in ("same", "after", "none", "size-2", "like", "deep")
     }
     assert len(tried["same"]) == 4 and not tried["none"]
     assert set(tried["after"].values()) == {
@@ -288,6 +290,7 @@ def test_a_search_is_inherited_replaced_taken_back_and_can_be_of_stages(tmp_path
     }
     assert set(tried["size-2"]) == {"size-2.lr-1e-5", "size-2.lr-1e-4"}
     assert "sst.weight 2, sts.weight 1, sampler.order sst-sts" in tried["like"].values()
+    assert "sst.head.depth 1, sts.head.depth 2" in tried["deep"].values()
     name = "two.epochs-3.surgery-none"
     assert [spec(found, name, stage).epochs for stage in ("first", "second")] == [1, 3]
     assert [spec(found, name, stage).surgery for stage in ("first", "second")] == ["pcgrad", None]

@@ -58,7 +58,8 @@ def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"seeds": []}, "'seeds' is []; expected a list of 1 or more"),
+        ({"seeds": []}, "'seeds' is []; expected 1 or more entries"),
+        ({"seeds": [*range(1001)]}, " ...; expected 1000 or fewer entries"),
         ({"seeds": 1.5}, "'seeds' is 1.5; expected a list"),
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
         ({"seeds": ["one"]}, "'seeds.0' is 'one'; expected a whole number"),
@@ -66,7 +67,7 @@ def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
         ({"seeds": [-1]}, "'seeds.0' is -1; expected greater than or equal to 0"),
         ({"seeds": [2**32]}, "'seeds.0' is 4294967296; expected less than or equal to 4294967295"),
         ({"seeds": [0, True]}, "'seeds': expected a number, not true or false"),
-        ({"grids": []}, "'grids' is []; expected a list of 1 or more"),
+        ({"grids": []}, "'grids' is []; expected 1 or more entries"),
         ({"seed": [1]}, "unknown key 'seed'. Did you mean 'seeds'?"),
         ({"scale": {"epoch": 1}}, "unknown key 'scale.epoch'. Did you mean 'epochs'?"),
         ({"scale": {"steps": {"least": 1}}}, "unknown key 'scale.steps.least': it is called 'min'"),
@@ -80,6 +81,7 @@ def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
         ({"limit": 0}, "'limit' is 0; expected greater than or equal to 1"),
         ({"limit": True}, "'limit': expected a number, not true or false"),
         ({"corpus": {"seed": 1}}, "unknown key 'corpus': the built-in corpus is the files in"),
+        ({"tracking": {"system_metrics": True}}, "system_metrics': it is gone; `nvidia-smi`"),
         ({"pretraining": {}}, "unknown key 'pretraining': the built-in backbone is the folder"),
         ({"course": "ftp://x.org"}, "'ftp://x.org' cannot be downloaded from; give a folder or fi"),
         ({"course": "~nobody-here/x"}, "'~nobody-here/x': there is no such home folder"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ def check(said: str, *fragments: str) -> None:
         ("optimiser: {lrr: 3}", "unknown key 'variants.a.optimiser.lrr'. Did you mean 'lr'?"),
         ("tasks: {stss: {}}", "'variants.a.tasks.stss': unknown task 'stss'; known: sst, para"),
         ("stages: {}", "'variants.a.stages' is {}; expected a list"),
+        ("tasks: {}", "'variants.a.tasks' is {}; expected 1 or more entries"),
+        ("optimiser: {betas: [0.9]}", "the entry 'variants.a.optimiser.betas.1' is missing"),
+        ("optimiser: {betas: [0, 0, 0]}", "is [0, 0, 0]; expected 2 or fewer entries"),
         ("stages: [{epochs: 1}]", "the key 'variants.a.stages.0.name' is missing"),
         ("tasks: {'*': x}", "'variants.a.tasks.*' is 'x'; expected a mapping"),
         ("optimiser: {lr: fast}", "'variants.a.optimiser.lr' is 'fast'; expected a number"),
@@ -46,14 +50,23 @@ def check(said: str, *fragments: str) -> None:
         ("tasks: {sst: {loss: cross_entrpy}}", "or 'mse'. Did you mean 'cross_entropy'?"),
         ("tasks: {para: {features: [u, u]}}", "features': 'u' is there twice; name each once"),
         ("expand: {epochs: 3}, label: '{epochs}'", "'variants.a.expand.epochs' is 3; expected"),
-        ("tune: {epochs: [3]}", "'variants.a.tune.epochs' is [3]; expected a list of 2 or more"),
+        ("tune: {epochs: [3]}", "'variants.a.tune.epochs' is [3]; expected 2 or more entries"),
         ("tune: {epochs: [3, 4, 3]}", "'variants.a.tune.epochs': 3 is there twice"),
-        ("train: []", "'variants.a.train' is []; expected a list of 1 or more"),
+        ("train: []", "'variants.a.train' is []; expected 1 or more entries"),
         # Inheritance, expansion and tuning.
         ("extends: a", "'extends' goes round in a circle: a -> a"),
         ("extends: [tt]", "variant 'a': 'a' extends unknown 'tt'. Did you mean 't'?"),
         ("expand: {optimiser.lr: [1]}", "variant 'a': the name must hold the last word of each"),
         ("stages: [{name: x}, {name: x}]", "variant 'a': stage 'x': two stages are called so"),
+        (
+            "stages: [{name: x}, {name: x}], tune: {stages.x.epochs: [1, 2]}",
+            "variant 'a': epochs 1: stage 'x': two stages are called so; rename one",
+        ),
+        (
+            "tune: {}",
+            "variant 'a': 'tune' has no values to try; list two or more by dotted key, or",
+        ),
+        ("tune: {epochs: null}", "variant 'a': 'tune' has no values to try"),
         ("tune: {optimiser.lrr: [1, 2]}", "'a': expand or tune: unknown key 'optimiser.lrr'. Did"),
         ("tune: {optimiser.lr: [1, fast]}", "'a': expand or tune: 'optimiser.lr' is 'fast'; expec"),
         ("tune: {tasks.sst: [5, 6]}", "'tasks.sst' is 5; expected a mapping"),
@@ -65,7 +78,8 @@ def check(said: str, *fragments: str) -> None:
             "tune: {selection_split: [dev, half]}",
             "has 'selection_split: dev' and is tuned, or comes before wh",
         ),
-        ("best_of: [b], epochs: 2", "variant 'a': 'best_of' trains nothing, so '"),
+        ("best_of: [c], epochs: 2", "variant 'a': 'best_of' trains nothing, so 'epochs' does not"),
+        ("best_of: [c], tune: {epochs: [1, 2]}", "'best_of' trains nothing, so 'tune' does not"),
         # What a stage cannot be.
         ("train: spt", "Did you mean 'sst'?"),
         (
@@ -114,7 +128,7 @@ def check(said: str, *fragments: str) -> None:
             "that head has another shape in 'c/main'",
         ),
         # Names of what has no score or no stage.
-        ("best_of: [d]", "variant 'a': no variant 'd'."),
+        ("best_of: [d]", "variant 'a': best_of: no variant 'd'."),
         (
             "best_of: [best]",
             "variant 'best' is the best of others and trains nothing itself; name ",
@@ -167,10 +181,13 @@ def test_mistakes_in_a_variant(tmp_path: Path, keys: str, said: str) -> None:
         ),
         ("  a: {extends: b}\n  b: {extends: [c]}\n  c: {extends: a}", "circle: a -> b -> c -> a"),
         ("variant: {}", "unknown key 'variant'. Did you mean 'variants'?"),
-        ("parameter_ratios: [[one, oen]]", "no variant 'oen'. Did you mean 'one'"),
+        (
+            "parameter_ratios: [[one, oen]]",
+            "g0.yaml: parameter_ratios: no variant 'oen'. Did you m",
+        ),
         ("overall_tasks: [sts]", "overall_tasks: no variant has the task 'sts'"),
-        ("single: oen", "no variant 'oen'. Did you mean 'one'?"),
-        ("single: one", "'single: one' needs a stage that trains 'sst' alone and is the last"),
+        ("single: oen", "g0.yaml: single: no variant 'oen'. Did you mean 'one'?"),
+        ("single: one", "single: 'one' needs a stage that trains 'sst' alone and is the last"),
         ("single: tuned.lr-1e-5", "one of the settings that 'tuned' tries, which have no scores;"),
         ("figures: {f: {kind: rankin, title: T}}", "'figures.f.kind' is 'rankin'; expected 'arch"),
         *(
@@ -187,7 +204,7 @@ def test_mistakes_in_a_variant(tmp_path: Path, keys: str, said: str) -> None:
             (f"claims: [{{text: T, variant: {variant}, against: {against}}}]", said)
             for variant, against, said in (
                 ("one", "true", "'claims.0.against': expected a number, not true or false"),
-                ("one", "[best]", "is ['best']; expected text or a number or a list of 2 or more"),
+                ("one", "[best]", "is ['best']; expected text or a number or 2 or more entries"),
                 ("tuned.lr-1e-5", "one", "claim 'T': variant 'tuned.lr-1e-5' is one of the sett"),
             )
         ),
@@ -210,11 +227,18 @@ def test_mistakes_in_a_file(tmp_path: Path, text: str, said: str) -> None:
         (["overall: best"], "{0}: 'overall' is 'best'; expected 'normalised' or 'plain'"),
         (["paper: all"], "'paper': 'all' is the name of the common figures; choose another"),
         (["paper: claims"], "'claims' is the name of the table of claims"),
+        ([f"paper: {'p' * 101}"], "expected text of at most 100 characters"),
+        (["variants: {a: X}", "C"], "{1}: claim 'T': no variant 'b'"),
+        (["variants: {a: X, b: X}\nC", "C"], "{0}: claim 'T': is there twice; keep one of them"),
+        (["variants: {a: X}", "parameter_ratios: [[a, b]]"], "{1}: parameter_ratios: no variant"),
+        (["variants: {a: X}", "overall_tasks: [sts]"], "{1}: overall_tasks: no variant has the"),
     ],
 )
 def test_mistakes_in_the_files_of_a_paper(tmp_path: Path, texts: list[str], said: str) -> None:
     figure = "figures: {f: {kind: loss-curves, title: T}}"
-    texts = [text.replace("X", f"{{{TASKS}}}").replace("F", figure) for text in texts]
+    claim = "claims: [{text: T, variant: a, against: b, task: sst}]"
+    written = {"X": f"{{{TASKS}}}", "F": figure, "C": claim}
+    texts = [re.sub(r"\b[XFC]\b", lambda word: written[word[0]], text) for text in texts]
     heads = ["" if "paper" in text else "paper: demo\ntitle: T\n" for text in texts]
     found = problem(tmp_path, *(f"{a}{b}\n" for a, b in zip(heads, texts, strict=True)), head="")
     check(found, said.format(*(tmp_path / f"g{n}.yaml" for n in range(len(texts)))))

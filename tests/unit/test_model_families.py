@@ -273,7 +273,23 @@ def test_both_layouts_of_modernbert_are_the_same_encoder(
             r"layer_types is \['sliding_.* expected 5 entries: full_attention for the first",
         ),
         ({"layer_types": NEW["layer_types"][:4]}, "layer_types is .* expected 5 entries"),
-        ({**NEW, "layer_types": "all"}, "layer_types is 'all', expected 5 entries"),
+        *(
+            ({"layer_types": found}, f"layer_types is {found!r}, expected 5 entries")
+            for found in ("all", 5)
+        ),
+        (
+            {**NEW, "global_attn_every_n_layers": 2},
+            "layer_types is .* expected 5 entries: full_attention for the first and each 2 after",
+        ),
+        (
+            {"hidden_size": 24, "num_attention_heads": 8},
+            "hidden_size 24 gives 8 heads an odd width, expected an even one",
+        ),
+        ({"rope_parameters": [500.0]}, "rope_parameters.full_attention is None, expected 'rope_"),
+        (
+            {"rope_parameters": bases(rope_theta=None)},
+            "rope_parameters.full_attention is .*None.*, expected 'rope_type': 'default' and a",
+        ),
         (
             {"rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}},
             "rope_parameters.full_attention is None, expected 'rope_type': 'default'",
@@ -287,8 +303,8 @@ def test_both_layouts_of_modernbert_are_the_same_encoder(
             "'global_rope_theta' is 'x'; expected a number",
         ),
         (
-            {"rope_parameters": bases(rope_theta=0.5)},
-            r"'global_rope_theta' is 0\.5; expected greater than 1",
+            {"rope_parameters": bases(rope_theta=500.0)},
+            r"global_rope_theta is 160000\.0, but rope_parameters\.full_attention has 500\.0",
         ),
     ],
 )
@@ -310,7 +326,7 @@ def test_a_modernbert_in_neither_layout_is_refused(folders: Folders, tmp_path: P
     ):
         from_hugging_face(path)
     encoders.edit(folder, layer_types=NEW["layer_types"])
-    with pytest.raises(UserError, match=r"has no global_rope_theta, nor rope_parameters"):
+    with pytest.raises(UserError, match=r"has no global_rope_theta and local_rope_theta, nor rope"):
         from_hugging_face(path)
 
 

@@ -81,6 +81,12 @@ ENTRIES: dict[str, tuple[str, dict[str, Any], str]] = {
         NEWS | {"files": {"url": "https://example.org/t.tsv", "sha256": "abc"}, "dev": 0.1},
         r"files\.sha256' is 'abc'; expected text that matches",
     ),
+    "two checksums": (
+        "t",
+        NEWS
+        | {"files": {"train": {"path": "t.tsv", "sha256": "0" * 64, "git": "0" * 40}}, "dev": 0.1},
+        r"files.*'sha256' and 'git' are given; one checksum is enough",
+    ),
     "name of a built-in task": ("sst", BOTH, r"'sst' is a built-in task; give yours another name"),
     "name with a meaning": ("overall", BOTH, r"a task cannot be called 'overall'"),
     "name that a model has": ("type", BOTH, r"a task cannot be called 'type'"),

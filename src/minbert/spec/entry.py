@@ -54,6 +54,9 @@ def _to_file(value: Any) -> Any:
     return {"path": value}
 
 
+CHECKSUMS = ("sha256", "git", "md5")
+
+
 class DataFile(Spec):
     """A file: its path, or a URL with the checksum of what is there.
 
@@ -70,14 +73,17 @@ class DataFile(Spec):
     def _one(self) -> Self:
         if (self.path is None) == (self.url is None):
             raise ValueError("a file is a 'path', or a 'url' with its 'sha256'; give one of them")
-        if self.url is not None and self.checksum is None:
+        given = [kind for kind in CHECKSUMS if getattr(self, kind)]
+        if self.url is not None and not given:
             raise ValueError("a 'url' needs the 'sha256' (64 hex digits) of what is there")
+        if len(given) > 1:
+            raise ValueError(f"'{given[0]}' and '{given[1]}' are given; one checksum is enough")
         return self
 
     @property
     def checksum(self) -> str | None:
         """Its checksum with the kind before it, such as `git:9cb7...`, if it is given."""
-        given = ((kind, getattr(self, kind)) for kind in ("sha256", "git", "md5"))
+        given = ((kind, getattr(self, kind)) for kind in CHECKSUMS)
         return next((f"{kind}:{value}" for kind, value in given if value), None)
 
 

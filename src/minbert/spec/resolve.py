@@ -161,17 +161,10 @@ def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
     _check_stages(path, variants)
     scored = {task for variant in variants.values() for task in variant.scored}
     tasks = tuple(task for task in TASKS if task in scored)
-    if missing := [task for task in head.get("overall_tasks", ()) if task not in tasks]:
-        near = did_you_mean(missing[0], tasks)
-        raise UserError(
-            f"{path}: overall_tasks: no variant has the task '{missing[0]}'.{near} They have "
-            f"{', '.join(tasks)}"
-        )
     head["overall_tasks"] = head.get("overall_tasks") or overall_tasks(tasks)
     found = {"path": path, "variants": variants, "drawn_in": drawn_in, "tasks": tasks}
     grid = validated(Grid, head | found, str(path))
-    with inside(str(path)):
-        _check(grid)
+    _check(grid, files)
     return grid
 
 
@@ -183,14 +176,16 @@ def _variants(
     of: dict[str, Any] = {"paper": paper, "path": bodies[name].path}
     shown = {key: values.pop(key) for key in Display.model_fields if key in values}
     row = of | {"name": name, "label": name, "row": name} | shown
-    candidates = [*candidates_of(values)] if "tune" in values else []
-    if candidates:
+    candidates = []
+    if row.get("best_of"):
+        if values:
+            raise UserError(f"'best_of' trains nothing, so '{next(iter(values))}' does not apply")
+    elif "tune" in values:
+        candidates = [*candidates_of(values)]
         row["tried"] = {f"{name}.{end}": said for end, said, _ in candidates}
         row["best_of"] = tuple(row["tried"])
-    elif not row.get("best_of"):
+    else:
         row["stages"] = _stages(StageRef(paper, name, "main"), values, rule, config)
-    elif values:
-        raise UserError(f"'best_of' trains nothing, so '{next(iter(values))}' does not apply")
     yield validated(Variant, row)
     for end, said, keys in candidates:
         with inside(said):
@@ -380,7 +375,7 @@ def _head(name: str, task: TaskSpec) -> tuple[object, ...]:
     return head.name, head.depth, head.width, len(task.features or ("u",)), TASKS[name].classes
 
 
-def _check(grid: Grid) -> None:
+def _check(grid: Grid, files: Sequence[tuple[Path, GridFile]]) -> None:
     """Refuse what a paper's files say of variants and tasks that are not there, or do not fit."""
 
     def known(*names: str, trains: bool = False, scored: bool = True) -> None:
@@ -401,32 +396,45 @@ def _check(grid: Grid) -> None:
                 )
 
     for variant in grid.rows.values():
-        with inside(f"variant '{variant.name}'"):
+        with inside(f"{variant.path}: variant '{variant.name}'"):
             if len({tuple(grid.variants[name].scored) for name in variant.tried}) > 1:
                 raise UserError("'tune' compares settings that have different tasks")
-            known(*variant.best_of, trains=True, scored=not variant.tried)
-    known(*itertools.chain(*grid.parameter_ratios), scored=False)
-    for task in grid.overall_tasks if grid.single else ():
-        known(grid.single, trains=True)
-        stage = grid.variants[grid.single].scored.get(task)
-        if stage is None or stage.spec.trained_tasks != (task,):
-            raise UserError(
-                f"'single: {grid.single}' needs a stage that trains '{task}' alone and is the last "
-                "that scores it"
-            )
-    for name, figure in grid.figures.items():
-        reads = FIGURE_KINDS[figure.kind]
-        with inside(f"figure '{name}'"):
-            known(*figure.variants, trains=reads.of_stages, scored="scores" in reads.papers)
-    for claim in grid.claims:
-        with inside(f"claim '{claim.text}'"):
-            known(*claim.variants)
-            for task, name in itertools.product(claim.tasks, claim.variants):
-                of = (name, *grid.variants[name].best_of)
-                scored = {task for each in of for task in grid.variants[each].scored}
-                overall = grid.overall_tasks if task in ("overall", *RULES) else (task,)
-                if missing := [each for each in overall if each not in scored]:
+            with inside("best_of"):
+                known(*variant.best_of, trains=True, scored=not variant.tried)
+    for path, file in files:
+        with inside(f"{path}: overall_tasks"):
+            if missing := [task for task in file.overall_tasks if task not in grid.tasks]:
+                raise UserError(
+                    f"no variant has the task '{missing[0]}'.{did_you_mean(missing[0], grid.tasks)}"
+                    f" They have {', '.join(grid.tasks)}"
+                )
+        with inside(f"{path}: parameter_ratios"):
+            known(*itertools.chain(*file.parameter_ratios), scored=False)
+        with inside(f"{path}: single"):
+            for task in grid.overall_tasks if file.single else ():
+                known(file.single, trains=True)
+                stage = grid.variants[file.single].scored.get(task)
+                if stage is None or stage.spec.trained_tasks != (task,):
                     raise UserError(
-                        f"'{task}' needs the task '{missing[0]}', which variant '{name}' does not "
-                        f"have; it has {', '.join(sorted(scored))}.{did_you_mean(task, scored)}"
+                        f"'{file.single}' needs a stage that trains '{task}' alone and is the last "
+                        "that scores it"
                     )
+        for name, figure in file.figures.items():
+            reads = FIGURE_KINDS[figure.kind]
+            with inside(f"{path}: figure '{name}'"):
+                known(*figure.variants, trains=reads.of_stages, scored="scores" in reads.papers)
+        for claim in file.claims:
+            with inside(f"{path}: claim '{claim.text}'"):
+                if grid.claims.count(claim) > 1:
+                    raise UserError("is there twice; keep one of them")
+                known(*claim.variants)
+                for task, name in itertools.product(claim.tasks, claim.variants):
+                    of = (name, *grid.variants[name].best_of)
+                    scored = {task for each in of for task in grid.variants[each].scored}
+                    overall = grid.overall_tasks if task in ("overall", *RULES) else (task,)
+                    if missing := [each for each in overall if each not in scored]:
+                        raise UserError(
+                            f"'{task}' needs the task '{missing[0]}', which variant '{name}' does "
+                            f"not have; it has {', '.join(sorted(scored))}."
+                            f"{did_you_mean(task, scored)}"
+                        )

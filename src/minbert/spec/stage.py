@@ -138,7 +138,7 @@ class Lora(Spec):
     alpha: Positive = 8.0
 
 
-SelectOn = Literal["dev", "half"]
+SelectionSplit = Literal["dev", "half"]
 
 
 class StageSpec(Spec):
@@ -176,7 +176,7 @@ class StageSpec(Spec):
     epochs: Count = 10
     max_length: Annotated[StrictInt, Field(ge=8, le=512)] = 512
     select: Rule = "normalised"
-    selection_split: SelectOn = "dev"
+    selection_split: SelectionSplit = "dev"
 
     @field_validator("smart")
     @classmethod

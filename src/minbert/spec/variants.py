@@ -98,20 +98,24 @@ def _with(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     change = validated(StageKeys, change, "expand or tune").model_dump(exclude_unset=True)
     if first != "stages":
         return merge(values, change)
-    stages = {stage["name"]: stage for stage in values.get("stages") or ({"name": "main"},)}
-    if name not in stages:
-        known = f"{did_you_mean(name, stages)} Known: {', '.join(stages)}"
+    stages = values.get("stages") or [{"name": "main"}]
+    if name not in (names := [stage["name"] for stage in stages]):
+        known = f"{did_you_mean(name, names)} Known: {', '.join(names)}"
         raise UserError(f"'{key}': there is no stage '{name}'.{known}")
-    stages[name] = merge(stages[name], change)
-    return {**values, "stages": [*stages.values()]}
+    changed = [merge(stage, change) if stage["name"] == name else stage for stage in stages]
+    return {**values, "stages": changed}
 
 
 def candidates_of(values: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield of each combination that `tune` tries what its name ends in, its words, its keys."""
     tune = values["tune"]
-    short = [key.rpartition(".")[2] for key in tune]
-    if len({*short}) < len(tune):
-        short = [".".join(key.split(".")[-2:]) for key in tune]
+    if not tune:
+        raise UserError(
+            "'tune' has no values to try; list two or more by dotted key, or say 'tune: null'"
+        )
+    # As many words from the end of the keys as tell them apart.
+    ends = ([".".join(key.split(".")[-n:]) for key in tune] for n in itertools.count(1))
+    short = next(found for found in ends if len({*found}) == len(tune))
     for combination in itertools.product(*tune.values()):
         said = [f"{key} {spelt(value)}" for key, value in zip(short, combination, strict=True)]
         end = ".".join(re.sub(r"[^A-Za-z0-9._-]+", "-", each).strip("-.") for each in said)

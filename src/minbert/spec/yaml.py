@@ -218,8 +218,10 @@ _EXPECTED = {
     "model": "a mapping ('key: value' lines)",
     "list": "a list",
     "tuple": "a list",
-    "too_short": "a list of {min_length} or more",
+    "too_short": "{min_length} or more entries",
+    "too_long": "{max_length} or fewer entries",
     "string_too_short": "text that is not empty",
+    "string_too_long": "text of at most {max_length} characters",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
 """What is expected, by pydantic's name of the error; otherwise its own words say it."""
@@ -232,6 +234,7 @@ CHANGED = {
     "select_on": "it is called 'selection_split' now",
     "start_at_prior": "it is called 'init_bias_to_prior' now",
     "head_from": "it is called 'init_head_from' now",
+    "system_metrics": "it is gone; `nvidia-smi` and `htop` show what a machine does",
     "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
     "takes N examples of each split",
     "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "
@@ -254,14 +257,15 @@ def _problem(model: type[BaseModel], path: str, items: list[Any]) -> str:
         known = _known(model, item["loc"])
         return f"unknown key '{path}'.{did_you_mean(key, known)} Known here: {', '.join(known)}"
     if item["type"] == "missing":
-        return f"the key '{path}' is missing"
+        kind = "key" if isinstance(item["loc"][-1], str) else "entry"
+        return f"the {kind} '{path}' is missing"
     if item["type"] == "value_error":
         message = item["msg"].partition(", ")[2]
         return f"'{path}': {message}" if path else message
     wanted = dict.fromkeys(
         _EXPECTED.get(
             re.sub("_(type|parsing|from_float)$", "", each["type"]),
-            each["msg"].partition(" be ")[2],
+            each["msg"].partition(" be ")[2] or each["msg"],
         ).format(**each.get("ctx", {}))
         for each in items
     )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from minbert.evaluate.scoring import score_task
-from minbert.spec.stage import SelectOn, StageSpec
+from minbert.spec.stage import SelectionSplit, StageSpec
 from minbert.spec.task import TASKS
 from minbert.train.history import History
 from minbert.train.selection import report_mask, selection_mask
@@ -54,7 +54,7 @@ class Evaluation:
         step: int,
         epoch: int,
         split: str,
-        mask: Callable[[Sequence[str], SelectOn], np.ndarray],
+        mask: Callable[[Sequence[str], SelectionSplit], np.ndarray],
     ) -> dict[str, float]:
         """Return the scores of the last dev outputs within `mask`, and log them as `split`."""
         scores: dict[str, float] = {}

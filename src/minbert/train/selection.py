@@ -5,10 +5,10 @@ from hashlib import sha256
 
 import numpy as np
 
-from minbert.spec.stage import SelectOn
+from minbert.spec.stage import SelectionSplit
 
 
-def selection_mask(ids: Sequence[str], selection_split: SelectOn) -> np.ndarray:
+def selection_mask(ids: Sequence[str], selection_split: SelectionSplit) -> np.ndarray:
     """Return bool [N]: the dev examples whose scores choose the epoch.
 
     With `dev` all of them, as in the papers; scores are then reported on them too, which flatters
@@ -19,7 +19,7 @@ def selection_mask(ids: Sequence[str], selection_split: SelectOn) -> np.ndarray:
     return np.array([sha256(one.encode()).digest()[0] % 2 == 0 for one in ids], dtype=bool)
 
 
-def report_mask(ids: Sequence[str], selection_split: SelectOn) -> np.ndarray:
+def report_mask(ids: Sequence[str], selection_split: SelectionSplit) -> np.ndarray:
     """Return bool [N]: the dev examples that scores are reported on; with `half`, the others."""
     selects = selection_mask(ids, selection_split)
     return selects if selection_split == "dev" else ~selects

@@ -78,33 +78,51 @@ class ModernBert(Architecture):
         Until then it wrote `global_attn_every_n_layers`, `global_rope_theta`, `local_rope_theta`.
         Raises `UserError` for layers or positions that are not computed here.
         """
+        if self.hidden // self.heads % 2:
+            raise UserError(
+                f"hidden_size {self.hidden} gives {self.heads} heads an odd width, expected an "
+                "even one, whose halves are rotated"
+            )
         if self.window % 2:
             raise UserError(
                 f"local_attention is {self.window}, expected an even number, half of it each way"
             )
         found: dict[str, Any] = {}
-        types, ropes = config.get("layer_types"), config.get("rope_parameters") or {}
-        if types is not None:
-            rest = list(types[1:])
-            found["every"] = rest.index(_WHOLE) + 1 if _WHOLE in rest else self.layers
-            expected = [_LOCAL if n % found["every"] else _WHOLE for n in range(self.layers)]
-            if types != expected:
+        if (types := config.get("layer_types")) is not None:
+            rest = types[1:] if isinstance(types, list) else []
+            every = self.every  # as the older layout says; if it does not, as the next whole layer
+            if self.settings["every"] not in config:
+                every = rest.index(_WHOLE) + 1 if _WHOLE in rest else self.layers
+            if types != [_LOCAL if n % every else _WHOLE for n in range(self.layers)]:
                 raise UserError(
                     f"layer_types is {repr(types)[:80]}, expected {self.layers} entries: {_WHOLE} "
-                    f"for the first and each n-th after it, {_LOCAL} for the others"
+                    f"for the first and each {every} after it, {_LOCAL} for the others"
                 )
-        for ours, kind in (("global_base", _WHOLE), ("local_base", _LOCAL)) if ropes else ():
-            of = ropes.get(kind)
-            found[ours] = of and of.get("rope_theta")
-            if of != {"rope_type": "default", "rope_theta": found[ours]}:
+            found["every"] = every
+        if (ropes := config.get("rope_parameters")) is not None:
+            for ours, kind in (("global_base", _WHOLE), ("local_base", _LOCAL)):
+                of = ropes.get(kind) if isinstance(ropes, dict) else None
+                theta = of.get("rope_theta") if isinstance(of, dict) else None
+                if theta is None or of != {"rope_type": "default", "rope_theta": theta}:
+                    raise UserError(
+                        f"rope_parameters.{kind} is {repr(of)[:80]}, expected 'rope_type': "
+                        "'default' and a 'rope_theta' alone"
+                    )
+                old = self.settings[ours]
+                if old in config and (getattr(self, ours) or self.global_base) != theta:
+                    raise UserError(
+                        f"{old} is {config[old]!r}, but rope_parameters.{kind} has {theta!r}: "
+                        "which of them do the weights belong to?"
+                    )
+                found[ours] = theta
+        for new, given in {
+            "layer_types": ("every",),
+            "rope_parameters": ("global_base", "local_base"),
+        }.items():
+            missing = [self.settings[n] for n in given if self.settings[n] not in config]
+            if missing and config.get(new) is None:
                 raise UserError(
-                    f"rope_parameters.{kind} is {repr(of)[:80]}, expected 'rope_type': 'default' "
-                    "and a 'rope_theta' alone"
-                )
-        for new, old in {"layer_types": "every", "rope_parameters": "global_base"}.items():
-            if new not in config and self.settings[old] not in config:
-                raise UserError(
-                    f"has no {self.settings[old]}, nor {new} (checked: {_CHECKED}); is it a "
+                    f"has no {' and '.join(missing)}, nor {new} (checked: {_CHECKED}); is it a "
                     "Hugging Face config.json?"
                 )
         return self.model_copy(update=found)
