@@ -150,11 +150,13 @@ def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(
     settings = {"surgery": "pytorch_pcgrad", "weighting": weighting}
     spec = make_spec(mixed(para), still=True, shared_layers=shared_layers, **settings)
     model, _ = conflicting(spec, sources)
-    results, surgery = Gradients(spec, model, 0, generator(seed))(STEP)
+    run = Gradients(spec, model, 0, generator(seed))
+    run.measure = True
+    results, surgery = run(STEP)
     found = grads(model)
     by_task = []
     for batch, each in zip(STEP, results, strict=True):
-        factor = each.measured.get("task_weight", each.weight) / each.weight
+        factor = each.measured["task_weight"] / each.weight if weighting else 1
         loss = factor * task_loss(model, spec, *batch)
         parameters = list(model.module.parameters())
         by_task.append(list(torch.autograd.grad(loss, parameters, allow_unused=True)))

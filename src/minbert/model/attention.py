@@ -57,7 +57,7 @@ def attend(
         vectors = torch.cat([query.reshape(-1, size), vectors])
     how = heads, query is not None, REGISTER // projected.itemsize, window
     # All layers need the same blocks.
-    blocks = batch.derive(how, partial(make_blocks, batch.lengths.numpy(), *how))
+    blocks = batch.derive(("blocks", *how), partial(make_blocks, batch.lengths.numpy(), *how))
     contexts: Tensor = _AttendInBlocks.apply(vectors, blocks, p)
     return contexts.view(-1, heads * size)
 

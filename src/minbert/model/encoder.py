@@ -115,12 +115,12 @@ class FeedForward(nn.Module):
     """Position-wise sublayer with GELU; as `Attention` otherwise."""
 
     bias = True
-    maps = 1  # from the input to as many inner units each
+    gated = False  # whether each inner unit is multiplied by a second one, its gate
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.approximate = "tanh" if arch.activation == "gelu_tanh" else "none"
-        self.inner = Linear(arch.hidden, self.maps * arch.intermediate, self.bias)
+        self.inner = Linear(arch.hidden, (2 if self.gated else 1) * arch.intermediate, self.bias)
         self.output = Linear(arch.intermediate, arch.hidden, self.bias)
         self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None

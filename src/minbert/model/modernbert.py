@@ -49,7 +49,7 @@ class ModernAttention(Attention):
         size = self.output.in_features // self.heads
         vectors = projected.view(len(projected), -1, self.heads, size)
         how = self.base, size, projected.dtype
-        turns = batch.derive(how, partial(angles, batch, *how))
+        turns = batch.derive(("angles", *how), partial(angles, batch, *how))
         head = rotate(vectors[:, :turned], *turns)
         projected = torch.cat([head, vectors[:, turned:]], 1).flatten(1)
         return attend(projected, query, batch, self.heads, p, self.window)
@@ -75,7 +75,7 @@ def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 class ModernFeedForward(FeedForward):
     """A feed-forward sublayer whose inner units are gated (GeGLU; Shazeer, 2020)."""
 
-    bias, maps = False, 2
+    bias, gated = False, True
 
     def forward(self, hidden: Tensor) -> Tensor:
         inner, gate = self.inner(self.norm(hidden)).chunk(2, -1)

@@ -23,10 +23,13 @@ class Packed:
     types: Tensor
     lengths: Tensor
     longest: int
-    _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _derived: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
 
-    def derive(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return what `make` derives from the batch: made once for each `key`, and kept."""
+    def derive(self, key: tuple[object, ...], make: Callable[[], Any]) -> Any:
+        """Return what `make` derives from the batch: made once for each `key`, and kept.
+
+        A key is a tuple that begins with the name of what is derived.
+        """
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]

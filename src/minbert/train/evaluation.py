@@ -89,13 +89,13 @@ class Evaluation:
 
     def _predictions(self, task: str, split: str) -> pa.Table:
         examples, of_task = self.model.examples[task][split], self.model.losses[task]
-        of_dev = split == "dev"
-        output = self.best.get(task) if of_dev else None
+        is_dev = split == "dev"
+        output = self.best.get(task) if is_dev else None
         if output is None:
             output = self.model.outputs(task, split)
         splits = np.full(len(examples), split, dtype=object)
         last = torch.full((len(examples),), torch.nan)
-        if of_dev:
+        if is_dev:
             splits[~report_mask(examples.ids, self.spec.selection_split)] = "selection"
             if task in self.last:
                 last = of_task.prediction(self.last[task])
@@ -103,17 +103,13 @@ class Evaluation:
         def numbers(values: Tensor) -> np.ndarray:
             return values.cpu().numpy().astype(np.float64)
 
-        columns = [
-            examples.ids,
-            [task] * len(examples),
-            splits,
-            numbers(of_task.prediction(output)),
-            list(of_task.scores(output).cpu().numpy()),
-            pa.array(numbers(examples.labels), from_pandas=True),  # NaN is null.
-            pa.array(numbers(last), from_pandas=True),
-        ]
-        arrays = [
-            column if isinstance(column, pa.Array) else pa.array(column, kind)
-            for column, kind in zip(columns, PREDICTIONS.types, strict=True)
-        ]
-        return pa.table(arrays, schema=PREDICTIONS)
+        columns = {
+            "id": examples.ids,
+            "task": [task] * len(examples),
+            "split": splits,
+            "prediction": numbers(of_task.prediction(output)),
+            "scores": list(of_task.scores(output).cpu().numpy()),
+            "label": pa.array(numbers(examples.labels), from_pandas=True),  # NaN is null.
+            "last": pa.array(numbers(last), from_pandas=True),
+        }
+        return pa.table(columns, schema=PREDICTIONS)

@@ -150,5 +150,6 @@ class TrainingMeter(Part):
     def state_dict(self) -> dict[str, Any]:
         self._read()
         for of in (self._rows, self._predictions):
-            of.update({task: [torch.cat(parts).cpu()] for task, parts in of.items()})
+            # What an earlier state moved to the CPU comes first.
+            of.update({task: [torch.cat([p.cpu() for p in parts])] for task, parts in of.items()})
         return super().state_dict()

@@ -106,8 +106,12 @@ class Gradients:
         most = max(self.model.activations(task, rows).sum() for task, rows in step)
         self.activation_budget = min(self.activation_budget, most) / 2
 
-    def _forward(self, batches: Step, tasks: int, share: float = 1.0) -> list[TaskResult]:
-        """Return the results, losses with their graph, of batches that are a `share` of theirs."""
+    def _forward(self, batches: Step, of_step: int, share: float = 1.0) -> list[TaskResult]:
+        """Return what is found in `batches`, of the `of_step` batches of a step.
+
+        Losses keep their graph. If only a part of a batch is given, `share` is its share of the
+        batch's examples, and multiplies the loss.
+        """
         results = []
         outputs = self.model.forward(batches)
         for (task, rows), (output, labels) in zip(batches, outputs, strict=True):
@@ -117,7 +121,7 @@ class Gradients:
                 penalty, measured = self.penalty(task, rows, output, share, self.measure)
                 loss = loss + penalty
             prediction = of_task.prediction(output.detach())
-            weight = self.weight[task] / (tasks if self.mean else 1)
+            weight = self.weight[task] / (of_step if self.mean else 1)
             results.append(TaskResult(task, rows, weight, loss * share, prediction, measured))
         return results
 
@@ -129,7 +133,8 @@ class Gradients:
         if self.weighting is not None:
             factors = self.weighting(losses.detach())
             losses = losses * factors
-            results = _with_factors(results, factors)
+            if self.measure:
+                results = _with_factors(results, factors)
         losses.sum().backward()
         return results
 
@@ -189,7 +194,8 @@ class Gradients:
         factors = torch.ones(len(step), device=results[0].loss.device)
         if self.weighting is not None:
             factors = self.weighting(_weighted(results))
-            results = _with_factors(results, factors)
+            if self.measure:
+                results = _with_factors(results, factors)
             self._scale_own(step, factors)
         surgery: Surgery | None = None
         whole = False

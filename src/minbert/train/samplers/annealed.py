@@ -10,7 +10,7 @@ from minbert.train.samplers.temperature import Temperature
 class Annealed(Temperature):
     """As `Temperature`, with an exponent that falls from epoch to epoch, from 1 to 0.2."""
 
-    kept = ("_start", "epochs_begun")
+    kept = (*Temperature.kept, "epochs_begun")
     epochs_begun = 0
 
     @property
