@@ -19,6 +19,7 @@ from minbert.spec.resolve import Grid, StageRef, resolve
 from minbert.spec.stage import StageSpec
 from minbert.spec.yaml import load_yaml
 
+R9_DROPOUTS = "r9-dropout-0.4 r9-dropout-0.5 r9-dropout-0.6"
 PUBLISHED = read_published(ROOT / "workflow" / "published.csv")
 
 
@@ -94,7 +95,7 @@ def test_hybrid_bert_table_1(grids: dict[str, Grid]) -> None:
 def test_hybrid_bert_table_3(grids: dict[str, Grid]) -> None:
     grid = grids["hybrid-bert"]
     named = {name for name in grid.variants if name.startswith("sequential")}
-    rows = {name: spec(grid, name) for name in named - {"sequential-sts-first"}}
+    rows = {n: spec(grid, n) for n in named - {"sequential-sts-first", "sequential-unified"}}
     assert {n: (s.optimiser.schedule.name, s.optimiser.weight_decay) for n, s in rows.items()} == {
         "sequential-onecycle": ("onecycle", 0.0),
         "sequential-cosine": ("cosine", 0.0),
@@ -117,9 +118,11 @@ def test_hybrid_bert_in_words(grids: dict[str, Grid]) -> None:
     grid = grids["hybrid-bert"]
     frozen = spec(grid, "baseline").optimiser
     assert (frozen.lr, frozen.weight_decay) == (1e-3, 0.0)
-    reverse = spec(grid, "sequential-sts-first")
+    reverse, unified = (spec(grid, f"sequential-{name}") for name in ("sts-first", "unified"))
     assert changed(spec(grid, "sequential"), reverse) == {"sampler"}
     assert reverse.sampler.order == ("sts", "para", "sst")
+    assert changed(spec(grid, "sequential"), unified) == {"sampler"}
+    assert unified.sampler == spec(grid, "1-bert").sampler
     whole = spec(grid, "hybrid-bert")
     for same in ("depth-3", "dropout-0.3", "cross"):
         assert spec(grid, f"hybrid-bert-{same}") == whole
@@ -144,6 +147,9 @@ def test_adapter_fusion(grids: dict[str, Grid]) -> None:
             assert (stage.spec.epochs, stage.spec.optimiser.lr) == (10, 1e-5)
     assert spec(grid, "lmrd-to-sst").tasks["sst"].init_head_from == "lmrd"
     assert [s.spec.epochs for s in grid.variants["full-mean"].stages] == [5, 10, 10, 10]
+    (of_last,) = {task.pooling for task in spec(grid, "last-linear").tasks.values()}
+    (of_cls,) = {task.pooling for task in spec(grid, "last-linear-cls").tasks.values()}
+    assert (of_last, of_cls) == ("mean", "cls")
     for name, pooling in (("full-cls", "cls"), ("full-mean", "mean")):
         for stage in grid.variants[name].stages:
             (task,) = stage.spec.tasks.values()
@@ -154,6 +160,7 @@ def test_adapter_fusion(grids: dict[str, Grid]) -> None:
     adapters = {s.ref.stage: s for s in grid.variants["adapter"].stages}
     assert list(adapters) == ["lmrd", "sst", "para", "sts"]
     assert {s.spec.optimiser.lr for s in adapters.values()} == {1e-4}
+    assert {s.spec.adapter.width for s in adapters.values() if s.spec.adapter} == {64}
     for name, fused in (("", list(adapters)), ("-no-para", ["lmrd", "sst", "sts"])):
         for stage in grid.variants[f"adapter-fusion{name}"].stages:
             assert stage.fused == tuple(adapters[each].ref for each in fused)
@@ -196,9 +203,10 @@ def test_minbert_downstream(grids: dict[str, Grid]) -> None:
     assert spec(grid, "shallow-para").tasks["para"].head.depth == 1
     assert spec(grid, "deep-sts").tasks["sts"].head.depth == 3
     smart = {n: spec(grid, n).smart for n in grid.variants if n.startswith("smart-")}
-    assert {s.weight for s in smart.values() if s} == {1, 3, 5} and len(smart) == 9
-    summed, means = spec(grid, "r6").smart, spec(grid, "r6-means").smart
+    assert {s.weight for s in smart.values() if s} == {1, 3, 5} and len(smart) == 6
+    summed, means, kl = (spec(grid, f"r6{more}").smart for more in ("", "-means", "-means-kl"))
     assert summed and means and changed(means, summed) == {"divergence", "reduction"}
+    assert kl and changed(means, kl) == {"regression"} and kl.regression == "symmetric_kl"
     assert (summed.weight, summed.divergence, summed.reduction) == (5, "detached_kl", "sum")
     assert {
         n for n, s in smart.items() if s and (s.divergence, s.reduction) == ("detached_kl", "sum")
@@ -206,7 +214,8 @@ def test_minbert_downstream(grids: dict[str, Grid]) -> None:
     for chosen in (summed, *smart.values()):
         assert chosen and (chosen.normalise, chosen.noise, chosen.step) == ("token", 1e-5, 1e-3)
         assert chosen.ascents == 1
-    assert {s.regression for n, s in smart.items() if s and n.endswith("-kl")} == {"symmetric_kl"}
+    assert {s.regression for n, s in smart.items() if s and "sts" in n} == {"symmetric_kl"}
+    assert {t.pooling for n in ("r1", "r2") for t in spec(grid, n).tasks.values()} == {"cls"}
 
 
 def changed(one: Spec, other: Spec) -> set[str]:
@@ -252,6 +261,45 @@ def test_minibert_unleashed(grids: dict[str, Grid]) -> None:
         for stage in grid.variants[name].stages:
             pairs = [stage.spec.tasks[task] for task in ("para", "sts") if task in stage.spec.tasks]
             assert {task.features for task in pairs} <= {("u", "v", *features)}, name
+
+
+@pytest.mark.parametrize(
+    ("of", "against", "task", "direction", "margin"),
+    [
+        ("hybrid-bert/sequential-onecycle", "sequential-cosine", "sst", "higher", None),
+        ("hybrid-bert/sequential-unified", "sequential", "overall", "higher", None),
+        ("adapter-fusion/sts-to-sst", "full-mean", "sst", "same", 0.03),
+        ("adapter-fusion/lmrd-to-sts", "full-mean", "sts", "same", 0.02),
+        ("adapter-fusion/full-mean", "lmrd-to-para sst-to-para sts-to-para", "para", "same", 0.05),
+        ("minbert-downstream/r6", "r7", "para", "same", 0.01),
+        ("minbert-downstream/r6-means", "r6-means-kl", "sts", "lower", None),
+        ("minbert-downstream/r4", R9_DROPOUTS, "overall", "same", 0.02),
+        ("minibert-unleashed/rss-mtp-gs-cnn", "rss-mp-gs-cnn", "overall", "same", 0.02),
+    ],
+)
+def test_claims_have_the_task_and_the_margin_that_the_text_needs(
+    grids: dict[str, Grid],
+    of: str,
+    against: str,
+    task: str,
+    direction: str,
+    margin: float | None,
+) -> None:
+    paper, _, variant = of.partition("/")
+    found = [
+        (claim.direction, claim.margin if margin else None)
+        for claim in grids[paper].claims
+        if (claim.variant, " ".join(claim.others), claim.measure) == (variant, against, "score")
+        and task in claim.tasks
+    ]
+    assert (direction, margin) in found
+
+
+def test_a_misprint_is_told_beside_its_row(grids: dict[str, Grid]) -> None:
+    (row,) = (row for row in PUBLISHED if row.variant == "r3")
+    assert (row.figures["sts"], row.figures["overall"]) == (0.397, None)
+    note = grids["minbert-downstream"].variants["r3"].note or ""
+    assert "-0.048" in note and "-0.048" in row.note
 
 
 @pytest.mark.parametrize(
