@@ -1,10 +1,12 @@
 """The search for the study's rates and steps: train a row of each kind, and write the table.
 
-python study/search.py train          # what the table has, in order; goes on where it was stopped
-python study/search.py table          # study/search.csv, of what has finished
+python study/search.py train   # what the table has, in order; goes on where it was stopped
+python study/search.py bundle  # into study/search/, what its bundles do not have
+python study/search.py table   # study/search.csv, of what has finished
 
 A setting is a factor on the papers' rates, a number of steps, and the schedule of rows whose grid
-names none; `results/search/RATE-STEPS-SCHEDULE` has its runs.
+names none; `results/search/RATE-STEPS-SCHEDULE` has its runs, `search/RATE-STEPS-SCHEDULE*.zip` its
+bundles.
 """
 
 import argparse
@@ -38,6 +40,9 @@ FAILED = list(KINDS)[:3]
 ENCODERS = [row for row, kind in KINDS.items() if kind not in ("adapters", "fusion", "heads")]
 """The rows that train the encoder. A lower factor is not tried for others: what is inserted into a
 frozen encoder, and heads alone, train at 5 to 100 times its rate."""
+
+LINE = ["kind", "row", "stage", "task", "rate", "schedule"]
+"""What a line of the table is about."""
 
 STEPS = 800
 EPOCHS = 10
@@ -73,10 +78,26 @@ def train() -> None:
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(given))
         files = ["--configfile", *FILES, str(config)]
-        if (bundle := STUDY / "search" / f"{folder.name}.zip").exists():
-            _run("minbert", "unbundle", str(bundle), "--results", given["results"])
+        bundles = _bundles(folder.name)
+        for bundle in bundles:
+            _run("minbert", "unbundle", bundle, "--results", given["results"])
+        if bundles:
             _run("minbert", "adopt", "--apply", *files)
         _run("snakemake", "all", "--cores", "2", *files)
+
+
+def bundle() -> None:
+    """Write a further bundle of each setting that has runs which are in none yet."""
+    for folder in sorted(RESULTS.iterdir()):
+        bundles = _bundles(folder.name)
+        out = STUDY / "search" / f"{folder.name}-{len(bundles) + 1}.zip"
+        without = ["--without", *bundles] if bundles else []
+        words = ["minbert", "bundle", str(out), "--lean", "--results", str(folder), *without]
+        subprocess.run(words, cwd=STUDY.parent, check=False)  # It says if there is none.
+
+
+def _bundles(name: str) -> list[str]:
+    return sorted(str(path) for path in (STUDY / "search").glob(f"{name}*.zip"))
 
 
 def _run(*words: str) -> None:
@@ -86,17 +107,17 @@ def _run(*words: str) -> None:
 def table() -> pd.DataFrame:
     """Return a line for each kind, stage, setting and task that the stage trains.
 
-    `best`, `last` and `at_640` are means over seeds of the task's best dev score in this stage, of
-    the last, and of that after 640 of the 800 steps; `gain` is what the last tenth of the steps
-    adds. `scored` is the mean of the row's own dev scores, after its last stage, `lowest` that of
-    the worst seed, and `floor` what takes no learning. Heads alone take all epochs, whatever the
-    steps.
+    `best`, `last` and `at_80` are means over seeds of the task's best dev score in this stage, of
+    the last, and of that after 80 % of the `steps`; `gain` is what the last tenth of them adds.
+    `scored` is the mean of the row's own dev scores, after its last stage, `lowest` that of the
+    worst seed, and `floor` what takes no learning. A row that names its schedule has that, once.
     """
-    found = []
-    for rate, schedule in dict.fromkeys((rate, schedule) for rate, schedule, *_ in TRAINED):
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for rate, default in dict.fromkeys((rate, schedule) for rate, schedule, *_ in TRAINED):
         try:
-            results = minbert.open(RESULTS / f"{rate}-{STEPS}-{schedule}")
+            results = minbert.open(RESULTS / f"{rate}-{STEPS}-{default}")
             history, scores = _on_dev(results.histories()), _on_dev(results.scores)
+            specs = results.specs().set_index(["paper", "variant", "stage"])
         except UserError:  # Nothing has finished there yet.
             continue
         for (paper, variant, stage, task), rows in history.groupby(
@@ -106,25 +127,21 @@ def table() -> pd.DataFrame:
             if len(by_seed) < EPOCHS:  # The stage only carries the task along.
                 continue
             own = scores.query("paper == @paper and variant == @variant and task == @task")
-            found.append(
-                {
-                    "kind": KINDS[f"{paper}/{variant}"],
-                    "row": f"{paper}/{variant}",
-                    "stage": stage,
-                    "task": task,
-                    "rate": rate,
-                    "schedule": schedule,
-                    "seeds": by_seed.shape[1],
-                    "best": by_seed.max().mean(),
-                    "at_640": by_seed.iloc[len(by_seed) * 4 // 5 - 1].mean(),
-                    "last": by_seed.iloc[-1].mean(),
-                    "gain": (by_seed.iloc[-1] - by_seed.iloc[-2]).mean(),
-                    "scored": own["value"].mean(),
-                    "lowest": own["value"].min(),
-                    "floor": own["floor"].max(),
-                }
-            )
-    return pd.DataFrame(found)
+            schedule = specs.loc[(paper, variant, stage), "optimiser.schedule.name"]
+            row = f"{paper}/{variant}"
+            found[KINDS[row], row, stage, task, rate, schedule] = {
+                "steps": rows["step"].max(),
+                "seeds": by_seed.shape[1],
+                "best": by_seed.max().mean(),
+                "at_80": by_seed.iloc[len(by_seed) * 4 // 5 - 1].mean(),
+                "last": by_seed.iloc[-1].mean(),
+                "gain": (by_seed.iloc[-1] - by_seed.iloc[-2]).mean(),
+                "scored": own["value"].mean(),
+                "lowest": own["value"].min(),
+                "floor": own["floor"].max(),
+            }
+    table = pd.DataFrame.from_dict(found, orient="index").rename_axis(LINE).reset_index()
+    return table.round(3).replace(-0.0, 0.0)
 
 
 def _on_dev(frame: pd.DataFrame) -> pd.DataFrame:
@@ -134,9 +151,12 @@ def _on_dev(frame: pd.DataFrame) -> pd.DataFrame:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("train", "table"))
-    if parser.parse_args().what == "train":
+    parser.add_argument("what", choices=("train", "bundle", "table"))
+    what = parser.parse_args().what
+    if what == "train":
         train()
+    elif what == "bundle":
+        bundle()
     else:
         made = table()
         made.to_csv(STUDY / "search.csv", index=False, float_format="%.3f")

@@ -142,22 +142,25 @@ def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.Mon
             raise UserError("no run has finished")
         scores = {0: [0.1] * 8 + [0.5, 0.3], 100: [0.2] * 8 + [0.3, 0.4]}
         rows = [
-            (seed, "sst", epoch + 1, value)
+            (seed, "sst", epoch + 1, 80 * (epoch + 1), value)
             for seed, values in scores.items()
             for epoch, value in enumerate(values)
         ]
-        history = pd.DataFrame([*rows, (0, "sts", 10, 0.9)])
-        history.columns = pd.Index(["seed", "task", "epoch", "value"])
+        history = pd.DataFrame([*rows, (0, "sts", 10, 800, 0.9)])
+        history.columns = pd.Index(["seed", "task", "epoch", "step", "value"])
         own = {"paper": "hybrid-bert", "variant": "1-bert", "split": "dev", "metric": "accuracy"}
         scores = pd.DataFrame({"seed": [0, 100], "task": "sst", "value": [0.5, 0.3], "floor": 0.25})
+        specs = pd.DataFrame([{**own, "stage": "main", "optimiser.schedule.name": "cosine"}])
         return SimpleNamespace(
-            histories=lambda: history.assign(**own, stage="main"), scores=scores.assign(**own)
+            histories=lambda: history.assign(**own, stage="main"),
+            scores=scores.assign(**own),
+            specs=lambda: specs,
         )
 
     monkeypatch.setattr("study.search.minbert.open", runs)
     (line,) = search.table().to_dict("records")
-    assert [line[name] for name in ("kind", "task", "schedule", "rate", "seeds")] == [
-        *("all tasks, deep heads", "sst", "linear", 7.5, 2)
+    assert [line[name] for name in ("kind", "task", "schedule", "rate", "steps", "seeds")] == [
+        *("all tasks, deep heads", "sst", "cosine", 7.5, 800, 2)
     ]
-    found = [line[n] for n in ("best", "at_640", "last", "gain", "scored", "lowest", "floor")]
+    found = [line[n] for n in ("best", "at_80", "last", "gain", "scored", "lowest", "floor")]
     assert found == pytest.approx([0.45, 0.15, 0.35, -0.05, 0.4, 0.3, 0.25])
