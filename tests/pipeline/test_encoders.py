@@ -149,7 +149,7 @@ def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
     kind = ("Data2VecText", encoders.ROBERTA, encoders.write_byte_pairs)
     project = make_project(tmp_path / "checkout", kind)
     said = project.minbert("plan", ends=2)
-    assert "model_type is 'data2vec-text'; known: bert, " in said
+    assert "unknown architecture 'data2vec-text'; known: bert, " in said
     add(project, "architecture", line, "spec/encoders/data2vec.py", module)
     check_parity(project, "Data2VecText")
     assert "shared" in project.minbert("plan")

@@ -28,10 +28,11 @@ from minbert.commands.gc import delete, leftovers
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.publish.bundle import bundle
-from minbert.publish.checks import RENAMED, upgraded
+from minbert.publish.checks import upgraded
 from minbert.publish.unbundle import unbundle
 from minbert.spec.config import PUBLISHED
 from minbert.spec.task import TASKS
+from minbert.spec.yaml import RENAMED
 from minbert.store.code import code_modules
 from minbert.store.node import digest, key_of
 from minbert.store.plans import description_path

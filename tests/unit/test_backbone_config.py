@@ -32,10 +32,10 @@ def backbone(tmp_path: Path, config: str | bytes) -> Sources:
     [
         (
             {"model_type": "gpt2"},
-            r"config\.json: model_type is 'gpt2'; known: bert, distilb",
+            r"config\.json: model_type: unknown architecture 'gpt2'; known: bert, distilb",
         ),
-        ({"model_type": "albert"}, r"Did you mean 'bert'\? Choose such a backbone, or add"),
-        ({"model_type": None}, "model_type is 'None'"),
+        ({"model_type": "albert"}, r"Did you mean 'bert'\? All are in docs/adding\.md"),
+        ({"model_type": None}, "model_type: unknown architecture 'None'"),
         ({"hidden_act": "relu"}, "hidden_act is 'relu'; only GELU is known: gelu, gelu_python, ge"),
         (
             {"hidden_size": "wide"},

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import zipfile
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -106,7 +105,7 @@ def test_own_tasks_of_published_results_come_along_though_the_newest_plan_has_no
     root = tmp_path / "results"
     shutil.copytree(plan.root, root)
     newest, record = next(records(root))
-    earlier = write_plan(root, record | {"tasks": [json.loads(json.dumps(asdict(NEWS)))]})
+    earlier = write_plan(root, record | {"tasks": [NEWS.model_dump(mode="json")]})
     path = plan_path(root, earlier)
     write_json(path, read_json(path) | {"written": 0})
     assert next(records(root))[0] == newest

@@ -7,7 +7,6 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +188,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "a list that is none": (unlisted(about(files=3)), r"bundle\.json is no list of files \(files"),
     "tasks that are none": (about(tasks=[{"name": "x", "names": 3}]), "has tasks of its own that"),
     "a task like a built-in one": (
-        lambda b: b.about.update(tasks=[asdict(TASKS["sst"])]),
+        lambda b: b.about.update(tasks=[TASKS["sst"].model_dump()]),
         "defines the task 'sst', which is built in",
     ),
     "edited settings": (

@@ -74,7 +74,7 @@ ENTRIES: dict[str, tuple[str, dict[str, Any], str]] = {
     "URL without a checksum": (
         "t",
         NEWS | {"files": "https://example.org/t.tsv", "dev": 0.1},
-        r"is a URL: give its checksum too, as \{url: \.\.\., sha256: \.\.\.\}",
+        r"needs the checksum of what is there, as \{url: \.\.\., sha256: \.\.\.\}",
     ),
     "half a checksum": (
         "t",

@@ -18,7 +18,7 @@ from minbert.figures.inputs import Inputs, Variants, VariantsSpec, absent_notes
 from minbert.figures.make import drawing_of, inputs_of
 from minbert.plan import figures
 from minbert.plan.plan import Plan
-from minbert.spec.parts import FIGURE_KINDS, PARTS, FigureKind, load_part
+from minbert.spec.parts import FIGURE_KINDS, FigureKind, load_part
 from minbert.spec.resolve import StageRef
 from minbert.store.job import Job
 from minbert.store.node import Node
@@ -54,18 +54,17 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Return how the kind `probe` is told what it reads."""
-    monkeypatch.setitem(PARTS["figure"], "probe", "minbert.figures.calibration:Spec")
+    """Return how the kind `calibration` is told what it reads."""
 
     def read(**files: Any) -> None:
-        monkeypatch.setitem(FIGURE_KINDS, "probe", FigureKind("style", **files))
+        monkeypatch.setitem(FIGURE_KINDS, "calibration", FigureKind("style", **files))
 
     return read
 
 
 def plan(
     base: Path,
-    figure: str = "{kind: probe, title: T}",
+    figure: str = "{kind: calibration, title: T}",
     over_all: str = "",
     grid: str = GRID,
     **more: Any,
@@ -106,7 +105,7 @@ def test_files_of_runs_by_variant_stage_task_and_seed(base: Path, reads: Reads) 
     assert predicted == {"sst": second.folder(made.root, 0), "sts": first.folder(made.root, 0)}
     assert set(found.predictions["sts-only"]) == {"sts"}
     assert labelled(figure(made)) == {"a": "The first", "b.c": "b.c", "sts-only": "sts-only"}
-    text = "{kind: probe, title: T, variants: [sts-only, b.c, a]}"
+    text = "{kind: calibration, title: T, variants: [sts-only, b.c, a]}"
     assert list(labelled(figure(plan(base, text)))) == ["sts-only", "b.c", "a"], "in its own order"
 
 
@@ -135,7 +134,7 @@ def test_tasks_narrow_variants_and_files(base: Path, reads: Reads) -> None:
     assert set(found.rows) == {"sst"}
     message = r"one\.yaml: figure 'f': variant 'sts-only' is not scored on sst, which is what"
     with pytest.raises(UserError, match=message):
-        plan(base, "{kind: probe, title: T, variants: [a, sts-only]}")
+        plan(base, "{kind: calibration, title: T, variants: [a, sts-only]}")
 
 
 def test_facts(base: Path, reads: Reads) -> None:
@@ -153,7 +152,7 @@ def test_facts(base: Path, reads: Reads) -> None:
 
 def test_a_figure_depends_on_what_it_reads_alone(base: Path, reads: Reads) -> None:
     reads(runs=("histories",))
-    text = "{kind: probe, title: T, variants: [a]}"
+    text = "{kind: calibration, title: T, variants: [a]}"
     before = figure(plan(base, text)).key
     other = GRID.replace("train: sts}\n  best", "epochs: 3}\n  best")
     assert figure(plan(base, text, grid=other)).key == before
@@ -162,7 +161,7 @@ def test_a_figure_depends_on_what_it_reads_alone(base: Path, reads: Reads) -> No
 
 def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
     reads(papers=("scores",), facts=("rules",), options=("split",), over_all=True)
-    made = plan(base, "", "{kind: probe, title: T, options: {split: test}}")
+    made = plan(base, "", "{kind: calibration, title: T, options: {split: test}}")
     found = inputs_of(job(made, made.all_figures["over"]))
     assert found.scores == dict(zip(("one", "two"), made.scores, strict=True))
     assert found.facts == {"rules": {"one": "normalised", "two": "normalised"}}
@@ -214,8 +213,12 @@ def test_a_figure_that_cannot_be_is_named_before_anything_runs(
     ("name", "over_all", "message"),
     [
         ("over", "{kind: loss-curves, title: T}", "figure 'over': kind 'loss-curves' shows varia"),
-        ("over", "{kind: prob, title: T}", r"'prob'.*Did you mean 'probe'"),
-        ("over", "{kind: probe, title: T, variants: [a]}", "unknown key 'figures.over.variants'"),
+        ("over", "{kind: calibraton, title: T}", "Did you mean 'calibration'"),
+        (
+            "over",
+            "{kind: calibration, title: T, variants: [a]}",
+            "unknown key 'figures.over.variants'",
+        ),
         ("../../../x", "{kind: ranking, title: T}", r"figures\.yaml: .*'../../../x' is no name"),
     ],
 )

@@ -9,8 +9,7 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.plan.parameters import count
-from minbert.spec.architecture import BERT_BASE, BERT_LARGE, Architecture, shared_depth
-from minbert.spec.parts import PARTS
+from minbert.spec.architecture import BERT_BASE, KNOWN, Architecture, shared_depth
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 
@@ -48,7 +47,7 @@ def test_shared_depth(shared: float | str, depth: int | None) -> None:
 
 
 def test_the_papers_models() -> None:
-    for arch, total in ((BERT_BASE, BERT), (BERT_LARGE, 335_141_888)):
+    for arch, total in ((BERT_BASE, BERT), (KNOWN["bert-large-uncased"], 335_141_888)):
         assert arch.parameters().total == total, "with its pooler"
     heads = sum(768 * 256 + 256 + 256 * 256 + 256 + 257 * classes for classes in (5, 1, 1))
     one, apart, hybrid = (count(three(s), BERT_BASE) for s in ("all", "none", 0.5))
@@ -81,10 +80,11 @@ def test_adapters_and_fusion_of_bert() -> None:
     assert fusion["encoder"] == BERT + 24 * (3 * one + 3 * 768 * 768 + 768)
 
 
-def test_a_head_that_is_not_known_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PARTS["head"], "odd", "somewhere.else:Odd")
-    known = count(make(SST), ARCH)
-    odd = count(make({"sst": {"loss": "cross_entropy", "head": {"name": "odd"}}}), ARCH)
+def test_a_head_that_is_not_known_here() -> None:
+    known, spec = count(make(SST), ARCH), make(SST)
+    head = spec.tasks["sst"].head.model_copy(update={"name": "odd"})
+    task = spec.tasks["sst"].model_copy(update={"head": head})
+    odd = count(spec.model_copy(update={"tasks": {"sst": task}}), ARCH)
     assert odd == {"total": None, "trainable": None, "encoder": known["encoder"], "heads": None}
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -73,7 +72,7 @@ def draw_kind(
             said = f": unknown key '{where}'.{did_you_mean(where, model.model_fields)}"
         raise UserError(f"figure '{kind}'{said}") from error
     stamp = "" if made.bare else made.stamp
-    shown = [dict(spec) | {"caption": ""}, inputs.facts, *map(asdict, TASKS.own)]
+    shown = [dict(spec) | {"caption": ""}, inputs.facts, *(task.model_dump() for task in TASKS.own)]
     text = json.dumps(shown, ensure_ascii=False, default=str)
     about: dict[str, Any] = {"title": made.title, "caption": made.caption, "formats": formats}
     with style.style(size and size[0], text):

@@ -1,7 +1,6 @@
 """What is said of a plan: the descriptions that jobs read, and names for people."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from minbert.plan.experiment import Experiment
@@ -33,7 +32,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "options": plan.options,
         "jobs": jobs,
         "files": files,
-        "tasks": [asdict(Task.of(*entry)) for entry in plan.config.tasks.items()],
+        "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
     }
     return dict(json.loads(canonical(record)))
 

@@ -245,7 +245,7 @@ def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
 def _claims(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
     """Yield each claim of a paper, one line a task, with the difference that was published."""
     for claim in grid.claims:
-        for task in claim.tasks:
+        for task in claim.task:
             yield {
                 "paper": grid.paper,
                 "section": claim.section,

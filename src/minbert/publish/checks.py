@@ -18,17 +18,11 @@ from minbert.data.parquet import read_file
 from minbert.evaluate.scoring import score_task
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
+from minbert.spec.yaml import RENAMED
 from minbert.store.node import digest
 from minbert.store.record import ADOPTED, read_record
 
 Described = dict[str, Any]
-
-RENAMED: dict[str, str] = {
-    "select_on": "selection_split",
-    "start_at_prior": "init_bias_to_prior",
-    "head_from": "init_head_from",
-}
-"""Settings of a stage by the names that earlier versions gave them, and their names now."""
 
 _SAME, _NEAR = 1e-6, 0.01
 """How much scores may differ from the history's: on a CPU, and on a GPU, where a run that was

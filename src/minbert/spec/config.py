@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from minbert.base.environment import DEPENDENCIES
-from minbert.base.errors import UserError
-from minbert.spec.entry import TaskEntry, check_names
+from minbert.base.errors import reraise_as
+from minbert.spec.entry import TaskEntry
 from minbert.spec.model import (
     Distinct,
     Location,
+    Names,
     OneOf,
     OneOrMore,
     Positive,
@@ -21,7 +22,7 @@ from minbert.spec.model import (
     to_path,
 )
 from minbert.spec.protocol import COURSE_URL, LMRD_URL
-from minbert.spec.task import TASKS
+from minbert.spec.task import OwnName
 from minbert.spec.yaml import from_words, load_yaml, update, validated
 
 BACKBONE = "google-bert/bert-base-uncased"
@@ -113,10 +114,8 @@ def _to_tasks(value: Any) -> Any:
     """Take a text as the name of a file with the tasks."""
     if not isinstance(value, str):
         return value
-    try:
-        return load_yaml(Path(to_path(value)))
-    except UserError as error:
-        raise ValueError(str(error)) from None
+    with reraise_as(ValueError):
+        return load_yaml(to_path(value))
 
 
 class Config(Spec):
@@ -150,7 +149,7 @@ class Config(Spec):
     lmrd: Source = LMRD_URL
     labels: Location | None = None
     tasks: Annotated[
-        dict[str, TaskEntry],
+        dict[OwnName, TaskEntry],
         BeforeValidator(_to_tasks, json_schema_input_type=str | dict[str, TaskEntry]),
     ] = Field(default_factory=dict)
     backbone: Location = BACKBONE
@@ -167,8 +166,8 @@ class Config(Spec):
     scale: Scale = Scale()
     defaults: dict[str, Any] = Field(default_factory=dict)
     override: dict[str, Any] = Field(default_factory=dict)
-    allow_duplicates: Annotated[tuple[str, ...], OneOrMore] = ()
-    only: Annotated[tuple[str, ...], OneOrMore, Distinct] = ()
+    allow_duplicates: Names = ()
+    only: Names = ()
     tracking: Tracking = Tracking()
     verify: bool = False
 
@@ -177,20 +176,6 @@ class Config(Spec):
     def _pin(cls, values: Any) -> Any:
         default = isinstance(values, Mapping) and values.get("backbone", BACKBONE) == BACKBONE
         return {"revision": REVISION, **values} if default else values
-
-    @field_validator("tasks")
-    @classmethod
-    def _own_names(cls, tasks: dict[str, TaskEntry]) -> dict[str, TaskEntry]:
-        check_names(tasks, TASKS.built_in)
-        return tasks
-
-    @field_validator("defaults", "override")
-    @classmethod
-    def _no_start(cls, keys: dict[str, Any]) -> dict[str, Any]:
-        for key in ("start", "fuse"):
-            if key in keys:
-                raise ValueError(f"'{key}' cannot be set here: stages would start from themselves")
-        return keys
 
 
 def config_files(given: Sequence[Path], default: Path) -> list[Path]:

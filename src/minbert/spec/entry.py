@@ -6,12 +6,12 @@ is a `minbert.spec.task.Task`.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from minbert.base.errors import did_you_mean
 from minbert.spec.model import URLS, Distinct, Location, Spec, Text
+from minbert.spec.protocol import SPLITS
 
 Kind = Literal["classification", "binary", "regression"]
 
@@ -38,20 +38,19 @@ def _as_text(value: Any) -> Any:
 
 
 Name = Annotated[Text, Field(max_length=100)]
-ClassNames = Annotated[tuple[Name, ...], Distinct]
+ClassNames = Annotated[
+    tuple[Name, ...],
+    Distinct,
+    BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...]),
+]
 Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 
 def _to_file(value: Any) -> Any:
-    """Take a text as a path; refuse a URL without its checksum."""
+    """Take a text as a path or a URL."""
     if not isinstance(value, str):
         return value
-    if value.startswith(URLS):
-        raise ValueError(
-            f"{value!r} is a URL: give its checksum too, as {{url: ..., sha256: ...}} "
-            "(`sha256sum FILE` prints it)"
-        )
-    return {"path": value}
+    return {"url" if value.startswith(URLS) else "path": value}
 
 
 CHECKSUMS = ("sha256", "git", "md5")
@@ -69,16 +68,17 @@ class DataFile(Spec):
     git: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     md5: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.path is None) == (self.url is None):
-            raise ValueError("a file is a 'path', or a 'url' with its 'sha256'; give one of them")
+    def mistakes(self) -> Iterator[str]:
         given = [kind for kind in CHECKSUMS if getattr(self, kind)]
+        if (self.path is None) == (self.url is None):
+            yield "a file is a 'path', or a 'url' with its 'sha256'; give one of them"
         if self.url is not None and not given:
-            raise ValueError("a 'url' needs the 'sha256' (64 hex digits) of what is there")
+            yield (
+                f"{self.url!r} needs the checksum of what is there, as {{url: ..., sha256: ...}} "
+                "(`sha256sum FILE` prints it)"
+            )
         if len(given) > 1:
-            raise ValueError(f"'{given[0]}' and '{given[1]}' are given; one checksum is enough")
-        return self
+            yield f"'{given[0]}' and '{given[1]}' are given; one checksum is enough"
 
     @property
     def checksum(self) -> str | None:
@@ -98,17 +98,15 @@ class Files(Spec):
     test: SplitFile | None = None
     folder: Location | None = None
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        named = [split for split in ("train", "dev", "test") if getattr(self, split) is not None]
+    def mistakes(self) -> Iterator[str]:
+        named = [split for split in SPLITS if getattr(self, split) is not None]
         if self.folder is not None and named:
-            raise ValueError(
+            yield (
                 f"has a 'folder', whose files are the splits, and '{named[0]}'; give the folder "
                 "alone, or each split its file"
             )
         if self.folder is None and self.train is None:
-            raise ValueError("needs 'train', a file; 'dev' and 'test' may be files too")
-        return self
+            yield "needs 'train', a file; 'dev' and 'test' may be files too"
 
 
 def _to_files(value: Any) -> Any:
@@ -139,10 +137,7 @@ class TaskEntry(Spec):
 
     title: Annotated[str, Field(max_length=60, pattern=r"^[^\n\r\t]*$")] = ""
     kind: Kind
-    classes: Annotated[
-        ClassNames | int | None,
-        BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...] | int | None),
-    ] = None
+    classes: ClassNames | int | None = None
     range: tuple[Bound, Bound] | None = None
     metric: Metric | None = None
     sentence1: Text
@@ -156,19 +151,9 @@ class TaskEntry(Spec):
     controls: bool = False
     dev: Share | None = None
     test: Share | None = None
-    ignore: Annotated[
-        ClassNames,
-        BeforeValidator(_as_text, json_schema_input_type=tuple[str | int, ...]),
-    ] = ()
+    ignore: ClassNames = ()
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        for mistake in self._mistakes():
-            raise ValueError(mistake)
-        return self
-
-    def _mistakes(self) -> Iterator[str]:
-        """Yield what does not fit together."""
+    def mistakes(self) -> Iterator[str]:
         if self.kind == "classification":
             n = self.classes if isinstance(self.classes, int) else len(self.classes or ())
             if not 2 <= n <= MOST_CLASSES:
@@ -242,43 +227,20 @@ class TaskEntry(Spec):
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
-_OF_TORCH = (
-    *("add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "clear"),
-    *("compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward"),
-    *("get_buffer", "get_extra_state", "get_parameter", "get_submodule", "half", "ipu", "items"),
-    *("keys", "load_state_dict", "modules", "mtia", "named_buffers", "named_children"),
-    *("named_modules", "named_parameters", "parameters", "pop", "register_backward_hook"),
-    *("register_buffer", "register_forward_hook", "register_forward_pre_hook"),
-    *("register_full_backward_hook", "register_full_backward_pre_hook"),
-    *("register_load_state_dict_post_hook", "register_load_state_dict_pre_hook"),
-    *("register_module", "register_parameter", "register_state_dict_post_hook"),
-    *("register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule"),
-    *("share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "update"),
-    *("values", "xpu", "zero_grad"),
-    "smart_apply",  # which transformers gives every module once it has loaded a model
-)
-"""What a module of heads has already, so that no head can be called so."""
-
-RESERVED = (
-    *("overall", "normalised", "plain", "delta_m", "other", "all", "majority", "selection"),
-    *_OF_TORCH,
-)
+_OF_TABLES = "overall normalised plain delta_m other all majority selection"
+# What a module of heads has already, so that no head can be called so; `smart_apply` is what
+# transformers gives every module once it has loaded a model.
+_OF_TORCH = """
+add_module apply bfloat16 buffers call_super_init children clear compile cpu cuda double
+dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule
+half ipu items keys load_state_dict modules mtia named_buffers named_children named_modules
+named_parameters
+parameters pop register_backward_hook register_buffer register_forward_hook
+register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
+register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module
+register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_
+set_extra_state set_submodule share_memory smart_apply state_dict to to_empty train training type
+update values xpu zero_grad
+"""
+RESERVED = frozenset(f"{_OF_TABLES} {_OF_TORCH}".split())
 """Names that mean something else in tables, figures, grids or a model."""
-
-
-def check_names(entries: Mapping[str, TaskEntry], built_in: Mapping[str, object]) -> None:
-    """Refuse a name that is taken, or that no table column and module of a model can have."""
-    for name in entries:
-        if name in built_in:
-            raise ValueError(f"'{name}' is a built-in task; give yours another name")
-        if name in RESERVED:
-            raise ValueError(
-                f"a task cannot be called '{name}', which means something else; choose another"
-            )
-        if not NAME.fullmatch(name):
-            fit = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-            hint = did_you_mean(name, [fit]) if NAME.fullmatch(fit) else ""
-            raise ValueError(
-                f"'{name}' is no name of a task: small letters, digits and '_', a letter first, "
-                f"at most 40.{hint}"
-            )

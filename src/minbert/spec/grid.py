@@ -9,10 +9,10 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, Field, create_model
+from pydantic import AfterValidator, Field, create_model
 
-from minbert.base.errors import UserError
-from minbert.spec.model import Distinct, OneOf, Spec, to_list
+from minbert.base.errors import reraise_as
+from minbert.spec.model import Distinct, Names, OneOf, Spec
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
 from minbert.spec.published import MAJORITY, Claim
@@ -25,7 +25,7 @@ BACKBONE = "backbone"
 ALL = "all"
 """The folder of the figures over all papers."""
 
-RESERVED_NAMES = {ALL: "the common figures", "index": "the index", "claims": "the table of claims"}
+RESERVED_NAMES = (ALL, "index", "claims")
 """What is published under names that are therefore not the names of papers."""
 
 
@@ -41,31 +41,28 @@ def _check_name(name: str) -> str:
 
 def _check_paper(name: str) -> str:
     if name in RESERVED_NAMES:
-        raise ValueError(f"'{name}' is the name of {RESERVED_NAMES[name]}; choose another")
+        raise ValueError(f"'{name}' is the name of a file of all papers; choose another")
     return name
 
 
 def _check_task(name: str) -> str:
-    try:
+    with reraise_as(ValueError):
         return name if name == "*" else known_task(name).name
-    except UserError as error:
-        raise ValueError(str(error)) from None
 
 
 Name = Annotated[str, AfterValidator(_check_name)]
-Names = Annotated[
-    tuple[str, ...],
-    Distinct,
-    BeforeValidator(to_list, json_schema_input_type=str | tuple[str, ...]),
-]
 
 
 @cache
-def partial(model: type[Spec]) -> type[Spec]:
-    """Return `model` with every key optional, or null, at any depth; `*` is a task too."""
+def partial(model: type[Spec], without: tuple[str, ...] = ()) -> type[Spec]:
+    """Return `model` with every key optional, or null, at any depth; `*` is a task too.
+
+    Its keys `without` are left out.
+    """
     fields: Any = {
         name: (Annotated[_partial(kind.annotation), None, *kind.metadata] | None, None)
         for name, kind in model.model_fields.items()
+        if name not in without
     }
     return create_model(model.__name__, __base__=Spec, __doc__=model.__doc__, **fields)
 
@@ -78,6 +75,10 @@ def _partial(annotation: Any) -> Any:
     if get_origin(annotation) is dict:
         return dict[Annotated[str, AfterValidator(_check_task)], partial(TaskSpec) | None]  # type: ignore[misc]
     return annotation
+
+
+Adjustments = partial(StageSpec, without=("start", "fuse"))
+"""Settings of all stages, from which none can start."""
 
 
 class Display(Spec):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -15,8 +15,9 @@ from pydantic import (
     StrictInt,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 
 def to_list(value: Any) -> Any:
@@ -35,6 +36,16 @@ class Spec(BaseModel):
     """Base of all specs: unknown keys are refused, instances cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield what does not fit together, the first of which is refused."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for mistake in self.mistakes():
+            raise ValueError(mistake)
+        return self
 
     @field_validator("*", mode="before")
     @classmethod
@@ -64,6 +75,11 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 Distinct = AfterValidator(_distinct)
 OneOrMore = BeforeValidator(to_list)
+Names = Annotated[
+    tuple[str, ...],
+    Distinct,
+    BeforeValidator(to_list, json_schema_input_type=str | tuple[str, ...]),
+]
 
 
 @dataclass(eq=False)
@@ -75,17 +91,7 @@ class OneOf:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        enum = {"enum": sorted(self.names)}
-        return core_schema.no_info_after_validator_function(
-            self._known, handler(source), metadata={"pydantic_js_updates": enum}
-        )
-
-    def _known(self, name: str) -> str:
-        if name not in self.names:
-            *others, last = map(repr, sorted(self.names))
-            expected = f"{', '.join(others)} or {last}"
-            raise PydanticKnownError("literal_error", {"expected": expected})
-        return name
+        return core_schema.literal_schema(sorted(self.names))
 
 
 URLS = ("http://", "https://", "file://")

@@ -146,20 +146,14 @@ PARTS: dict[str, dict[str, str]] = {
     "surgery": {
         "pcgrad": "minbert.train.surgery.pcgrad:pcgrad",
         "pytorch_pcgrad": "minbert.train.surgery.pytorch_pcgrad:PytorchPCGrad",
-        "aligned_mtl": "minbert.train.surgery.torchjd:aligned_mtl",
-        "cagrad": "minbert.train.surgery.torchjd:cagrad",
-        "dualproj": "minbert.train.surgery.torchjd:dualproj",
-        "fairgrad": "minbert.train.surgery.torchjd:fairgrad",
-        "gradvac": "minbert.train.surgery.torchjd:gradvac",
-        "imtl_g": "minbert.train.surgery.torchjd:imtl_g",
-        "krum": "minbert.train.surgery.torchjd:krum",
-        "mean": "minbert.train.surgery.torchjd:mean",
-        "mgda": "minbert.train.surgery.torchjd:mgda",
-        "nash_mtl": "minbert.train.surgery.torchjd:nash_mtl",
-        "pcd": "minbert.train.surgery.torchjd:pcd",
-        "random": "minbert.train.surgery.torchjd:random",
+        **{
+            name: f"minbert.train.surgery.torchjd:{name}"
+            for name in (
+                *("aligned_mtl", "cagrad", "dualproj", "fairgrad", "gradvac", "imtl_g", "krum"),
+                *("mean", "mgda", "nash_mtl", "pcd", "random", "upgrad"),
+            )
+        },
         "sum": "minbert.train.surgery.torchjd:sum_of_all",
-        "upgrad": "minbert.train.surgery.torchjd:upgrad",
     },
     "weighting": {
         "uncertainty": "minbert.train.weightings.uncertainty:Uncertainty",

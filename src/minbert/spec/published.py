@@ -5,13 +5,14 @@ Neither decides what is trained. A claim is judged from the predictions of what 
 
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from minbert.base.errors import UserError
-from minbert.spec.model import Distinct, NonNegative, Spec
+from minbert.spec.model import Distinct, Names, NonNegative, Spec
 from minbert.spec.task import known_task
 from minbert.spec.yaml import inside, read_text, validated
 
@@ -38,30 +39,21 @@ class Claim(Spec):
     section: str = ""
     variant: Name
     against: Name | float | Annotated[tuple[Name, ...], Field(min_length=2), Distinct]
-    task: Name | Annotated[tuple[Name, ...], Field(min_length=1), Distinct] = "overall"
+    task: Annotated[Names, Field(min_length=1)] = ("overall",)
     measure: Measure = "score"
     direction: Direction = "higher"
     margin: Annotated[NonNegative, Field(le=1)] = 0.01
 
-    @model_validator(mode="after")
-    def _comparable(self) -> Self:
+    def mistakes(self) -> Iterator[str]:
         if self.variant in self.others:
-            raise ValueError(f"compares '{self.variant}' with itself")
+            yield f"compares '{self.variant}' with itself"
         if self.against == MAJORITY and self.measure != "score":
-            raise ValueError(
+            yield (
                 f"'majority' is not trained, so it has no {self.measure}; name a variant or a "
                 "number under 'against'"
             )
         if self.score is not None and abs(self.score) > 1 and self.measure != "loss":
-            raise ValueError(
-                f"'against' is {self.score:g}, expected a score from -1 to 1, such as 0.573"
-            )
-        return self
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """The tasks, one line of the table each."""
-        return (self.task,) if isinstance(self.task, str) else self.task
+            yield f"'against' is {self.score:g}, expected a score from -1 to 1, such as 0.573"
 
     @property
     def others(self) -> tuple[str, ...]:

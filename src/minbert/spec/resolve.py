@@ -6,6 +6,7 @@ scaled, overridden and typed; then the stages are found that `start` and `fuse` 
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,13 @@ from pydantic import Field
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.config import Config, Scale
-from minbert.spec.grid import BACKBONE, Display, GridFile, Name, Paper, partial
+from minbert.spec.grid import BACKBONE, Adjustments, Display, GridFile, Name, Paper
 from minbert.spec.parts import FIGURE_KINDS
-from minbert.spec.protocol import RULES, Rule
+from minbert.spec.protocol import RULES
 from minbert.spec.published import MAJORITY
 from minbert.spec.stage import INSERTED, ONE_TASK, StageSpec
 from minbert.spec.task import TASKS, Task, TaskSpec, overall_tasks
-from minbert.spec.variants import Body, bodies_of, candidates_of, flat, refuse_circle
+from minbert.spec.variants import MAIN, Body, bodies_of, candidates_of, flat, refuse_circle
 from minbert.spec.yaml import inside, load_yaml, merge, nested, validated, without_nulls
 
 
@@ -105,9 +106,9 @@ def resolve(config: Config, base: Path) -> list[Grid]:
     """
     TASKS.use(Task.of(name, entry) for name, entry in config.tasks.items())
     for key in ("defaults", "override"):
-        validated(partial(StageSpec), getattr(config, key), f"config: {key}")
+        validated(Adjustments, getattr(config, key), f"config: {key}")
     for key in config.allow_duplicates:
-        validated(partial(StageSpec), nested(key, None), "config: allow_duplicates")
+        validated(Adjustments, nested(key, None), "config: allow_duplicates")
     papers: dict[str, list[tuple[Path, GridFile]]] = {}
     for name in config.grids:
         bare = not name.endswith((".yaml", ".yml"))
@@ -143,78 +144,73 @@ def _grid(files: Sequence[tuple[Path, GridFile]], config: Config) -> Grid:
                         "leave it out here, or name another paper"
                     )
                 head[key] = value
-    path = next((path for path, file in files if file.title), files[0][0])
-    rule = head.get("overall", "normalised")
+    path = head["path"] = next((path for path, file in files if file.title), files[0][0])
     with inside(str(path)):
-        refuse_circle(
-            "extends", {n: body.values.get("extends") or () for n, body in bodies.items()}
-        )
+        refuse_circle("extends", {n: b.values.get("extends") or () for n, b in bodies.items()})
+    head.setdefault("overall", Paper.model_fields["overall"].default)
     variants: dict[str, Variant] = {}
-    for name, body in bodies.items():
-        with inside(f"{body.path}: variant '{name}'"):
-            for each in (
-                () if body.template else _variants(head["paper"], name, bodies, rule, config)
-            ):
-                if variants.setdefault(each.name, each) is not each:
-                    raise UserError(f"two variants are called '{each.name}'; rename one")
-    variants = _linked(variants)
-    _check_stages(path, variants)
+    for name in (name for name, body in bodies.items() if not body.template):
+        with inside(f"{bodies[name].path}: variant '{name}'"):
+            for variant in _variants(name, bodies, head, config):
+                if variants.setdefault(variant.name, variant) is not variant:
+                    raise UserError(f"two variants are called '{variant.name}'; rename one")
+    variants = _linked(variants, path)
     scored = {task for variant in variants.values() for task in variant.scored}
     tasks = tuple(task for task in TASKS if task in scored)
     head["overall_tasks"] = head.get("overall_tasks") or overall_tasks(tasks)
-    found = {"path": path, "variants": variants, "drawn_in": drawn_in, "tasks": tasks}
+    found = {"variants": variants, "drawn_in": drawn_in, "tasks": tasks}
     grid = validated(Grid, head | found, str(path))
     _check(grid, files)
     return grid
 
 
 def _variants(
-    paper: str, name: str, bodies: Mapping[str, Body], rule: Rule, config: Config
+    name: str, bodies: Mapping[str, Body], head: Mapping[str, Any], config: Config
 ) -> Iterator[Variant]:
     """Yield a variant, whose stages are not linked yet, and its candidates if it is tuned."""
     values = without_nulls(flat(name, bodies))
-    of: dict[str, Any] = {"paper": paper, "path": bodies[name].path}
+    of = {"paper": head["paper"], "path": bodies[name].path}
     shown = {key: values.pop(key) for key in Display.model_fields if key in values}
-    row = of | {"name": name, "label": name, "row": name} | shown
+    row: dict[str, Any] = {**of, "name": name, "label": name, "row": name, **shown}
     candidates = []
     if row.get("best_of"):
         if values:
             raise UserError(f"'best_of' trains nothing, so '{next(iter(values))}' does not apply")
     elif "tune" in values:
-        candidates = [*candidates_of(values)]
-        row["tried"] = {f"{name}.{end}": said for end, said, _ in candidates}
+        candidates = [*candidates_of(name, values)]
+        row["tried"] = {candidate: said for candidate, said, _ in candidates}
         row["best_of"] = tuple(row["tried"])
     else:
-        row["stages"] = _stages(StageRef(paper, name, "main"), values, rule, config)
+        row["stages"] = _stages(name, values, head, config)
     yield validated(Variant, row)
-    for end, said, keys in candidates:
+    for candidate, said, keys in candidates:
         with inside(said):
-            ref = StageRef(paper, f"{name}.{end}", "main")
-            words = {"name": ref.variant, "label": f"{row['label']}, {said}", "row": ref.variant}
-            stages = _stages(ref, keys, rule, config)
-            yield validated(Variant, of | words | {"stages": stages, "tuned_for": name})
+            label, stages = f"{row['label']}, {said}", _stages(candidate, keys, head, config)
+            tuned = {"name": candidate, "label": label, "row": candidate, "tuned_for": name}
+            yield validated(Variant, {**of, **tuned, "stages": stages})
 
 
 def _stages(
-    first: StageRef, values: Mapping[str, Any], rule: Rule, config: Config
+    variant: str, values: Mapping[str, Any], head: Mapping[str, Any], config: Config
 ) -> tuple[Stage, ...]:
-    """Return a variant's stages, or the `first` if it names none."""
+    """Return a variant's stages; it has one, `main`, if it names none."""
     shared = {key: value for key, value in values.items() if key != "stages"}
     found: dict[str, Stage] = {}
-    for keys in values.get("stages") or ({"name": first.stage},):
+    for keys in values.get("stages") or MAIN:
         own = {**keys}
         name = own.pop("name")
         with inside(f"stage '{name}'"):
             if name in found:
                 raise UserError("two stages are called so; rename one")
             chosen = _chosen(without_nulls(merge(shared, own)))
-            found[name] = Stage(replace(first, stage=name), *_specs(chosen, rule, config))
+            specs = _specs({"select": head["overall"], **chosen}, config)
+            found[name] = Stage(StageRef(head["paper"], variant, name), *specs)
     return tuple(found.values())
 
 
 def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
     """Return a stage's keys with the tasks that `train` (default: all) and `evaluate_only` name."""
-    tasks = {name: task for name, task in keys.get("tasks", {}).items() if name != "*"}
+    tasks = {name: task for name, task in keys.pop("tasks", {}).items() if name != "*"}
     train, carried = keys.pop("train", ()), keys.pop("evaluate_only", ())
     if unknown := [name for name in (*train, *carried) if name not in tasks]:
         raise UserError(
@@ -223,29 +219,25 @@ def _chosen(keys: dict[str, Any]) -> dict[str, Any]:
         )
     if both := set(train) & set(carried):
         raise UserError(f"task '{min(both)}' is in 'train' and in 'evaluate_only'")
-    kept = {name: tasks[name] for name in train or tasks if name not in carried}
-    if train:
-        kept = {name: {**task, "trained": True} for name, task in kept.items()}
-    kept |= {name: {**tasks[name], "trained": False} for name in carried}
-    return {**keys, **({"tasks": kept} if "tasks" in keys else {})}
+    said = dict.fromkeys(train, True) | dict.fromkeys(carried, False)
+    kept = {name: task for name, task in tasks.items() if name in said or not train}
+    trained = {name: {"trained": said[name]} for name in said}
+    return {**keys, "tasks": {name: task | trained.get(name, {}) for name, task in kept.items()}}
 
 
-def _specs(keys: Mapping[str, Any], rule: Rule, config: Config) -> tuple[StageSpec, StageSpec]:
+def _specs(keys: Mapping[str, Any], config: Config) -> tuple[StageSpec, StageSpec]:
     """Return what the configuration makes of the spec that a grid's `keys` say, and this itself."""
-
-    def typed(values: Mapping[str, Any], where: str = "") -> StageSpec:
-        return validated(StageSpec, {"select": rule, **values}, where)
 
     def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         values = without_nulls(merge(base, over))
         # The configuration names tasks that not every stage has; it takes none out.
         return values | {"tasks": {task: values["tasks"].get(task) for task in keys["tasks"]}}
 
-    plain = typed(keys)
+    plain = validated(StageSpec, keys)
     # Merged into nothing first: their `*` is for the tasks that they name too.
-    spec = typed(merged(merge({}, config.defaults), keys)) if config.defaults else plain
+    spec = validated(StageSpec, merged(merge({}, config.defaults), keys))
     adjusted = merged(_scaled(spec, config.scale), config.override)
-    return typed(adjusted, "after scale and override of the config"), plain
+    return validated(StageSpec, adjusted, "after scale and override of the config"), plain
 
 
 def _scaled(spec: StageSpec, scale: Scale) -> dict[str, Any]:
@@ -270,52 +262,47 @@ def _scaled(spec: StageSpec, scale: Scale) -> dict[str, Any]:
     return values
 
 
-def _linked(variants: Mapping[str, Variant]) -> dict[str, Variant]:
+def _linked(variants: Mapping[str, Variant], path: Path) -> dict[str, Variant]:
     """Return `variants` with the stages found that `start` and `fuse` name.
 
     A name means an earlier stage of the same variant, `VARIANT` (its last stage), `VARIANT/STAGE`.
+    Refuses a stage that comes after itself, or after one that does not fit.
     """
-    every = [stage for variant in variants.values() for stage in variant.stages]
-    known = {name: s.ref for s in every for name in (str(s.ref), s.ref.variant)}
-    linked: dict[str, Variant] = {}
-    for variant in variants.values():
-        stages: list[Stage] = []
-        for stage in variant.stages:
-            earlier = {before.ref.stage: before.ref for before in stages}
-            starts = stage.spec.start != BACKBONE
-            found = []
-            for name in (*([stage.spec.start] if starts else []), *(stage.spec.fuse or ())):
-                ref = earlier.get(name) or known.get(name)
-                if not ref or (ref.variant == variant.name and ref.stage not in earlier):
-                    others = [n for n, other in known.items() if other.variant != variant.name]
-                    raise UserError(
-                        f"{_place(stage, variants)}: no stage '{name}' to start from or to fuse."
-                        f"{did_you_mean(name, [BACKBONE, *earlier, *others])} Give '{BACKBONE}', "
-                        "an earlier stage of the variant, or VARIANT or VARIANT/STAGE of another; "
-                        "the best of others has no stages"
-                    )
-                found.append(ref)
-            start = found.pop(0) if starts else None
-            stages.append(replace(stage, start=start, fused=tuple(found)))
-        linked[variant.name] = variant.model_copy(update={"stages": tuple(stages)})
-    return linked
 
+    def at(ref: StageRef) -> AbstractContextManager[None]:
+        return inside(f"{variants[ref.variant].path}: variant '{ref.variant}': stage '{ref.stage}'")
 
-def _place(stage: Stage, variants: Mapping[str, Variant]) -> str:
-    ref = stage.ref
-    return f"{variants[ref.variant].path}: variant '{ref.variant}': stage '{ref.stage}'"
-
-
-def _check_stages(path: Path, variants: Mapping[str, Variant]) -> None:
-    """Refuse a stage that comes after what does not fit, or after itself."""
     stages = {stage.ref: stage for variant in variants.values() for stage in variant.stages}
+    known = {name: ref for ref in stages for name in (str(ref), ref.variant)}
+    for ref, stage in stages.items():
+        own = [other for other in stages if other.variant == ref.variant]
+        there = {name: other for name, other in known.items() if other not in own}
+        for earlier in own[: own.index(ref)]:
+            there |= {str(earlier): earlier, earlier.stage: earlier}
+        starts = [stage.spec.start] if stage.spec.start != BACKBONE else []
+        names = [*starts, *(stage.spec.fuse or ())]
+        with at(ref):
+            if unknown := [name for name in names if name not in there]:
+                raise UserError(
+                    f"no stage '{unknown[0]}' to start from or to fuse."
+                    f"{did_you_mean(unknown[0], [BACKBONE, *there])} Give '{BACKBONE}', "
+                    "an earlier stage of the variant, or VARIANT or VARIANT/STAGE of another; "
+                    "the best of others has no stages"
+                )
+            found = [there[name] for name in names]
+            start = found.pop(0) if starts else None
+            stages[ref] = replace(stage, start=start, fused=tuple(found))
+            _check_start(stages[ref], stages)
     with inside(str(path)):
         refuse_circle("start", {ref: stage.after for ref, stage in stages.items()})
-    for stage in stages.values():
-        with inside(_place(stage, variants)):
-            _check_start(stage, stages)
-            if variants[stage.ref.variant].tuned_for:
+    for ref, stage in stages.items():
+        with at(ref):
+            if variants[ref.variant].tuned_for:
                 _check_half(stage, stages)
+    return {
+        name: variant.model_copy(update={"stages": tuple(stages[s.ref] for s in variant.stages)})
+        for name, variant in variants.items()
+    }
 
 
 def _check_half(stage: Stage, stages: Mapping[StageRef, Stage]) -> None:
@@ -399,8 +386,9 @@ def _check(grid: Grid, files: Sequence[tuple[Path, GridFile]]) -> None:
         with inside(f"{variant.path}: variant '{variant.name}'"):
             if len({tuple(grid.variants[name].scored) for name in variant.tried}) > 1:
                 raise UserError("'tune' compares settings that have different tasks")
-            with inside("best_of"):
-                known(*variant.best_of, trains=True, scored=not variant.tried)
+            if not variant.tried:
+                with inside("best_of"):
+                    known(*variant.best_of, trains=True)
     for path, file in files:
         with inside(f"{path}: overall_tasks"):
             if missing := [task for task in file.overall_tasks if task not in grid.tasks]:
@@ -428,7 +416,7 @@ def _check(grid: Grid, files: Sequence[tuple[Path, GridFile]]) -> None:
                 if grid.claims.count(claim) > 1:
                     raise UserError("is there twice; keep one of them")
                 known(*claim.variants)
-                for task, name in itertools.product(claim.tasks, claim.variants):
+                for task, name in itertools.product(claim.task, claim.variants):
                     of = (name, *grid.variants[name].best_of)
                     scored = {task for each in of for task in grid.variants[each].scored}
                     overall = grid.overall_tasks if task in ("overall", *RULES) else (task,)

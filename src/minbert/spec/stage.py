@@ -6,9 +6,9 @@ only looks and speed, and change no key.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, field_validator, model_validator
+from pydantic import Field, StrictInt, field_validator
 
 from minbert.spec.model import (
     Count,
@@ -19,9 +19,9 @@ from minbert.spec.model import (
     Spec,
     Width,
 )
-from minbert.spec.parts import PARTS, part_module
+from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
-from minbert.spec.task import COSINE_RANGE, TASKS, TaskSpec, mistakes
+from minbert.spec.task import COSINE_RANGE, TASKS, TaskSpec, misfits
 
 LeftOut: Any = Field(default=None, exclude_if=lambda value: value is None)
 """A setting that came later: a spec without it is written, and has the key, as before."""
@@ -112,14 +112,12 @@ class Smart(Spec):
     divergence: Annotated[str, OneOf(PARTS["divergence"])] | None = LeftOut
     reduction: Literal["sum"] | None = LeftOut
 
-    @model_validator(mode="after")
-    def _radius_of_rows(self) -> Self:
+    def mistakes(self) -> Iterator[str]:
         if (self.normalise == "row") != (self.radius is not None):
-            raise ValueError(
+            yield (
                 "'radius' and 'normalise: row' go together (the paper's radius is 1e-5); "
                 f"found 'radius: {self.radius}' with 'normalise: {self.normalise}'"
             )
-        return self
 
 
 class Adapter(Spec):
@@ -184,15 +182,6 @@ class StageSpec(Spec):
         """A weight of 0 is no penalty: the same stage as one without."""
         return smart if smart and smart.weight else None
 
-    @field_validator("shared_layers")
-    @classmethod
-    def _sharing_possible(cls, value: Any) -> Any:
-        if isinstance(value, float) and not 0 < value <= 1:
-            raise ValueError(f"a fraction of layers lies in (0, 1], found {value}")
-        if isinstance(value, int) and value < 0:
-            raise ValueError(f"a number of shared layers is 0 or more, found {value}")
-        return value
-
     @property
     def trained_tasks(self) -> tuple[str, ...]:
         """The tasks that this stage trains, in the order of the registry."""
@@ -203,20 +192,17 @@ class StageSpec(Spec):
         """All tasks of this stage in the order of the registry, however the YAML listed them."""
         return tuple(t for t in TASKS if t in self.tasks)
 
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        for mistake in self._mistakes():
-            raise ValueError(mistake)
-        return self
-
-    def _mistakes(self) -> Iterator[str]:
-        """Yield what cannot be trained."""
+    def mistakes(self) -> Iterator[str]:
         trained = self.trained_tasks
         for name, task in self.tasks.items():
-            yield from (f"task '{name}' {mistake}" for mistake in mistakes(name, task))
+            yield from (f"task '{name}' {mistake}" for mistake in misfits(name, task))
             if task.init_head_from is not None and self.start == "backbone":
                 given = f"'init_head_from: {task.init_head_from}'"
                 yield f"task '{name}': {given} needs a stage to start from"
+        if isinstance(share := self.shared_layers, int) and share < 0:
+            yield f"'shared_layers': a number of shared layers is 0 or more, found {share}"
+        if isinstance(share, float) and not 0 < share <= 1:
+            yield f"'shared_layers': a fraction of layers lies in (0, 1], found {share}"
         if not trained:
             yield "no task has 'trained: true': the stage would train nothing"
         if self.shared_end == "top" and isinstance(self.shared_layers, str):
@@ -283,23 +269,24 @@ class StageSpec(Spec):
 
     def parts(self) -> dict[str, str]:
         """Return the modules of the parts this stage uses, as {`kind:name`: module}."""
-        return {f"{kind}:{name}": part_module(kind, name) for kind, name in self._parts()}
+        return {name: place.partition(":")[0] for name, place in self._parts().items()}
 
-    def _parts(self) -> list[tuple[str, str]]:
-        """Return (kind, name) of each part this stage uses, sorted."""
-        chosen = {("trainable", self.trainable), ("sampler", self.sampler.name)}
-        chosen.add(("schedule", self.optimiser.schedule.name))
-        if self.surgery:
-            chosen.add(("surgery", self.surgery))
-        if self.weighting:
-            chosen.add(("weighting", self.weighting))
+    def _parts(self) -> dict[str, str]:
+        """Return the place of each part this stage uses, as {`kind:name`: `module:object`}."""
+        chosen = {
+            ("trainable", self.trainable),
+            ("sampler", self.sampler.name),
+            ("schedule", self.optimiser.schedule.name),
+            ("surgery", self.surgery),
+            ("weighting", self.weighting),
+        }
         for name, task in self.tasks.items():
             chosen |= {("pooling", task.pooling), ("head", task.head.name), ("loss", task.loss)}
             if task.convolution:
                 chosen.add(("token_layer", "convolution"))
             if self.smart and task.trained:
                 chosen |= {("penalty", "smart"), ("divergence", divergence(self.smart, name))}
-        return sorted(chosen)
+        return {f"{kind}:{name}": PARTS[kind][name] for kind, name in sorted(chosen) if name}
 
     def derived(self) -> dict[str, Any]:
         """Return, as JSON-able data, what training takes from code here and not from a field.
@@ -312,7 +299,7 @@ class StageSpec(Spec):
             "tasks": list(self.ordered_tasks),
             "trained": list(trained),
             "divergences": {t: divergence(self.smart, t) for t in trained if self.smart},
-            "parts": {f"{kind}:{name}": PARTS[kind][name] for kind, name in self._parts()},
+            "parts": self._parts(),
         }
 
 

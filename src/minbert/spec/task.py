@@ -4,23 +4,22 @@ The built-in tasks are those of `tasks.yaml` beside this file. Tasks of one's ow
 configuration, and reach a job with the record of its plan (docs/adding.md).
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StrictInt, field_validator, model_validator
+from pydantic import AfterValidator, Field, StrictInt
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.spec.entry import METRICS, DataFile, Kind, Metric, TaskEntry
+from minbert.spec.entry import METRICS, NAME, RESERVED, DataFile, Kind, Metric, TaskEntry
 from minbert.spec.model import Count, Distinct, OneOf, Positive, Probability, Spec, Width
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.yaml import load_yaml, validated
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Spec):
     """One task. `low` and `high` bound the label; `classes` is the number of logits.
 
     `names` are those of its classes, if they have any. `sentences` are the columns of the text in
@@ -31,8 +30,8 @@ class Task:
     kind: Kind
     classes: int
     pair: bool
-    low: float
-    high: float
+    low: int | float  # as it is given: a whole bound is the same in every key
+    high: int | float
     metric: Metric
     title: str
     names: tuple[str, ...] = ()
@@ -61,7 +60,7 @@ class Task:
         )
 
 
-class Tasks(Mapping[str, Task]):
+class Tasks(dict[str, Task]):
     """All tasks by name: the built-in ones in their order, then those in use, by name.
 
     A process has one configuration, or one job; the tasks of its own are those `used` last.
@@ -69,26 +68,18 @@ class Tasks(Mapping[str, Task]):
 
     def __init__(self, built_in: Iterable[Task]) -> None:
         self.built_in = {task.name: task for task in built_in}
-        self._all = self.built_in
+        super().__init__(self.built_in)
 
     def use(self, own: Iterable[Task]) -> None:
         """Make `own` the only tasks besides the built-in ones."""
         found = {task.name: task for task in own}
-        self._all = self.built_in | {name: found[name] for name in sorted(found)}
+        self.clear()
+        self.update(self.built_in | {name: found[name] for name in sorted(found)})
 
     @property
     def own(self) -> tuple[Task, ...]:
         """Those that are not built in."""
-        return tuple(task for name, task in self._all.items() if name not in self.built_in)
-
-    def __getitem__(self, name: str) -> Task:
-        return self._all[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
+        return tuple(task for name, task in self.items() if name not in self.built_in)
 
 
 OWN_FILES = "own files"
@@ -113,6 +104,27 @@ BUILT_IN: dict[str, BuiltIn] = {
 """The entries of the built-in tasks."""
 
 TASKS = Tasks(Task.of(name, entry) for name, entry in BUILT_IN.items())
+
+
+def _to_own_name(name: str) -> str:
+    """Refuse a name that is taken, or that no table column and module of a model can have."""
+    if name in BUILT_IN:
+        raise ValueError(f"'{name}' is a built-in task; give yours another name")
+    if name in RESERVED:
+        raise ValueError(
+            f"a task cannot be called '{name}', which means something else; choose another"
+        )
+    if not NAME.fullmatch(name):
+        fit = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+        hint = did_you_mean(name, [fit]) if NAME.fullmatch(fit) else ""
+        raise ValueError(
+            f"'{name}' is no name of a task: small letters, digits and '_', a letter first, "
+            f"at most 40.{hint}"
+        )
+    return name
+
+
+OwnName = Annotated[str, AfterValidator(_to_own_name)]
 
 
 def known_task(name: str) -> Task:
@@ -156,9 +168,7 @@ def overall_tasks(tasks: Collection[str]) -> tuple[str, ...]:
 
 def use_tasks_of(told: Mapping[str, Any]) -> None:
     """Use the `tasks` of a plan's record, or of a job that was described by one, if it has any."""
-    own = told.get("tasks", [])
-    lists = ("names", "sentences")  # which are tuples here; older records have not both
-    TASKS.use(Task(**{**task, **{of: tuple(task.get(of, ())) for of in lists}}) for task in own)
+    TASKS.use(map(Task.model_validate, told.get("tasks", [])))
 
 
 class Head(Spec):
@@ -173,11 +183,9 @@ class Head(Spec):
     width: Width = 256
     dropout: Probability = 0.3
 
-    @model_validator(mode="after")
-    def _deep_enough(self) -> Self:
+    def mistakes(self) -> Iterator[str]:
         if self.name == "mlp" and self.depth == 0:
-            raise ValueError("an mlp head has a 'depth' of 1 or more, found 0")
-        return self
+            yield "an mlp head has a 'depth' of 1 or more, found 0"
 
 
 class Convolution(Spec):
@@ -190,12 +198,9 @@ class Convolution(Spec):
     kernel: Annotated[StrictInt, Field(ge=1, le=15)] = 3
     residual: bool = False
 
-    @field_validator("kernel")
-    @classmethod
-    def _centred(cls, kernel: int) -> int:
-        if kernel % 2 == 0:
-            raise ValueError(f"a kernel is centred on its token: an odd width, found {kernel}")
-        return kernel
+    def mistakes(self) -> Iterator[str]:
+        if self.kernel % 2 == 0:
+            yield f"a kernel is centred on its token: an odd width, found {self.kernel}"
 
 
 Feature = Literal["u", "v", "u*v", "|u-v|"]
@@ -238,7 +243,7 @@ _LOSSES = {
 }
 
 
-def mistakes(name: str, task: TaskSpec) -> Iterator[str]:
+def misfits(name: str, task: TaskSpec) -> Iterator[str]:
     """Yield how `task` does not fit the task called `name`, as what follows its name."""
     known = known_task(name)
     if known.pair and task.pairing is None:

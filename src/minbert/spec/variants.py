@@ -15,6 +15,9 @@ from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.grid import Display, GridFile, StageKeys
 from minbert.spec.yaml import merge, nested, validated
 
+MAIN = ({"name": "main"},)
+"""The stages of a variant that names none."""
+
 
 @dataclass(frozen=True)
 class Body:
@@ -32,21 +35,31 @@ def bodies_of(file: GridFile, path: Path) -> Iterator[tuple[str, Body]]:
         yield name, Body(path, template.model_dump(exclude_unset=True), template=True)
     for pattern, variant in file.variants.items():
         values = variant.model_dump(exclude_unset=True)
-        axes = {
-            key: choices if isinstance(choices, dict) else {spelt(c): c for c in choices}
-            for key, choices in (values.pop("expand", None) or {}).items()
-        }
+        axes = values.pop("expand", None) or {}
         last = [key.rpartition(".")[2] for key in axes]
         if sorted(last) != sorted({*re.findall(r"\{(.*?)\}", pattern)}):
             raise UserError(
                 f"variant '{pattern}': the name must hold the last word of each key of 'expand' "
                 f"once, in braces: {last}"
             )
-        for words in itertools.product(*axes.values()):
+        for words, settings in _combinations(axes):
             said = dict(zip(last, words, strict=True))
             shown = {k: _filled(values[k], said) for k in Display.model_fields if k in values}
-            settings = {key: axes[key][word] for key, word in zip(axes, words, strict=True)}
             yield _filled(pattern, said), Body(path, values | shown, settings=settings)
+
+
+def _combinations(axes: Mapping[str, Any]) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Yield of each combination of values its words, and its settings by dotted key.
+
+    An axis is a list, whose values are spelt, or says the word for each value.
+    """
+    pairs = [
+        values.items() if isinstance(values, Mapping) else [(spelt(v), v) for v in values]
+        for values in axes.values()
+    ]
+    for chosen in itertools.product(*pairs):
+        settings = dict(zip(axes, (value for _, value in chosen), strict=True))
+        yield [word for word, _ in chosen], settings
 
 
 def _filled(value: Any, said: Mapping[str, str]) -> Any:
@@ -85,42 +98,40 @@ def flat(name: str, bodies: Mapping[str, Body]) -> dict[str, Any]:
         kept = () if bodies[parent].template else Display.model_fields
         values = merge(values, {k: v for k, v in flat(parent, bodies).items() if k not in kept})
     values = merge(values, {key: v for key, v in body.values.items() if key != "extends"})
-    for key, value in body.settings.items():
-        values = _with(values, key, value)
+    return _with(values, body.settings)
+
+
+def _with(values: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` with dotted keys set; `stages.NAME.KEY` reaches one stage."""
+    for key, value in settings.items():
+        first, _, rest = key.partition(".")
+        name, _, below = rest.partition(".")
+        change = nested(below if first == "stages" else key, value)
+        change = validated(StageKeys, change, "expand or tune").model_dump(exclude_unset=True)
+        if first != "stages":
+            values = merge(values, change)
+            continue
+        stages = values.get("stages") or MAIN
+        if name not in (names := [stage["name"] for stage in stages]):
+            known = f"{did_you_mean(name, names)} Known: {', '.join(names)}"
+            raise UserError(f"'{key}': there is no stage '{name}'.{known}")
+        changed = [merge(stage, change) if stage["name"] == name else stage for stage in stages]
+        values = {**values, "stages": changed}
     return values
 
 
-def _with(values: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Return `values` with a dotted key set; `stages.NAME.KEY` reaches one stage."""
-    first, _, rest = key.partition(".")
-    name, _, below = rest.partition(".")
-    change = nested(below if first == "stages" else key, value)
-    change = validated(StageKeys, change, "expand or tune").model_dump(exclude_unset=True)
-    if first != "stages":
-        return merge(values, change)
-    stages = values.get("stages") or [{"name": "main"}]
-    if name not in (names := [stage["name"] for stage in stages]):
-        known = f"{did_you_mean(name, names)} Known: {', '.join(names)}"
-        raise UserError(f"'{key}': there is no stage '{name}'.{known}")
-    changed = [merge(stage, change) if stage["name"] == name else stage for stage in stages]
-    return {**values, "stages": changed}
-
-
-def candidates_of(values: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield of each combination that `tune` tries what its name ends in, its words, its keys."""
-    tune = values["tune"]
-    if not tune:
+def candidates_of(name: str, values: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the name, the words and the keys of each combination that `tune` of a variant tries."""
+    # A half of dev chooses among the settings, so it chooses their epochs too.
+    values = {"selection_split": "half", **values}
+    if not (tune := values.pop("tune")):
         raise UserError(
             "'tune' has no values to try; list two or more by dotted key, or say 'tune: null'"
         )
     # As many words from the end of the keys as tell them apart.
     ends = ([".".join(key.split(".")[-n:]) for key in tune] for n in itertools.count(1))
     short = next(found for found in ends if len({*found}) == len(tune))
-    for combination in itertools.product(*tune.values()):
-        said = [f"{key} {spelt(value)}" for key, value in zip(short, combination, strict=True)]
+    for words, settings in _combinations(tune):
+        said = [f"{key} {word}" for key, word in zip(short, words, strict=True)]
         end = ".".join(re.sub(r"[^A-Za-z0-9._-]+", "-", each).strip("-.") for each in said)
-        # A half of dev chooses among the settings, so it chooses their epochs too.
-        keys: dict[str, Any] = {"selection_split": "half", **values}
-        for key, value in zip(tune, combination, strict=True):
-            keys = _with(keys, key, value)
-        yield end, ", ".join(said), {key: v for key, v in keys.items() if key != "tune"}
+        yield f"{name}.{end}", ", ".join(said), _with(values, settings)

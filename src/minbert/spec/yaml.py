@@ -187,26 +187,31 @@ def validated(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        found: dict[str, list[Any]] = {}
+        found: dict[str, tuple[Any, list[Any]]] = {}
         for item in error.errors(include_url=False):
             if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
                 continue  # Not by itself, but without the entries that are wrong, each told of.
-            path = [(names or {}).get(word, word) for word in _path(values, item)]
-            found.setdefault(".".join(path), []).append(item)
-        lines = [_problem(model, path, items) for path, items in found.items()]
+            words, owner = _place(model, values, item)
+            path = ".".join((names or {}).get(word, word) for word in words)
+            found.setdefault(path, (owner, []))[1].append(item)
         with inside(where):
-            raise UserError("\n".join(lines)) from None
+            raise UserError("\n".join(_problem(path, *of) for path, of in found.items())) from None
 
 
-def _path(values: Any, item: Any) -> Iterator[str]:
-    """Yield the words of an error's place that are keys, and no names of pydantic's types."""
+def _place(model: Any, values: Any, item: Any) -> tuple[list[str], Any]:
+    """Return the keys in an error's place, without pydantic's types, and the last one's model."""
+    words, owner = [], model
     for word in item["loc"]:
         here = values if isinstance(values, Mapping) else {}
         if isinstance(values, list | tuple):
             here = dict(enumerate(values))
         if word in here or (item["type"], word) == ("missing", item["loc"][-1]):
-            values = here.get(word)
-            yield str(word)
+            values, owner = here.get(word), model
+            words.append(str(word))
+            if word in model.model_fields:
+                types = types_of(model.model_fields[word].annotation)
+                model = next((t for t in types if hasattr(t, "model_fields")), model)
+    return words, owner
 
 
 _EXPECTED = {
@@ -226,14 +231,19 @@ _EXPECTED = {
 }
 """What is expected, by pydantic's name of the error; otherwise its own words say it."""
 
+RENAMED = {
+    "select_on": "selection_split",
+    "start_at_prior": "init_bias_to_prior",
+    "head_from": "init_head_from",
+}
+"""Settings of a stage by the names that earlier versions gave them, and their names now."""
+
+_NOW = {"also_score": "evaluate_only", "least": "min", "largest": "max"}
 CHANGED = {
-    "also_score": "it is called 'evaluate_only' now",
-    "least": "it is called 'min' now",
-    "largest": "it is called 'max' now",
-    "may_vanish": "it is called 'allow_duplicates' now",
-    "select_on": "it is called 'selection_split' now",
-    "start_at_prior": "it is called 'init_bias_to_prior' now",
-    "head_from": "it is called 'init_head_from' now",
+    **{
+        old: f"it is called '{new}' now"
+        for old, new in {**RENAMED, **_NOW, "may_vanish": "allow_duplicates"}.items()
+    },
     "system_metrics": "it is gone; `nvidia-smi` and `htop` show what a machine does",
     "corpus": "the built-in corpus is the files in workflow/builtin; for a small run `limit: N` "
     "takes N examples of each split",
@@ -246,7 +256,7 @@ CHANGED = {
 """What to write in place of keys that there were, or that others have."""
 
 
-def _problem(model: type[BaseModel], path: str, items: list[Any]) -> str:
+def _problem(path: str, owner: Any, items: list[Any]) -> str:
     """Return what is wrong at `path`, where each member of a union has an error of its own."""
     # The member whose own check refused the value says most.
     item = next((each for each in items if each["type"] == "value_error"), items[0])
@@ -254,7 +264,7 @@ def _problem(model: type[BaseModel], path: str, items: list[Any]) -> str:
     if item["type"] == "extra_forbidden":
         if key in CHANGED:
             return f"unknown key '{path}': {CHANGED[key]}"
-        known = _known(model, item["loc"])
+        known = list(owner.model_fields)
         return f"unknown key '{path}'.{did_you_mean(key, known)} Known here: {', '.join(known)}"
     if item["type"] == "missing":
         kind = "key" if isinstance(item["loc"][-1], str) else "entry"
@@ -274,12 +284,3 @@ def _problem(model: type[BaseModel], path: str, items: list[Any]) -> str:
     found = repr(item["input"])
     found = found if len(found) <= 200 else f"{found[:200]} ..."
     return f"'{path}' is {found}; expected {' or '.join(wanted)}{near and '.'}{near}"
-
-
-def _known(model: Any, loc: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the model in `model` that the last word of `loc` is not one of."""
-    for word in loc[:-1]:
-        if word in model.model_fields:
-            types = types_of(model.model_fields[word].annotation)
-            model = next((t for t in types if hasattr(t, "model_fields")), model)
-    return list(model.model_fields)
