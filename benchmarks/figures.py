@@ -69,7 +69,7 @@ def make_files(plan: Plan) -> None:
         write_texts(examples, task, SIZES)
         write_rows(examples, plan.sources.rows(task).folder(plan.root) / "rows.parquet")
     for grid in plan.grids:
-        out = plan.outputs[grid.paper].scores.folder(plan.root) / "scores.parquet"
+        out = plan.shown[f"scores/{grid.paper}"].folder(plan.root) / "scores.parquet"
         tested = [name for name, variant in grid.variants.items() if variant.test]
         write_scores(out, grid.paper, qualities(grid.variants), plan.config.seeds, tested=tested)
 
@@ -95,7 +95,11 @@ def main() -> None:
         plan = Plan.load(config, ROOT)
         write(plan)
         make_files(plan)
-        figures = {name: node for name, node in plan.figures.items() if arguments.only in name}
+        figures = {
+        name: node
+        for name, node in plan.shown.items()
+        if node.kind == "figure" and arguments.only in name
+    }
         start = time.monotonic()
         with ThreadPoolExecutor(arguments.processes) as pool:
             taken = list(pool.map(lambda node: draw(plan.root, node.key), figures.values()))

@@ -56,18 +56,20 @@ def plan_results(folder: Path) -> Plan:
                 )
                 if ref.variant == CONSTANT:
                     _make_constant(path, "sst")
-    outputs = made.outputs[PAPER]
-    score.make(job_of(made, outputs.scores))
-    scores = outputs.scores.folder(made.root) / "scores.parquet"
-    write_table(read_table(outputs.table.spec, scores, {}), outputs.table.folder(made.root))
-    table = outputs.table.folder(made.root) / "table.csv"
-    build_index(made.index.spec["published"], [table], made.index.folder(made.root))
-    for name, node in made.figures.items():
-        if not name.endswith("stability"):
+    scored, table_of, index = (
+        made.shown[name] for name in (f"scores/{PAPER}", f"tables/{PAPER}", "tables/index")
+    )
+    score.make(job_of(made, scored))
+    scores = scored.folder(made.root) / "scores.parquet"
+    table = table_of.folder(made.root) / "table.csv"
+    write_table(read_table(table_of.spec, scores, {}), table.parent)
+    build_index(index.spec["published"], [table], index.folder(made.root))
+    for name, node in made.shown.items():
+        if node.kind == "figure" and not name.endswith("stability"):
             path = node.folder(made.root) / "figure.png"
             path.parent.mkdir(parents=True)
             Image.linear_gradient("L").resize((2200, 900)).save(path)
-    for name, need in made.report.needs.items():
+    for name, need in made.shown["report"].needs.items():
         path = need.path(made.root, None) if need.node.kind == "data" else None
         if path and name.startswith("data/"):
             found = {"overlaps": {"dev in train": 3}, "rejected": {"dev": 2}}
@@ -89,7 +91,7 @@ def job_of(plan: Plan, node: Node, **settings: Any) -> Job:
 def write_report(plan: Plan) -> Path:
     """Make the report of a workflow in which one variant failed, with hostile labels; its path."""
     why = f"stage 'main', seed 0: the loss is not finite {HARM}"
-    job = job_of(plan, plan.report, failures={(PAPER, FAILED): why})
+    job = job_of(plan, plan.shown["report"], failures={(PAPER, FAILED): why})
     for stage in job.spec["stages"]:
         if stage["variant"] in ("baseline", "1-bert"):
             stage["label"] = f"{stage['label']} {' '.join(HOSTILE)}"
@@ -106,18 +108,18 @@ def record(seed: int) -> dict[str, Any]:
 
 def write_claims(made: Plan) -> None:
     """Judge the paper's claims, but the last, which was not run; one has a hostile text."""
-    assert made.claims
+    claims = made.shown["tables/claims"]
     numbers = {"difference": -0.25, "low": -0.3, "high": -0.2, "p": 0.01, "p_holm": 0.02}
     numbers |= {"detectable": 0.1, "examples": 40_429, "seeds": 5, "seeds_against": 5}
     lines = []
-    for claim in made.claims.spec["claims"]:
+    for claim in claims.spec["claims"]:
         line = dict.fromkeys(COLUMNS, "") | {n: claim[n] for n in COLUMNS if n in claim}
         against = " ".join(claim["others"]) or "majority"
         line |= {"claim": claim["text"], "against": against, "published_difference": -0.1}
         lines.append(line | {"verdict": "does not hold", "strongest": against.split()[0]} | numbers)
     lines[0]["claim"] += f" {HARM}"
     lines[-1] |= dict.fromkeys(numbers, "") | {"verdict": "not run"}
-    path = made.claims.folder(made.root) / "claims.csv"
+    path = claims.folder(made.root) / "claims.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)

@@ -29,6 +29,12 @@ def training(plan: Plan, variant: str, stage: str = "main") -> Node:
     return plan.nodes["train", plan.train(ref).key]
 
 
+def drawn(plan: Plan, paper: str) -> dict[str, Node]:
+    """Return the nodes of a paper's figures by name."""
+    start = f"figures/{paper}/"
+    return {n.removeprefix(start): node for n, node in plan.shown.items() if n.startswith(start)}
+
+
 def put(path: Path, text: str = "") -> None:
     """Write a file without waiting for the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ def finish(plan: Plan, seeds: int, order: tuple[int, ...] = (0, 1, 2, 3)) -> Non
         pq.write_table(pa.table(columns), folder / "predictions.parquet")
         of = {"paper": PAPER, "variant": VARIANT, "seed": seed, "split": "dev", "task": "sst"}
         rows.append({**of, "metric": "accuracy", "value": 0.75, "key": key, "last": None})
-    path = plan.outputs[PAPER].scores.folder(plan.root) / "scores.parquet"
+    path = plan.shown[f"scores/{PAPER}"].folder(plan.root) / "scores.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
 

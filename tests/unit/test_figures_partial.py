@@ -41,15 +41,14 @@ def listed(tmp_path: Path) -> dict[str, Any]:
     describe(tmp_path, "curved", "loss-curves", histories)
     describe(tmp_path, "broken", "ranking", {"scores/p": scores}, split="neither")
     describe(tmp_path, "there", "ranking", {"scores/p": scores})
-    figures = {f"figures/p/{key}": key for key in ("ranked", "curved", "broken", "there")}
-    products = {
-        f"{name}.{ending}": str(tmp_path / "store" / "figure" / key / f"figure.{ending}")
-        for name, key in figures.items()
-        for ending in ("pdf", "png")
-    }
+    for kind, maker in (("scores", "minbert.evaluate.score"), ("index", "minbert.evaluate.index")):
+        about = {"kind": kind, "key": "none", "spec": {}, "code": {}, "needs": {}, "maker": maker}
+        write_json(description_path(tmp_path, kind, "none"), about)
     for ending in ("pdf", "png"):
-        write_text(products[f"figures/p/there.{ending}"], "")
-    return {"figures": figures, "products": products}
+        write_text(tmp_path / "store" / "figure" / "there" / f"figure.{ending}", "")
+    keys = ("ranked", "curved", "broken", "there")
+    shown = [(f"figures/p/{key}", "figure", key) for key in keys]
+    return {"shown": [("scores/p", "scores", "none"), *shown, ("index", "index", "none")]}
 
 
 def test_figures_are_drawn_from_what_there_is(
@@ -63,11 +62,9 @@ def test_figures_are_drawn_from_what_there_is(
         at = tmp_path / "store" / key
         at.parent.mkdir(parents=True, exist_ok=True)
         source.rename(at)
-    jobs = {f"figure-{key}": {"needs": {}, "extra": {}} for key in listed["figures"].values()}
-    about = {"papers": {"p": {"scores": "none"}}, "variants": [], "options": "", "stamp": "s"}
-    plan = write_plan(
-        tmp_path, listed | about | {"below": "", "jobs": jobs, "files": {}, "index": "none"}
-    )
+    jobs = {f"{kind}-{key}": {"needs": {}, "extra": {}} for _, kind, key in listed["shown"]}
+    about = {"variants": [], "options": "", "stamp": "s", "below": "", "jobs": jobs, "files": {}}
+    plan = write_plan(tmp_path, listed | about)
     write_text(tmp_path / "tables" / "index.csv", "status\nscored\n")
     write_text(tmp_path / "figures" / "p" / "broken.png", "of an earlier plan")
     failed = {("p", "b"): "too hot", ("other", "a"): "out of memory"}
@@ -75,14 +72,16 @@ def test_figures_are_drawn_from_what_there_is(
 
     def spy(job: Job) -> None:
         said.append(job.failed("p"))
-        write_text(job.out.parents[1] / "index" / "none" / "index.csv", "status\nscored\n")
         make(job)
 
+    def index(job: Job) -> None:
+        write_text(job.out / "index.csv", "status\nscored\n")
+
+    monkeypatch.setattr("minbert.evaluate.score.make", lambda job: None)
+    monkeypatch.setattr("minbert.evaluate.index.make", index)
     monkeypatch.setattr("minbert.figures.make.make", spy)
     monkeypatch.setattr("minbert.publish.publish.failed_variants", lambda *_: failed)
     monkeypatch.setattr("minbert.publish.publish.record_grids", lambda *_, **__: None)
-    figures = [(name, "figure", key) for name, key in listed["figures"].items()]
-    monkeypatch.setattr("minbert.publish.publish._shown", lambda _: figures)
     printed = publish_partial(tmp_path, plan)
     assert "p: b failed: too hot" in printed
     for name, wide in (("ranked", style.WIDE), ("curved", style.COLUMN)):

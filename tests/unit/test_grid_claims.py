@@ -85,8 +85,7 @@ def plan(base: Path, *grids: str, **config: Any) -> Plan:
 
 
 def lines(made: Plan) -> list[dict[str, Any]]:
-    assert made.claims is not None
-    return list(made.claims.spec["claims"])
+    return list(made.shown["tables/claims"].spec["claims"])
 
 
 def test_every_paper_makes_claims_with_the_published_difference(base: Path) -> None:
@@ -120,7 +119,6 @@ def test_another_overall_rule_than_the_papers_has_no_published_difference(base: 
 def test_claims_need_what_they_compare_and_no_more(base: Path) -> None:
     """Predictions of all, of the best of others those of these, and histories for curves."""
     made = plan(base, "hybrid-bert", "minbert-downstream")
-    assert made.claims is not None
     wanted, of_one_stage = set[str](), set[str]()
     for line in lines(made):
         for name in (line["variant"], *line["others"]):
@@ -132,7 +130,11 @@ def test_claims_need_what_they_compare_and_no_more(base: Path) -> None:
                 of_one_stage |= predictions if len(predictions) == 1 else set()
             if "measure" in line:
                 wanted.add(f"history.{made.train(variant.stages[-1].ref).key}")
-    needs = {name for name, need in made.claims.needs.items() if need.node.kind == "train"}
+    needs = {
+        name
+        for name, need in made.shown["tables/claims"].needs.items()
+        if need.node.kind == "train"
+    }
     assert {name.rpartition(".")[0] for name in needs} <= wanted
     assert of_one_stage <= {name.rpartition(".")[0] for name in needs}
     assert {name.rpartition(".")[2] for name in needs} == {"0", "1"}
@@ -156,10 +158,12 @@ def test_a_claim_is_in_no_other_key_and_without_claims_there_is_no_table(base: P
     path.write_text(text.replace("text: An encoder", "text: One"), encoding="utf-8")
     after = plan(base, "hybrid-bert")
     assert set(before.nodes) ^ set(after.nodes) == {
-        (node.kind, node.key) for p in (before, after) for node in (p.claims, p.report) if node
+        (p.shown[name].kind, p.shown[name].key)
+        for p in (before, after)
+        for name in ("tables/claims", "report")
     }
     path.write_text(text.partition("\nclaims:")[0], encoding="utf-8")
     without = plan(base, "hybrid-bert")
-    assert without.claims is None
+    assert "tables/claims" not in without.shown
     gone = set(before.products) - set(without.products)
     assert gone == {f"tables/claims.{ending}" for ending in ("csv", "md", "tex")}

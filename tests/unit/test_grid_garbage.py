@@ -79,7 +79,7 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     assert leftovers(after) == []
     assert not list(plan_path(after.root, "").parent.glob("*.json")), "none of them is published"
     assert not description_path(
-        before.root, "scores", before.outputs["hybrid-bert"].scores.key
+        before.root, "scores", before.shown["scores/hybrid-bert"].key
     ).exists()
 
 

@@ -31,7 +31,7 @@ def test_only_what_the_paper_shows_is_asked_for(tmp_path: Path) -> None:
         scored("hybrid-bert", value=0.3, p_floor=0.06, constant=False),
         scored("baseline", value=0.3),  # untested, as by an earlier version
     ]
-    path = plan.outputs[PAPER].scores.folder(plan.root) / "scores.parquet"
+    path = plan.shown[f"scores/{PAPER}"].folder(plan.root) / "scores.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
     asked = {(row.variant, row.task): row.ours for row in learned(plan)}

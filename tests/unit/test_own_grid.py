@@ -14,7 +14,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.commands.learned import learned
 from minbert.commands.plan import plan_text
-from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, Costs, Rows
+from minbert.plan.cost import ASSUMED, Costs, Size
 from minbert.plan.describe import record_of
 from minbert.plan.plan import Plan
 from minbert.spec.config import PUBLISHED, load_config
@@ -102,9 +102,9 @@ def test_the_overall_score_of_an_own_paper_is_of_all_its_tasks(tmp_path: Path) -
 def test_overall_claims_need_its_tasks(tmp_path: Path) -> None:
     claim = "claims: [{text: x, section: s, variant: all, against: %s, task: %s}]"
     made = plan(tmp_path, "overall_tasks: [news]\n" + claim % ("part", "overall"))
-    assert made.claims is not None
-    assert made.claims.spec["overall_tasks"] == {"mine": ("news",)}
-    assert [name for name, *_ in made.claims.spec["shown"]] == ["sst", "news", "points", "same"]
+    claims = made.shown["tables/claims"].spec
+    assert claims["overall_tasks"] == {"mine": ("news",)}
+    assert [name for name, *_ in claims["shown"]] == ["sst", "news", "points", "same"]
     with pytest.raises(UserError, match="'overall' needs the task 'sst', which variant 'all' does"):
         plan(tmp_path, claim % ("part", "overall"))
     with pytest.raises(UserError, match=r"the task 'newz', .*Did you mean 'news'"):
@@ -125,7 +125,7 @@ def test_a_figure_of_one_task_shows_the_one_of_its_kind(
     kind: str, options: str, task: str | None, tmp_path: Path
 ) -> None:
     """A confusion matrix is of SST where the paper has it, unless it is told otherwise."""
-    figure = plan(tmp_path, kind=kind, options=options).figures["figures/mine/f"]
+    figure = plan(tmp_path, kind=kind, options=options).shown["figures/mine/f"]
     assert figure.spec["draw"].get("task") == task
     assert {name.split("/")[2] for name in figure.needs} == {task or "sst"}
 
@@ -182,7 +182,7 @@ def test_jobs_are_told_their_tasks(tmp_path: Path) -> None:
 def test_sizes_are_assumed_until_they_are_known(tmp_path: Path) -> None:
     made = plan(tmp_path)
     costs = Costs(made)
-    assert costs.rows("news") == ASSUMED and costs.tokens("news") == ASSUMED_TOKENS
+    assert costs.size("news") == ASSUMED
     assert costs.assumed == ["news", "same", "points"]
     told = plan_text(made)
     assert "Assumed for news, same, points until their tables are made" in told
@@ -190,10 +190,11 @@ def test_sizes_are_assumed_until_they_are_known(tmp_path: Path) -> None:
     folder = made.sources.data("news").folder(made.root)
     report = '{"rows": {"train": 70, "dev": 20}, "mean_words": {"train": 10.0, "dev": 9}}'
     write_text(folder / "report.json", report)
-    assert costs.rows("news") == Rows(70, 20, 0) and costs.tokens("news") == 15.0
+    costs = Costs(made)
+    assert costs.size("news") == Size(70, 20, 0, 15)
     assert costs.assumed == ["same", "points"]
     write_text(folder / "report.json", '{"rows": {"train": 70, "dev": 20}}')
-    assert Costs(made).tokens("news") == ASSUMED_TOKENS, "an older report, or a damaged one"
+    assert Costs(made).size("news").tokens == ASSUMED.tokens, "an older report, or a damaged one"
 
 
 def test_a_published_figure_may_be_of_a_task_of_ones_own(tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_a_published_figure_may_be_of_a_task_of_ones_own(tmp_path: Path) -> None
     made = plan(tmp_path)
     write_text(tmp_path / PUBLISHED, f"{head}\nmine,1,A,all,dev,,,,.9,same,,\n")
     made = Plan.of(made.config, tmp_path)
-    (row,) = [r for r in made.outputs["mine"].table.spec["rows"] if r["table"]]
+    (row,) = [r for r in made.shown["tables/mine"].spec["rows"] if r["table"]]
     assert (row["other_task"], row["published"]["other"]) == ("same", 0.9)
     assert row["tasks"] == ["news", "points", "same"]
     assert list(learned(made)) == [], "its floor is known once a run has scores"

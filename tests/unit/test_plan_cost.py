@@ -12,7 +12,7 @@ from planning import TWO_STAGES
 
 from minbert.base.errors import UserError
 from minbert.devices.cards import FAKE, VISIBLE
-from minbert.plan.cost import Cost, Costs, Given, Rows, chains, operations
+from minbert.plan.cost import Cost, Costs, Size, chains, operations
 from minbert.plan.pending import pending
 from minbert.spec.architecture import Architecture
 from minbert.spec.epochs import EPOCHS
@@ -23,7 +23,7 @@ LAYER = 4 * (4 * 4 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 2 * 8
 WEIGHTS = 2 * LAYER + (4 * 4 + 4)
 # Two sublayers in each of two layers: 4 to 3 and back; a query (with a bias), a key and a value.
 ADAPTERS, FUSION = 4 * (2 * 4 * 3 + 3 + 4), 4 * (3 * 16 + 4)
-ROWS = {"sst": Rows(10, 3, 2), "para": Rows(23, 6, 4), "sts": Rows(7, 4, 5)}
+SIZES = {"sst": Size(10, 3, 2, 25), "para": Size(23, 6, 4, 30), "sts": Size(7, 4, 5, 28)}
 LOSSES = {"sst": "cross_entropy", "para": "binary_cross_entropy", "sts": "mse"}
 Tasks = dict[str, dict[str, Any]]
 
@@ -38,7 +38,7 @@ def stage(tasks: Tasks, **values: Any) -> StageSpec:
 
 
 def cost(tasks: Tasks, arch: Architecture = ARCH, **values: Any) -> float:
-    return operations(stage(tasks, **values), Given(arch, ROWS))
+    return operations(stage(tasks, **values), arch, SIZES)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_epochs_examples_are_those_that_the_samplers_draw(seed: int) -> None:
 
     draw = random.Random(seed)
     for name in ("sequential", "unified", "alternating", "recycled"):
-        tasks = {task: {"batch_size": draw.randint(1, 9)} for task in ROWS}
+        tasks = {task: {"batch_size": draw.randint(1, 9)} for task in SIZES}
         cap = draw.choice([None, draw.randint(1, 50)])
         spec = stage(tasks, sampler={"name": name, "examples": cap})
         sizes = {task: draw.randint(1, 40) for task in spec.tasks}
@@ -152,7 +152,7 @@ def test_runs_on_other_devices_say_nothing_of_time(
 def test_a_jobs_chain_is_the_longest_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(20.0, measured=False))
+    monkeypatch.setattr(Costs, "_of", lambda self, node: Cost(20.0, measured=False))
     more = "  third: {extends: t, start: second}\n  alone: {extends: t, epochs: 3}\n"
     made = make_plan(tmp_path, TWO_STAGES + more)
     jobs = pending(made)

@@ -9,7 +9,7 @@ import pytest
 from factories import finish, make_plan, training
 
 from minbert.devices.cards import FAKE
-from minbert.plan.cost import Costs, Given, Rows
+from minbert.plan.cost import Costs, Size
 from minbert.plan.demand import (
     LEAST,
     ON_GPU,
@@ -26,7 +26,7 @@ from minbert.spec.architecture import Architecture, training_bytes
 from minbert.spec.stage import StageSpec
 
 ARCH = Architecture(vocab_size=50, hidden=8, layers=2, heads=2, intermediate=16, positions=40)
-GIVEN = Given(ARCH, {"sst": Rows(10, 3, 2), "para": Rows(20, 6, 4), "sts": Rows(7, 4, 5)})
+SIZES = {"sst": Size(10, 3, 2, 25), "para": Size(20, 6, 4, 30), "sts": Size(7, 4, 5, 28)}
 # The largest batch: 8 pairs, 16 sequences of twice the mean 15 tokens.
 BATCH = int(16 * ARCH.activation_bytes(30))
 ADAPTERS: dict[str, Any] = {"trainable": "adapters", "adapter": {"width": 2}}
@@ -59,7 +59,7 @@ def test_a_stages_memory_by_hand(values: dict[str, Any], gradients: int, activat
     assert counted["total"] and counted["trainable"]
     state = 4 * counted["total"] + 4 * (gradients + 2) * counted["trainable"]
     assert state == training_bytes(counted["total"], counted["trainable"], gradients)
-    assert memory(spec, counted, GIVEN) == PROCESS + state + activations
+    assert memory(spec, counted, ARCH, SIZES) == PROCESS + state + activations
 
 
 def test_a_frozen_encoder_has_features_instead() -> None:
@@ -67,7 +67,7 @@ def test_a_frozen_encoder_has_features_instead() -> None:
     counted = count(spec, ARCH)
     # One sequence an example of sst and sts, two of paraphrases.
     features = (15 + 2 * 30 + 16) * 8 * 4
-    assert memory(spec, counted, GIVEN) == PROCESS + 16 * (counted["heads"] or 0) + features
+    assert memory(spec, counted, ARCH, SIZES) == PROCESS + 16 * (counted["heads"] or 0) + features
 
 
 @pytest.mark.parametrize("gpu", [False, True])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from factories import drawn
 from planning import planning_folder
 from pydantic import TypeAdapter
 
@@ -84,7 +85,7 @@ def job(made: Plan, node: Node) -> Job:
 
 def figure(made: Plan) -> Node:
     """Return the node of the paper's figure."""
-    return made.outputs["one"].figures["f"]
+    return made.shown["figures/one/f"]
 
 
 def labelled(node: Node) -> dict[str, str]:
@@ -113,7 +114,7 @@ def test_files_of_papers(base: Path, reads: Reads) -> None:
     reads(papers=("scores", "rows"))
     made = plan(base)
     found: Inputs = inputs_of(job(made, figure(made)))
-    scores = made.outputs["one"].scores.folder(made.root) / "scores.parquet"
+    scores = made.shown["scores/one"].folder(made.root) / "scores.parquet"
     assert found.scores == {"one": scores}
     assert found.rows["sst"] == made.sources.rows("sst").folder(made.root) / "rows.parquet"
     assert set(found.rows) == {"sst", "sts"}
@@ -162,10 +163,17 @@ def test_a_figure_depends_on_what_it_reads_alone(base: Path, reads: Reads) -> No
 def test_figures_over_all_papers(base: Path, reads: Reads) -> None:
     reads(papers=("scores",), facts=("rules",), options=("split",), over_all=True)
     made = plan(base, "", "{kind: calibration, title: T, options: {split: test}}")
-    found = inputs_of(job(made, made.all_figures["over"]))
-    assert found.scores == dict(zip(("one", "two"), made.scores, strict=True))
+    found = inputs_of(job(made, made.shown["figures/all/over"]))
+    assert found.scores == {
+        paper: made.shown[f"scores/{paper}"].folder(made.root) / "scores.parquet"
+        for paper in ("one", "two")
+    }
     assert found.facts == {"rules": {"one": "normalised", "two": "normalised"}}
-    assert made.all_figures["over"].spec["draw"] == {"title": "T", "caption": "", "split": "test"}
+    assert made.shown["figures/all/over"].spec["draw"] == {
+        "title": "T",
+        "caption": "",
+        "split": "test",
+    }
     assert "figures/all/over.pdf" in made.products
 
 
@@ -233,7 +241,7 @@ def test_wrong_figures_over_all_are_named(
 
 def test_a_part_of_the_grids_leaves_out_a_figure_that_has_too_little_to_show(base: Path) -> None:
     made = plan(base, "{kind: ladder, title: T, variants: [a, b.c]}", only=["one/a", "two"])
-    assert made.outputs["one"].figures == {}
+    assert drawn(made, "one") == {}
 
 
 def test_what_grids_call_themselves_is_checked(base: Path) -> None:

@@ -71,14 +71,14 @@ def test_labels_change_scores_and_what_shows_them_alone(planned: Any, tmp_path: 
     new = {kind for kind, _ in set(after.nodes) - set(before.nodes)}
     assert new == {"labels", "scores", "table", "index", "figure", "report"}
     assert all("labels" not in below(node) for node, _ in after.runs())
-    runs = after.outputs["p"].scores.spec["runs"]
+    runs = after.shown["scores/p"].spec["runs"]
     assert [run["tested"] for run in runs] == [True] * 6
-    assert not any(run["tested"] for run in before.outputs["p"].scores.spec["runs"])
+    assert not any(run["tested"] for run in before.shown["scores/p"].spec["runs"])
     (node,) = [node for node in after.nodes.values() if node.kind == "labels"]
     assert title(after, node) == "sst" and list(node.spec["files"]) == ["labels"]
     write_text(tmp_path / "public" / "sst.csv", "id,label\nx,4\n")
     again = planned(labels=str(tmp_path / "public"))
-    assert after.outputs["p"].scores.key != again.outputs["p"].scores.key
+    assert after.shown["scores/p"].key != again.shown["scores/p"].key
     with pytest.raises(UserError, match=r"sst.csv changed since the plan"):
         labels.make(Job(tmp_path, {**node.describe(), "extra": node.extra}, None, 1))
 
@@ -121,7 +121,7 @@ def finish(plan: Plan) -> dict[str, str]:
 def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_path: Path) -> None:
     plan = planned(labels=str(tmp_path / "public"))
     keys = finish(plan)
-    node = plan.outputs["p"].scores
+    node = plan.shown["scores/p"]
     # As when what there is is published after the join has failed.
     make(Job(plan.root, node.describe(), None, 1))
     table = pq.read_table(node.folder(plan.root) / "scores.parquet")
@@ -148,9 +148,9 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
 
 def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path) -> None:
     plan = planned(labels=str(tmp_path / "public"))
-    need = plan.report.needs["labels/sst"]
+    need = plan.shown["report"].needs["labels/sst"]
     write_json(need.path(plan.root, None), {"task": "sst", "rows": 9, "labelled": 8})
-    material = Material(Job(plan.root, plan.report.describe(), None, 1))
+    material = Material(Job(plan.root, plan.shown["report"].describe(), None, 1))
     none = Verdicts(0, 0, 0, [], [])
     warnings = find_warnings(material, Runs([], 0, 0, 0.0, {}), none, [], [])
     (cases,) = [cases for text, cases in warnings if text.startswith("Labels of test rows")]

@@ -91,7 +91,7 @@ def test_what_is_trained_is_in_the_key_and_nothing_else(base: Path) -> None:
     assert list(first.owners) == list(second.owners) and first.stamp != second.stamp
     assert len(list(second.runs())) == 2 * len(list(first.runs()))
     found, same = (
-        {row["variant"]: row["published"] for row in of.outputs["hybrid-bert"].table.spec["rows"]}
+        {row["variant"]: row["published"] for row in of.shown["tables/hybrid-bert"].spec["rows"]}
         for of in (second, first)
     )
     assert (found["hybrid-bert"]["sst"], same["hybrid-bert"]["sst"]) == (0.511, 0.510)
@@ -163,12 +163,12 @@ def test_parameters_are_counted_here_and_at_bert_base(base: Path) -> None:
     for variant in made.grids[0].variants.values():
         here, there = (parameters(made, variant, base) for base in (False, True))
         assert here is not None and there is not None and here < there
-    notes = made.outputs["hybrid-bert"].table.spec["footnotes"]
+    notes = made.shown["tables/hybrid-bert"].spec["footnotes"]
     assert any("hybrid-bert over those of 3-bert" in n and "59.7% at BERT-base" in n for n in notes)
     share(base, a="all", b=1)
     change(base, "variants:", "parameter_ratios: [[best, a]]\nvariants:\n"
            "  best: {best_of: [a, b]}")  # fmt: skip
-    assert plan(base).outputs["hybrid-bert"].table.spec["footnotes"] == [], "not known"
+    assert plan(base).shown["tables/hybrid-bert"].spec["footnotes"] == [], "not known"
 
 
 def test_a_plan_shows_steps_and_examples_beside_those_of_its_grid(base: Path) -> None:
@@ -221,7 +221,7 @@ def test_what_is_damaged_is_written_again_and_stops_nobody_else(base: Path) -> N
 
 def test_products_are_published_from_keyed_paths(base: Path) -> None:
     made = plan(base)
-    table = made.outputs["hybrid-bert"].table
+    table = made.shown["tables/hybrid-bert"]
     assert made.products["tables/hybrid-bert.md"] == table.folder(made.root) / "table.md"
     assert {"figures/hybrid-bert/multitask-loss.png", "report.html"} <= made.products.keys()
     assert not any("scores" in name for name in made.products)
@@ -232,20 +232,22 @@ def test_products_are_published_from_keyed_paths(base: Path) -> None:
 
 def test_a_variant_with_published_test_scores_only_has_a_row_on_dev_too(base: Path) -> None:
     """By dev scores it may be the best variant, which the table must show."""
-    rows = plan(base).outputs["hybrid-bert"].table.spec["rows"]
+    rows = plan(base).shown["tables/hybrid-bert"].spec["rows"]
     found = [(row["split"], row["table"]) for row in rows if row["variant"] == "hybrid-bert-40"]
     assert found == [("test", "1"), ("dev", None)]
 
 
 def test_scores_and_table_know_the_single_tasks(base: Path) -> None:
-    of = plan(base).outputs["hybrid-bert"]
-    assert (of.scores.spec["single"], of.table.spec["single"]) == ("single-task", "single-task")
+    def known() -> tuple[str, ...]:
+        scores, table = (plan(base).shown[f"{kind}/hybrid-bert"] for kind in ("scores", "tables"))
+        return scores.key, scores.spec["single"], table.spec["single"]
+
+    key, *single = known()
+    assert single == ["single-task", "single-task"]
     change(base, "  single-task:\n", "  single-task:\n    label: one by one\n")
-    labelled = plan(base).outputs["hybrid-bert"]
-    assert (labelled.scores.key, labelled.table.spec["single"]) == (of.scores.key, "one by one")
+    assert known() == (key, "single-task", "one by one")
     change(base, "single: single-task\n", "")
-    none = plan(base).outputs["hybrid-bert"]
-    assert (none.scores.spec["single"], none.table.spec["single"]) == ("", "")
+    assert known()[1:] == ("", "")
 
 
 ROW = "hybrid-bert,1,Baseline,baseline,dev,0.312"

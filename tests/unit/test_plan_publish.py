@@ -13,6 +13,7 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.text import read_csv
 from minbert.publish.publish import failed_variants, publish_one
 from minbert.publish.publish import publish as publish_all
+from minbert.store.kinds import KINDS
 from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, read_plan, write_plan
 from minbert.track.journal import Journal
 
@@ -24,22 +25,21 @@ def _no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(root: Path, text: str, *papers: str, more: tuple[str, ...] = ()) -> str:
     """Make papers' products and pages of all of them; return the name of the plan's record."""
-    products = {}
+    shown = []
     for paper in papers:
-        keyed = root / "store" / "table" / f"{text}{paper}" / "table.md"
-        write_text(keyed, f"{text} {paper}")
-        products[f"tables/{paper}.md"] = str(keyed)
+        shown += [(f"tables/{paper}", "table"), (f"scores/{paper}", "scores")]
         scores = root / "store" / "scores" / f"{text}{paper}" / "scores.parquet"
         scores.parent.mkdir(parents=True)
         table = pa.Table.from_pylist([{"paper": paper, "variant": text}], schema=SCHEMA)
         pq.write_table(table, scores)
-    for name in ("report.html", *more):
-        path = root / "store" / "page" / f"{text}{'-'.join(papers)}" / name.replace("/", "-")
-        write_text(path, f"{text} of {', '.join(papers)}")
-        products[name] = str(path)
+    for name in ("report", *more):
+        shown.append((name, name.rpartition("/")[2]))
+    keyed = [(name, kind, text + name.rpartition("/")[2]) for name, kind in shown]
+    for _, kind, key in keyed:
+        for file in KINDS[kind].outputs if kind != "scores" else ():
+            write_text(root / "store" / kind / key / file, f"{text} {key.removeprefix(text)}")
     record = {
-        "products": products,
-        "papers": {paper: {"scores": f"{text}{paper}"} for paper in papers},
+        "shown": keyed,
         "variants": [[paper, text, *VARIANT_COLUMNS[2:]] for paper in papers],
         "below": "",
         "stamp": f"{text} {' '.join(papers)}",
@@ -55,7 +55,7 @@ def publish(root: Path, plan: str) -> None:
 
 def test_plain_names_hold_what_was_published_last(tmp_path: Path) -> None:
     """And nothing of the plan before: neither its papers nor its pages."""
-    first = planned(tmp_path, "first", "one", "two", more=("tables/claims.md",))
+    first = planned(tmp_path, "first", "one", "two", more=("tables/claims",))
     second = planned(tmp_path, "second", "two", "three")
     write_text(tmp_path / "tables" / "mine.md", "a user's own")
     for text, plan, papers in (

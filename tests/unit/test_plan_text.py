@@ -113,7 +113,7 @@ def test_one_variant_is_explained_in_full(tmp_path: Path) -> None:
 def test_the_time_is_bounded_by_work_and_by_the_longest_chain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Costs, "of", lambda self, node: Cost(600.0, measured=False))
+    monkeypatch.setattr(Costs, "_of", lambda self, node: Cost(600.0, measured=False))
     bound = line(plan_text(plan(tmp_path, seeds=[0, 1])), "On n devices")
     # Four stages, two seeds; the second stage starts from the first.
     assert "at least 80.0 min / n" in bound
@@ -213,18 +213,22 @@ def test_published_names_that_are_not_whole_are_published_again(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("before", "now", "refused"),
     [
-        ("--configfile a.yaml", "--configfile /else/a.yaml --config 'seeds=[0, 1]'", False),
-        ("--config seeds=1", "--config seeds=2", False),
-        ("", "--configfile a.yaml", True),
-        ("--configfile a.yaml b.yaml --config seeds=1", "--configfile a.yaml", True),
+        ("a.yaml", "/else/a.yaml", False),
+        ("", "", False),
+        ("", "a.yaml", True),
+        ("a.yaml b.yaml", "a.yaml", True),
     ],
 )
 def test_two_configurations_do_not_publish_in_one_folder(
     tmp_path: Path, before: str, now: str, refused: bool
 ) -> None:
-    made = replace(plan(tmp_path), options=now)
+    """Other words on the command line are an edit of the same one."""
+    made, other = (
+        replace(plan(tmp_path), files=tuple(map(Path, files.split())), words=words)
+        for files, words in ((now, ("seeds=1",)), (before, ()))
+    )
     made.check_names()  # nothing is published yet
-    page = {"plan": write(replace(made, options=before)), "stamp": "", "names": []}
+    page = {"plan": write(other), "stamp": "", "names": []}
     put(made.names / PAGE, json.dumps(page))
     if refused:
         with pytest.raises(UserError, match=r"a\.yaml.* other `results`, or delete .*published\.j"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from factories import drawn
 from planning import planning_folder
 from run_files import predictions
 
@@ -76,10 +77,11 @@ def make(plan: Plan, node: Node | None, failures: dict[tuple[str, str], str] | N
 
 def shown(plan: Plan, failures: dict[tuple[str, str], str] | None = None) -> list[dict[str, str]]:
     """Choose, score and make the table; return its lines."""
-    made = plan.outputs["demo"]
-    make(plan, made.tuning)
-    make(plan, made.scores)
-    with (make(plan, made.table, failures) / "table.csv").open(encoding="utf-8") as file:
+    make(plan, plan.shown["tables/demo.tuning"])
+    make(plan, plan.shown["scores/demo"])
+    with (make(plan, plan.shown["tables/demo"], failures) / "table.csv").open(
+        encoding="utf-8"
+    ) as file:
         return list(csv.DictReader(file))
 
 
@@ -96,9 +98,9 @@ def test_tuned_variants_of_other_tasks_or_alone_are_planned(tmp_path: Path) -> N
     """They are chosen by the tasks that they have; a ranking reads how many examples there are."""
     text = GRID.replace("overall_tasks: [sst]\n", "").replace("same}", "same, task: sst}")
     alone = "".join(line for line in text.splitlines(keepends=True) if "untuned" not in line)
-    made = planned(tmp_path, alone).outputs["demo"]
-    assert made.tuning is not None and made.tuning.spec["rows"][0]["tasks"] == ["sst"]
-    assert "rows/sst" in made.figures["ranking"].needs
+    made = planned(tmp_path, alone)
+    assert made.shown["tables/demo.tuning"].spec["rows"][0]["tasks"] == ["sst"]
+    assert "rows/sst" in made.shown["figures/demo/ranking"].needs
 
 
 def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None:
@@ -113,22 +115,22 @@ def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None
     assert [a["keys"], b["keys"]] == keys
     assert (lines["untuned", "dev"]["settings"], lines["untuned", "dev"]["runs_done"]) == ("", "")
     assert set(lines) == {(n, s) for n in "ab" for s in ("dev", "test")} | {("untuned", "dev")}
-    text = (plan.outputs["demo"].table.folder(plan.root) / "table.md").read_text("utf-8")
+    text = (plan.shown["tables/demo"].folder(plan.root) / "table.md").read_text("utf-8")
     assert "| Tuned settings | Tuned budget |" in text
     assert "| lr 1e-5 | 4 runs |" in " ".join(text.split()) and "tables/demo.tuning.md" in text
-    tex = (plan.outputs["demo"].table.folder(plan.root) / "table.tex").read_text("utf-8")
+    tex = (plan.shown["tables/demo"].folder(plan.root) / "table.tex").read_text("utf-8")
     assert "lr 1e-5 & 4 runs" in tex
     # Candidates have no scores of their own; claims and rankings are of what was chosen.
-    path = plan.outputs["demo"].scores.folder(plan.root) / "scores.parquet"
+    path = plan.shown["scores/demo"].folder(plan.root) / "scores.parquet"
     assert set(pq.read_table(path)["variant"].to_pylist()) == {"a", "b", "untuned"}
     assert list(ranked(read_scores(path, "demo"), "plain")) == ["untuned", "b", "a"]
-    with (make(plan, plan.claims) / "claims.csv").open(encoding="utf-8") as file:
+    with (make(plan, plan.shown["tables/claims"]) / "claims.csv").open(encoding="utf-8") as file:
         (line,) = csv.DictReader(file)
     assert (line["verdict"], line["reason"]) == ("cannot be judged", "neither learned")
 
 
 def test_what_was_tried_is_written_down(plan: Plan) -> None:
-    node = plan.outputs["demo"].tuning
+    node = plan.shown["tables/demo.tuning"]
     folder = make(plan, node)
     with (folder / "tuning.csv").open(encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
@@ -167,7 +169,7 @@ def test_an_untrained_setting_is_not_chosen_and_counts_in_the_budget(tmp_path: P
     # With one seed of two, the better setting may owe its score to the seed.
     assert lines["a", "dev"]["settings"] == "lr 2e-5"
     assert (lines["a", "dev"]["runs_done"], lines["a", "dev"]["runs_wanted"]) == ("3", "4")
-    text = (plan.outputs["demo"].table.folder(plan.root) / "table.md").read_text("utf-8")
+    text = (plan.shown["tables/demo"].folder(plan.root) / "table.md").read_text("utf-8")
     assert "| 3 of 4 runs |" in " ".join(text.split())
     b = lines["b", "dev"]
     assert (b["status"], b["reason"], b["settings"]) == ("failed", why["demo", "b.lr-1e-5"], "")
@@ -177,7 +179,7 @@ def test_predictions_without_a_choosing_half_are_refused(tmp_path: Path) -> None
     plan = planned(tmp_path)
     train(plan, "a.lr-1e-5", {"dev": 4}, 0)
     with pytest.raises(UserError, match="no split 'selection' of task 'sst', expected the half"):
-        make(plan, plan.outputs["demo"].tuning)
+        make(plan, plan.shown["tables/demo.tuning"])
 
 
 def test_the_first_of_equals_is_chosen() -> None:
@@ -210,7 +212,7 @@ claims:
 """
     plan = planned(tmp_path, GRID.replace("claims:\n", staged))
     assert "tuned: the best of 2 settings, 6 runs" in why_text(plan, "c")
-    folder = make(plan, plan.outputs["demo"].tuning)
+    folder = make(plan, plan.shown["tables/demo.tuning"])
     found = read_tuning(folder / "tuning.csv")["c"]
     assert (found.wanted, found.done, found.candidate) == (6, 0, "")
 
@@ -223,7 +225,7 @@ def test_what_is_said_of_a_tuned_variant(plan: Plan) -> None:
     assert len(counts) == 1 and None not in counts
     rows = [row[1] for row in plan.publication["variants"]]
     assert rows == ["a.lr-1e-5", "a.lr-2e-5", "b.lr-1e-5", "b.lr-2e-5", "untuned"]
-    (figure,) = plan.outputs["demo"].figures.values()
+    (figure,) = drawn(plan, "demo").values()
     names = [each["variant"] for each in figure.spec["draw"]["variants"]]
     assert names == ["a", "b", "untuned"]
 

@@ -55,7 +55,7 @@ def load_best(plan: Plan, variant: str, folder: Path, store: Path, mlflow: Any) 
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), root / "tables" / "scores.parquet")
     ((name, record),) = records(root)
     only = {"one": record["papers"]["one"]}
-    record_grids(root, record | {"products": {}, "papers": only}, complete=True)
+    record_grids(root, record | {"shown": [], "papers": only}, complete=True)
     Follower(root, plan=name).finish()
     mlflow.set_tracking_uri(open_store(root).uri)
     shutil.rmtree(root / "store")  # the registered model needs nothing of it

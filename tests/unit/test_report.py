@@ -85,12 +85,13 @@ def test_texts_from_data_and_errors_are_escaped(page: Page, source: str) -> None
 
 
 def test_every_figure_is_there_or_said_to_be_absent(page: Page, plan: Plan) -> None:
-    assert len(page.values("img", "src")) == len(plan.figures) - 1
-    for node in plan.figures.values():
+    figures = [node for node in plan.shown.values() if node.kind == "figure"]
+    assert len(page.values("img", "src")) == len(figures) - 1
+    for node in figures:
         assert node.spec["draw"]["title"] in page.text
     assert all(len(text) > 20 for text in page.values("img", "alt"))
     assert "Figures that could not be drawn.\nfigures/hybrid-bert/stability" in page.text
-    title = plan.figures["figures/hybrid-bert/stability"].spec["draw"]["title"]
+    title = plan.shown["figures/hybrid-bert/stability"].spec["draw"]["title"]
     assert f"{title}: could not be drawn; the log of the run says why." in page.text
     shown = [int(width) for width in page.values("img", "width")]
     for width, source in zip(shown, page.values("img", "src"), strict=True):
@@ -135,9 +136,9 @@ def test_warnings_name_their_cases(page: Page) -> None:
 def test_damaged_records_are_named_and_left_out(plan: Plan, source: str) -> None:
     stage = next(stage for stage in plan.stages if stage.variant == "1-bert")
     run = plan.train(stage).folder(plan.root, 2) / "run.json"
-    data = plan.report.needs["data/sst"]
+    data = plan.shown["report"].needs["data/sst"]
     kept = {path: path.read_text("utf-8") for path in (run, data.path(plan.root, None))}
-    job = job_of(plan, plan.report)
+    job = job_of(plan, plan.shown["report"])
     try:
         for path in kept:
             path.write_text("", encoding="utf-8")
@@ -163,4 +164,4 @@ def test_the_report_has_the_key_of_what_it_shows(plan: Plan) -> None:
     config = plan.config.model_dump(mode="json")
     same = Plan.load(config | {"device": "cuda", "threads": 3, "course": "/elsewhere"}, ROOT)
     other = Plan.load(config | {"seeds": [0, 1]}, ROOT)
-    assert same.report.key == plan.report.key != other.report.key
+    assert same.shown["report"].key == plan.shown["report"].key != other.shown["report"].key

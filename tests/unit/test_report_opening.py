@@ -26,7 +26,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 @pytest.fixture
 def material(plan: Plan) -> Material:
-    return Material(job_of(plan, plan.report))
+    return Material(job_of(plan, plan.shown["report"]))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from factories import drawn
 from planning import TWO_STAGES, planning_folder
 from snakemake.exceptions import WorkflowError
 
@@ -70,9 +71,9 @@ def test_a_rule_names_all_that_its_jobs_are_made_from(plan: Plan) -> None:
 def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> None:
     groups = {group.name: group for group in rules(plan).groups()}
     assert list(groups) == ["scores_hybrid_bert", "figures_hybrid_bert", "summary"]
-    one, two = plan.outputs["hybrid-bert"].figures.values()
-    drawn = groups["figures_hybrid_bert"]
-    assert [Path(path).parts[-2:] for path in drawn.outputs] == [
+    one, two = drawn(plan, "hybrid-bert").values()
+    figures = groups["figures_hybrid_bert"]
+    assert [Path(path).parts[-2:] for path in figures.outputs] == [
         (node.key, f"figure.{ending}") for node in (one, two) for ending in ("pdf", "png")
     ]
     own = {str(path) for path in groups["summary"].outputs}
@@ -85,20 +86,19 @@ def test_two_jobs_a_paper_and_one_for_all_make_what_is_missing(plan: Plan) -> No
 def test_a_figure_that_fails_does_not_stop_the_next(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = plan.outputs["hybrid-bert"]
     name = write(plan)
     for node in plan.nodes.values():
         if node.kind in ("scores", "rows"):
             finish(plan, node)
-    drawn: list[str] = []
+    tried: list[str] = []
 
     def make(job: Any) -> None:
-        drawn.append(job.title)
+        tried.append(job.title)
         if job.title == "one":
             raise ValueError("no ink")
 
     monkeypatch.setattr("minbert.figures.make.make", make)
-    nodes = [f"figure-{node.key}" for node in made.figures.values()]
+    nodes = [f"figure-{node.key}" for node in drawn(plan, "hybrid-bert").values()]
     with pytest.raises(UserError, match=r"not drawn: one$"):
         run_steps(plan.root, nodes, 1, name)
-    assert drawn == ["one", "two"] and "ValueError: no ink" in capsys.readouterr().err
+    assert tried == ["one", "two"] and "ValueError: no ink" in capsys.readouterr().err

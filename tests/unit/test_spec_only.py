@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from factories import drawn
 from planning import planning_folder
 
 from minbert.base.errors import UserError
@@ -65,7 +66,7 @@ def test_a_setting_that_a_tuned_row_tries_can_be_asked_for_alone(folder: Path) -
     part = plan(folder, "tuned.lr-5*")
     (row,) = part.grids[0].rows.values()
     assert (row.name, row.label) == ("tuned.lr-5e-4", "tuned.lr-5e-4")
-    assert [row["variant"] for row in part.outputs["hybrid-bert"].table.spec["rows"]] == [row.name]
+    assert [row["variant"] for row in part.shown["tables/hybrid-bert"].spec["rows"]] == [row.name]
     assert list(plan(folder, "tuned*").grids[0].rows) == ["tuned"]
 
 
@@ -86,24 +87,24 @@ def test_a_part_asks_for_its_own_jobs_under_the_keys_of_the_whole(folder: Path) 
 
 def test_figures_and_claims_that_need_others_go(folder: Path) -> None:
     whole = plan(folder)
-    assert whole.claims and list(whole.outputs["hybrid-bert"].figures) == [
+    assert "tables/claims" in whole.shown and list(drawn(whole, "hybrid-bert")) == [
         *("every", "some", "apart", "classes", "swept")
     ]
-    assert "swept" in plan(folder, "one", "two").outputs["hybrid-bert"].figures
+    assert "swept" in drawn(plan(folder, "one", "two"), "hybrid-bert")
     part = plan(folder, "one")
-    assert part.claims is None
-    assert list(part.outputs["hybrid-bert"].figures) == ["every", "some", "classes"]
-    assert [v["variant"] for v in part.figures["figures/hybrid-bert/some"].spec["draw"]["variants"]]
+    assert "tables/claims" not in part.shown
+    assert list(drawn(part, "hybrid-bert")) == ["every", "some", "classes"]
+    assert [v["variant"] for v in part.shown["figures/hybrid-bert/some"].spec["draw"]["variants"]]
     assert not part.grids[0].parameter_ratios
-    assert list(plan(folder, "pairs").outputs["hybrid-bert"].figures) == ["every", "apart"]
-    assert plan(folder, "one", "two").claims
+    assert list(drawn(plan(folder, "pairs"), "hybrid-bert")) == ["every", "apart"]
+    assert "tables/claims" in plan(folder, "one", "two").shown
 
 
 def test_the_index_of_a_part_has_its_rows_alone(tmp_path: Path) -> None:
     repository = Path(__file__).parents[2]
     config = {"grids": ["hybrid-bert"], "data": "builtin", "backbone": "builtin"}
     config |= {"results": str(tmp_path), "only": ["1-bert", "3-bert"]}
-    rows = Plan.load(config, repository).index.spec["published"]
+    rows = Plan.load(config, repository).shown["tables/index"].spec["published"]
     assert {row["variant"] for row in rows} == {"1-bert", "3-bert"}
 
 

@@ -68,12 +68,10 @@ def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
 def root(tmp_path: Path, mlflow_store: Path) -> Path:
     """What `publish` finds when the grid of paper `p` is done: tables, figures, scores, weights."""
     root = results(tmp_path.resolve(), mlflow_store)
-    products = {}
     for name, text in SHOWN.items():
-        for path in (root / "keyed" / name.replace("/", "-"), root / name):
+        for path in (keyed(root, name), root / name):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        products[name] = str(root / "keyed" / name.replace("/", "-"))
     about: dict[str, Any] = {"paper": "p", "split": "dev", "key": "k"}
     rows = []
     for (variant, seed), value in VALUES.items():
@@ -86,7 +84,6 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
             rows.append(row | own | (sst if task == "sst" else {"value": 0.4}))
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), root / "tables" / "scores.parquet")
     make_table(root, "one", "two", "untrained")
-    products["tables/p.csv"] = str(root / "keyed" / "table.csv")
     for key in ("k1", "k2", "k3"):
         need = {"kind": "backbone", "key": "b", "seed": None}
         needs = {f"backbone.{n}": {**need, "file": n} for n in ("config.json", "tokenizer.json")}
@@ -107,18 +104,32 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
     write_json(root / "store" / "data" / "d1" / "report.json", counted)
     told = {"extra": {}, "needs": {}}
     jobs = {f"train-{key}": told for key in ("k1", "k2", "k3")}
-    listed = {"papers": {"p": FACTS}, "products": products, "tracking": True, "variants": STAGES}
+    shown = [(name.partition(".")[0], *keyed(root, name).parts[-3:-1]) for name in SHOWN]
+    listed = {"papers": {"p": FACTS}, "shown": shown, "tracking": True, "variants": STAGES}
     listed |= {"jobs": jobs, "files": {}}
     write_plan(root, listed)
     return root
+
+
+def keyed(root: Path, name: str) -> Path:
+    """Return where the file of a plain name is made."""
+    kind = {"tables/claims": "claims"}.get(name.partition(".")[0], name.partition("s/")[0])
+    return (
+        root
+        / "store"
+        / kind
+        / name.partition(".")[0].replace("/", "-")
+        / f"{kind}{Path(name).suffix}"
+    )
 
 
 def make_table(root: Path, *variants: str) -> None:
     """Make the paper's table with these rows from its scores, keyed and plain."""
     rows = [{"row": v, "variant": v, "split": "dev", "published": {}} for v in variants]
     table = read_table({**TABLE, "rows": rows}, root / "tables" / "scores.parquet", {})
-    write_table(table, root / "keyed")
-    (root / "tables" / "p.csv").write_bytes((root / "keyed" / "table.csv").read_bytes())
+    write_table(table, root / "made")
+    for path in (keyed(root, "tables/p.csv"), root / "tables" / "p.csv"):
+        path.write_bytes((root / "made" / "table.csv").read_bytes())
 
 
 def train(root: Path) -> dict[str, str]:
@@ -248,7 +259,7 @@ def test_what_is_published_again_as_it_was_makes_no_second_run(
     (first,) = record(root)
     monkeypatch.setattr("minbert.track.runs.commit", lambda: "another")
     assert record(root) == [first]
-    Path(read_plan(root, plan(root))["products"]["tables/p.md"]).write_text("| b |")
+    keyed(root, "tables/p.md").write_text("| b |")
     assert record(root) == [first, (second := record(root)[-1])]
     Follower(root, plan=plan(root)).finish()
     assert stored_run(root, first).data.tags["minbert.superseded"] == second
@@ -424,7 +435,7 @@ def test_a_finished_grid_is_one_version_of_the_papers_model(root: Path) -> None:
     assert versions() == [1]
     record(root, complete=False)  # a seed more, say, that failed
     assert versions() == [1]
-    Path(read_plan(root, plan(root))["products"]["tables/p.md"]).write_text("| b |")
+    keyed(root, "tables/p.md").write_text("| b |")
     record(root)
     assert versions() == [1, 2]
     assert client.get_model_version_by_alias("p", "best").version == 2

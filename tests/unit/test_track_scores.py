@@ -37,9 +37,8 @@ def root(tmp_path: Path, mlflow_store: Path) -> Path:
 
 def make_table(plan: Plan, folder: Path) -> Path:
     """Write `table.csv` of paper `one` to `folder`; return the path of its scores."""
-    made = plan.outputs["one"]
     runs = []
-    for run in made.scores.spec["runs"]:
+    for run in plan.shown["scores/one"].spec["runs"]:
         tasks = {}
         for task, key in dict(run.get("tasks", {})).items():
             ran = node_folder(plan.root, "train", key, run["seed"])
@@ -47,7 +46,7 @@ def make_table(plan: Plan, folder: Path) -> Path:
             tasks[task] = {"key": key, **files}
         runs.append({**run, "tasks": tasks})
     score_runs(runs, folder / "scores.parquet")
-    write_table(read_table(made.table.spec, folder / "scores.parquet", {}), folder)
+    write_table(read_table(plan.shown["tables/one"].spec, folder / "scores.parquet", {}), folder)
     return folder / "scores.parquet"
 
 

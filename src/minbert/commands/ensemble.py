@@ -54,7 +54,7 @@ def ensemble_text(plan: Plan, split: str) -> str:
 def ensembles(plan: Plan, split: str) -> Iterator[Row]:
     """Yield the tasks of each variant with two or more seeds, then the overall score."""
     for grid in plan.grids:
-        path = plan.outputs[grid.paper].scores.folder(plan.root) / "scores.parquet"
+        path = plan.shown[f"scores/{grid.paper}"].folder(plan.root) / "scores.parquet"
         scores = read_scores(path, grid.paper) if path.exists() else {}
         given = _labels(plan, grid.paper) if split == "test" else {}
         for variant in grid.variants:
@@ -76,7 +76,7 @@ def _values(seeds: Mapping[int, Score]) -> tuple[float, ...]:
 
 def _labels(plan: Plan, paper: str) -> dict[str, dict[str, float]]:
     """Return the public labels, {task: {id: label}}, that a paper's test rows were scored with."""
-    needs = plan.outputs[paper].scores.needs
+    needs = plan.shown[f"scores/{paper}"].needs
     found = {task: needs[f"labels.{task}"] for task in TASKS if f"labels.{task}" in needs}
     return {task: read_labels(need.path(plan.root, None)) for task, need in found.items()}
 

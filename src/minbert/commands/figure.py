@@ -7,7 +7,7 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job
-from minbert.store.plans import check_root, describe_job, published_plans, read_plan
+from minbert.store.plans import check_root, describe_job, published_plans, read_plan, shown_of
 
 FORMATS = ("pdf", "png", "svg")
 SMALLEST, LARGEST = 1.0, 50.0
@@ -34,8 +34,9 @@ def _job(root: Path, name: str) -> Job:
     check_root(root)
     known: dict[str, tuple[str, str]] = {}
     for plan in reversed(published_plans(root)):
-        for figure, key in read_plan(root, plan)["figures"].items():
-            known[figure.removeprefix("figures/")] = key, plan
+        for figure, kind, key in shown_of(read_plan(root, plan)):
+            if kind == "figure":
+                known[figure.removeprefix("figures/")] = key, plan
     if name not in known:
         papers = dict.fromkeys(each.partition("/")[0] for each in known)
         own = [each for each in known if each.startswith(f"{name.partition('/')[0]}/")]

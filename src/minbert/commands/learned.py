@@ -53,7 +53,7 @@ def learned_text(plan: Plan) -> str:
 def learned(plan: Plan) -> Iterator[Row]:
     """Yield a row for each published score that is clearly above its floor, and each seed."""
     for grid in plan.grids:
-        path = plan.outputs[grid.paper].scores.folder(plan.root) / "scores.parquet"
+        path = plan.shown[f"scores/{grid.paper}"].folder(plan.root) / "scores.parquet"
         scores = read_scores(path, grid.paper) if path.exists() else {}
         for row in plan.published:
             if row.paper != grid.paper or row.split != "dev" or row.variant not in grid.variants:

@@ -1,6 +1,5 @@
 """`minbert plan`: what is done, what would run and why, and for how long, before anything runs."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from minbert.base.locks import is_held
 from minbert.base.progress import clock, counted
 from minbert.commands.summary import undecided
 from minbert.evaluate.tuning import read_tuning
-from minbert.plan.cost import ASSUMED, ASSUMED_TOKENS, GPU_RATE, SIZES, Costs, chains, epoch
+from minbert.plan.cost import ASSUMED, GPU_RATE, SIZES, Costs, chains, epoch
 from minbert.plan.demand import stage_memory
 from minbert.plan.describe import title
 from minbert.plan.difference import some
@@ -36,13 +35,7 @@ HEADER = (
 def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     """Return the plan of config `files`, later ones merged over earlier, and `KEY=VALUE` words."""
     given = [file for file in files if file not in (Path("config.yaml"), base / "config.yaml")]
-    return Plan.of(load_config(files, words), base, options(given, words))
-
-
-def options(files: Sequence[Path], words: Sequence[str]) -> str:
-    """Return the options of `snakemake` and `minbert` that choose a configuration, as text."""
-    more = ["--configfile", *map(str, files)] if files else []
-    return shlex.join([*more, *(["--config", *words] if words else [])])
+    return Plan.of(load_config(files, words), base, given, words)
 
 
 def plan_text(plan: Plan) -> str:
@@ -92,7 +85,7 @@ def _row(
     node = plan.nodes["train", plan.train(stage.ref).key]
     seeds = plan.config.seeds
     missing = [seed for seed in seeds if (node, seed) in jobs]
-    count = parameters(plan, plan.variant(stage.ref))
+    count = parameters(plan, plan.variants[stage.ref.paper, stage.ref.variant])
     cost = costs.of(node)
     return (
         *(stage.ref.variant, stage.ref.stage, node.key),
@@ -146,7 +139,7 @@ def _interrupted(plan: Plan, node: Node, seeds: Sequence[int]) -> Iterator[str]:
 
 def _length(costs: Costs, stage: Stage) -> tuple[str, str]:
     """Return a stage's optimiser steps and examples; in brackets those of its grid in full."""
-    here = {task: costs.rows(task) for task in stage.spec.tasks}
+    here = costs.sizes(stage.spec)
     ours, papers = (
         (spec.epochs * drawn.steps, spec.epochs * sum(drawn.examples.values()))
         for spec, drawn in (
@@ -168,8 +161,8 @@ def _best(plan: Plan, variant: Variant) -> str:
     keys = {plan.train(stage.ref).key for one in candidates for stage in one.stages}
     said = f"tuned: the best of {len(variant.tried)} settings"
     said += f", {counted(len(keys) * len(plan.config.seeds), 'run')}"
-    node = plan.outputs[variant.paper].tuning
-    if node is None or not node.done(plan.root):
+    node = plan.shown[f"tables/{variant.paper}.tuning"]
+    if not node.done(plan.root):
         return said
     path = node.folder(plan.root) / "tuning.csv"
     try:
@@ -219,7 +212,7 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns) -> I
     if assumed := costs.assumed:
         yield (
             f"Assumed for {', '.join(assumed)} until their tables are made: {ASSUMED.train:,} "
-            f"train, {ASSUMED.dev:,} dev and {ASSUMED.test:,} test rows, {ASSUMED_TOKENS:g} tokens "
+            f"train, {ASSUMED.dev:,} dev and {ASSUMED.test:,} test rows, {ASSUMED.tokens:g} tokens "
             "each."
         )
     if to_run:
@@ -231,7 +224,9 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns) -> I
             f"of trainings, {clock(longest.seconds)} ({titles})."
         )
     yield from warnings(plan, earlier)
-    yield from (f"{grid.paper}: {said}" for grid in plan.grids for said in plan.rounded(grid))
+    for grid in plan.grids:
+        notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
+        yield from (f"{grid.paper}: {note}" for note in notes)
     yield from undecided(plan.root)
 
 

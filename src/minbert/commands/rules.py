@@ -9,6 +9,7 @@ from __future__ import annotations
 import filecmp
 import math
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from minbert.devices.slurm import has_gpus
 from minbert.plan.cost import Chain, chains
 from minbert.plan.demand import Resources, job_threads
 from minbert.plan.describe import shown_as
+from minbert.plan.outputs import paper_of
 from minbert.plan.pending import Job, Pending, inputs
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
@@ -126,17 +128,13 @@ class Rules:
 
     def groups(self) -> Iterator[Group]:
         """Yield what people look at by the jobs that make it: two for each paper, one for all."""
-        plan = self.plan
-        for paper, made in plan.outputs.items():
-            word = paper.replace("-", "_")
-            scores = (*([made.tuning] if made.tuning else []), made.scores, made.table)
-            yield Group(self, f"scores_{word}", scores)
-            if made.figures:
-                yield Group(self, f"figures_{word}", tuple(made.figures.values()))
-        if plan.all_figures:
-            yield Group(self, "figures_all", tuple(plan.all_figures.values()))
-        claims = (plan.claims,) if plan.claims else ()
-        yield Group(self, "summary", (plan.index, *claims, plan.report), threads=2)
+        made: dict[str, list[Node]] = defaultdict(list)
+        for node in self.plan.shown.values():
+            what = "figures" if node.kind == "figure" else "scores"
+            paper = paper_of(node).replace("-", "_")
+            made[f"{what}_{paper}" if paper else "summary"].append(node)
+        for name, nodes in made.items():
+            yield Group(self, name, nodes, threads=2 if name == "summary" else 1)
 
     def keyed(self, wildcards: Any, dag: Any) -> Any:
         """Return the keyed file of a plain name.

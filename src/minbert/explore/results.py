@@ -211,16 +211,16 @@ def _scores_so_far(root: Path) -> Any:
     from minbert.evaluate import choose, score
     from minbert.publish.publish import PartialJob
 
-    name, record = next((name, record) for name, record in records(root) if "papers" in record)
+    name, record = next((name, record) for name, record in records(root) if "shown" in record)
     use_tasks_of(record)
-    tables = []
+    makers, tables = {"tuning": choose.make, "scores": score.make}, {}
     with TemporaryDirectory() as folder:
-        for of in record["papers"].values():
-            for kind, make in (("tuning", choose.make), ("scores", score.make)):
-                if key := of[kind]:
-                    described = describe_job(root, kind, key, name)
-                    job = PartialJob(root, described, None, 1, folder=Path(folder))
-                    job.out.mkdir(parents=True)
-                    make(job)
-            tables.append(read_file(job.out / "scores.parquet"))
-    return pa.concat_tables(tables)
+        for shown, kind, key in record["shown"]:
+            if kind in makers:
+                described = describe_job(root, kind, key, name)
+                job = PartialJob(root, described, None, 1, folder=Path(folder))
+                job.out.mkdir(parents=True)
+                makers[kind](job)
+                if kind == "scores":
+                    tables[shown] = read_file(job.out / "scores.parquet")
+    return pa.concat_tables(tables[name] for name in sorted(tables))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -17,108 +17,42 @@ from minbert.plan.pending import Job, Pending
 from minbert.spec import epochs
 from minbert.spec.architecture import BERT_BASE, Architecture
 from minbert.spec.epochs import EPOCHS, Epoch
+from minbert.spec.protocol import SPLITS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.node import Node, seed_folders
 from minbert.store.plans import described_in
 from minbert.store.record import sound
 
-TOKENS = {"sst": 25, "para": 30, "sts": 28, "cfimdb": 224, "lmrd": 300}
-"""Mean tokens of an example, special ones included, in the real data sets."""
 
-TOKENS_A_WORD = 1.3
-"""Word pieces of a word, about; in the real data sets 1.2 to 1.4."""
-
-ASSUMED_TOKENS = 40.0
-"""Of a task of one's own until its table is made."""
-
-HEAD = 2e4
-"""Operations on an example whose features are cached: nothing beside any encoder."""
-
-
-class Rows(NamedTuple):
-    """Examples of each split."""
+class Size(NamedTuple):
+    """Examples of each split of a task, and the mean tokens of one, special ones included."""
 
     train: int
     dev: int
     test: int
+    tokens: float
 
 
-class Given(NamedTuple):
-    """What a stage is counted by: the encoder, and each task's rows and mean tokens."""
-
-    arch: Architecture
-    rows: Mapping[str, Rows]
-    tokens: Mapping[str, float] = TOKENS
-
-
-def operations(spec: StageSpec, given: Given) -> float:
-    """Count multiplications and additions of a whole job, by weight and token.
-
-    Per weight and token, forward takes 2, backward 2 for the activations and 2 for the weights
-    unless they are frozen. Only layers, pooler and what is inserted into them count: embeddings
-    are looked up, heads are small. Trained tasks are scored on dev after each epoch; all tasks are
-    scored on dev and test at the end.
-    """
-    arch, rows, tokens = given
-    drawn = epoch(spec, rows).examples
-    if spec.trainable == "heads":
-        return HEAD * spec.epochs * sum(drawn.values())
-    parts = arch.parameters()
-    backbone = sum(parts.layers) + parts.pooler
-    total = 0.0
-    for task, how in spec.tasks.items():
-        inserted = inserted_parameters(spec, arch).trained
-        inserted += convolution_parameters(how, arch.hidden)
-        weights = backbone + inserted
-        cost = 2.0 * weights * (rows[task].dev + rows[task].test)
-        if how.trained:
-            trained = weights if spec.trainable == "all" else inserted
-            step = 4.0 * weights + 2.0 * trained
-            if spec.smart is not None:
-                # A second pass on the perturbed input; an ascent needs no gradient of weights.
-                step = 2 * step + 4.0 * weights * spec.smart.ascents
-            cost += spec.epochs * (step * drawn[task] + 2.0 * weights * rows[task].dev)
-        total += min(tokens[task], spec.max_length) * cost
-    return total
-
-
-def batches(spec: StageSpec, rows: Mapping[str, Rows]) -> float:
-    """Count the batches that a whole job goes forward and backward through; none for heads alone.
-
-    What a head launches is nothing beside an encoder.
-    """
-    if spec.trainable == "heads":
-        return 0.0
-    drawn = epoch(spec, rows).examples
-    return spec.epochs * sum(n / spec.tasks[task].batch_size for task, n in drawn.items())
-
-
-def epoch(spec: StageSpec, rows: Mapping[str, Rows]) -> Epoch:
-    """Return the steps of an epoch, and how many examples of each trained task it draws.
-
-    Raises `UserError` for a sampler without an entry in `EPOCHS`.
-    """
-    if (name := spec.sampler.name) not in EPOCHS:
-        raise UserError(
-            f"sampler '{name}' is not in EPOCHS in {epochs.__file__}; add '{name}': a function "
-            "that returns the steps of an epoch and the examples that it draws of each task "
-            "(docs/adding.md)"
-        )
-    return EPOCHS[name](spec, {task: rows[task].train for task in spec.trained_tasks})
-
+Sizes = Mapping[str, Size]
 
 SIZES = {
-    "sst": Rows(8544, 1101, 2210),
-    "para": Rows(141506, 20215, 40431),
-    "sts": Rows(6040, 863, 1725),
-    "cfimdb": Rows(1707, 245, 488),
-    "lmrd": Rows(22500, 2500, 25000),
+    "sst": Size(8544, 1101, 2210, 25),
+    "para": Size(141506, 20215, 40431, 30),
+    "sts": Size(6040, 863, 1725, 28),
+    "cfimdb": Size(1707, 245, 488, 224),
+    "lmrd": Size(22500, 2500, 25000, 300),
 }
-"""Examples of train, dev and test in the real data sets, until their tables are made."""
+"""The real data sets."""
 
-ASSUMED = Rows(10_000, 1_000, 1_000)
-"""Those of a task of one's own until its table is made."""
+ASSUMED = Size(10_000, 1_000, 1_000, 40)
+"""A task of one's own until its table is made."""
+
+TOKENS_A_WORD = 1.3
+"""Word pieces of a word, about; in the real data sets 1.2 to 1.4."""
+
+HEAD = 2e4
+"""Operations on an example whose features are cached: nothing beside any encoder."""
 
 GPU_RATE = 1e14
 """Operations a second that a data-centre GPU is assumed to do, in bf16."""
@@ -129,6 +63,61 @@ CPU_RATE = 5e10
 BATCH_SECONDS = 0.015
 """Seconds that the host of a GPU is assumed to need for one batch's forward and backward: small
 batches wait for it, however fast the GPU."""
+
+
+def operations(spec: StageSpec, arch: Architecture, sizes: Sizes) -> float:
+    """Count multiplications and additions of a whole job, by weight and token.
+
+    Per weight and token, forward takes 2, backward 2 for the activations and 2 for the weights
+    unless they are frozen. Only layers, pooler and what is inserted into them count: embeddings
+    are looked up, heads are small. Trained tasks are scored on dev after each epoch; all tasks are
+    scored on dev and test at the end.
+    """
+    drawn = epoch(spec, sizes).examples
+    if spec.trainable == "heads":
+        return HEAD * spec.epochs * sum(drawn.values())
+    parts = arch.parameters()
+    backbone = sum(parts.layers) + parts.pooler
+    total = 0.0
+    for task, how in spec.tasks.items():
+        inserted = inserted_parameters(spec, arch).trained
+        inserted += convolution_parameters(how, arch.hidden)
+        weights = backbone + inserted
+        cost = 2.0 * weights * (sizes[task].dev + sizes[task].test)
+        if how.trained:
+            trained = weights if spec.trainable == "all" else inserted
+            step = 4.0 * weights + 2.0 * trained
+            if spec.smart is not None:
+                # A second pass on the perturbed input; an ascent needs no gradient of weights.
+                step = 2 * step + 4.0 * weights * spec.smart.ascents
+            cost += spec.epochs * (step * drawn[task] + 2.0 * weights * sizes[task].dev)
+        total += min(sizes[task].tokens, spec.max_length) * cost
+    return total
+
+
+def batches(spec: StageSpec, sizes: Sizes) -> float:
+    """Count the batches that a whole job goes forward and backward through; none for heads alone.
+
+    What a head launches is nothing beside an encoder.
+    """
+    if spec.trainable == "heads":
+        return 0.0
+    drawn = epoch(spec, sizes).examples
+    return spec.epochs * sum(n / spec.tasks[task].batch_size for task, n in drawn.items())
+
+
+def epoch(spec: StageSpec, sizes: Sizes) -> Epoch:
+    """Return the steps of an epoch, and how many examples of each trained task it draws.
+
+    Raises `UserError` for a sampler without an entry in `EPOCHS`.
+    """
+    if (name := spec.sampler.name) not in EPOCHS:
+        raise UserError(
+            f"sampler '{name}' is not in EPOCHS in {epochs.__file__}; add '{name}': a function "
+            "that returns the steps of an epoch and the examples that it draws of each task "
+            "(docs/adding.md)"
+        )
+    return EPOCHS[name](spec, {task: sizes[task].train for task in spec.trained_tasks})
 
 
 class Cost(NamedTuple):
@@ -143,25 +132,22 @@ class Costs:
 
     def __init__(self, experiment: Experiment, gpu: bool | None = None) -> None:
         self.experiment = experiment
+        self.arch = experiment.sources.architecture or BERT_BASE
+        """That of the backbone; until its shapes are known, BERT-base."""
         self._gpu = gpu
-        self._known: dict[str, Cost] = {}
-        self._reports: dict[str, dict[str, Any]] = {}
+        self.of, self.size = cache(self._of), cache(self._size)
 
-    def of(self, node: Node) -> Cost:
+    def _of(self, node: Node) -> Cost:
         """Return the cost of one seed of a training node: the median of its finished seeds.
 
         If there are none, its operations at the rate of all finished runs, or at an assumed one;
         on a GPU its batches take `BATCH_SECONDS` each at least.
         """
-        if node.key not in self._known:
-            if seconds := self._seconds(node.key):
-                self._known[node.key] = Cost(statistics.median(seconds), True)
-            else:
-                spec = StageSpec.model_validate(node.spec["stage"])
-                waiting = BATCH_SECONDS * batches(spec, self.given(spec).rows) * self._on_gpu
-                computing = self._operations(spec) / self._rate[0]
-                self._known[node.key] = Cost(max(waiting, computing), False)
-        return self._known[node.key]
+        if seconds := self._seconds(node.key):
+            return Cost(statistics.median(seconds), True)
+        spec = StageSpec.model_validate(node.spec["stage"])
+        waiting = BATCH_SECONDS * batches(spec, self.sizes(spec)) * self._on_gpu
+        return Cost(max(waiting, self._operations(spec) / self._rate[0]), False)
 
     def gpu_hours(self, node: Node) -> float:
         """Return the hours that one seed would take at `GPU_RATE`, by counted operations."""
@@ -175,51 +161,36 @@ class Costs:
         source = "as in finished runs" if measured else "an assumption"
         return f"by counted operations at {rate:.1e} a second ({source})"
 
-    def given(self, spec: StageSpec) -> Given:
-        """Return what a stage's operations and memory are counted by; unknown shapes: BERT-base."""
-        arch = self.experiment.sources.architecture or BERT_BASE
-        rows = {task: self.rows(task) for task in spec.tasks}
-        return Given(arch, rows, {task: self.tokens(task) for task in spec.tasks})
+    def sizes(self, spec: StageSpec) -> Sizes:
+        """Return the sizes of a stage's tasks."""
+        return {task: self.size(task) for task in spec.tasks}
 
-    def rows(self, task: str) -> Rows:
-        """Return the examples of each split of a task."""
-        if report := self._report(task):
-            return Rows(*(report["rows"].get(split, 0) for split in Rows._fields))
-        config = self.experiment.config
-        if task in config.tasks:
-            rows = ASSUMED
-        elif config.data == "builtin":
-            paths = self.experiment.sources.data(task).extra["paths"]
-            rows = Rows(**{s: Path(p).read_bytes().count(b"\n") - 1 for s, p in paths.items()})
-        else:
-            rows = SIZES[task]
-        return Rows(*(min(n, config.limit or n) for n in rows))
-
-    def tokens(self, task: str) -> float:
-        """Return the mean tokens of an example of a task."""
-        if task in TOKENS:
-            return TOKENS[task]
-        words = (self._report(task) or {}).get("mean_words", {}).get("train")
-        if words is None:
-            return ASSUMED_TOKENS
-        return 2 + TASKS[task].pair + TOKENS_A_WORD * float(words)
+    def _size(self, task: str) -> Size:
+        """Return the size of a task: as its table has it, or until that is made, as assumed."""
+        config, data = self.experiment.config, self.experiment.sources.data(task)
+        found = SIZES.get(task, ASSUMED)
+        if report := sound(data.folder(self.experiment.root) / "report.json"):
+            words = report.get("mean_words", {}).get("train")
+            if words is not None and task not in SIZES:
+                found = found._replace(tokens=2 + TASKS[task].pair + TOKENS_A_WORD * words)
+            return found._replace(**{split: report["rows"].get(split, 0) for split in SPLITS})
+        if task not in config.tasks and config.data == "builtin":
+            paths = data.extra["paths"].items()
+            rows = {split: Path(path).read_bytes().count(b"\n") - 1 for split, path in paths}
+            found = found._replace(**rows)
+        train, dev, test = (min(n, config.limit or n) for n in found[:3])
+        return Size(train, dev, test, found.tokens)
 
     @property
     def assumed(self) -> list[str]:
         """The tasks of one's own whose sizes are assumed, as their tables are not made yet."""
         used = {task for stage in self.experiment.stages.values() for task in stage.spec.tasks}
-        return [t for t in self.experiment.config.tasks if t in used and not self._report(t)]
+        root, data = self.experiment.root, self.experiment.sources.data
+        own = (task for task in self.experiment.config.tasks if task in used)
+        return [task for task in own if not sound(data(task).folder(root) / "report.json")]
 
     def _operations(self, spec: StageSpec) -> float:
-        return operations(spec, self.given(spec))
-
-    def _report(self, task: str) -> dict[str, Any] | None:
-        """Return the report on a task's data; it is read once, when it is there."""
-        if task not in self._reports:
-            folder = self.experiment.sources.data(task).folder(self.experiment.root)
-            if found := sound(folder / "report.json"):
-                self._reports[task] = found
-        return self._reports.get(task)
+        return operations(spec, self.arch, self.sizes(spec))
 
     @cached_property
     def _rate(self) -> tuple[float, bool]:

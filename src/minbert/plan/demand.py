@@ -3,11 +3,11 @@
 import math
 from functools import cache
 
-from minbert.plan.cost import Costs, Given
+from minbert.plan.cost import Costs, Sizes
 from minbert.plan.parameters import Counts, counts
 from minbert.plan.pending import Pending
 from minbert.plan.plan import Plan
-from minbert.spec.architecture import BERT_BASE, NUMBER, training_bytes
+from minbert.spec.architecture import NUMBER, Architecture, training_bytes
 from minbert.spec.stage import StageSpec
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
@@ -69,7 +69,7 @@ class Resources:
 
     def _device_mb(self, kind: str, key: str) -> int:
         """Return the MB that a job needs where it computes; 0 if it computes nothing."""
-        arch = self.plan.sources.architecture or BERT_BASE
+        arch = self.costs.arch
         encoder = NUMBER * arch.parameters().total
         held = 0
         if kind == "train":
@@ -86,10 +86,10 @@ def stage_memory(plan: Plan, node: Node, costs: Costs) -> int:
     """Estimate the bytes of a training job, until its shapes are known by BERT-base."""
     stage = plan.every[plan.owners[node.key]]
     counted = counts(plan, stage) or counts(plan, stage, base_shapes=True)
-    return memory(stage.spec, counted, costs.given(stage.spec))
+    return memory(stage.spec, counted, costs.arch, costs.sizes(stage.spec))
 
 
-def memory(spec: StageSpec, counted: Counts | None, given: Given) -> int:
+def memory(spec: StageSpec, counted: Counts | None, arch: Architecture, sizes: Sizes) -> int:
     """Estimate the bytes that one job of a stage holds at most where it computes.
 
     Besides the model's state there are activations of one batch at a time. Surgery and weightings
@@ -97,12 +97,11 @@ def memory(spec: StageSpec, counted: Counts | None, given: Given) -> int:
     instead of an encoder. A head that cannot be counted counts as none. Without counts, since more
     layers are shared than there are, nothing is.
     """
-    arch, rows, tokens = given
     heads = (counted and counted["heads"]) or 0
     # Two sequences an example, if its sentences are encoded separately.
     sequences = {task: 1 + (how.pairing == "siamese") for task, how in spec.tasks.items()}
     if spec.trainable == "heads":
-        held = sum(sum(rows[task]) * number for task, number in sequences.items())
+        held = sum(sum(sizes[task][:3]) * number for task, number in sequences.items())
         return PROCESS + training_bytes(heads, heads) + held * arch.hidden * NUMBER
     encoder = counted["encoder"] if counted else arch.parameters().total * len(spec.tasks)
     trained = (counted and counted["trainable"]) or encoder
@@ -112,7 +111,7 @@ def memory(spec: StageSpec, counted: Counts | None, given: Given) -> int:
         int(
             spec.tasks[task].batch_size
             * sequences[task]
-            * arch.activation_bytes(min(LARGER * tokens[task] / sequences[task], longest))
+            * arch.activation_bytes(min(LARGER * sizes[task].tokens / sequences[task], longest))
         )
         for task in spec.trained_tasks
     )

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 from minbert.plan.experiment import Experiment
+from minbert.plan.outputs import paper_of
 from minbert.plan.plan import Plan
+from minbert.spec.grid import ALL
 from minbert.spec.task import Task
 from minbert.store.code import files_digest
 from minbert.store.node import Node, canonical
 from minbert.store.plans import write_description, write_plan
-
-ALL = "All papers"
 
 
 def write(plan: Plan) -> str:
@@ -30,6 +30,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "tracking": plan.config.tracking.enabled,
         "stamp": plan.stamp,
         "options": plan.options,
+        "configured": plan.configured,
         "jobs": jobs,
         "files": files,
         "tasks": [Task.of(*entry).model_dump() for entry in plan.config.tasks.items()],
@@ -56,7 +57,8 @@ def about(experiment: Experiment, node: Node) -> dict[str, Any]:
     names = owner and {"paper": owner.paper, "variant": owner.variant, "stage": owner.stage}
     told: dict[str, Any] = {"title": title(experiment, node), "owner": names}
     if owner:
-        told["overall_tasks"] = experiment.overall_tasks[owner.paper]
+        (grid,) = (grid for grid in experiment.grids if grid.paper == owner.paper)
+        told["overall_tasks"] = grid.overall_tasks
     return told
 
 
@@ -73,14 +75,7 @@ def title(experiment: Experiment, node: Node, seed: int | None = None) -> str:
 
 def shown_as(node: Node) -> tuple[str, str]:
     """Return where Snakemake's own report shows a node's files, and their title there."""
-    paper, titled = node.spec.get("paper", ALL), node.spec.get("title", "")
-    if node.kind == "figure":
-        return ALL if paper == "all" else paper, node.spec["draw"]["title"]
-    titles = {
-        "table": f"Tables: {titled}",
-        "tuning": f"Tuning: {titled}",
-        "index": "Every published row",
-        "claims": "What the papers claim",
-        "report": "The whole report",
-    }
-    return "Report" if node.kind == "report" else paper, titles[node.kind]
+    titled = node.spec.get("draw", node.spec).get("title", node.kind)
+    of = f"{node.kind.capitalize()}: " if node.kind in ("table", "tuning") else ""
+    paper = paper_of(node)
+    return paper if paper not in ("", ALL) else "All papers", f"{of}{titled}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -26,7 +26,7 @@ from minbert.spec.only import part_of
 from minbert.spec.published import Published, read_published
 from minbert.spec.resolve import Grid, Stage, StageRef, Variant, resolve
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import OWN_FILES, TASKS, task_facts
+from minbert.spec.task import OWN_FILES, TASKS, shown_tasks, task_facts
 from minbert.store.node import Need, Node
 
 
@@ -66,11 +66,6 @@ class Experiment:
         return {(g.paper, name): v for g in self.grids for name, v in g.variants.items()}
 
     @cached_property
-    def overall_tasks(self) -> dict[str, tuple[str, ...]]:
-        """The tasks of the overall score by paper."""
-        return {grid.paper: grid.overall_tasks for grid in self.grids}
-
-    @cached_property
     def stages(self) -> dict[StageRef, Stage]:
         """Every stage of every variant that is asked for, in the order of the grids."""
         return {stage.ref: stage for v in self.variants.values() for stage in v.stages}
@@ -79,9 +74,14 @@ class Experiment:
         """Return where the built-in ones of `tasks` come from; `OWN_FILES` if there are none."""
         return self.config.data if any(task in TASKS.built_in for task in tasks) else OWN_FILES
 
-    def variant(self, ref: StageRef) -> Variant:
-        """Return the variant that a stage belongs to."""
-        return self.variants[ref.paper, ref.variant]
+    def made_from(self, tasks: Iterable[str]) -> dict[str, Any]:
+        """Return what tables and pages say of the encoder, the data and the tasks."""
+        tasks = list(tasks)
+        return {
+            "backbone": self.sources.encoder,
+            "data": self.data(tasks),
+            **shown_tasks(tasks),
+        }
 
     @cached_property
     def train(self) -> Callable[[StageRef], Node]:
@@ -135,17 +135,6 @@ class Experiment:
                 "'override' of the configuration, or name the settings in its 'allow_duplicates' "
                 "if that is meant."
             )
-
-    def rounded(self, grid: Grid) -> Iterator[str]:
-        """Yield what became of each fraction of layers that is no whole number of them."""
-        layers = self.sources.architecture.layers if self.sources.architecture else 0
-        for stage in (stage for variant in grid.variants.values() for stage in variant.stages):
-            share = stage.spec.shared_layers
-            if layers and isinstance(share, float):
-                depth = shared_depth(share, layers) or 0
-                if abs(share - depth / layers) > 0.01:  # 0.33 is a third.
-                    said = f"'shared_layers: {share}' of {layers} layers became {depth}."
-                    yield f"{stage.ref}: {said}"
 
     def _training(self, stage: Stage) -> Node:
         spec, sources = stage.spec, self.sources

@@ -12,7 +12,7 @@ from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
 from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.resolve import Grid, Stage, Variant
-from minbert.spec.task import TASKS, shown_tasks
+from minbert.spec.task import TASKS
 from minbert.spec.yaml import load_yaml, validated
 from minbert.store.node import Need, Node
 
@@ -20,43 +20,49 @@ FIGURES = Path("workflow/figures.yaml")
 """The figures over all papers; a folder without this file has none."""
 
 
-def paper_figure(exp: Experiment, grid: Grid, scores: Node, name: str) -> Node | None:
-    """Return the node of a paper's figure; without named variants it shows all that it can.
+def paper_figures(exp: Experiment, grid: Grid, scores: Node) -> dict[str, Node]:
+    """Return the nodes of a paper's figures, by the names that they are published under.
 
-    None if `only` leaves it nothing, or too little, to show.
+    Without named variants a figure shows all that it can. One to which `only` leaves nothing, or
+    too little, to show is left out.
     """
-    spec, where = grid.figures[name], f"{grid.drawn_in[name]}: figure '{name}'"
-    _check_options(spec, where)
-    reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
-    variants = _variants(grid, spec, reads, where)
-    count = len(variants)
-    if exp.config.only and count < reads.least:
-        return None
-    if not reads.least <= count <= (reads.most or count):
-        bounds = f"{reads.least} or more" if count < reads.least else f"at most {reads.most}"
-        able = f"scored on {' or '.join(reads.tasks)}" if reads.tasks else "trained"
-        raise UserError(
-            f"{where}: kind '{spec.kind}' shows {bounds} variants that are {able}, found {count}; "
-            "name others under 'variants', or take the figure out"
-        )
-    needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
-    if "rows" in reads.papers:
-        # A tuned variant is scored on the tasks of its candidates.
-        scored = [grid.variants[name] for v in variants for name in (v.name, *v.best_of)]
-        for task in dict.fromkeys(task for v in scored for task in _read(v, reads)):
-            needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
-    labels: dict[str, Any]
-    labels = {"variants": [{"variant": v.name, "label": v.label} for v in variants]}
-    if reads.of and reads.tasks != FIGURE_KINDS[spec.kind].tasks:
-        labels["task"] = reads.tasks[0]
-    facts = _facts(exp, [grid], variants, reads)
-    return _node(exp, grid.paper, name, spec, needs, facts, labels)
+    found = {}
+    for name, spec in grid.figures.items():
+        where = f"{grid.drawn_in[name]}: figure '{name}'"
+        _check_options(spec, where)
+        reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
+        variants = _variants(grid, spec, reads, where)
+        count = len(variants)
+        if exp.config.only and count < reads.least:
+            continue
+        if not reads.least <= count <= (reads.most or count):
+            bounds = f"{reads.least} or more" if count < reads.least else f"at most {reads.most}"
+            able = f"scored on {' or '.join(reads.tasks)}" if reads.tasks else "trained"
+            raise UserError(
+                f"{where}: kind '{spec.kind}' shows {bounds} variants that are {able}, found "
+                f"{count}; name others under 'variants', or take the figure out"
+            )
+        needs = _run_needs(exp, variants, reads) | _score_needs({grid.paper: scores}, reads)
+        if "rows" in reads.papers:
+            # A tuned variant is scored on the tasks of its candidates.
+            scored = [grid.variants[name] for v in variants for name in (v.name, *v.best_of)]
+            for task in dict.fromkeys(task for v in scored for task in _read(v, reads)):
+                needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
+        labels: dict[str, Any]
+        labels = {"variants": [{"variant": v.name, "label": v.label} for v in variants]}
+        if reads.tasks != FIGURE_KINDS[spec.kind].tasks:
+            labels["task"] = reads.tasks[0]
+        facts = _facts(exp, [grid], variants, reads)
+        node = _node(exp, grid.paper, name, spec, needs, facts, labels)
+        found[f"figures/{grid.paper}/{name}"] = node
+    return found
 
 
 def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
-    """Return the nodes of the figures over all papers, by name; `scores` are by paper.
+    """Return the nodes of the figures over all papers, by the names that they are published under.
 
-    A part of the grids has none, and papers without published rows none that shows such rows.
+    `scores` are by paper. A part of the grids has no such figures, and papers without published
+    rows none that shows such rows.
     """
     path = exp.base / FIGURES
     if exp.config.only or not path.exists():
@@ -71,9 +77,9 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
             )
         _check_options(spec, f"{path}: figure '{name}'")
         facts = _facts(exp, exp.grids, [], reads)
-        if facts.get("published") == []:
-            continue
-        found[name] = _node(exp, ALL, name, spec, _score_needs(scores, reads), facts, {})
+        if facts.get("published") != []:
+            needs = _score_needs(scores, reads)
+            found[f"figures/{ALL}/{name}"] = _node(exp, ALL, name, spec, needs, facts, {})
     return found
 
 
@@ -88,12 +94,10 @@ def _node(
 ) -> Node:
     tasks = [task for grid in exp.grids if paper in (grid.paper, ALL) for task in grid.tasks]
     shown = {
-        **shown_tasks(tasks),
+        **exp.made_from(tasks),
         "kind": spec.kind,
         "paper": paper,
         "name": name,
-        "backbone": exp.sources.encoder,
-        "data": exp.data(tasks),
         "seeds": len(exp.config.seeds),
         "facts": facts,
         "draw": {"title": spec.title, "caption": spec.caption, **labels, **spec.options},

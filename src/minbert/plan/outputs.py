@@ -1,14 +1,14 @@
-"""The nodes of what people look at, but figures: scores, tables, index, claims, report."""
+"""The nodes of what people look at: scores, tables, figures, index, claims, report."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minbert.data.identity import sha256
 from minbert.plan.experiment import Experiment, selection_split
-from minbert.plan.figures import paper_figure
+from minbert.plan.figures import all_figures, paper_figures
 from minbert.plan.parameters import parameters
+from minbert.spec.architecture import shared_depth
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.published import Claim, Published
 from minbert.spec.resolve import Grid, StageRef, Variant
@@ -17,12 +17,6 @@ from minbert.store.node import Need, Node
 
 PAGE = Path(__file__).parents[1] / "report"
 TEMPLATES = ("page.html.j2", "parts.html.j2", "script.js", "style.css")
-RUN_FILES = {
-    "run": "run.json",
-    "predictions": "predictions.parquet",
-    "history": "history.parquet",
-}
-"""What is read of a run."""
 UNSHOWN = {
     *("results", "device", "precision", "threads", "checkpoint_seconds"),
     *("keep_weights", "tracking", "published", "course", "lmrd", "labels"),
@@ -31,25 +25,32 @@ UNSHOWN = {
 """Settings that change no result, and where data lie, so that they change no report either."""
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """The nodes of a paper's scores, table and figures, and of what its tuned variants tried."""
+def shown_nodes(exp: Experiment) -> dict[str, Node]:
+    """Return the nodes of what people look at, each after those that it is made from.
 
-    scores: Node
-    table: Node
-    figures: Mapping[str, Node]
-    tuning: Node | None
+    They are by the names that they are published under (`store.plans.products`).
+    """
+    found: dict[str, Node] = {}
+    scores: dict[str, Node] = {}
+    for grid in exp.grids:
+        chosen = {}
+        if tuning := _tuning(exp, grid):
+            found[f"tables/{grid.paper}.tuning"] = tuning
+            chosen["tuning"] = Need(tuning, "tuning.csv")
+        made = scores[grid.paper] = found[f"scores/{grid.paper}"] = _scores(exp, grid, chosen)
+        needs = {"scores": Need(made, "scores.parquet")} | chosen
+        table = Node("table", _table(exp, grid), "minbert.evaluate.table", needs=needs)
+        found[f"tables/{grid.paper}"] = table
+        found |= paper_figures(exp, grid, made)
+    found |= all_figures(exp, scores)
+    index = _index(exp, found)
+    found["tables/index" if index.spec["published"] else "index"] = index
+    if claims := _claims(exp, scores):
+        found["tables/claims"] = claims
+    return found | {"report": _report(exp, found)}
 
 
-def paper_outputs(exp: Experiment, grid: Grid) -> Outputs:
-    """Return the nodes that show what a paper's runs came to."""
-    tuning = _tuning(exp, grid)
-    chosen = {"tuning": Need(tuning, "tuning.csv")} if tuning else {}
-    scores = _scores(exp, grid, chosen)
-    needs = {"scores": Need(scores, "scores.parquet")} | chosen
-    table = Node("table", _table(exp, grid), "minbert.evaluate.table", needs=needs)
-    drawn = ((name, paper_figure(exp, grid, scores, name)) for name in grid.figures)
-    return Outputs(scores, table, {name: node for name, node in drawn if node}, tuning)
+PREDICTIONS, HISTORY = "predictions.parquet", "history.parquet"
 
 
 def _tuning(exp: Experiment, grid: Grid) -> Node | None:
@@ -80,7 +81,7 @@ def _tuning(exp: Experiment, grid: Grid) -> Node | None:
 def _run(exp: Experiment, variant: Variant, needs: dict[str, Need]) -> dict[str, Any]:
     """Return the keys that a variant is scored by, and add the files of its runs to `needs`."""
     trained = {task: exp.train(stage.ref) for task, stage in variant.scored.items()}
-    needs |= _files(exp, trained.values(), "predictions", "history")
+    needs |= _files(exp, trained.values(), PREDICTIONS, HISTORY)
     key = exp.train(variant.stages[-1].ref).key
     return {"key": key, "tasks": {task: node.key for task, node in trained.items()}}
 
@@ -90,7 +91,7 @@ def _files(
 ) -> dict[str, Need]:
     """Return files of all seeds of trainings, called `FILE.KEY.SEED`."""
     return {
-        separator.join((file, node.key, str(seed))): Need(node, RUN_FILES[file], seed)
+        separator.join((file.partition(".")[0], node.key, str(seed))): Need(node, file, seed)
         for node in trained
         for seed in exp.config.seeds
         for file in files
@@ -148,12 +149,10 @@ def _table(exp: Experiment, grid: Grid) -> dict[str, Any]:
         "rule": grid.overall,
         "tasks": grid.tasks,
         "overall_tasks": grid.overall_tasks,
-        **shown_tasks(grid.tasks),
+        **exp.made_from(grid.tasks),
         "seeds": list(exp.config.seeds),
-        "backbone": exp.sources.encoder,
-        "data": exp.data(grid.tasks),
         "rows": rows,
-        "footnotes": [*_ratio_notes(exp, grid), *exp.rounded(grid)],
+        "footnotes": list(_footnotes(exp, grid)),
         "single": grid.variants[grid.single].label if grid.single else "",
         "selection_split": selection_split(
             stage for v in grid.variants.values() for stage in v.stages
@@ -190,7 +189,8 @@ def _tasks(grid: Grid, variant: Variant) -> list[str]:
     return [task for task in grid.tasks if task in found]
 
 
-def _ratio_notes(exp: Experiment, grid: Grid) -> Iterator[str]:
+def _footnotes(exp: Experiment, grid: Grid) -> Iterator[str]:
+    """Yield ratios of parameters, and what fractions became that are no whole number of layers."""
     for pair in grid.parameter_ratios:
         shares = []
         for where, base_shapes in (("this backbone", False), ("BERT-base", True)):
@@ -199,66 +199,63 @@ def _ratio_notes(exp: Experiment, grid: Grid) -> Iterator[str]:
                 shares.append(f"{one / other:.1%} at {where}")
         if shares:
             yield f"Parameters of {pair[0]} over those of {pair[1]}: {', '.join(shares)}."
+    layers = exp.sources.architecture.layers if exp.sources.architecture else 0
+    for stage in (stage for variant in grid.variants.values() for stage in variant.stages):
+        share = stage.spec.shared_layers
+        if layers and isinstance(share, float):
+            depth = shared_depth(share, layers) or 0
+            if abs(share - depth / layers) > 0.01:  # 0.33 is a third.
+                said = f"'shared_layers: {share}' of {layers} layers became {depth}."
+                yield f"{stage.ref}: {said}"
 
 
-def index_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node:
+def _index(exp: Experiment, shown: Mapping[str, Node]) -> Node:
     """Return the node of the index of the papers' published rows, or of those of a part."""
-    needs = {f"table.{paper}": Need(made.table, "table.csv") for paper, made in outputs.items()}
+    papers = [grid.paper for grid in exp.grids]
+    needs = {f"table.{paper}": Need(shown[f"tables/{paper}"], "table.csv") for paper in papers}
     rows = [
         row.model_dump()
         for row in exp.published
-        if row.paper in outputs
-        and (not exp.config.only or (row.paper, row.variant) in exp.variants)
+        if row.paper in papers and (not exp.config.only or (row.paper, row.variant) in exp.variants)
     ]
     return Node("index", {"published": rows}, "minbert.evaluate.index", needs=needs)
 
 
-def claims_node(exp: Experiment, outputs: Mapping[str, Outputs]) -> Node | None:
+def _claims(exp: Experiment, scores: Mapping[str, Node]) -> Node | None:
     """Return the node of all papers' claims; None if the grids make none."""
     grids = [grid for grid in exp.grids if grid.claims]
     if not grids:
         return None
-    needs = {f"scores.{g.paper}": Need(outputs[g.paper].scores, "scores.parquet") for g in grids}
-    read: dict[str, dict[str, Node]] = {"predictions": {}, "history": {}}
-    for grid in grids:
-        for claim in grid.claims:
-            others = (name for of in claim.variants for name in (of, *grid.variants[of].best_of))
-            stages = [stage for name in others for stage in grid.variants[name].scored.values()]
-            trained = {node.key: node for node in (exp.train(stage.ref) for stage in stages)}
-            read["predictions"] |= trained
-            read["history"] |= trained if claim.measure != "score" else {}
-    for file, trained in read.items():
-        needs |= _files(exp, trained.values(), file)
+    needs = {f"scores.{g.paper}": Need(scores[g.paper], "scores.parquet") for g in grids}
+    for grid, claim in ((of, claim) for of in grids for claim in of.claims):
+        names = (name for of in claim.variants for name in (of, *grid.variants[of].best_of))
+        stages = (stage for name in names for stage in grid.variants[name].scored.values())
+        files = (PREDICTIONS,) if claim.measure == "score" else (PREDICTIONS, HISTORY)
+        needs |= _files(exp, (exp.train(stage.ref) for stage in stages), *files)
     spec = {
-        "claims": [line for grid in grids for line in _claims(exp, grid)],
+        "claims": [line for grid in grids for line in _lines(exp, grid)],
         "titles": {grid.paper: grid.title for grid in grids},
         "seeds": len(exp.config.seeds),
-        "backbone": exp.sources.encoder,
-        "data": exp.data(task for grid in grids for task in grid.tasks),
         "selection_split": selection_split(exp.stages.values()),
         "overall_tasks": {grid.paper: grid.overall_tasks for grid in grids},
-        **shown_tasks(task for grid in exp.grids for task in grid.tasks),
+        **exp.made_from(task for grid in exp.grids for task in grid.tasks),
     }
     return Node("claims", spec, "minbert.evaluate.claims", needs=needs)
 
 
-def _claims(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
+def _lines(exp: Experiment, grid: Grid) -> Iterator[dict[str, Any]]:
     """Yield each claim of a paper, one line a task, with the difference that was published."""
     for claim in grid.claims:
         for task in claim.task:
+            # The measure is left out for scores, so that the keys of such claims stay as they are.
+            left = {"against", "task", *(("measure",) if claim.measure == "score" else ())}
             yield {
+                **claim.model_dump(exclude=left),
                 "paper": grid.paper,
-                "section": claim.section,
-                "text": claim.text,
-                "variant": claim.variant,
                 "others": claim.others,
                 "score": claim.score,
                 "task": grid.overall if task == "overall" else task,
-                "direction": claim.direction,
-                "margin": claim.margin,
                 "published": _published_difference(exp, grid, claim, task),
-                # Left out for scores, so that the keys of such claims stay as they are.
-                **({} if claim.measure == "score" else {"measure": claim.measure}),
             }
 
 
@@ -294,31 +291,23 @@ def _published(exp: Experiment, grid: Grid, variant: str, task: str) -> float | 
     return next((figure for figure in found if figure is not None), None)
 
 
-def report_node(
-    exp: Experiment,
-    outputs: Mapping[str, Outputs],
-    index: Node,
-    claims: Node | None,
-    figures: Mapping[str, Node],
-) -> Node:
-    """Return the node of the report; `figures` are by the names that they are published under.
+def _report(exp: Experiment, shown: Mapping[str, Node]) -> Node:
+    """Return the node of the report of all else that is `shown`.
 
     Needs are named by what they are: `table/PAPER`, `tuning/PAPER`, `scores/PAPER`, `figure/NAME`,
     `run/KEY/SEED`, `predictions/KEY/SEED`, `data/TASK`, `examples/TASK`, `labels/TASK`, `index` and
     `claims`.
     What tables and figures are called is in their own specs.
     """
-    needs = {"index": Need(index, "index.csv")}
-    if claims:
-        needs["claims"] = Need(claims, "claims.csv")
-    for paper, made in outputs.items():
-        needs[f"table/{paper}"] = Need(made.table, "table.csv")
-        if made.tuning:
-            needs[f"tuning/{paper}"] = Need(made.tuning, "tuning.csv")
-        needs[f"scores/{paper}"] = Need(made.scores, "scores.parquet")
-    needs |= {f"figure/{name}": Need(node, "figure.png") for name, node in figures.items()}
+    needs = {}
+    for name, node in shown.items():
+        if node.kind == "figure":
+            needs[f"figure/{name}"] = Need(node, "figure.png")
+        else:
+            paper = paper_of(node)
+            needs[f"{node.kind}/{paper}" if paper else node.kind] = Need(node, node.outputs[0])
     trained = [exp.train(ref) for ref in exp.owners.values()]
-    needs |= _files(exp, trained, "run", "predictions", separator="/")
+    needs |= _files(exp, trained, "run.json", PREDICTIONS, separator="/")
     tasks = dict.fromkeys(t for stage in exp.stages.values() for t in stage.spec.ordered_tasks)
     for task in tasks:
         data = exp.sources.data(task)
@@ -327,22 +316,25 @@ def report_node(
         if labels := exp.sources.labels(task):
             needs[f"labels/{task}"] = Need(labels, "labels.json")
     spec = {
-        "backbone": exp.sources.encoder,
-        "data": exp.data(tasks),
+        **exp.made_from(tasks),
         "seeds": list(exp.config.seeds),
         "config": exp.config.model_dump(mode="json", exclude_defaults=True, exclude=UNSHOWN),
         "stages": [_stage(exp, ref) for ref in exp.stages],
         "selection_split": selection_split(exp.stages.values()),
-        **shown_tasks(tasks),
         "templates": {name: sha256(PAGE / name) for name in TEMPLATES},  # in no syntax tree
     }
     return Node("report", spec, "minbert.report.make", needs=needs)
 
 
+def paper_of(node: Node) -> str:
+    """Return the paper that a node shows; "" for all."""
+    return str({**node.extra, **node.spec}.get("paper", ""))
+
+
 def _stage(exp: Experiment, ref: StageRef) -> dict[str, Any]:
     """Return what the report says of a stage; `row` is the variant whose scores it is for."""
-    variant = exp.variant(ref)
-    row = exp.variants[ref.paper, variant.tuned_for or ref.variant]
+    named = exp.variants[ref.paper, ref.variant].tuned_for or ref.variant
+    row = exp.variants[ref.paper, named]
     return {
         "paper": ref.paper,
         "variant": ref.variant,

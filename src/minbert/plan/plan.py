@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,8 @@ from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.plan.experiment import Experiment
-from minbert.plan.figures import all_figures
-from minbert.plan.outputs import Outputs, claims_node, index_node, paper_outputs, report_node
+from minbert.plan.outputs import shown_nodes
 from minbert.spec.config import Config, load_config
-from minbert.spec.grid import ALL
 from minbert.spec.resolve import Grid
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_NOT_HASHED, code_modules
@@ -28,6 +26,7 @@ from minbert.store.plans import (
     description_path,
     held,
     plan_path,
+    products,
     read_plan,
 )
 
@@ -38,11 +37,12 @@ PUBLISHER = "minbert.publish.publish"
 class Plan(Experiment):
     """An experiment with the nodes of all that is made of it.
 
-    `options` are those of the command line that chose the configuration, for commands that messages
-    suggest.
+    The configuration was chosen by `files`, besides config.yaml, and by `words` (`KEY=VALUE`) of
+    the command line.
     """
 
-    options: str = ""
+    files: Sequence[Path] = ()
+    words: Sequence[str] = ()
 
     @classmethod
     def load(cls, config: Mapping[str, Any] | Path, base: Path) -> Plan:
@@ -50,58 +50,25 @@ class Plan(Experiment):
         return cls.of(load_config(config), base)
 
     @classmethod
-    def of(cls, config: Config, base: Path, options: str = "") -> Plan:
+    def of(
+        cls, config: Config, base: Path, files: Sequence[Path] = (), words: Sequence[str] = ()
+    ) -> Plan:
         """Return the plan of a configuration."""
-        plan = replace(cls.read(config, base), options=options)
+        plan = replace(cls.read(config, base), files=files, words=words)
         plan.check_distinct()
-        plan.report  # noqa: B018 - needs all other nodes, so that what they refuse is refused now
+        plan.shown  # noqa: B018 - so that what its nodes refuse is refused now
         return plan
 
-    @cached_property
-    def outputs(self) -> dict[str, Outputs]:
-        """What is made of each paper."""
-        return {grid.paper: paper_outputs(self, grid) for grid in self.grids}
-
-    @cached_property
-    def all_figures(self) -> dict[str, Node]:
-        """The nodes of the figures over all papers, by name."""
-        return all_figures(self, {paper: made.scores for paper, made in self.outputs.items()})
-
-    @cached_property
-    def figures(self) -> dict[str, Node]:
-        """The node of each figure by the name that it is published under, without its ending."""
-        folders = {paper: made.figures for paper, made in self.outputs.items()}
-        return {
-            f"figures/{folder}/{name}": node
-            for folder, figures in (folders | {ALL: self.all_figures}).items()
-            for name, node in figures.items()
-        }
-
-    @cached_property
-    def index(self) -> Node:
-        """The node of the index of published rows."""
-        return index_node(self, self.outputs)
-
-    @cached_property
-    def claims(self) -> Node | None:
-        """The node of all papers' claims; None if the grids make none."""
-        return claims_node(self, self.outputs)
-
-    @cached_property
-    def report(self) -> Node:
-        """The node of the report."""
-        return report_node(self, self.outputs, self.index, self.claims, self.figures)
+    @property
+    def options(self) -> str:
+        """The options of `snakemake` and `minbert` that choose the configuration."""
+        more = ["--configfile", *map(str, self.files)] if self.files else []
+        return shlex.join([*more, *(["--config", *self.words] if self.words else [])])
 
     @cached_property
     def shown(self) -> dict[str, Node]:
         """The nodes of what people look at, by the name they are published under, if they are."""
-        found: dict[str, Node | None] = {}
-        for paper, made in self.outputs.items():
-            found[f"tables/{paper}.tuning"] = made.tuning
-            found[f"scores/{paper}"] = made.scores
-            found[f"tables/{paper}"] = made.table
-        found |= {**self.figures, "tables/index": self.index, "tables/claims": self.claims}
-        return {name: node for name, node in (found | {"report": self.report}).items() if node}
+        return shown_nodes(self)
 
     @cached_property
     def nodes(self) -> dict[tuple[str, str], Node]:
@@ -137,34 +104,31 @@ class Plan(Experiment):
         """The folder of the plain names."""
         return self.root / self.below
 
-    def check_names(self) -> None:
-        """Refuse to publish over the plain names of a configuration of other files.
+    @property
+    def configured(self) -> list[str]:
+        """The names of the config files. Edits of these are the same configuration."""
+        return [file.name for file in self.files] or ["config.yaml"]
 
-        An edit of the same files, or another `--config`, is the same configuration.
-        """
+    def check_names(self) -> None:
+        """Refuse to publish over the plain names of a configuration of other files."""
         plan = held(self.names).get("plan")
         if not plan or not plan_path(self.root, plan).exists():
             return
         try:
-            other = _config_files(read_plan(self.root, plan)["options"])
+            other = read_plan(self.root, plan).get("configured", self.configured)
         except UserError:  # It is damaged, and is written again.
             return
-        if other != (own := _config_files(self.options)):
+        if other != self.configured:
             raise UserError(
                 f"{self.names} has the tables and figures as {', '.join(other)} made them, and "
-                f"{', '.join(own)} would replace these: give it other `results`, or delete "
-                f"{self.names / PUBLISHED}"
+                f"{', '.join(self.configured)} would replace these: give it other `results`, or "
+                f"delete {self.names / PUBLISHED}"
             )
 
     @cached_property
     def products(self) -> dict[str, Path]:
         """Where each published file comes from: {path under `names`: keyed path}."""
-        return {
-            f"{name}{Path(file).suffix}": node.folder(self.root) / file
-            for name, node in self.shown.items()
-            if node.kind != "scores" and (node is not self.index or node.spec["published"])
-            for file in node.outputs
-        }
+        return products(self.root, self.publication)
 
     def product(self, name: str) -> Path:
         """Return the keyed file of a plain name under `names`; `UserError` if there is none."""
@@ -179,30 +143,23 @@ class Plan(Experiment):
     def publication(self) -> dict[str, Any]:
         """All that is published under plain names, or said of it, as JSON-able data.
 
-        `variants` are the rows of `variants.tsv`: every stage of every variant.
+        `shown` is each node that people look at: the name that it is published under, kind and key,
+        after those that it is made from. `variants` are the rows of `variants.tsv`: every stage of
+        every variant.
         """
         variants = []
         for ref, stage in self.stages.items():
-            variant = self.variant(ref)
+            variant = self.variants[ref.paper, ref.variant]
             start = self.train(stage.start).key if stage.start else "backbone"
             tasks = ",".join(stage.spec.trained_tasks)
             shown = (self.train(ref).key, start, variant.label, variant.row)
             variants.append([ref.paper, ref.variant, ref.stage, tasks, *shown])
         return {
-            "products": {name: str(path) for name, path in self.products.items()},
+            "shown": [[name, node.kind, node.key] for name, node in self.shown.items()],
             "papers": {grid.paper: self._paper(grid) for grid in self.grids},
             "variants": variants,
-            "index": self.index.key,
-            "figures": {name: node.key for name, node in self.figures.items()},
-            "claims": self.claims and self.claims.key,
-            "report": self.report.key,
             "below": self.below,
         }
-
-    @property
-    def scores(self) -> list[Path]:
-        """The keyed score tables, one per paper."""
-        return [made.scores.folder(self.root) / "scores.parquet" for made in self.outputs.values()]
 
     @property
     def copied(self) -> list[Path]:
@@ -210,7 +167,8 @@ class Plan(Experiment):
 
         Otherwise Snakemake would publish again once something else needs a file that is missing.
         """
-        files = [*self.products.values(), *self.scores]
+        made = ((node.folder(self.root), node.outputs) for node in self.shown.values())
+        files = [folder / name for folder, names in made for name in names]
         return [path for path in files if path.exists()] if self.mark.exists() else files
 
     def _paper(self, grid: Grid) -> dict[str, Any]:
@@ -219,14 +177,11 @@ class Plan(Experiment):
         `labels` are those of the variants that can be its best: rows, without those that are the
         best of others, unless they are tuned. `datasets` are {task: key of its example table}.
         """
-        made, config = self.outputs[grid.paper], self.config
-        rows = grid.rows.values()
+        config, rows = self.config, grid.rows.values()
         source = self.data(grid.tasks)
         used = {task for v in grid.variants.values() for s in v.stages for task in s.spec.tasks}
         return {
-            "tuning": made.tuning and made.tuning.key,
-            "scores": made.scores.key,
-            "table": made.table.key,
+            "scores": self.shown[f"scores/{grid.paper}"].key,
             "title": grid.title,
             "description": grid.description,
             "rule": grid.overall,
@@ -243,13 +198,12 @@ class Plan(Experiment):
     def stamp(self) -> str:
         """A hash of all that is published, and of the publisher.
 
-        Where data came from and where the results lie are not part of it.
+        Where data came from is not part of it.
         """
         code = code_modules([PUBLISHER], SHOWN_NOT_HASHED)
         facts = self.publication["papers"].items()
         papers = {paper: {**of, "source": ""} for paper, of in facts}
-        products = {name: str(path.relative_to(self.root)) for name, path in self.products.items()}
-        return digest([self.publication | {"papers": papers, "products": products}, code])
+        return digest([self.publication | {"papers": papers}, code])
 
     @cached_property
     def mark(self) -> Path:
@@ -268,12 +222,6 @@ class Plan(Experiment):
         return folder / f"{self.stamp}-{number}.done"
 
 
-def _config_files(options: str) -> list[str]:
-    """Return the names of the config files in the options of a command line."""
-    words = shlex.split(options.partition("--config ")[0])
-    return [Path(word).name for word in words if word != "--configfile"] or ["config.yaml"]
-
-
 def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
     """Add nodes to `found`, after all that they need."""
     for node in nodes:
@@ -283,7 +231,4 @@ def _collect(nodes: Iterable[Node], found: dict[tuple[str, str], Node]) -> None:
 
 
 def _filled(path: Path) -> bool:
-    try:
-        return path.is_file() and path.stat().st_size > 0
-    except OSError:
-        return False
+    return path.is_file() and path.stat().st_size > 0

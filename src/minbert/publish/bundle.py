@@ -32,6 +32,7 @@ from minbert.store.plans import (
     read_description,
     read_plan,
     records,
+    shown_of,
     stage_rows,
 )
 from minbert.store.record import ADOPTED, adoptions
@@ -152,7 +153,7 @@ def _stored(
                 path = folder / file
                 if path.is_file() and (weights or file != WEIGHTS):
                     files[path.relative_to(root / "store").as_posix()] = path
-    report = read_description(root, "report", content.records[0]["report"])
+    report = read_description(root, *shown_of(content.records[0])[-1][1:])
     files["config.json"] = json_text(report["spec"]["config"])
     every = dict.fromkeys(tuple(row) for record in content.records for row in record["variants"])
     files[VARIANTS] = csv_text(VARIANT_COLUMNS, stage_rows(every), "\t")

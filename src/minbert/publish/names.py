@@ -19,7 +19,16 @@ from minbert.base.locks import FOREVER, exclusive_lock
 from minbert.data.parquet import read_file
 from minbert.evaluate.text import csv_text
 from minbert.store.job import node_folder
-from minbert.store.plans import PUBLISHED, SCORES, VARIANT_COLUMNS, VARIANTS, held, stage_rows
+from minbert.store.plans import (
+    PUBLISHED,
+    SCORES,
+    VARIANT_COLUMNS,
+    VARIANTS,
+    held,
+    products,
+    shown_of,
+    stage_rows,
+)
 
 
 def publishing(root: Path) -> AbstractContextManager[bool]:
@@ -37,6 +46,7 @@ class PlainNames:
         self.root, self.plan, self.record = root, plan, record
         self.folder = root / record["below"]
         self._before = held(self.folder)
+        self.products = products(root, record)
 
     def take(self, partial: Path | None = None) -> None:
         """Copy each product to its name, join the scores of all papers, and list the variants.
@@ -46,31 +56,30 @@ class PlainNames:
         and this one has not. `finish` comes after it, unless they are to be made again.
         """
 
-        def source(keyed: str | Path) -> Path:
-            made = Path(partial or self.root, *Path(keyed).parts[-4:])
-            return made if partial and made.exists() else Path(keyed)
+        def source(keyed: Path) -> Path:
+            made = (partial or self.root) / keyed.relative_to(self.root)
+            return made if partial and made.exists() else keyed
 
-        products = self.record["products"]
         before = self._before.get("names", [])
-        self._say(self.plan, "", {*before, *products})  # if this is killed halfway
-        for name in dict.fromkeys([*products, *before]):
-            keyed = source(products[name]) if name in products else None
+        self._say(self.plan, "", {*before, *self.products})  # if this is killed halfway
+        for name in dict.fromkeys([*self.products, *before]):
+            keyed = source(self.products[name]) if name in self.products else None
             if keyed and (keyed.exists() or not partial):
                 self._copy(keyed, name)
             elif (self.folder / name).is_file():
                 (self.folder / name).unlink()
-        papers = self.record["papers"].values()
-        folders = [node_folder(self.root, "scores", paper["scores"]) for paper in papers]
+        keys = [key for _, kind, key in sorted(shown_of(self.record)) if kind == "scores"]
+        folders = [node_folder(self.root, "scores", key) for key in keys]
         scores = [read_file(source(folder / "scores.parquet")) for folder in folders]
         with whole(self.folder / SCORES) as temporary:
             pq.write_table(pa.concat_tables(scores), temporary)
         rows = stage_rows(self.record["variants"])
         write_text(self.folder / VARIANTS, csv_text(VARIANT_COLUMNS, rows, "\t"))
-        self._say(self.plan, "", products)
+        self._say(self.plan, "", self.products)
 
     def finish(self, mark: Path) -> None:
         """Say that all names are in place, and leave the plan's mark, alone of its stamp."""
-        self._say(self.plan, self.record["stamp"], self.record["products"])
+        self._say(self.plan, self.record["stamp"], self.products)
         for earlier in mark.parent.glob(f"{self.record['stamp']}-*.done"):
             earlier.unlink()
         mark.parent.mkdir(parents=True, exist_ok=True)
@@ -81,9 +90,9 @@ class PlainNames:
         stamp = self._before.get("stamp", "")
         same = stamp if stamp == self.record["stamp"] else ""
         self._say(self._before.get("plan", ""), same, {*self._before.get("names", []), name})
-        self._copy(self.record["products"][name], name)
+        self._copy(self.products[name], name)
 
-    def _copy(self, keyed: str | Path, name: str) -> None:
+    def _copy(self, keyed: Path, name: str) -> None:
         with whole(self.folder / name) as temporary:
             shutil.copyfile(keyed, temporary)
 

@@ -9,11 +9,10 @@ only plain names are written, without a mark, so that the next run makes everyth
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.evaluate.index import in_words
@@ -23,7 +22,7 @@ from minbert.spec.grid import ALL
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
-from minbert.store.plans import describe_job, read_plan
+from minbert.store.plans import describe_job, read_plan, shown_of
 from minbert.track.journal import END, newest_attempts
 from minbert.track.runs import record_grids
 
@@ -61,7 +60,7 @@ def publish_partial(root: Path, plan: str) -> str:
     undrawn: dict[Path, str] = {}
     with publishing(root), tempfile.TemporaryDirectory() as folder:
         names = PlainNames(root, plan, record)
-        for name, kind, key in _shown(record):
+        for name, kind, key in shown_of(record):
             described = describe_job(root, kind, key, plan)
             job = PartialJob(root, described, None, 1, failures=failures, folder=Path(folder))
             if kind == "figure" and finished(kind, job.spec, node_folder(root, kind, key)):
@@ -80,8 +79,8 @@ def publish_partial(root: Path, plan: str) -> str:
         names.take(Path(folder))
         if not record["below"]:
             record_grids(root, record, complete=False)
-        made = node_folder(Path(folder), "index", record["index"])
-        index = in_words(read_csv(made / "index.csv"))
+        (key,) = (key for _, kind, key in shown_of(record) if kind == "index")
+        index = in_words(read_csv(node_folder(Path(folder), "index", key) / "index.csv"))
     failed = [f"{paper}: {variant} failed: {why}" for (paper, variant), why in failures.items()]
     return "\n".join([*failed, *undrawn.values(), index])
 
@@ -103,16 +102,6 @@ class PartialJob(Job):
         keyed = super().need(name)
         made = self.folder / keyed.relative_to(self.root)
         return made if made.exists() else keyed
-
-
-def _shown(record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, kind, key) of what is made for people, in the order in which it is made."""
-    for paper, keys in record["papers"].items():
-        kinds = ("tuning", "scores", "table")
-        yield from ((paper, kind, keys[kind]) for kind in kinds if keys[kind])
-    yield from ((kind, kind, record[kind]) for kind in ("index", "claims") if record[kind])
-    yield from ((name, "figure", key) for name, key in record["figures"].items())
-    yield "report", "report", record["report"]
 
 
 def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple[str, str], str]:

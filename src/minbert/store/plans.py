@@ -14,6 +14,8 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
+from minbert.store.job import node_folder
+from minbert.store.kinds import KINDS
 from minbert.store.node import digest
 
 PUBLISHED = "published.json"
@@ -110,6 +112,29 @@ def read_plan(root: Path, plan: str) -> dict[str, Any]:
     if plan_name(record) != plan:
         raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
     return record
+
+
+def shown_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return what a plan shows people: (published name, kind, key), what it is made from first.
+
+    `UserError` for a plan of an earlier version, whose record does not say it.
+    """
+    if "shown" not in record:
+        raise UserError(f"what is published was planned by an earlier version; {AGAIN}")
+    return [(name, kind, key) for name, kind, key in record["shown"]]
+
+
+def products(root: Path, record: Mapping[str, Any]) -> dict[str, Path]:
+    """Return {plain name: keyed file} of what a plan publishes.
+
+    That is all that it shows but scores, which are joined, and what is not called as a plain file.
+    """
+    return {
+        f"{name}{Path(file).suffix}": node_folder(root, kind, key) / file
+        for name, kind, key in shown_of(record)
+        if _plain(name) or name == "report"
+        for file in KINDS[kind].outputs
+    }
 
 
 def stage_rows(variants: Iterable[Sequence[str]]) -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ from minbert.spec.protocol import OVERALL_TASKS, Measured
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
-from minbert.store.plans import SCORES, score_tables
+from minbert.store.plans import SCORES, products, score_tables
 from minbert.store.record import sound
 from minbert.track import scores
 from minbert.track.flavour import mlmodel, model_files
@@ -176,11 +176,11 @@ def _shown(root: Path, listed: Mapping[str, Any], paper: str, complete: bool) ->
     Keyed paths if all is complete, as their content never changes; else the plain ones.
     """
     found = {}
-    for name, keyed in listed["products"].items():
+    for name, keyed in products(root, listed).items():
         kind, _, rest = name.partition("/")
         own_figure = kind == "figures" and rest.startswith(f"{paper}/")
         if own_figure or rest.startswith((f"{paper}.", "claims.", f"{ALL}/")):
-            path = Path(keyed) if complete else root / name
+            path = keyed if complete else root / name
             if path.exists():
                 found[name.replace(f"{paper}/", "", 1) if own_figure else name] = path
     return found
