@@ -96,10 +96,10 @@ def main() -> None:
         write(plan)
         make_files(plan)
         figures = {
-        name: node
-        for name, node in plan.shown.items()
-        if node.kind == "figure" and arguments.only in name
-    }
+            name: node
+            for name, node in plan.shown.items()
+            if node.kind == "figure" and arguments.only in name
+        }
         start = time.monotonic()
         with ThreadPoolExecutor(arguments.processes) as pool:
             taken = list(pool.map(lambda node: draw(plan.root, node.key), figures.values()))

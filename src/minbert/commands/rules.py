@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from snakemake.common import overwrite_function_params
 from snakemake.exceptions import WorkflowError
 from snakemake.io import ancient, report
+from snakemake.resources import Resource
 
 from minbert.base.errors import reraise_as
 from minbert.devices.slurm import has_gpus
@@ -42,6 +43,10 @@ def _known(function: Function) -> Function:
     """Keep a function's parameters with it: Snakemake asks for them some twenty times a job."""
     overwrite_function_params(function, signature(function).parameters)
     return function
+
+
+# Its own resources, too: half of all these calls.
+overwrite_function_params(Resource.evaluate, signature(Resource("", 0).evaluate).parameters)
 
 
 class Rules:
