@@ -80,7 +80,7 @@ def adopt(plan: Plan, reason: str | None = "moved a function") -> str:
 def waiting(plan: Plan) -> set[str]:
     """Return the variants with a training that is not finished."""
     refs = plan.owners.items()
-    return {ref.variant for key, ref in refs if not plan.node("train", key).done(plan.root, 0)} - {
+    return {ref.variant for key, ref in refs if not plan.nodes["train", key].done(plan.root, 0)} - {
         *trained_root.UNTRAINED
     }
 
@@ -123,7 +123,7 @@ def test_the_record_says_from_where_under_which_code_and_why(old: Plan, edit: Ed
     keys = [run_folder(plan, "three").parent.name for plan in (old, first, second)]
     history = json.loads((run_folder(second, "three") / ADOPTED).read_text("utf-8"))
     assert [(step["from"], step["to"]) for step in history] == [*pairwise(keys)]
-    code = digest(old.node("train", keys[0]).code)
+    code = digest(old.nodes["train", keys[0]].code)
     assert {step["code"] for step in history} == {code}, "that under which it was made"
     assert {step["reason"] for step in history} == {"moved a function"}
     assert history[0]["seed"] == 0 and history[0]["date"].endswith("+00:00")

@@ -73,16 +73,16 @@ def test_a_frozen_encoder_has_features_instead() -> None:
 @pytest.mark.parametrize("gpu", [False, True])
 def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
     made = make_plan(tmp_path)
-    asked, keys = Resources(made, gpu), dict(made.nodes.keys())
-    for kind, key in keys.items():
-        first, third = ((asked.mem_mb(kind, key, n), asked.minutes(kind, key, n)) for n in (1, 3))
+    asked = Resources(made, gpu)
+    for node in made.nodes.values():
+        first, third = ((asked.mem_mb(node, n), asked.minutes(node, n)) for n in (1, 3))
         assert third == (4 * first[0], 4 * first[1]), "twice as much at each attempt"
-        computes = kind == "train"
-        assert asked.gpus(kind, key) == (gpu and computes)
-        device = asked.device_mb(kind, key)
-        assert (device > PROCESS / 1e6) == (kind in ("train", "backbone"))
+        computes = node.kind == "train"
+        assert asked.gpus(node) == (gpu and computes)
+        device = asked.device_mb(node)
+        assert (device > PROCESS / 1e6) == (node.kind in ("train", "backbone"))
         assert first[0] == WRAPPED + (device + ON_GPU * (gpu and computes) if device else PLAIN)
-    assert asked.minutes("train", keys["train"], 1) >= LEAST
+    assert asked.minutes(training(made, "first"), 1) >= LEAST
 
 
 def test_a_cluster_without_gpus_has_the_time_of_cpus_though_its_login_node_has_one(

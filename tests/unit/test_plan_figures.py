@@ -88,6 +88,12 @@ def figure(made: Plan) -> Node:
     return made.shown["figures/one/f"]
 
 
+def read(base: Path) -> tuple[Plan, Inputs]:
+    """Return the plan, and what the figure is drawn from."""
+    made = plan(base)
+    return made, inputs_of(job(made, figure(made)))
+
+
 def labelled(node: Node) -> dict[str, str]:
     """Return what a figure's job reads of its variants: descriptions sort their keys."""
     written = json.loads(json.dumps(node.spec["draw"], sort_keys=True))
@@ -96,8 +102,7 @@ def labelled(node: Node) -> dict[str, str]:
 
 def test_files_of_runs_by_variant_stage_task_and_seed(base: Path, reads: Reads) -> None:
     reads(runs=("histories", "stage_histories", "predictions"))
-    made = plan(base)
-    found: Inputs = inputs_of(job(made, figure(made)))
+    made, found = read(base)
     assert list(found.histories) == ["a", "b.c", "sts-only"], "the best of others trains nothing"
     first, second = (made.train(StageRef("one", "b.c", name)) for name in ("s1", "s2"))
     assert found.histories["b.c"][7] == second.folder(made.root, 7) / "history.parquet"
@@ -112,8 +117,7 @@ def test_files_of_runs_by_variant_stage_task_and_seed(base: Path, reads: Reads) 
 
 def test_files_of_papers(base: Path, reads: Reads) -> None:
     reads(papers=("scores", "rows"))
-    made = plan(base)
-    found: Inputs = inputs_of(job(made, figure(made)))
+    made, found = read(base)
     scores = made.shown["scores/one"].folder(made.root) / "scores.parquet"
     assert found.scores == {"one": scores}
     assert found.rows["sst"] == made.sources.rows("sst").folder(made.root) / "rows.parquet"
@@ -129,8 +133,7 @@ def test_files_of_papers(base: Path, reads: Reads) -> None:
 
 def test_tasks_narrow_variants_and_files(base: Path, reads: Reads) -> None:
     reads(runs=("predictions",), papers=("rows",), tasks=("sst",))
-    made = plan(base)
-    found: Inputs = inputs_of(job(made, figure(made)))
+    _, found = read(base)
     assert {v: set(of) for v, of in found.predictions.items()} == {"a": {"sst"}, "b.c": {"sst"}}
     assert set(found.rows) == {"sst"}
     message = r"one\.yaml: figure 'f': variant 'sts-only' is not scored on sst, which is what"

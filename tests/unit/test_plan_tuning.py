@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from factories import drawn
-from planning import planning_folder
+from factories import drawn, make_plan, training
 from run_files import predictions
 
 from minbert.base.errors import UserError
 from minbert.commands.plan import plan_text, why_text
 from minbert.evaluate.choose import Tried, choose
 from minbert.evaluate.reading import read_scores
+from minbert.evaluate.text import read_csv
 from minbert.evaluate.tuning import read_tuning
 from minbert.evaluate.winner import ranked
 from minbert.explore.results import Results
 from minbert.plan.describe import write
 from minbert.plan.parameters import parameters
 from minbert.plan.plan import Plan
-from minbert.spec.resolve import StageRef
 from minbert.store.job import Job
-from minbert.store.node import Node
 
 GRID = """\
 paper: demo
@@ -56,20 +53,18 @@ HITS = {
 
 
 def planned(base: Path, grid: str = GRID, **config: Any) -> Plan:
-    folder = planning_folder(base, grid)
-    values = {"grids": "g", "data": "builtin", "backbone": "builtin", "seeds": [0, 1]}
-    return Plan.load({**values, "results": str(folder / "results"), **config}, folder)
+    return make_plan(base, grid, seeds=[0, 1], **config)
 
 
 def train(plan: Plan, name: str, hits: dict[str, int], seed: int) -> None:
     """Leave what training a candidate leaves."""
-    folder = plan.train(StageRef("demo", name, "main")).folder(plan.root, seed)
+    folder = training(plan, name).folder(plan.root, seed)
     predictions(folder / "predictions.parquet", {("sst", split): n for split, n in hits.items()})
     (folder / "predictions.history").rename(folder / "history.parquet")
 
 
-def make(plan: Plan, node: Node | None, failures: dict[tuple[str, str], str] | None = None) -> Path:
-    assert node is not None
+def make(plan: Plan, shown: str, failures: dict[tuple[str, str], str] | None = None) -> Path:
+    node = plan.shown[shown]
     job = Job(plan.root, node.describe(), None, 1, failures=failures or {})
     import_module(node.maker).make(job)
     return job.out
@@ -77,12 +72,9 @@ def make(plan: Plan, node: Node | None, failures: dict[tuple[str, str], str] | N
 
 def shown(plan: Plan, failures: dict[tuple[str, str], str] | None = None) -> list[dict[str, str]]:
     """Choose, score and make the table; return its lines."""
-    make(plan, plan.shown["tables/demo.tuning"])
-    make(plan, plan.shown["scores/demo"])
-    with (make(plan, plan.shown["tables/demo"], failures) / "table.csv").open(
-        encoding="utf-8"
-    ) as file:
-        return list(csv.DictReader(file))
+    make(plan, "tables/demo.tuning")
+    make(plan, "scores/demo")
+    return read_csv(make(plan, "tables/demo", failures) / "table.csv")
 
 
 @pytest.fixture
@@ -110,8 +102,7 @@ def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None
     assert (b["settings"], float(b["sst_mean"])) == ("lr 2e-5", 0.75)
     assert float(lines["a", "test"]["sst_mean"]) == 0.5
     assert (a["runs_done"], a["runs_wanted"], a["status"]) == ("4", "4", "scored")
-    keys = [plan.train(StageRef("demo", f"{n}.lr-{lr}", "main")).key for n, lr in
-            (("a", "1e-5"), ("b", "2e-5"))]  # fmt: skip
+    keys = [training(plan, name).key for name in ("a.lr-1e-5", "b.lr-2e-5")]
     assert [a["keys"], b["keys"]] == keys
     assert (lines["untuned", "dev"]["settings"], lines["untuned", "dev"]["runs_done"]) == ("", "")
     assert set(lines) == {(n, s) for n in "ab" for s in ("dev", "test")} | {("untuned", "dev")}
@@ -124,16 +115,13 @@ def test_the_choosing_half_chooses_and_the_other_is_reported(plan: Plan) -> None
     path = plan.shown["scores/demo"].folder(plan.root) / "scores.parquet"
     assert set(pq.read_table(path)["variant"].to_pylist()) == {"a", "b", "untuned"}
     assert list(ranked(read_scores(path, "demo"), "plain")) == ["untuned", "b", "a"]
-    with (make(plan, plan.shown["tables/claims"]) / "claims.csv").open(encoding="utf-8") as file:
-        (line,) = csv.DictReader(file)
+    (line,) = read_csv(make(plan, "tables/claims") / "claims.csv")
     assert (line["verdict"], line["reason"]) == ("cannot be judged", "neither learned")
 
 
 def test_what_was_tried_is_written_down(plan: Plan) -> None:
-    node = plan.shown["tables/demo.tuning"]
-    folder = make(plan, node)
-    with (folder / "tuning.csv").open(encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
+    folder = make(plan, "tables/demo.tuning")
+    lines = read_csv(folder / "tuning.csv")
     assert [(li["variant"], li["candidate"], li["chosen"], float(li["score"])) for li in lines] == [
         ("a", "a.lr-1e-5", "yes", 1.0),
         ("a", "a.lr-2e-5", "", 0.75),
@@ -179,7 +167,7 @@ def test_predictions_without_a_choosing_half_are_refused(tmp_path: Path) -> None
     plan = planned(tmp_path)
     train(plan, "a.lr-1e-5", {"dev": 4}, 0)
     with pytest.raises(UserError, match="no split 'selection' of task 'sst', expected the half"):
-        make(plan, plan.shown["tables/demo.tuning"])
+        make(plan, "tables/demo.tuning")
 
 
 def test_the_first_of_equals_is_chosen() -> None:
@@ -212,7 +200,7 @@ claims:
 """
     plan = planned(tmp_path, GRID.replace("claims:\n", staged))
     assert "tuned: the best of 2 settings, 6 runs" in why_text(plan, "c")
-    folder = make(plan, plan.shown["tables/demo.tuning"])
+    folder = make(plan, "tables/demo.tuning")
     found = read_tuning(folder / "tuning.csv")["c"]
     assert (found.wanted, found.done, found.candidate) == (6, 0, "")
 
@@ -228,11 +216,3 @@ def test_what_is_said_of_a_tuned_variant(plan: Plan) -> None:
     (figure,) = drawn(plan, "demo").values()
     names = [each["variant"] for each in figure.spec["draw"]["variants"]]
     assert names == ["a", "b", "untuned"]
-
-
-def test_settings_that_an_override_makes_equal_are_refused(tmp_path: Path) -> None:
-    fixed = {"optimiser": {"lr": 1e-3}}
-    with pytest.raises(UserError) as error:
-        planned(tmp_path, override=fixed)
-    assert "'a.lr-1e-5/main' and 'a.lr-2e-5/main' become the same stage" in str(error.value)
-    assert "differ in 'optimiser.lr' (1e-05 and 2e-05)" in str(error.value)

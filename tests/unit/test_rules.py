@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from factories import drawn
-from planning import TWO_STAGES, planning_folder
+from factories import drawn, finish, make_plan, training
+from planning import TWO_STAGES
 from snakemake.exceptions import WorkflowError
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_text
 from minbert.commands.rules import Rules
 from minbert.commands.steps import run_steps
 from minbert.plan.describe import write
@@ -29,9 +28,7 @@ figures:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    base = planning_folder(tmp_path, TWO_STAGES + FIGURES)
-    config = {"grids": "g", "data": "builtin", "backbone": "builtin", "device": "cpu"}
-    return Plan.load({**config, "results": str(tmp_path / "results of it")}, base)
+    return make_plan(tmp_path, TWO_STAGES + FIGURES, results=str(tmp_path / "results of it"))
 
 
 def rules(plan: Plan) -> Rules:
@@ -42,15 +39,9 @@ def of(node: Node, seed: int | None = None) -> Any:
     return SimpleNamespace(key=node.key, **({} if seed is None else {"seed": str(seed)}))
 
 
-def finish(plan: Plan, *nodes: Node) -> None:
-    for node in nodes:
-        for name in node.outputs:
-            write_text(node.folder(plan.root) / name, "")
-
-
 def test_a_key_says_what_job_it_is(plan: Plan) -> None:
     made = rules(plan)
-    node = plan.train(next(iter(plan.stages)))
+    node = training(plan, "first")
     at = f"--results '{plan.root}' --plan record"
     assert made.command(of(node, 0)).startswith(f"train {node.key} {at} --seed 0 --memory ")
     (tokens,) = (need.node for name, need in node.needs.items() if name.startswith("tokens."))
@@ -61,7 +52,7 @@ def test_a_key_says_what_job_it_is(plan: Plan) -> None:
 
 def test_a_rule_names_all_that_its_jobs_are_made_from(plan: Plan) -> None:
     made = rules(plan)
-    node = plan.train(next(iter(plan.stages)))
+    node = training(plan, "first")
     files = made.made_from("tokens", "backbone", "features", "train")(of(node, 0))
     assert {Path(path).parts[-3] for path in files} <= {"tokens", "backbone"}
     with pytest.raises(WorkflowError, match="made from backbone, which its rule does not name"):
@@ -87,9 +78,7 @@ def test_a_figure_that_fails_does_not_stop_the_next(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = write(plan)
-    for node in plan.nodes.values():
-        if node.kind in ("scores", "rows"):
-            finish(plan, node)
+    finish(plan, *(node for node in plan.nodes.values() if node.kind in ("scores", "rows")))
     tried: list[str] = []
 
     def make(job: Any) -> None:

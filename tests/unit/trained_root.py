@@ -112,7 +112,7 @@ def run_folder(plan: Plan, variant: str, stage: str = "main", paper: str = "one"
 
 
 def _make(plan: Plan, kind: str, key: str) -> None:
-    node = plan.node(kind, key)
+    node = plan.nodes[kind, key]
     seed = 0 if kind == "train" else None
     if node.done(plan.root, seed):
         return

@@ -67,7 +67,7 @@ def why_text(plan: Plan, wanted: str) -> str:
         if variant.best_of:
             lines.append(f"{variant.paper}/{variant.name}: {_best(plan, variant)}")
         for stage in variant.stages:
-            node = plan.nodes["train", plan.train(stage.ref).key]
+            node = plan.training(stage.ref)
             whys = {seed: jobs[node, seed] for seed in plan.config.seeds if (node, seed) in jobs}
             state = f"to run with seeds {', '.join(map(str, whys))}" if whys else "done"
             lines.append(f"{variant.paper}/{stage.ref}, {node.key}: {state}")
@@ -82,7 +82,7 @@ def why_text(plan: Plan, wanted: str) -> str:
 def _row(
     plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns, stage: Stage
 ) -> tuple[str, ...]:
-    node = plan.nodes["train", plan.train(stage.ref).key]
+    node = plan.training(stage.ref)
     seeds = plan.config.seeds
     missing = [seed for seed in seeds if (node, seed) in jobs]
     count = parameters(plan, plan.variants[stage.ref.paper, stage.ref.variant])
@@ -102,7 +102,7 @@ def _why(
     plan: Plan, jobs: Pending, earlier: PreviousRuns, stage: Stage, missing: Sequence[int]
 ) -> str:
     """Return why the `missing` seeds of a stage would run, or that it is another one's."""
-    node = plan.nodes["train", plan.train(stage.ref).key]
+    node = plan.training(stage.ref)
     if (owner := plan.owners[node.key]) != stage.ref:
         return f"the same stage as {owner.variant}/{owner.stage}: trained once"
     if not missing:

@@ -71,8 +71,12 @@ class Rules:
 
     def job(self, wildcards: Any) -> Job:
         """Return a job's node and seed; an error if the plan has no such key."""
-        with reraise_as(WorkflowError):
-            node = self._nodes.get(wildcards.key) or self.plan.node("job", wildcards.key)
+        node = self._nodes.get(wildcards.key)
+        if node is None:
+            raise WorkflowError(
+                f"the configuration asks for no job with key {wildcards.key}; `minbert plan` lists "
+                "what it asks for"
+            )
         return node, int(wildcards.seed) if KINDS[node.kind].seeded else None
 
     def made_from(self, *kinds: str) -> Callable[[Any], list[str]]:
@@ -102,7 +106,7 @@ class Rules:
         if seed is not None:
             words.append(f"--seed {seed}")
         if KINDS[node.kind].computes:
-            words.append(f"--memory {self.demand.device_mb(node.kind, node.key)}")
+            words.append(f"--memory {self.demand.device_mb(node)}")
         return " ".join(words)
 
     @_known
@@ -117,19 +121,19 @@ class Rules:
     def mem_mb(self, wildcards: Any, attempt: int) -> int:
         """Return the MB of main memory that a job asks for."""
         node, _ = self.job(wildcards)
-        return self.demand.mem_mb(node.kind, node.key, attempt)
+        return self.demand.mem_mb(node, attempt)
 
     @_known
     def runtime(self, wildcards: Any, attempt: int) -> int:
         """Return the minutes that a job asks for."""
         node, _ = self.job(wildcards)
-        return self.demand.minutes(node.kind, node.key, attempt)
+        return self.demand.minutes(node, attempt)
 
     @_known
     def gpu(self, wildcards: Any) -> int:
         """Return the GPUs that a job asks Slurm for; on one machine jobs lease them."""
         node, _ = self.job(wildcards)
-        return self.demand.gpus(node.kind, node.key) if self.cores is None else 0
+        return self.demand.gpus(node) if self.cores is None else 0
 
     def groups(self) -> Iterator[Group]:
         """Yield what people look at by the jobs that make it: two for each paper, one for all."""

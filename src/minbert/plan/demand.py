@@ -46,38 +46,37 @@ class Resources:
         self.costs = Costs(plan, gpu)
         self.device_mb = cache(self._device_mb)
 
-    def mem_mb(self, kind: str, key: str, attempt: int) -> int:
+    def mem_mb(self, node: Node, attempt: int) -> int:
         """Return the MB of main memory that a job asks for; twice as many at each attempt."""
-        step = self.device_mb(kind, key)
-        asked = step + (ON_GPU if self.gpu and KINDS[kind].computes else 0) if step else PLAIN
+        step = self.device_mb(node)
+        asked = step + (ON_GPU if self.gpu and KINDS[node.kind].computes else 0) if step else PLAIN
         return (WRAPPED + asked) * 2 ** (attempt - 1)
 
-    def minutes(self, kind: str, key: str, attempt: int) -> int:
+    def minutes(self, node: Node, attempt: int) -> int:
         """Return the minutes that it asks for; twice as many at each attempt.
 
         A training that runs out of them resumes from its last state.
         """
-        asked = KINDS[kind].minutes
-        if kind == "train":
-            seconds = self.costs.of(self.plan.node(kind, key)).seconds
-            asked = LEAST + math.ceil(SPARE * seconds / 60)
+        asked = KINDS[node.kind].minutes
+        if node.kind == "train":
+            asked = LEAST + math.ceil(SPARE * self.costs.of(node).seconds / 60)
         return asked * 2 ** (attempt - 1)
 
-    def gpus(self, kind: str, key: str) -> int:
+    def gpus(self, node: Node) -> int:
         """Return the GPUs that a job asks for: one if it computes, else none."""
-        return int(bool(self.gpu) and "device" in self.plan.node(kind, key).extra)
+        return int(bool(self.gpu) and "device" in node.extra)
 
-    def _device_mb(self, kind: str, key: str) -> int:
+    def _device_mb(self, node: Node) -> int:
         """Return the MB that a job needs where it computes; 0 if it computes nothing."""
         arch = self.costs.arch
         encoder = NUMBER * arch.parameters().total
         held = 0
-        if kind == "train":
-            held = stage_memory(self.plan, self.plan.node(kind, key), self.costs)
-        elif kind == "features":
+        if node.kind == "train":
+            held = stage_memory(self.plan, node, self.costs)
+        elif node.kind == "features":
             layer = arch.model_copy(update={"layers": 1}).activation_bytes(1)
             held = PROCESS + encoder + int(TOKENS_AT_ONCE * layer)
-        elif kind == "backbone":
+        elif node.kind == "backbone":
             held = PROCESS + 2 * encoder
         return math.ceil(held / 1e6)
 

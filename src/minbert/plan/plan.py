@@ -14,7 +14,7 @@ from minbert.base.errors import UserError, did_you_mean
 from minbert.plan.experiment import Experiment
 from minbert.plan.outputs import shown_nodes
 from minbert.spec.config import Config, load_config
-from minbert.spec.resolve import Grid
+from minbert.spec.resolve import Grid, StageRef
 from minbert.spec.task import TASKS
 from minbert.store.code import SHOWN_NOT_HASHED, code_modules
 from minbert.store.node import Node, digest
@@ -78,15 +78,9 @@ class Plan(Experiment):
         _collect(self.shown.values(), found)
         return found
 
-    def node(self, kind: str, key: str) -> Node:
-        """Return the node of this kind and key; one that the plan does not have: `UserError`."""
-        try:
-            return self.nodes[kind, key]
-        except KeyError:
-            raise UserError(
-                f"the configuration asks for no {kind} with key {key}; `minbert plan` lists "
-                "what it asks for"
-            ) from None
+    def training(self, ref: StageRef) -> Node:
+        """Return the training of a stage: one node for all stages of its key."""
+        return self.nodes["train", self.train(ref).key]
 
     def runs(self) -> Iterator[tuple[Node, int]]:
         """Yield every distinct training job: its node and seed."""

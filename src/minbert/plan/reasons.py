@@ -83,14 +83,13 @@ def warnings(plan: Plan, earlier: PreviousRuns) -> Iterator[str]:
     """
     for fault in earlier.damaged:
         yield f"{fault}. It counts as never planned; delete it."
-    whole = [] if plan.config.only else plan.grids
-    known = {grid.paper: grid.variants for grid in whole}
-    for paper, name in dict.fromkeys((row.paper, row.variant) for row in plan.published):
-        if name not in known.get(paper, [name]) and (near := did_you_mean(name, known[paper])):
-            yield (
-                f"{plan.config.published} has a row of '{name}', which the grid of {paper} "
-                f"lacks.{near}"
-            )
+    for grid in plan.grids if not plan.config.only else ():
+        for name in dict.fromkeys(row.variant for row in plan.published if row.paper == grid.paper):
+            if name not in grid.variants and (near := did_you_mean(name, grid.variants)):
+                yield (
+                    f"{plan.config.published} has a row of '{name}', which the grid of "
+                    f"{grid.paper} lacks.{near}"
+                )
     here = versions(DEPENDENCIES)
     found: Counter[tuple[str, str]] = Counter()
     results = [node.folder(plan.root) for node in plan.nodes.values() if node.kind == "data"]
