@@ -92,6 +92,14 @@ def test_fifty_steps_are_torchs(schedule: str, decay: float) -> None:
     torch.testing.assert_close(dict(model.named_parameters()), expected, rtol=0, atol=1e-5)
 
 
+def test_a_gradient_moves_its_own_weight_whatever_the_order_in_memory() -> None:
+    """Surgery sets such gradients: a convolution's kernel is transposed for its product."""
+    weight = nn.Parameter(torch.zeros(4, 5))
+    weight.grad = torch.randn(5, 4).T
+    AdamW([weight], Optimiser(lr=RATE), lambda _: Setting(1.0)).step()
+    assert torch.equal(weight.detach().sign(), -weight.grad.sign())
+
+
 def test_long_gaps_are_made_up_for() -> None:
     chosen = Optimiser(lr=RATE, weight_decay=0.01)
     model, optimiser = train(chosen, 1200)

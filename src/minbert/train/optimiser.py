@@ -99,7 +99,8 @@ class AdamW(Part):
         torch._foreach_add_(counts, 1.0)
         torch._fused_adamw_(
             parameters,
-            [p.grad for p in parameters if p.grad is not None],
+            # The kernel reads memory in order, whatever a tensor's strides say.
+            [p.grad.contiguous() for p in parameters if p.grad is not None],
             first,
             second,
             [],
