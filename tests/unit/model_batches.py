@@ -60,6 +60,18 @@ def one_by_one(batch: Packed) -> list[Packed]:
     return [pack(tokens, types, [length]) for tokens, types, length in parts]
 
 
+def alone(model: Any, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
+    """Return what a model makes of one task's batch."""
+    (found,) = model([(task, batch)], noise)
+    return found
+
+
+def states_of(encoder: Any, task: str, batch: Packed, first_only: bool = False) -> Tensor:
+    """Return what a shared encoder makes of one task's batch."""
+    (found,) = encoder([(task, batch)], [first_only])
+    return found
+
+
 def padded_inputs(batch: Packed) -> dict[str, Tensor]:
     """Return `batch` as transformers wants it: ids, mask and token types, [B, longest]."""
     lengths = batch.lengths.tolist()

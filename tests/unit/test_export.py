@@ -104,7 +104,7 @@ def logits(model: MultitaskModel, arch: Any, tokenizer: Path, length: int, task:
     special = special_tokens(tokenizer, arch.two_types)
     pairing = model.spec.tasks[task].pairing if known.pair else None
     examples = Examples(table, task, pairing, special, length, torch.device("cpu"))
-    return model.from_pooled(task, examples.pool(partial(model.pooled, task)))
+    return model.from_pooled(task, examples.pool(model.pooled))
 
 
 def sides(task: str) -> list[list[str]]:

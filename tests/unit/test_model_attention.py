@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from model_batches import MIXED, STILL, TINY, random_batch
+from model_batches import MIXED, STILL, TINY, alone, random_batch, states_of
 from torch import Tensor
 
 from minbert.model import attention
@@ -57,29 +57,6 @@ def test_length_ranges_find_the_cheapest_split(lanes: int, monkeypatch: pytest.M
     assert price(cuts) == min(map(price, every))
 
 
-@of_lengths
-@of_one_query
-@pytest.mark.parametrize("lanes", [1, 16])
-def test_each_vector_has_one_place_and_the_rest_is_masked(
-    lengths: tuple[int, ...], one_query: bool, lanes: int, cost: float
-) -> None:
-    tokens = sum(lengths)
-    count = (len(lengths) + 2 * tokens if one_query else 3 * tokens) * HEADS
-    found = make_blocks(np.array(lengths), HEADS, one_query, lanes)
-    assert torch.equal(found.gather_index[found.scatter_index], torch.arange(count))
-    asked = found.scatter_index[found.scatter_index < found.sizes[0]]
-    assert torch.equal(found.query_index, asked)
-    masked = 0
-    for block in found.blocks:
-        keys = block.keys.stop - block.keys.start
-        assert keys % (block.products * lanes) == 0
-        if block.bias is not None:
-            assert set(block.bias.unique().tolist()) == {0.0, -np.inf}
-            masked += int(block.bias.isinf().sum())
-    assert found.sizes[1] == found.sizes[2] == tokens * HEADS + masked
-    assert cost == 1500 or len(found.blocks) == (1 if cost else len(set(lengths)))
-
-
 def test_blocks_save_most_of_the_padding_and_fill_a_register_of_each_dtype() -> None:
     found = make_blocks(np.array([8] * 60 + [200, 210]), 1, one_query=False)
     sides = [(b.products, b.queries, b.keys) for b in found.blocks]
@@ -123,7 +100,7 @@ def row_by_row(
 @pytest.mark.parametrize("on", ["cpu", "elsewhere"])
 @pytest.mark.parametrize("window", [None, 0, 4, 1000])
 def test_contexts_and_gradients_are_those_of_torch_row_by_row(
-    lengths: tuple[int, ...], one_query: bool, on: str, window: int | None
+    lengths: tuple[int, ...], one_query: bool, on: str, window: int | None, cost: float
 ) -> None:
     given = inputs(lengths, one_query, torch.float64)
     projected, query = given[0], given[1] if one_query else None
@@ -144,7 +121,7 @@ def test_bf16_is_fp32_to_three_digits() -> None:
     torch.testing.assert_close(ours.float(), exact, rtol=0, atol=0.03)
     for found in (ours, exact):
         found.float().square().sum().backward()
-    assert low.grad is not None and low.grad.dtype == torch.bfloat16
+    assert low.grad.dtype == torch.bfloat16
     torch.testing.assert_close(low.grad.float(), full.grad, rtol=0.05, atol=0.1)
 
 
@@ -196,8 +173,8 @@ def test_first_tokens_come_out_alike_whatever_is_shared(shared: int | str) -> No
     torch.manual_seed(1)
     model = SharedEncoder(TINY, ["sst", "sts"], shared_parts(shared, "bottom", TINY.layers), STILL)
     batch = random_batch()
-    first = model("sts", batch, first_only=True)
-    torch.testing.assert_close(first, model("sts", batch)[batch.first])
+    first = states_of(model, "sts", batch, first_only=True)
+    torch.testing.assert_close(first, states_of(model, "sts", batch)[batch.first])
 
 
 @pytest.mark.parametrize(
@@ -210,5 +187,5 @@ def test_a_model_computes_what_its_pooling_reads(task: dict[str, Any], positions
     rows: list[int] = []
     last = model.encoder.shared.layers["2"]
     last.register_forward_hook(lambda _, __, output: rows.append(len(output)))
-    model("sst", random_batch())
+    alone(model, "sst", random_batch())
     assert rows == [positions]

@@ -11,10 +11,12 @@ from model_batches import (
     MIXED,
     STILL,
     TINY,
+    alone,
     concatenate,
     initial_backbone,
     one_by_one,
     random_batch,
+    states_of,
 )
 from torch import Tensor, nn
 
@@ -56,7 +58,7 @@ def model(tasks: dict[str, TaskSpec] = TASKS, seed: int = 0, **changes: Any) -> 
 def test_tasks_follow_the_registry_and_have_their_logits() -> None:
     made = model()
     assert list(made.heads) == ["sst", "para", "sts"]
-    shapes = {task: tuple(made(task, random_batch(LENGTHS)).shape) for task in TASKS}
+    shapes = {task: tuple(alone(made, task, random_batch(LENGTHS)).shape) for task in TASKS}
     assert shapes == {"sst": (4, 5), "para": (4, 1), "sts": (2, 1)}
 
 
@@ -65,32 +67,34 @@ def test_siamese_pairs_row_i_with_row_b_plus_i() -> None:
     rows = one_by_one(batch)
     for n in range(2):
         pair = [rows[n], rows[2 + n]]
-        torch.testing.assert_close(made("sts", concatenate(pair))[0], made("sts", batch)[n])
-        swapped = made("sts", concatenate(pair[::-1]))[0]
-        assert not torch.allclose(swapped, made("sts", batch)[n])
+        torch.testing.assert_close(
+            alone(made, "sts", concatenate(pair))[0], alone(made, "sts", batch)[n]
+        )
+        swapped = alone(made, "sts", concatenate(pair[::-1]))[0]
+        assert not torch.allclose(swapped, alone(made, "sts", batch)[n])
 
 
 def test_logits_are_the_heads_of_what_is_pooled() -> None:
     made, batch = model().eval(), random_batch(LENGTHS)
-    pooled = made.pooled("sts", batch)
+    pooled = alone(made.pooled, "sts", batch)
     assert pooled.shape == (4, TINY.hidden)
-    assert torch.equal(made.from_pooled("sts", pooled), made("sts", batch))
-    torch.testing.assert_close(pooled[0], made.encoder("sts", batch)[:3].mean(0))
-    first = made.encoder.pooler("sst")(made.encoder("sst", batch)[batch.first])
-    assert torch.equal(made.pooled("sst", batch), first)
+    assert torch.equal(made.from_pooled("sts", pooled), alone(made, "sts", batch))
+    torch.testing.assert_close(pooled[0], states_of(made.encoder, "sts", batch)[:3].mean(0))
+    first = made.encoder.pooler("sst")(states_of(made.encoder, "sst", batch)[batch.first])
+    assert torch.equal(alone(made.pooled, "sst", batch), first)
 
 
 def test_a_task_pools_its_convolved_tokens() -> None:
     made, batch = model(CONVOLVED).eval(), random_batch(LENGTHS)
-    hidden = made.encoder("sst", batch)
+    hidden = states_of(made.encoder, "sst", batch)
     assert set(made.convolutions) == {"sst", "sts"}
     first = made.convolutions["sst"](hidden, batch)[batch.first]
-    assert torch.equal(made.pooled("sst", batch), made.encoder.pooler("sst")(first))
+    assert torch.equal(alone(made.pooled, "sst", batch), made.encoder.pooler("sst")(first))
     tokens = made.convolutions["sts"](hidden, batch)
     largest = torch.stack([part.amax(0) for part in tokens.split(list(LENGTHS))])
-    assert torch.equal(made.pooled("sts", batch), largest)
+    assert torch.equal(alone(made.pooled, "sts", batch), largest)
     without = made.encoder.pooler("para")(hidden[batch.first])
-    assert torch.equal(made.pooled("para", batch), without)
+    assert torch.equal(alone(made.pooled, "para", batch), without)
 
 
 @pytest.mark.parametrize("shared", ["all", "none", 0, 1, 0.5])
@@ -111,16 +115,6 @@ def test_every_parameter_is_shared_or_one_tasks_and_counted(
     assert counted["total"] == counted["trainable"] == sum(p.numel() for p in made.parameters())
 
 
-def test_a_tasks_loss_reaches_no_other_tasks_parameters() -> None:
-    made = model(shared_layers=1)
-    made("sts", random_batch(LENGTHS)).sum().backward()
-    for task in ("sst", "para"):
-        assert all(p.grad is None for p in made.own_parameters(task))
-    assert all(p.grad is not None for p in made.encoder.shared_parameters())
-    without = [n for n, p in made.encoder.own["sts"].named_parameters() if p.grad is None]
-    assert without == ["pooler.dense.weight", "pooler.dense.bias"]  # mean pooling has no use for it
-
-
 def test_heads_start_as_torchs_linear_layers_and_follow_the_seed() -> None:
     wide = TASKS | {"para": TASKS["para"].model_copy(update={"head": Head(depth=3, width=300)})}
     name = "heads.para.linears.1.weight"
@@ -137,7 +131,7 @@ def test_saved_and_loaded_to_the_bit_by_stable_names(tmp_path: Path) -> None:
     other.load_state_dict(load_weights(tmp_path / "model.safetensors"))
     for task in TASKS:
         batch = random_batch(LENGTHS)
-        assert torch.equal(made.eval()(task, batch), other.eval()(task, batch))
+        assert torch.equal(alone(made.eval(), task, batch), alone(other.eval(), task, batch))
     assert {
         "encoder.shared.embeddings.word.weight",
         "encoder.shared.embeddings.token_type.weight",
@@ -187,7 +181,7 @@ def encoder(
 
 
 def loss(made: SharedEncoder, task: str) -> Tensor:
-    hidden = made(task, BATCHES[task])
+    hidden = states_of(made, task, BATCHES[task])
     pooled: Tensor = made.pooler(task)(hidden[BATCHES[task].first])
     return pooled.pow(3).sum() + hidden.pow(3).mean()
 

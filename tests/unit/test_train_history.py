@@ -115,21 +115,6 @@ def test_an_epochs_batches_are_scored_together() -> None:
     assert [row[2:6] for row in made.history.rows[5:]] == [("train", "sst", "accuracy", 0.0)]
 
 
-def test_a_meter_goes_on_from_its_state() -> None:
-    batches = [result("sst", 1.0, rows=[n], prediction=[n % 3]) for n in range(4)]
-    whole, cut, later = meter(3), meter(3), meter(3)
-    for step, batch in enumerate(batches, start=1):
-        if step == 3:
-            later.load_state_dict(cut.state_dict())
-        for made in (whole, cut if step < 3 else later):
-            made.add(step, [batch])
-            made.after_step(step, 1)
-    for made in (whole, later):
-        made.end_epoch(4, 1)
-    told = [[row[:6] for row in made.history.rows] for made in (whole, later)]
-    assert told[0] == told[1] and len(told[0]) == 3
-
-
 @pytest.mark.parametrize("surgery", [None, "pcgrad"])
 @pytest.mark.parametrize("budget", [float("inf"), 1.0], ids=["whole", "in parts"])
 def test_where_nothing_moves_they_are_the_models_scores_on_train(
@@ -166,9 +151,3 @@ def test_a_listener_hears_every_row_but_details_as_it_is_written(tmp_path: Path)
     assert table.schema.equals(SCHEMA)
     assert [tuple(row.values()) for row in table.to_pylist()] == history.rows
     assert all(abs(row["time"] - time.time()) < 60 for row in table.to_pylist())
-
-
-def test_an_empty_history_has_its_columns(tmp_path: Path) -> None:
-    History().write(tmp_path / "history.parquet")
-    table = pq.read_table(tmp_path / "history.parquet")
-    assert table.schema.equals(SCHEMA) and len(table) == 0

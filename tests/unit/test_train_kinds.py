@@ -27,7 +27,6 @@ from minbert.train.examples import Examples, reader
 from minbert.train.features import cache_features
 from minbert.train.finetune import Finetuned
 from minbert.train.frozen_probe import FrozenProbe
-from minbert.train.fusion import FusionTuned
 from minbert.train.loop import Loop
 from minbert.train.run import train_stage
 from minbert.train.trainable import Sources, TrainableModel
@@ -191,7 +190,6 @@ def test_a_fusions_attention_is_recorded_by_sublayer(trained: dict[str, Trained]
     assert details == {1}, "the best epoch's, though it is not the last"
     places = [f"{layer}/{place}" for layer in (1, 2) for place in ("attention", "feed_forward")]
     model = stage.model
-    assert isinstance(model, FusionTuned)
     adapter = model.module.encoder.shared.layers["0"].attention.adapter
     for task in ("sst", "sts"):
         by_place = {
@@ -211,15 +209,6 @@ def test_a_fusions_attention_is_recorded_by_sublayer(trained: dict[str, Trained]
     assert not any(r["metric"].startswith("fusion") for r in trained["a"].rows("history.parquet"))
 
 
-def test_a_fusions_adapters_are_those_of_the_earlier_stages(trained: dict[str, Trained]) -> None:
-    fused = load_file(trained["fusion"].file)
-    for number, name in enumerate(("a", "b")):
-        for n, tensor in load_file(trained[name].file).items():
-            if ".adapter." in n:
-                there = n.replace(".adapter.", f".adapter.adapters.{number}.")
-                assert torch.equal(fused[there], tensor)
-
-
 @pytest.mark.parametrize("name", STAGES)
 def test_loaded_again_it_predicts_the_same_bits(
     name: str, trained: dict[str, Trained], backbone: Path
@@ -232,7 +221,7 @@ def test_loaded_again_it_predicts_the_same_bits(
         for task in stage.spec.ordered_tasks:
             examples = examples_of(stage.spec, task, stage.sources)[split]
             with torch.no_grad():
-                pooled = examples.pool(partial(model.pooled, task))
+                pooled = examples.pool(model.pooled)
                 output = model.from_pooled(task, pooled)
             loss = load_part("loss", stage.spec.tasks[task].loss)()
             predicted, scores = loss.prediction(output).tolist(), loss.scores(output).tolist()
@@ -261,7 +250,6 @@ def test_another_stages_weights_are_refused(
 
 def test_adapters_of_another_width_are_refused(trained: dict[str, Trained], backbone: Path) -> None:
     spec = trained["a"].spec
-    assert spec.adapter is not None
     wider = spec.model_copy(update={"adapter": spec.adapter.model_copy(update={"width": 5})})
     with pytest.raises(UserError, match=r"not the weights of this stage \(tensor 'encoder\..*down"):
         load_trained(wider, backbone, trained["a"].file)
@@ -275,13 +263,6 @@ def test_only_the_stages_own_weights_are_restored(trained: dict[str, Trained]) -
     for wrong in (some, {**saved, "heads.para.linears.0.bias": torch.zeros(1)}):
         with pytest.raises(ValueError, match="not this model's weights"):
             model.restore(wrong)
-
-
-def test_a_stage_without_adapters_is_not_fused(trained: dict[str, Trained]) -> None:
-    given = trained["fusion"].sources
-    wrong = Sources(given.backbone, given.tokens, {}, None, (trained["all"].file,) * 2)
-    with pytest.raises(UserError, match=r"all/model\.safetensors: holds no adapters to fuse"):
-        FusionTuned(trained["fusion"].spec, wrong, CPU)
 
 
 def test_features_have_a_row_a_sequence_and_the_same_bytes_again(
@@ -362,7 +343,7 @@ def test_with_each_encoder_what_is_trained_is_counted_saved_and_predicts_the_sam
     for task in spec.tasks:
         examples = examples_of(spec, task, sources)["dev"]
         with torch.no_grad():
-            output = model.from_pooled(task, examples.pool(partial(model.pooled, task)))
+            output = model.from_pooled(task, examples.pool(model.pooled))
         kept = {r["id"]: r["scores"] for r in rows if (r["task"], r["split"]) == (task, "dev")}
         found = torch.tensor([kept[each] for each in examples.ids])
         expected = {"para": output.sigmoid(), "sst": output.softmax(-1)}.get(task, output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -144,22 +143,6 @@ def test_a_parameter_without_gradient_is_neither_moved_nor_decayed() -> None:
     assert torch.equal(model.word.weight, before)
 
 
-def test_going_on_from_a_saved_state_ends_in_the_same_bits() -> None:
-    chosen = Optimiser(lr=RATE, weight_decay=0.1)
-    whole, _ = train(chosen, 40)
-    model, schedule = Model(), load_part("schedule", "constant")(40, 0.0)
-    optimiser = ours(model, chosen, schedule)
-    fit(optimiser, model, range(23))
-    state = copy.deepcopy(optimiser.state_dict())
-    model = copy.deepcopy(model)
-    model.word._forward_pre_hooks.clear()
-    optimiser = ours(model, chosen, schedule)
-    optimiser.load_state_dict(state)
-    fit(optimiser, model, range(23, 40))
-    for name, parameter in whole.named_parameters():
-        assert torch.equal(parameter, model.get_parameter(name)), name
-
-
 @pytest.mark.parametrize("decay", [1e-4, 1e-3])
 def test_a_decay_below_what_fp32_holds_is_not_lost(decay: float) -> None:
     """As in exact arithmetic, for dense weights and for rows looked up at each step or never."""
@@ -181,8 +164,3 @@ def test_a_decay_below_what_fp32_holds_is_not_lost(decay: float) -> None:
         for part in (lost[:50], lost[50:]):
             assert part.mean().item() == pytest.approx(expected, rel=0.05)
     assert torch.tensor(1 - chosen.lr * decay, dtype=torch.float32) == 1, "why it is gathered"
-
-
-def test_a_decay_that_fp32_holds_is_applied_at_each_step() -> None:
-    optimiser = ours(Model(), Optimiser(lr=0.1, weight_decay=0.1), lambda _: Setting(1.0))
-    assert [optimiser._decay(0, 0.1) for _ in range(3)] == pytest.approx([0.99] * 3, abs=1e-7)

@@ -167,8 +167,8 @@ def test_whole_gradients_are_merged_as_in_pytorch_pcgrad(
     largest = max(gradient.abs().max() for gradient in expected)
     for name, wanted in zip(used, expected, strict=True):
         gradient = found[name]
-        assert gradient is not None and (gradient - wanted).abs().max() <= 1e-6 * largest, name
-    assert surgery is not None and (surgery.weights > 1).any(), "there were conflicts"
+        assert (gradient - wanted).abs().max() <= 1e-6 * largest, name
+    assert (surgery.weights > 1).any(), "there were conflicts"
 
 
 @pytest.mark.parametrize("name", [None, "pcgrad"])
@@ -190,20 +190,8 @@ def test_surgery_of_one_task_changes_nothing_and_refuses_a_task_that_comes_twice
     plain = make_spec(WEIGHTS, still=True)
     model, operated = tiny_model(plain, sources), plain.model_copy(update={"surgery": "pcgrad"})
     assert_same(gradients(model, operated, STEP[:1]), gradients(model, plain, STEP[:1]))
-    with pytest.raises(ValueError, match="'sst' is there twice"):
+    with pytest.raises(ValueError, match=r"one batch of each task, found .*'sst', 'para', 'sst'"):
         gradients(model, operated, TWICE)
-
-
-def test_nothing_shared_is_three_runs_of_their_own(make_spec: Any, sources: Any) -> None:
-    spec = make_spec(WEIGHTS, still=True, shared_layers="none")
-    model = tiny_model(spec, sources)
-    joint = gradients(model, spec, STEP)
-    for task, rows in STEP:
-        alone = make_spec({task: WEIGHTS[task]}, still=True, shared_layers="none")
-        single = tiny_model(alone, sources)
-        single.module.heads[task].load_state_dict(model.module.heads[task].state_dict())
-        found = gradients(single, alone, [(task, rows)])
-        assert_same({name: joint[name] for name in found}, found, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

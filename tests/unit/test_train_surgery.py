@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepping import generator
 from torch import Tensor
@@ -18,7 +17,6 @@ from minbert.train.surgery.gradients import (
     Surgery,
     combine,
     cosine_rows,
-    cosines,
     inner_products,
     layer_groups,
 )
@@ -73,12 +71,6 @@ def test_pcgrad_is_torchjds_and_algorithm_1_on_the_gradients(tasks: int) -> None
     assert conflicts > 3
 
 
-def test_with_three_conflicts_or_more_the_order_of_projection_matters() -> None:
-    rows = jacobian(4, 1)
-    found = {tuple(pcgrad(rows @ rows.T, generator(s)).tolist()) for s in range(10)}
-    assert len(found) > 1
-
-
 def test_pytorch_pcgrad_projects_a_gradient_onto_its_own_plane_too() -> None:
     # Of each first gradient, what is left after the second and the third conflicts with it.
     angles = torch.deg2rad(torch.tensor([0, 170, 185], dtype=torch.float64))
@@ -101,14 +93,6 @@ def test_pcgrad_by_hand(rows: Tensor) -> None:
 numbers = st.floats(0.0, 10.0, width=32)
 
 
-@settings(max_examples=60)
-@given(rows=st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=2, max_size=5))
-def test_without_conflict_pcgrad_is_the_plain_sum(rows: list[list[float]]) -> None:
-    matrix = torch.tensor(rows)
-    weights = pcgrad(matrix @ matrix.T, generator())
-    assert torch.equal(weights, torch.ones(len(rows))), "a sum, not a mean"
-
-
 def test_gramian_is_the_product_of_flat_gradients_and_nothing_counts_as_zero() -> None:
     shapes = [(3, 4), (5,), (2, 2)]
     gradients = [[torch.randn(s, generator=generator(n)) for s in shapes] for n in range(3)]
@@ -127,20 +111,9 @@ def test_combine_weighs_and_leaves_unused_parameters_without_gradient() -> None:
     first = [torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), None]
     second = [torch.tensor([0.0, 2.0]), None, None]
     combine(parameters, [first, second], torch.tensor([3.0, 0.5]))
-    assert parameters[0].grad is not None and parameters[0].grad.tolist() == [3.0, 1.0]
-    assert parameters[1].grad is not None and parameters[1].grad.tolist() == [3.0, 3.0]
+    assert parameters[0].grad.tolist() == [3.0, 1.0]
+    assert parameters[1].grad.tolist() == [3.0, 3.0]
     assert parameters[2].grad is None
-    before = parameters[2].detach().clone()
-    torch.optim.AdamW(parameters, lr=0.1, weight_decay=0.5, fused=True).step()
-    assert torch.equal(parameters[2], before), "an unused parameter is neither moved nor decayed"
-    assert not torch.equal(parameters[0], torch.ones(2))
-
-
-def test_cosines() -> None:
-    rows = torch.tensor([[3.0, 0.0], [-2.0, 2.0], [0.0, 0.0]])
-    half = 2**-0.5
-    expected = torch.tensor([[1.0, -half, 0.0], [-half, 1.0, 0.0], [0.0, 0.0, 0.0]])
-    torch.testing.assert_close(cosines(rows @ rows.T), expected)
 
 
 def test_cosines_with_the_step_before_and_after_surgery() -> None:

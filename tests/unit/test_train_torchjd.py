@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -74,26 +73,6 @@ def test_a_sum_with_the_tasks_weights_is_torchjds_constant() -> None:
 
 
 @pytest.mark.parametrize("name", ADAPTED)
-def test_a_state_goes_on_to_the_bit(name: str) -> None:
-    *first, third, last = (rows @ rows.T for rows in jacobians())
-    method, draw = made(name), generator(3)
-    for gramian in first:
-        method(gramian, draw)
-    state = {key: torch.as_tensor(value).clone() for key, value in method.state_dict().items()}
-    assert bool(state) == (name in REMEMBER)
-    at = draw.get_state()
-    expected = [method(gramian, draw) for gramian in (third, last)]
-    resumed, again = made(name), generator(0)
-    resumed.load_state_dict(state)
-    again.set_state(at)
-    assert [w.tolist() for w in expected] == [resumed(g, again).tolist() for g in (third, last)]
-    fresh, again = made(name), generator(0)
-    again.set_state(at)
-    forgotten = [fresh(gramian, again).tolist() for gramian in (third, last)]
-    assert (forgotten != [w.tolist() for w in expected]) == (name in REMEMBER)
-
-
-@pytest.mark.parametrize("name", ADAPTED)
 def test_draws_come_from_the_generator_alone(name: str) -> None:
     (rows,) = jacobians(steps=1)
     before, draw = torch.get_rng_state(), generator(1)
@@ -138,8 +117,3 @@ def test_without_a_solver_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"CAGradWeighting requires .*cvxpy.*\.\[methods\]"):
         made("cagrad")
     assert made("mgda").tasks == 3, "which needs none"
-
-
-def test_krum_needs_three_tasks(make_spec: Any) -> None:
-    with pytest.raises(ValueError, match="surgery 'krum' needs three or more trained tasks"):
-        make_spec(("sst", "sts"), surgery="krum")

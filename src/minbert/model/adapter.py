@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minbert.model.encoder import Attention, FeedForward, Layer
+from minbert.model.encoder import Layer, Sublayer
 from minbert.model.precision import Linear
 from minbert.model.sharing import SharedEncoder
 
@@ -34,7 +34,7 @@ class Bottleneck(nn.Module):
         return hidden + self.change(hidden)
 
 
-def sublayers(encoder: SharedEncoder) -> Iterator[tuple[str, Attention | FeedForward]]:
+def sublayers(encoder: SharedEncoder) -> Iterator[tuple[str, Sublayer]]:
     """Yield the name and module of each sublayer, from the bottom up, attention first."""
     for name, module in encoder.named_modules():
         if isinstance(module, Layer):

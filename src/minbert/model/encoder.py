@@ -72,28 +72,55 @@ class Embeddings(nn.Module):
         return found if self.token_type is None else found + self.token_type(batch.types)
 
 
-class Attention(nn.Module):
-    """Multi-head self-attention with its skip connection and norm, [T, H] to [T, H]."""
+class Sublayer(nn.Module):
+    """What attention and feed-forward have in common: x to norm(x + dropout(f(x))), [T, H].
 
-    bias = True
+    With `norm_first` it is x + dropout(f(norm(x))) instead (Xiong et al., 2020). An `adapter`
+    changes what is added. A subclass sets its first map, then calls `_end`: the order of weights
+    decides how they are drawn and summed.
+    """
+
+    bias: ClassVar[bool] = True
+    norm_first: ClassVar[bool] = False
     norm: nn.Module
 
-    def __init__(self, arch: Architecture, dropout: Rates) -> None:
+    def _end(self, arch: Architecture, dropout: Rates, inner: int) -> None:
+        """Set what follows `inner` units."""
+        self.output = Linear(inner, arch.hidden, self.bias)
+        self.dropout = Dropout(dropout.sublayer)
+        self.adapter: nn.Module | None = None
+        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=self.bias)
+
+    def before(self, hidden: Tensor) -> Tensor:
+        """Return what f reads, [T, H]."""
+        return self.norm(hidden) if self.norm_first else hidden
+
+    def after(self, hidden: Tensor, inner: Tensor) -> Tensor:
+        """Return the sublayer's output from its input `hidden` [T, H] and its `inner` units."""
+        change = self.output(inner)
+        if self.adapter is None:
+            hidden = self.dropout.add(hidden, change)
+        else:
+            hidden = hidden + self.adapter(self.dropout(change))
+        return hidden if self.norm_first else self.norm(hidden)
+
+
+class Attention(Sublayer):
+    """Multi-head self-attention of layer `number`, from 0: all layers of BERT are alike."""
+
+    def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__()
         self.heads = arch.heads
         self.attention_dropout = dropout.attention
         self.qkv = Linear(arch.hidden, 3 * arch.hidden, self.bias)
-        self.output = Linear(arch.hidden, arch.hidden, self.bias)
-        self.dropout = Dropout(dropout.sublayer)
-        self.adapter: nn.Module | None = None  # changes what is added to the input
-        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=self.bias)
+        self._end(arch, dropout, arch.hidden)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
         """Return the output; with `first_only` that of each row's first token alone, [B, H]."""
-        context = self.context(hidden, batch, first_only)
+        context = self.context(self.before(hidden), batch, first_only)
         if first_only:
             hidden = hidden.index_select(0, batch.first)
-        return self.norm(add(self, hidden, self.output(context)))
+        return self.after(hidden, context)
 
     def context(self, hidden: Tensor, batch: Packed, first_only: bool) -> Tensor:
         """Return what tokens, or first tokens, take from others, [T, H] or [B, H]."""
@@ -111,46 +138,44 @@ class Attention(nn.Module):
         return attend(projected, query, batch, self.heads, p)
 
 
-class FeedForward(nn.Module):
-    """Position-wise sublayer with GELU; as `Attention` otherwise."""
+class FeedForward(Sublayer):
+    """Position-wise sublayer with GELU; `gated`, each inner unit is multiplied by a second one."""
 
-    bias = True
-    gated = False  # whether each inner unit is multiplied by a second one, its gate
+    gated: ClassVar[bool] = False  # GeGLU (Shazeer, 2020)
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.approximate = "tanh" if arch.activation == "gelu_tanh" else "none"
         self.inner = Linear(arch.hidden, (2 if self.gated else 1) * arch.intermediate, self.bias)
-        self.output = Linear(arch.intermediate, arch.hidden, self.bias)
-        self.dropout = Dropout(dropout.sublayer)
-        self.adapter: nn.Module | None = None
-        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=self.bias)
+        self._end(arch, dropout, arch.intermediate)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        inner = F.gelu(self.inner(hidden), approximate=self.approximate)
-        return self.norm(add(self, hidden, self.output(inner)))
-
-
-def add(sublayer: Attention | FeedForward, hidden: Tensor, change: Tensor) -> Tensor:
-    """Return `hidden` plus a sublayer's `change` to it, after dropout and the adapter, if any."""
-    if sublayer.adapter is None:
-        return sublayer.dropout.add(hidden, change)
-    return hidden + sublayer.adapter(sublayer.dropout(change))
+        inner, *gate = self.inner(self.before(hidden)).chunk(2 if self.gated else 1, -1)
+        inner = F.gelu(inner, approximate=self.approximate)
+        return self.after(hidden, inner * gate[0] if self.gated else inner)
 
 
 class Layer(nn.Module):
-    """One post-norm transformer layer, `number` from 0: attention, then feed-forward."""
+    """One transformer layer, `number` from 0: attention, then feed-forward.
 
-    attention: Attention
-    feed_forward: FeedForward
+    If norms come first, the last layer normalises its output, too.
+    """
+
+    attention_of: ClassVar[type[Attention]] = Attention
+    feed_forward_of: ClassVar[type[FeedForward]] = FeedForward
 
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__()
-        self.attention = Attention(arch, dropout)
-        self.feed_forward = FeedForward(arch, dropout)
+        self.attention = self.attention_of(arch, dropout, number)
+        self.feed_forward = self.feed_forward_of(arch, dropout)
+        self.final_norm: nn.Module | None = None
+        if self.feed_forward.norm_first and number == arch.layers - 1:
+            bias = self.feed_forward.bias
+            self.final_norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=bias)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
-        return self.feed_forward(self.attention(hidden, batch, first_only))
+        hidden = self.feed_forward(self.attention(hidden, batch, first_only))
+        return hidden if self.final_norm is None else self.final_norm(hidden)
 
 
 class Pooler(nn.Module):

@@ -3,13 +3,11 @@
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minbert.model.attention import attend
-from minbert.model.encoder import Attention, Embeddings, FeedForward, Layer, Stack, add
+from minbert.model.encoder import Attention, Embeddings, FeedForward, Layer, Stack
 from minbert.model.packed import Packed
-from minbert.model.precision import LayerNorm
 from minbert.spec.architecture import Architecture
 from minbert.spec.encoders.modernbert import ModernBert
 from minbert.spec.stage import Dropout as Rates
@@ -27,21 +25,16 @@ class ModernAttention(Attention):
     In the first layer the embeddings' norm stands for its own.
     """
 
-    bias = False
+    bias, norm_first = False, True
 
-    def __init__(self, arch: ModernBert, dropout: Rates, number: int) -> None:
-        super().__init__(arch, dropout)
+    def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
+        super().__init__(arch, dropout, number)
+        assert isinstance(arch, ModernBert)
         if not number:
             self.norm = nn.Identity()
         everywhere = number % arch.every == 0
         self.window = None if everywhere else arch.window // 2
         self.base = arch.global_base if everywhere else arch.local_base or arch.global_base
-
-    def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
-        context = self.context(self.norm(hidden), batch, first_only)
-        if first_only:
-            hidden = hidden.index_select(0, batch.first)
-        return add(self, hidden, self.output(context))
 
     def attend(self, projected: Tensor, query: Tensor | None, batch: Packed, p: float) -> Tensor:
         # A first token's query is at position 0, where nothing is turned.
@@ -73,31 +66,14 @@ def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 class ModernFeedForward(FeedForward):
-    """A feed-forward sublayer whose inner units are gated (GeGLU; Shazeer, 2020)."""
+    """A feed-forward sublayer whose inner units are gated."""
 
-    bias, gated = False, True
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        inner, gate = self.inner(self.norm(hidden)).chunk(2, -1)
-        inner = F.gelu(inner, approximate=self.approximate) * gate
-        return add(self, hidden, self.output(inner))
+    bias, norm_first, gated = False, True, True
 
 
 class ModernLayer(Layer):
-    """A pre-norm layer; the last one normalises its output, too."""
-
-    def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
-        nn.Module.__init__(self)
-        assert isinstance(arch, ModernBert)
-        self.attention = ModernAttention(arch, dropout, number)
-        self.feed_forward = ModernFeedForward(arch, dropout)
-        self.final_norm: nn.Module | None = None
-        if number == arch.layers - 1:
-            self.final_norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=False)
-
-    def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
-        hidden = super().forward(hidden, batch, first_only)
-        return hidden if self.final_norm is None else self.final_norm(hidden)
+    attention_of = ModernAttention
+    feed_forward_of = ModernFeedForward
 
 
 class ModernStack(Stack):

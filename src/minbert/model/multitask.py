@@ -16,7 +16,11 @@ from minbert.spec.task import TASKS
 
 
 class Heads(nn.Module):
-    """The heads of a stage's tasks: from pooled embeddings to logits."""
+    """The heads of a stage's tasks, by name in `heads`: from pooled embeddings to logits.
+
+    Each is of the kind that the task's `head` names, with `spec.tasks[name].features` of a pair's
+    two embeddings as its input (Reimers and Gurevych, 2019, section 3).
+    """
 
     def __init__(self, spec: StageSpec) -> None:
         super().__init__()
@@ -24,25 +28,38 @@ class Heads(nn.Module):
         self.heads = nn.ModuleDict()
 
     def add_head(self, name: str, hidden: int) -> None:
-        """Add the head of the task `name`, for embeddings that are `hidden` wide."""
+        """Add the head of the task `name`, for embeddings of width `hidden`, with new weights."""
         task = self.spec.tasks[name]
         width = len(task.features) * hidden if task.features else hidden
         make = load_part("head", task.head.name)
         self.heads[name] = make(width, TASKS[name].classes, task.head)
 
     def from_pooled(self, task: str, pooled: Tensor) -> Tensor:
-        """Return logits [B, classes] from B embeddings, or B first and B second ones if siamese."""
+        """Return logits [B, classes] of `pooled` embeddings [B, H].
+
+        Of siamese pairs there are 2 B: those of all first sentences, then those of all second ones.
+        """
         features = self.spec.tasks[task].features
         if features:
             u, v = pooled.chunk(2)
             pooled = join(u, v, features)
         return self.heads[task](pooled)
 
+    def shared_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that several tasks train: never a head's."""
+        return []
+
+    def own_parameters(self, task: str) -> list[nn.Parameter]:
+        """Return the parameters that only `task` trains."""
+        return list(self.heads[task].parameters())
+
 
 class MultitaskModel(Heads):
     """The encoder, and for each task of `spec`, trained or not, its pooling and its head.
 
-    Its weights are new: they come from torch's default generator.
+    A task may have a convolution between the two. Weights are new, drawn from torch's default
+    generator; `encoder.load_backbone` gives the encoder pretrained ones. Raises `UserError` for a
+    pairing that the kind of encoder does not know.
     """
 
     def __init__(self, arch: Architecture, spec: StageSpec) -> None:
@@ -61,37 +78,38 @@ class MultitaskModel(Heads):
                 self.convolutions[name] = layer(arch.hidden, task.convolution)
             self._poolings[name] = load_part("pooling", task.pooling)()
 
-    def pooled(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
-        """Return the embedding of each row for `task`, [rows, H]."""
-        hidden = self.encoder(task, batch, noise, self._first_only(task))
-        return self._pool(task, batch, hidden)
+    def forward(
+        self, batches: Sequence[tuple[str, Packed]], noise: Tensor | None = None
+    ) -> list[Tensor]:
+        """Return the logits [B, classes] of each (task, batch), as `pooled` takes them."""
+        pooled = self.pooled(batches, noise)
+        return [self.from_pooled(task, of) for (task, _), of in zip(batches, pooled, strict=True)]
 
-    def _first_only(self, task: str) -> bool:
-        return self._poolings[task].first_only and task not in self.convolutions
+    def pooled(
+        self, batches: Sequence[tuple[str, Packed]], noise: Tensor | None = None
+    ) -> list[Tensor]:
+        """Return the embeddings of the rows of each (task, batch), [rows, H], float32.
 
-    def _pool(self, task: str, batch: Packed, hidden: Tensor) -> Tensor:
-        if task in self.convolutions:
-            hidden = self.convolutions[task](hidden, batch)
-        return self._poolings[task](to_fp32(hidden), batch, self.encoder.pooler(task))
-
-    def forward(self, task: str, batch: Packed, noise: Tensor | None = None) -> Tensor:
-        """Return logits [B, classes]; `noise` [T, H] is added to the tokens' embeddings."""
-        return self.from_pooled(task, self.pooled(task, batch, noise))
-
-    def joint_forward(self, batches: Sequence[tuple[str, Packed]]) -> list[Tensor]:
-        """Return each batch's logits, of several from one pass through the layers they share."""
-        if len(batches) == 1:
-            return [self(*batches[0])]
-        firsts = [self._first_only(task) for task, _ in batches]
-        hidden = self.encoder.joint_forward(batches, firsts)
-        return [
-            self.from_pooled(task, self._pool(task, batch, of_task))
-            for (task, batch), of_task in zip(batches, hidden, strict=True)
+        `noise` [T, H] is added to the embeddings of all T tokens. Several batches go through the
+        layers that they share as one: only if the encoder's tasks `can_run_jointly`.
+        """
+        firsts = [
+            self._poolings[task].first_only and task not in self.convolutions for task, _ in batches
         ]
+        found = []
+        outputs = self.encoder(batches, firsts, noise)
+        for (task, batch), output in zip(batches, outputs, strict=True):
+            convolved = task in self.convolutions
+            hidden = self.convolutions[task](output, batch) if convolved else output
+            pooler = self.encoder.pooler(task)
+            found.append(self._poolings[task](to_fp32(hidden), batch, pooler))
+        return found
+
+    def shared_parameters(self) -> list[nn.Parameter]:
+        return self.encoder.shared_parameters()
 
     def own_parameters(self, task: str) -> list[nn.Parameter]:
-        """Return the parameters that only `task` trains: of encoder, convolution and head."""
-        own = self.encoder.own_parameters(task) + list(self.heads[task].parameters())
+        own = self.encoder.own_parameters(task) + super().own_parameters(task)
         if task in self.convolutions:
             own += self.convolutions[task].parameters()
         return own

@@ -67,6 +67,8 @@ class Packed:
 
 def join(batches: Sequence[Packed]) -> Packed:
     """Return the rows of all `batches`, in their order, as one batch."""
+    if len(batches) == 1:
+        return batches[0]
     return Packed(
         torch.cat([batch.tokens for batch in batches]),
         torch.cat([batch.types for batch in batches]),

@@ -39,41 +39,35 @@ class SharedEncoder(nn.Module):
     def _own(self, task: str) -> Stack:
         return cast(Stack, self.own[task])
 
-    def forward(
-        self, task: str, batch: Packed, noise: Tensor | None = None, first_only: bool = False
-    ) -> Tensor:
-        """Return `task`'s last layer, [T, H], or with `first_only` that of first tokens, [B, H]."""
-        lower, upper = self.shared, self._own(task)
-        if lower.embeddings is None:
-            lower, upper = upper, lower
-        if not upper.layers:
-            return lower(batch, noise=noise, first_only=first_only)
-        return upper(batch, lower(batch, noise=noise), first_only=first_only)
-
     @property
     def can_run_jointly(self) -> bool:
         """Whether all tasks' batches can go through the first layers as one."""
         return self.shared.embeddings is not None and len(self.own) > 1
 
-    def joint_forward(
-        self, batches: Sequence[tuple[str, Packed]], first_only: Sequence[bool]
+    def forward(
+        self,
+        batches: Sequence[tuple[str, Packed]],
+        first_only: Sequence[bool],
+        noise: Tensor | None = None,
     ) -> list[Tensor]:
-        """Return what `forward` does for each task's batch, from one pass through what is shared.
+        """Return the last layer of each (task, batch), [T, H], or [B, H] for `first_only`.
 
-        Only if they `can_run_jointly`. Where no layer is a task's own, the last one computes first
-        tokens alone only if all tasks ask for them; else a task that does takes them from it.
+        The latter has the output of each row's first token alone. It is left whole, [T, H], if the
+        last layer is shared and not all of the tasks have it `first_only`. `noise` [T, H] is added
+        to the embeddings. There may be several batches if tasks `can_run_jointly`: they go through
+        the shared layers as one.
         """
+        own = [self._own(task) for task, _ in batches]
+        if self.shared.embeddings is None:
+            ((_, batch),), (stack,), (first,) = batches, own, first_only
+            hidden = stack(batch, noise=noise, first_only=first and not self.shared.layers)
+            return [self.shared(batch, hidden, first_only=first)]
         whole = join([batch for _, batch in batches])
-        ends_shared = not any(self._own(task).layers for task, _ in batches)
-        firsts = ends_shared and all(first_only)
+        firsts = all(first_only) and not own[0].layers
         sizes = [batch.rows if firsts else len(batch.tokens) for _, batch in batches]
-        parts = self.shared(whole, first_only=firsts).split(sizes)
-        if ends_shared:
-            return list(parts)
-        return [
-            self._own(task)(batch, part, first_only=first)
-            for (task, batch), part, first in zip(batches, parts, first_only, strict=True)
-        ]
+        parts = self.shared(whole, noise=noise, first_only=firsts).split(sizes)
+        given = zip(own, batches, parts, first_only, strict=True)
+        return [stack(batch, part, first_only=first) for stack, (_, batch), part, first in given]
 
     def pooler(self, task: str) -> Pooler:
         pooler = self.shared.pooler or self._own(task).pooler

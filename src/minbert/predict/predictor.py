@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +135,7 @@ class Predictor:
         table = pa.table(columns)
         pairing = self.spec.tasks[self.task].pairing
         examples = Examples(table, self.task, pairing, self.special, self.max_length, self.device)
-        pooled = examples.pool(partial(self.model.pooled, self.task))
+        pooled = examples.pool(self.model.pooled)
         output = self.model.from_pooled(self.task, pooled)
         prediction, scores = self.loss.prediction(output), self.loss.scores(output)
         return prediction.cpu().numpy(), scores.cpu().numpy()

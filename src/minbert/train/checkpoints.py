@@ -36,8 +36,8 @@ class Checkpoints:
     """Keeps a run's best weights in `folder`, and its state if it is to survive an interruption.
 
     `best-EPOCH.safetensors` are the weights of the best epoch so far. `state-STEP.pt` is written
-    every `every` seconds (None: never), after each epoch, and when the run is asked to stop; it
-    appears when it is whole, and the one before stays until then, with the weights that it names.
+    every `every` seconds (None: never), after each epoch, and when the run is asked to stop. It
+    appears when it is whole; what it replaces is removed then, older best weights among it.
     `identity` says whose state it is: that of a different run is refused.
     """
 
@@ -47,36 +47,37 @@ class Checkpoints:
         self.every = every
         self.stop: int | None = None  # the signal that asked the run to stop
         self.best_epoch = 0  # 0 before there is one
-        self._saved_best = 0  # the one that the newest state names
         self._parts: Mapping[str, Part] = {}
         self._computed_on = ""
         self._last = time.monotonic()
 
     @property
     def best(self) -> Path:
+        """The file of the best epoch's weights."""
         return self._best(self.best_epoch)
 
     def keep_best(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
-        """Write the weights of `epoch`, the best one so far."""
+        """Write the weights of `epoch` (from 1), the best one so far."""
         save_weights(self._best(epoch), weights)
         self.best_epoch = epoch
-        self._remove("best-*.safetensors", self.best, self._best(self._saved_best))
 
     def copy_best(self, to: Path) -> None:
+        """Copy the best epoch's weights to the file `to`, whole or not at all."""
         with whole(to) as temporary:
             shutil.copyfile(self.best, temporary)
 
     def resume(self, parts: Mapping[str, Part], computed_on: str) -> str:
         """Load the newest state, if any, into `parts`, to be saved later; return why not, or "".
 
-        A state that was not `computed_on` the same kind of device and in the same precision is
-        refused: on a CPU, the state of embeddings is of a different kind.
+        A state is refused, and nothing loaded, if it is damaged or a different run's, or if it was
+        not `computed_on` the same kind of device in the same precision: on a CPU, the state of
+        embeddings is of a different kind.
         """
         self._parts, self._computed_on = parts, computed_on
-        states = self.folder.glob("state-*.pt") if self.every is not None else ()
-        path = max(states, key=_saved_step, default=None)
-        if path is None:
+        states = list(self.folder.glob("state-*.pt"))
+        if self.every is None or not states:
             return ""
+        path = max(states, key=lambda state: int(state.stem.partition("-")[2]))
         try:
             with ZipFile(path) as file:
                 if damaged := file.testzip():  # torch writes checksums, but reads none
@@ -94,52 +95,44 @@ class Checkpoints:
             return str(error)
         except Exception as error:  # Damaged bytes raise errors of all kinds.
             return f"{path} cannot be read ({type(error).__name__}: {error})"
-        self.best_epoch = self._saved_best = state["best_epoch"]
+        self.best_epoch = state["best_epoch"]
         for name, part in parts.items():
             part.load_state_dict(state["parts"].pop(name))
         return ""
 
     def after_step(self, step: int, *, save: bool = False) -> None:
         """Save if told, or if it is time; raise `SystemExit` then if the run was asked to stop."""
+        due = self.every is not None and time.monotonic() - self._last > self.every
+        if save or due or self.stop:
+            self.save(step)
         if self.stop:
-            self.save(step)
             raise SystemExit(f"stopped by signal {self.stop}; the next run resumes from here")
-        if save or (self.every is not None and time.monotonic() - self._last > self.every):
-            self.save(step)
 
     def save(self, step: int) -> None:
-        """Write the state after `step`, and remove what it replaces."""
-        if self.every is None:
-            return
-        parts = {name: part.state_dict() for name, part in self._parts.items()}
-        state = {
-            "identity": self.identity,
-            "computed_on": self._computed_on,
-            "best_epoch": self.best_epoch,
-            "parts": tree_map(lambda x: x.detach().cpu() if isinstance(x, Tensor) else x, parts),
-        }
+        """Write the state after `step` (from 1), and remove what it replaces."""
         path = self.folder / f"state-{step}.pt"
-        with whole(path) as temporary, temporary.open("wb") as file:
-            torch.save(state, file)
-        self._saved_best = self.best_epoch
-        self._remove("state-*.pt", path)
-        self._remove("best-*.safetensors", self.best)
-        self._last = time.monotonic()
+        if self.every is not None:
+            parts = {name: part.state_dict() for name, part in self._parts.items()}
+            on_cpu = tree_map(lambda x: x.detach().cpu() if isinstance(x, Tensor) else x, parts)
+            state = {
+                "identity": self.identity,
+                "computed_on": self._computed_on,
+                "best_epoch": self.best_epoch,
+                "parts": on_cpu,
+            }
+            with whole(path) as temporary, temporary.open("wb") as file:
+                torch.save(state, file)
+            self._last = time.monotonic()
+        self.clear(path, self.best)
 
-    def clear(self) -> None:
-        self._remove("state-*.pt")
-        self._remove("best-*.safetensors")
+    def clear(self, *but: Path) -> None:
+        """Remove all states and weights but these."""
+        for pattern in ("state-*.pt", "best-*.safetensors"):
+            for path in set(self.folder.glob(pattern)).difference(but):
+                path.unlink()
 
     def _best(self, epoch: int) -> Path:
         return self.folder / f"best-{epoch}.safetensors"
-
-    def _remove(self, pattern: str, *but: Path) -> None:
-        for path in set(self.folder.glob(pattern)).difference(but):
-            path.unlink()
-
-
-def _saved_step(path: Path) -> int:
-    return int(path.stem.partition("-")[2])
 
 
 class Generators(Part):

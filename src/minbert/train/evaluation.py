@@ -1,6 +1,7 @@
 """Dev scores after each epoch, and the predictions of the best and the last one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -58,17 +59,16 @@ class Evaluation:
     ) -> dict[str, float]:
         """Return the scores of the last dev outputs within `mask`, and log them as `split`."""
         scores: dict[str, float] = {}
+        log = partial(self.history.log, step, epoch, split)
         for task, outputs in self.last.items():
             examples, of_task = self.model.examples[task]["dev"], self.model.losses[task]
-            rows = torch.from_numpy(mask(examples.ids, self.spec.selection_split)).to(
-                outputs.device
-            )
+            within = torch.from_numpy(mask(examples.ids, self.spec.selection_split))
+            rows = within.to(outputs.device)
             output, labels = outputs[rows], examples.labels[rows]
             prediction = of_task.prediction(output).cpu().numpy()
             scores[task] = score_task(task, prediction, labels.cpu().numpy())
-            loss = of_task.loss(output, labels).item()
-            self.history.log(step, epoch, split, task, "loss", loss)
-            self.history.log(step, epoch, split, task, TASKS[task].metric, scores[task])
+            log(task, "loss", of_task.loss(output, labels).item())
+            log(task, TASKS[task].metric, scores[task])
         self.history.log_overall(step, epoch, split, scores)
         return scores
 

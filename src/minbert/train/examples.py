@@ -1,7 +1,6 @@
 """A task's examples as tokens on the device, batches of them, and whole splits encoded."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -123,17 +122,19 @@ class Examples(Labelled, Sequences):
         return packed, self.labels[rows.to(self.labels.device)]
 
     @torch.no_grad()
-    def pool(self, pooled: Callable[[Packed], Tensor]) -> Tensor:
+    def pool(self, pooled: Callable[[Sequence[tuple[str, Packed]]], list[Tensor]]) -> Tensor:
         """Return the pooled embedding of every sequence, float32 [sequences, H].
 
-        Each distinct one is encoded once, in batches of similar lengths.
+        Each distinct one is encoded once, in batches of similar lengths, by `pooled`, which maps
+        batches with their tasks to embeddings [B, H], as that of `MultitaskModel` does.
         """
         if not len(self):
             raise ValueError(f"no examples of task '{self.task}' to encode")
         rows, places = self.distinct()
         limit = TOKENS_A_BATCH[self.tokens.device.type]
         order = list(by_length(self.lengths[rows], limit))
-        found = torch.cat([pooled(self.pack(rows[batch])).float() for batch in order])
+        batches = ((self.task, self.pack(rows[batch])) for batch in order)
+        found = torch.cat([pooled([batch])[0].float() for batch in batches])
         back = np.argsort(np.concatenate(order))[places]
         return found[torch.from_numpy(back).to(found.device)]
 
@@ -158,44 +159,34 @@ def read_splits(tokens: Path, columns: list[str] | None = None) -> dict[str, pa.
     return {split: table.filter(pc.equal(of, split)) for split in SPLITS}
 
 
-def read_examples(
-    path: Path,
-    task: str,
-    pairing: Pairing,
-    special: Framing,
-    max_length: int,
-    device: torch.device,
-    vocabulary: int,
-) -> Splits:
-    """Read a `tokens.parquet` into {split: Examples} for train, dev and test.
+def reader(
+    backbone: Path, max_length: int, device: torch.device
+) -> Callable[[Path, str, Pairing], Splits]:
+    """Return a function from a `tokens.parquet`, its task and its pairing to {split: Examples}.
 
-    Raises `UserError` for tokens that are not in a vocabulary of that size.
+    Splits are train, dev and test. Sequences are cut to `max_length` tokens, or to the positions
+    that the `backbone` (a folder) knows. Tokens that are not in its vocabulary raise `UserError`.
     """
-    found = {
-        split: Examples(table, task, pairing, special, max_length, device)
-        for split, table in read_splits(path).items()
-    }
-    for split, examples in found.items():
-        tokens = examples.tokens
-        if len(tokens) and (tokens.min() < 0 or tokens.max() >= vocabulary):
-            raise UserError(
-                f"{path}: {split} has tokens from {int(tokens.min())} to {int(tokens.max())}, "
-                f"expected 0 to {vocabulary - 1} as the backbone has; delete {path.parent} and "
-                "run snakemake to make it again"
-            )
-    return found
-
-
-def reader(backbone: Path, max_length: int, device: torch.device) -> Callable[..., Splits]:
-    """Return `read_examples` for a backbone's folder: a function of path, task and pairing."""
     arch = read_architecture(backbone / "config.json")
-    return partial(
-        read_examples,
-        special=special_tokens(backbone / "tokenizer.json", arch.two_types),
-        max_length=min(max_length, arch.positions),
-        device=device,
-        vocabulary=arch.vocab_size,
-    )
+    special = special_tokens(backbone / "tokenizer.json", arch.two_types)
+    longest, known = min(max_length, arch.positions), arch.vocab_size
+
+    def read(path: Path, task: str, pairing: Pairing) -> Splits:
+        found = {
+            split: Examples(table, task, pairing, special, longest, device)
+            for split, table in read_splits(path).items()
+        }
+        for split, examples in found.items():
+            tokens = examples.tokens
+            if len(tokens) and (tokens.min() < 0 or tokens.max() >= known):
+                raise UserError(
+                    f"{path}: {split} has tokens from {int(tokens.min())} to {int(tokens.max())}, "
+                    f"expected 0 to {known - 1} as the backbone has; delete {path.parent} and run "
+                    "snakemake to make it again"
+                )
+        return found
+
+    return read
 
 
 def _lists(column: pa.ChunkedArray) -> list[np.ndarray]:

@@ -1,8 +1,10 @@
 """A frozen encoder's features, kept: every distinct sequence of a task is encoded once."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from minbert.model.encoder import compute_in
 from minbert.model.packed import Packed
@@ -55,9 +57,9 @@ def cache_features(
     compute_in(encoder, precision)
     pool = load_part("pooling", pooling)()
 
-    def pooled(batch: Packed) -> torch.Tensor:
-        hidden = encoder(task, batch, first_only=pool.first_only)
-        return pool(to_fp32(hidden), batch, encoder.pooler(task))
+    def pooled(batches: Sequence[tuple[str, Packed]]) -> list[Tensor]:
+        ((_, batch),), (hidden,) = batches, encoder(batches, [pool.first_only])
+        return [pool(to_fp32(hidden), batch, encoder.pooler(task))]
 
     splits = reader(backbone, max_length, device)(tokens, task, pairing)
     save_weights(out, {name: of.pool(pooled) for name, of in splits.items() if len(of)})

@@ -1,13 +1,11 @@
 """Fine-tuning: encoder and heads are trained on packed batches of tokens."""
 
 import re
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from minbert.base.errors import UserError
 from minbert.model.multitask import MultitaskModel
@@ -47,11 +45,13 @@ class Finetuned(TrainableModel):
             start_from(self.module, load_weights(sources.start), sources.start)
 
     def forward(self, step: Step) -> list[tuple[Tensor, Tensor]]:
-        found = [self.examples[task]["train"].batch(rows) for task, rows in step]
-        batches = [(task, batch) for (task, _), (batch, _) in zip(step, found, strict=True)]
-        self.tokens_seen += sum(batch.tokens.shape[0] for batch, _ in found)
-        outputs = self.module.joint_forward(batches)
-        return [(output, labels) for output, (_, labels) in zip(outputs, found, strict=True)]
+        batches, labels = [], []
+        for task, rows in step:
+            packed, label = self.examples[task]["train"].batch(rows)
+            batches.append((task, packed))
+            labels.append(label)
+            self.tokens_seen += len(packed.tokens)
+        return list(zip(self.module(batches), labels, strict=True))
 
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         examples = self.examples[task]["train"]
@@ -61,14 +61,8 @@ class Finetuned(TrainableModel):
 
     @torch.no_grad()
     def outputs(self, task: str, split: str) -> Tensor:
-        pooled = self.examples[task][split].pool(partial(self.module.pooled, task))
+        pooled = self.examples[task][split].pool(self.module.pooled)
         return self.module.from_pooled(task, pooled)
-
-    def shared_parameters(self) -> list[Parameter]:
-        return [p for p in self.module.encoder.shared_parameters() if p.requires_grad]
-
-    def own_parameters(self, task: str) -> list[Parameter]:
-        return [p for p in self.module.own_parameters(task) if p.requires_grad]
 
 
 def start_from(model: MultitaskModel, state: dict[str, Tensor], where: Path) -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from minbert.model.adapter import without_backbone
 from minbert.model.multitask import Heads
@@ -52,9 +51,3 @@ class FrozenProbe(TrainableModel):
     @torch.no_grad()
     def outputs(self, task: str, split: str) -> Tensor:
         return self.module.from_pooled(task, self.features[task][split])
-
-    def shared_parameters(self) -> list[Parameter]:
-        return []  # The tasks share the encoder alone, which is frozen.
-
-    def own_parameters(self, task: str) -> list[Parameter]:
-        return list(self.module.heads[task].parameters())

@@ -85,7 +85,7 @@ class TrainingMeter(Part):
     weights change over the epoch, and an example drawn twice counts twice.
     """
 
-    kept = ("latest", "_losses", "_rows", "_predictions")
+    kept = ("latest", "_losses", "_seen")
 
     def __init__(
         self, history: History, examples: Mapping[str, Labelled], window: int, read_every: int
@@ -97,14 +97,14 @@ class TrainingMeter(Part):
         self.latest = math.nan  # the multitask loss of the last step that was read
         self.unread: list[tuple[int, TaskResult]] = []
         self._losses: dict[str, list[float]] = {}
-        self._rows: dict[str, list[Tensor]] = {}
-        self._predictions: dict[str, list[Tensor]] = {}
+        # The rows and predictions of the epoch's batches so far, by task.
+        self._seen: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
     def add(self, step: int, results: Iterable[TaskResult]) -> None:
+        """Take in what step `step` (from 1) found, without waiting for the device."""
         for result in results:
             self.unread.append((step, result))
-            self._rows.setdefault(result.task, []).append(result.rows)
-            self._predictions.setdefault(result.task, []).append(result.prediction)
+            self._seen.setdefault(result.task, []).append((result.rows, result.prediction))
 
     def after_step(self, step: int, epoch: int, last: bool = False) -> None:
         """Read losses if it is time; log at the end of each window and, with `last`, epoch."""
@@ -136,20 +136,25 @@ class TrainingMeter(Part):
         self.unread = []
 
     def end_epoch(self, step: int, epoch: int) -> None:
-        """Score the epoch's predictions."""
+        """Score the predictions of `epoch`, whose last step is `step`, and begin the next one."""
         scores = {}
+        self._gather()
         # In a fixed order, which does not depend on the first batches.
-        for task in (task for task in TASKS if task in self._rows):
-            label = self.examples[task].labels.cpu()[torch.cat(self._rows[task])]
-            prediction = torch.cat([part.cpu() for part in self._predictions[task]])
+        for task in (task for task in TASKS if task in self._seen):
+            ((rows, prediction),) = self._seen[task]
+            label = self.examples[task].labels.cpu()[rows]
             scores[task] = score_task(task, prediction.numpy(), label.numpy())
             self.history.log(step, epoch, "train", task, TASKS[task].metric, scores[task])
         self.history.log_overall(step, epoch, "train", scores)
-        self._rows, self._predictions = {}, {}
+        self._seen = {}
 
     def state_dict(self) -> dict[str, Any]:
         self._read()
-        for of in (self._rows, self._predictions):
-            # What an earlier state moved to the CPU comes first.
-            of.update({task: [torch.cat([p.cpu() for p in parts])] for task, parts in of.items()})
+        self._gather()
         return super().state_dict()
+
+    def _gather(self) -> None:
+        """Join what was seen of each task, on the CPU, where a state's first part already is."""
+        for task, seen in self._seen.items():
+            rows, predictions = zip(*seen, strict=True)
+            self._seen[task] = [(torch.cat(rows), torch.cat([each.cpu() for each in predictions]))]

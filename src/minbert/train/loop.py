@@ -121,12 +121,12 @@ class Loop:
             ids = examples["dev"].ids
             if not ids:
                 raise UserError(f"task '{task}' has no dev examples to choose the best epoch by")
-            masks = [mask(ids, self.spec.selection_split) for mask in (selection_mask, report_mask)]
-            if not all(mask.any() for mask in masks):
-                raise UserError(
-                    f"task '{task}': its {len(ids)} dev examples are too few for "
-                    "'selection_split: half'"
-                )
+            for mask in (selection_mask, report_mask):
+                if not mask(ids, self.spec.selection_split).any():
+                    raise UserError(
+                        f"task '{task}': its {len(ids)} dev examples are too few for "
+                        "'selection_split: half'"
+                    )
 
     def parts(self) -> Mapping[str, Part]:
         """Return what survives an interruption, by name."""
@@ -151,15 +151,19 @@ class Loop:
 
         Returns what the record holds as `outcome`.
         """
-        at, progress = self.position, self.settings.progress
-        self._resume()
+        at, settings, progress = self.position, self.settings, self.settings.progress
+        computed_on = f"{settings.device.type}, {settings.precision}"
+        if refused := settings.checkpoints.resume(self.parts(), computed_on):
+            progress.say(f"starting from scratch: {refused}")
+        elif at.step:
+            progress.say(f"resuming after step {at.step} of {self.total}")
         progress.start(self.total, at.step)
         while at.epoch <= self.spec.epochs:
             self._train_epoch()
             self._end_epoch()
         seconds = at.seconds
         release_memory()
-        self.model.restore(load_weights(self.settings.checkpoints.best))
+        self.model.restore(load_weights(settings.checkpoints.best))
         return {
             "best_epoch": at.best_epoch,
             "best_score": at.best_score,
@@ -169,14 +173,6 @@ class Loop:
             "training_seconds": at.training,
             "tokens_per_second": self.model.tokens_seen / max(at.training, 1e-9),
         }
-
-    def _resume(self) -> None:
-        settings = self.settings
-        computed_on = f"{settings.device.type}, {settings.precision}"
-        if refused := settings.checkpoints.resume(self.parts(), computed_on):
-            settings.progress.say(f"starting from scratch: {refused}")
-        elif self.position.step:
-            settings.progress.say(f"resuming after step {self.position.step} of {self.total}")
 
     def _train_epoch(self) -> None:
         """Make the steps of the epoch that are not done yet."""

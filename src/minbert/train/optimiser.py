@@ -21,8 +21,9 @@ LEAST = 1e-6
 
 
 class AdamW(Part):
-    """AdamW on `parameters`, at the rates of `schedule`.
+    """AdamW on `parameters`: rate, betas, eps and weight decay are `chosen`, as in algorithm 2.
 
+    The rate is multiplied by what `schedule` returns for the number of the step.
     A parameter without a gradient is neither moved nor decayed, and its own step count stays. The
     `embeddings` among the parameters are updated by `DeferredRows`: call `flush` before weights are
     used for anything but training.
@@ -58,11 +59,13 @@ class AdamW(Part):
         }
 
     def zero_grad(self) -> None:
+        """Let no parameter have a gradient."""
         for parameter in self.parameters:
             parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
+        """Move each parameter by its `grad`, which is sparse for an embedding's rows."""
         factor, beta1 = self.schedule(self.steps)
         lr = self.chosen.lr * factor
         beta1 = self.chosen.betas[0] if beta1 is None else beta1
@@ -117,7 +120,7 @@ class AdamW(Part):
         torch.autograd.graph.increment_version(parameters)
 
     def flush(self) -> None:
-        """Update all rows of embeddings that are behind."""
+        """Update all rows of embeddings that have missed steps."""
         for rows in self.rows.values():
             rows.flush()
 
@@ -164,10 +167,11 @@ class MissedSteps:
 
     @property
     def time(self) -> int:
+        """The number t of steps so far."""
         return self.table.shape[1] - 1
 
     def add(self, rate: float, beta1: float, beta2: float, correction2: float, kept: float) -> None:
-        """Add step t + 1, with lr / (1 - b1^j) = `rate` and 1 - b2^j = `correction2`.
+        """Add step j = t + 1, with lr / (1 - b1^j) = `rate` and 1 - b2^j = `correction2`.
 
         `kept` is what its decay leaves of a weight.
         """
@@ -184,7 +188,9 @@ class MissedSteps:
 class DeferredRows:
     """AdamW on an embedding with sparse gradients: a row is updated when it is looked up again.
 
-    One update, just before a forward pass reads the row, makes up for all `MissedSteps`.
+    One update, just before a forward pass in training reads the row, makes up for all
+    `MissedSteps`. `first`, `second` [V, H] are a row's moments at the last step that it has been
+    updated for, `updated` [V], int64; 0 for initial weights.
     """
 
     def __init__(self, embedding: Embedding, chosen: Optimiser) -> None:
@@ -196,7 +202,6 @@ class DeferredRows:
         self.weight_decay = chosen.weight_decay
         self.first = torch.zeros_like(self.weight)
         self.second = torch.zeros_like(self.weight)
-        # The last step that each row has been updated for, [V]; 0 for initial weights.
         self.updated = torch.zeros(len(self.weight), dtype=torch.int64)
         self.missed = MissedSteps()
 
@@ -256,8 +261,10 @@ class DeferredRows:
         self.updated[rows] = time
 
     def state(self) -> tuple[Tensor, ...]:
+        """Return what the rows need to go on, as the optimiser's `state_dict` holds it."""
         return self.first, self.second, self.updated, torch.from_numpy(self.missed.table)
 
     def load_state(self, state: tuple[Tensor, ...]) -> None:
+        """Take over what `state` returned."""
         self.first, self.second, self.updated, table = state
         self.missed.table = table.numpy()

@@ -44,7 +44,10 @@ class SmartPenalty:
         masks, which changes no draw that follows.
         """
         batch, _ = self.model.examples[task]["train"].batch(rows)
-        forward = partial(self.model.module, task, batch)
+
+        def forward(noise: Tensor | None = None) -> Tensor:
+            return self.model.module([(task, batch)], noise)[0]
+
         apart = partial(self.divergences[task], self.model.losses[task])
         clean = output.detach()
         size = (len(batch.tokens), self.model.module.encoder.hidden)

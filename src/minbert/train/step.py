@@ -1,6 +1,6 @@
 """One optimiser step's gradients: those of the summed losses, or combined by surgery."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from itertools import chain
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class TaskResult(NamedTuple):
     weight: float
     loss: Tensor
     prediction: Tensor
-    measured: Mapping[str, Tensor]
+    measured: dict[str, Tensor]
 
 
 class Gradients:
@@ -76,6 +76,8 @@ class Gradients:
         if spec.weighting:
             device = next(chain(self.shared, *self.own.values())).device
             self.weighting = load_part("weighting", spec.weighting)(tasks, generator, device)
+        # Whether all losses must be known before gradients are summed.
+        self.apart = self.method is not None or self.weighting is not None
 
     def parameters(self) -> list[Parameter]:
         """Return all trained parameters, each once."""
@@ -86,13 +88,25 @@ class Gradients:
         """Run forward and backward for each batch; return their results and surgery's, if any."""
         surgery: Surgery | None = None
         if self.method is None and self.fits_jointly(step):
-            results = self._jointly(step)
-        elif self.method is None and self.weighting is None:
-            results = [self._in_parts(step, *batch)[0] for batch in step]
+            losses, results = self._forward(step, len(step))
+            factors = self._factors(losses.detach())
+            (losses * factors).sum().backward()
         else:
-            results, surgery = self._apart(step)
+            results, of_shared = [], []
+            for batch in step:
+                results.append(self._in_parts(*batch, len(step)))
+                if self.apart:
+                    of_shared.append([parameter.grad for parameter in self.shared])
+                    for parameter in self.shared:
+                        parameter.grad = None
+            factors = self._factors(_weighted(results))
+            if self.apart:
+                surgery = self._combine(step, of_shared, factors)
         if self.weighting is not None:
             self.weighting.after_step(_weighted(results))
+            if self.measure:
+                for result, factor in zip(results, factors, strict=True):
+                    result.measured["task_weight"] = result.weight * factor
         return results, surgery
 
     def fits_jointly(self, step: Step) -> bool:
@@ -106,13 +120,15 @@ class Gradients:
         most = max(self.model.activations(task, rows).sum() for task, rows in step)
         self.activation_budget = min(self.activation_budget, most) / 2
 
-    def _forward(self, batches: Step, of_step: int, share: float = 1.0) -> list[TaskResult]:
-        """Return what is found in `batches`, of the `of_step` batches of a step.
+    def _forward(
+        self, batches: Step, of_step: int, share: float = 1.0
+    ) -> tuple[Tensor, list[TaskResult]]:
+        """Return the weighted losses [n], with their graph, and results of n batches of a step.
 
-        Losses keep their graph. If only a part of a batch is given, `share` is its share of the
-        batch's examples, and multiplies the loss.
+        A step has `of_step` batches. If only a part of a batch is given, `share` is its share of
+        the batch's examples, by which what is found is multiplied.
         """
-        results = []
+        losses, results = [], []
         outputs = self.model.forward(batches)
         for (task, rows), (output, labels) in zip(batches, outputs, strict=True):
             of_task = self.model.losses[task]
@@ -120,52 +136,25 @@ class Gradients:
             if self.penalty is not None:
                 penalty, measured = self.penalty(task, rows, output, share, self.measure)
                 loss = loss + penalty
-            prediction = of_task.prediction(output.detach())
+            loss = loss * share
             weight = self.weight[task] / (of_step if self.mean else 1)
-            results.append(TaskResult(task, rows, weight, loss * share, prediction, measured))
-        return results
+            losses.append(weight * loss)
+            prediction = of_task.prediction(output.detach())
+            measured = {metric: value * share for metric, value in measured.items()}
+            results.append(TaskResult(task, rows, weight, loss.detach(), prediction, measured))
+        return torch.stack(losses), results
 
-    def _jointly(self, step: Step) -> list[TaskResult]:
-        """Add the gradients of the summed loss to all parameters' `grad`, by one pass."""
-        results = self._forward(step, len(step))
-        losses = _weighted(results)
-        results = [each._replace(loss=each.loss.detach()) for each in results]
-        if self.weighting is not None:
-            factors = self.weighting(losses.detach())
-            losses = losses * factors
-            if self.measure:
-                results = _with_factors(results, factors)
-        losses.sum().backward()
-        return results
-
-    def _in_parts(
-        self, step: Step, task: str, rows: Tensor, parameters: Sequence[Parameter] | None = None
-    ) -> tuple[TaskResult, list[Tensor | None]]:
-        """Go forward and backward through one batch of `step`, in parts if need be.
-
-        Returns the gradients of the weighted loss for `parameters`; with None, all parameters'
-        `grad` is added to instead.
-        """
+    def _in_parts(self, task: str, rows: Tensor, of_step: int) -> TaskResult:
+        """Add the gradients of one batch's weighted loss, in parts if need be, to all `grad`."""
         sizes = self.model.activations(task, rows)
         parts = [rows[span] for span in divide(sizes, self.activation_budget)]
         self.most_parts = max(self.most_parts, len(parts))
         results: list[TaskResult] = []
-        gradients: list[Tensor | None] = []
         for part in parts:
-            share = len(part) / len(rows)
-            (result,) = self._forward([(task, part)], len(step), share)
-            loss = result.weight * result.loss
-            measured = {metric: value * share for metric, value in result.measured.items()}
-            results.append(result._replace(loss=result.loss.detach(), measured=measured))
-            if parameters is None:
-                loss.backward()
-                continue
-            found = torch.autograd.grad(loss, parameters, allow_unused=True)
-            gradients = [
-                b if a is None else a if b is None else a + b
-                for a, b in zip(gradients or [None] * len(found), found, strict=True)
-            ]
-        whole = TaskResult(
+            losses, found = self._forward([(task, part)], of_step, len(part) / len(rows))
+            losses.sum().backward()
+            results += found
+        return TaskResult(
             task,
             rows,
             results[0].weight,
@@ -176,42 +165,37 @@ class Gradients:
                 for name in results[0].measured
             },
         )
-        return whole, gradients
 
-    def _apart(self, step: Step) -> tuple[list[TaskResult], Surgery | None]:
-        """Keep each task's gradients apart until all losses are known, then combine them."""
-        results: list[TaskResult] = []
-        of_shared: list[list[Tensor | None]] = []
-        for task, rows in step:
-            if any(task == before.task for before in results):
-                raise ValueError(f"a step has one batch of each task, but '{task}' is there twice")
-            own = self.own[task]
-            result, gradients = self._in_parts(step, task, rows, [*self.shared, *own])
-            results.append(result)
-            of_shared.append(gradients[: len(self.shared)])
-            for parameter, gradient in zip(own, gradients[len(self.shared) :], strict=True):
-                parameter.grad = gradient
-        factors = torch.ones(len(step), device=results[0].loss.device)
+    def _factors(self, losses: Tensor) -> Tensor:
+        """Return what the weighting, if any, multiplies the detached `losses` [n] by."""
+        return torch.ones_like(losses) if self.weighting is None else self.weighting(losses)
+
+    def _combine(
+        self, step: Step, of_shared: Sequence[Sequence[Tensor | None]], factors: Tensor
+    ) -> Surgery | None:
+        """Set all gradients to what the tasks' ones make together; return the surgery, if any.
+
+        `of_shared` are those of the shared parameters, by batch; the others' are in their `grad`.
+        """
+        if len(dict(step)) < len(step):
+            tasks = [task for task, _ in step]
+            raise ValueError(f"a step has one batch of each task, found {tasks}")
         if self.weighting is not None:
-            factors = self.weighting(_weighted(results))
-            if self.measure:
-                results = _with_factors(results, factors)
             self._scale_own(step, factors)
-        surgery: Surgery | None = None
-        whole = False
-        if self.method is not None:
-            whole = self.method.whole
-            products = inner_products(of_shared) * torch.outer(factors, factors)
-            gramian = products.sum(0)
-            for place, (task, _) in enumerate(step if whole else ()):
-                for gradient in (p.grad for p in self.own[task] if p.grad is not None):
-                    gramian[place, place] += inner(gradient, gradient)
-            surgery = Surgery(products, self.method(gramian, self.generator))
-            factors = surgery.weights * factors
-            if whole:
-                self._scale_own(step, surgery.weights)
-        combine(self.shared, of_shared, factors, mean=whole)
-        return results, surgery
+        if self.method is None:
+            combine(self.shared, of_shared, factors)
+            return None
+        products = inner_products(of_shared) * torch.outer(factors, factors)
+        gramian = products.sum(0)
+        whole = self.method.whole
+        for place, (task, _) in enumerate(step if whole else ()):
+            for gradient in (p.grad for p in self.own[task] if p.grad is not None):
+                gramian[place, place] += inner(gradient, gradient)
+        surgery = Surgery(products, self.method(gramian, self.generator))
+        if whole:
+            self._scale_own(step, surgery.weights)
+        combine(self.shared, of_shared, surgery.weights * factors, mean=whole)
+        return surgery
 
     def _scale_own(self, step: Step, factors: Tensor) -> None:
         """Multiply the gradients of what only one task uses by that task's factor."""
@@ -219,14 +203,6 @@ class Gradients:
             for parameter in self.own[task]:
                 if parameter.grad is not None:
                     parameter.grad = parameter.grad * factor
-
-
-def _with_factors(results: list[TaskResult], factors: Tensor) -> list[TaskResult]:
-    """Add to `results` what each loss was multiplied by."""
-    return [
-        each._replace(measured={**each.measured, "task_weight": each.weight * factor})
-        for each, factor in zip(results, factors, strict=True)
-    ]
 
 
 def _weighted(results: Sequence[TaskResult]) -> Tensor:

@@ -83,13 +83,13 @@ class TrainableModel(Part, ABC):
     def activations(self, task: str, rows: Tensor) -> np.ndarray:
         """Estimate what a step keeps for each of the training `rows` [B], bytes [B]."""
 
-    @abstractmethod
     def shared_parameters(self) -> list[Parameter]:
-        """Return the trained parameters that more than one task uses (never a head's)."""
+        """Return the trained parameters that several tasks use; frozen ones are left out."""
+        return [p for p in self.module.shared_parameters() if p.requires_grad]
 
-    @abstractmethod
     def own_parameters(self, task: str) -> list[Parameter]:
-        """Return the trained parameters that only `task` uses, including its head."""
+        """Return the trained parameters that only `task` uses, its head's among them."""
+        return [p for p in self.module.own_parameters(task) if p.requires_grad]
 
     @torch.no_grad()
     def init_bias_to_prior(self, task: str) -> None:

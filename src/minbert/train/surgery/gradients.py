@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import NamedTuple
 
 import torch
@@ -24,16 +24,16 @@ def inner_products(gradients: Sequence[Gradients]) -> Tensor:
     n = len(gradients)
     present = (g.device for row in gradients for g in row if g is not None)
     zero = torch.zeros((), device=next(present, torch.device("cpu")))
-    terms: dict[tuple[int, int], list[Tensor]] = {(i, j): [] for i in range(n) for j in range(i, n)}
+    upper = []
     # Parameter by parameter, so that its gradients are in the cache for all of their products.
     for of_parameter in zip(*gradients, strict=True):
-        for (i, j), products in terms.items():
-            a, b = of_parameter[i], of_parameter[j]
-            products.append(zero if a is None or b is None else inner(a, b))
-    stacked = {pair: torch.stack(products) for pair, products in terms.items()}
-    return torch.stack(
-        [torch.stack([stacked[min(i, j), max(i, j)] for j in range(n)], -1) for i in range(n)], -2
-    )
+        for a, b in combinations_with_replacement(of_parameter, 2):
+            upper.append(zero if a is None or b is None else inner(a, b))
+    rows, columns = torch.triu_indices(n, n, device=zero.device)
+    found = zero.new_zeros(len(gradients[0]), n, n)
+    found[:, rows, columns] = torch.stack(upper).view(len(found), -1)
+    found[:, columns, rows] = found[:, rows, columns]
+    return found
 
 
 def inner(a: Tensor, b: Tensor) -> Tensor:
@@ -75,12 +75,6 @@ def combine(
         parameter.grad = total
 
 
-def cosines(gramian: Tensor) -> Tensor:
-    """Return the cosines [n, n] between the gradients whose Gramian is given."""
-    norms = _length(gramian.diagonal())
-    return gramian / norms[:, None] / norms[None, :]
-
-
 def _length(squares: Tensor) -> Tensor:
     return squares.clamp(min=torch.finfo(squares.dtype).tiny).sqrt()
 
@@ -115,7 +109,8 @@ def cosine_rows(
 
 
 def _pairs(tasks: Sequence[str], gramian: Tensor, metric: str) -> Iterator[tuple[str, str, float]]:
-    found = cosines(gramian).tolist()
+    norms = _length(gramian.diagonal())
+    found = (gramian / norms[:, None] / norms[None, :]).tolist()
     for (i, first), (j, second) in combinations(enumerate(tasks), 2):
         yield f"{first}-{second}", metric, found[i][j]
 
