@@ -150,9 +150,11 @@ class FeedForward(Sublayer):
         self._end(arch, dropout, arch.intermediate)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        inner, *gate = self.inner(self.before(hidden)).chunk(2 if self.gated else 1, -1)
+        inner, gate = self.inner(self.before(hidden)), None
+        if self.gated:
+            inner, gate = inner.chunk(2, -1)
         inner = F.gelu(inner, approximate=self.approximate)
-        return self.after(hidden, inner * gate[0] if self.gated else inner)
+        return self.after(hidden, inner if gate is None else inner * gate)
 
 
 class Layer(nn.Module):
