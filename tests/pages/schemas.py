@@ -11,8 +11,7 @@ from typing import Any
 from minbert.base.files import write_json
 from minbert.spec.config import Config
 from minbert.spec.entry import NAME
-from minbert.spec.grid import FiguresFile, GridFile, partial
-from minbert.spec.stage import StageSpec
+from minbert.spec.grid import Adjustments, FiguresFile, GridFile
 from minbert.spec.task import TASKS
 
 FILES = {
@@ -29,14 +28,11 @@ ADJUST = ("defaults", "override")
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON schemas (draft 2020-12) of config.yaml, grid files and figures.yaml."""
-    stage = partial(StageSpec).model_json_schema()
+    stage = Adjustments.model_json_schema()
     config, grid = Config.model_json_schema(), GridFile.model_json_schema()
     config["$defs"] |= stage.pop("$defs")
     for key in ADJUST:
-        own = {
-            name: of for name, of in stage["properties"].items() if name not in ("start", "fuse")
-        }
-        config["properties"][key] = {**stage, "properties": own}
+        config["properties"][key] = {**stage, "properties": {**stage["properties"]}}
     task = {"anyOf": [{"$ref": "#/$defs/TaskSpec"}, {"type": "null"}]}
     tasks = {
         "type": ["object", "null"],

@@ -24,35 +24,17 @@ def test_the_pin_is_of_the_default_backbone_only() -> None:
     assert load(backbone="builtin").revision is None
     assert load(backbone=BACKBONE).revision == REVISION
     assert load(revision="main").revision == "main"
+    assert load(seeds=3).seeds == (3,) and load(seeds=["1", 2]).seeds == (1, 2), "or as text"
 
 
 def test_words_of_a_command_line_get_their_types() -> None:
-    config = load_config(
-        {},
-        [
-            "grids=[a, b]",
-            "seeds=[0, 1]",
-            "keep_weights=false",
-            "threads=3",
-            "scale={learning_rate: 1e-4, epochs: '2'}",
-            "tracking={'enabled': False}",
-            "limit=10",
-            "override={optimiser: {lr: 1e-3}, tasks: {'*': {batch_size: 8}}}",
-        ],
-    )
-    assert (config.grids, config.seeds) == (("a", "b"), (0, 1))
-    assert (config.keep_weights, config.tracking.enabled) == (False, False)
-    assert (config.threads, config.limit) == (3, 10)
+    words = ["grids=[a, b]", "keep_weights=false", "threads=3", "scale.learning_rate=1e-4"]
+    words += ["scale={epochs: '2'}", "override={tasks: {'*': {batch_size: 8}}}", "only=*-bert"]
+    config = load_config({}, words)
+    assert (config.grids, config.keep_weights, config.threads) == (("a", "b"), False, 3)
     assert (config.scale.learning_rate, config.scale.epochs) == (1e-4, 2.0)
-    assert config.override == {"optimiser": {"lr": 1e-3}, "tasks": {"*": {"batch_size": 8}}}
-
-
-@pytest.mark.parametrize(
-    ("given", "seeds"),
-    [(3, (3,)), ("3", (3,)), (["1", 2], (1, 2)), ((0, 7), (0, 7)), (2**32 - 1, (2**32 - 1,))],
-)
-def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
-    assert load(seeds=given).seeds == seeds
+    assert config.override == {"tasks": {"*": {"batch_size": 8}}}
+    assert config.only == ("*-bert",)
 
 
 @pytest.mark.parametrize(
@@ -63,34 +45,24 @@ def test_seeds(given: Any, seeds: tuple[int, ...]) -> None:
         ({"seeds": 1.5}, "'seeds' is 1.5; expected a list"),
         ({"seeds": [1, "1"]}, "'seeds': 1 is there twice"),
         ({"seeds": ["one"]}, "'seeds.0' is 'one'; expected a whole number"),
-        ({"seeds": "0,1"}, "'seeds' is '0,1'; expected a whole number"),
-        ({"seeds": [-1]}, "'seeds.0' is -1; expected greater than or equal to 0"),
         ({"seeds": [2**32]}, "'seeds.0' is 4294967296; expected less than or equal to 4294967295"),
         ({"seeds": [0, True]}, "'seeds': expected a number, not true or false"),
-        ({"grids": []}, "'grids' is []; expected 1 or more entries"),
         ({"seed": [1]}, "unknown key 'seed'. Did you mean 'seeds'?"),
         ({"scale": {"epoch": 1}}, "unknown key 'scale.epoch'. Did you mean 'epochs'?"),
-        ({"scale": {"steps": {"least": 1}}}, "unknown key 'scale.steps.least': it is called 'min'"),
         ({"scale": {"epochs": float("inf")}}, "'scale.epochs' is inf; expected a finite number"),
         ({"scale": 2}, "'scale' is 2; expected a mapping"),
         ({"data": "reel"}, "'data' is 'reel'; expected 'real' or 'builtin'. Did you mean 'real'?"),
         ({"dependencies": "troch"}, "'torch'. Did you mean 'torch'?"),
         ({"device": "gpu"}, "'device' is 'gpu'; expected text that matches ^(auto|cpu|"),
-        ({"precision": "fp16"}, "'precision' is 'fp16'; expected 'auto', 'fp32' or 'bf16'"),
-        ({"threads": "two"}, "'threads' is 'two'; expected a whole number"),
         ({"limit": 0}, "'limit' is 0; expected greater than or equal to 1"),
-        ({"limit": True}, "'limit': expected a number, not true or false"),
         ({"corpus": {"seed": 1}}, "unknown key 'corpus': the built-in corpus is the files in"),
         ({"tracking": {"system_metrics": True}}, "system_metrics': it is gone; `nvidia-smi`"),
-        ({"pretraining": {}}, "unknown key 'pretraining': the built-in backbone is the folder"),
         ({"course": "ftp://x.org"}, "'ftp://x.org' cannot be downloaded from; give a folder or fi"),
         ({"course": "~nobody-here/x"}, "'~nobody-here/x': there is no such home folder"),
         ({"keep_weights": "maybe"}, "'keep_weights' is 'maybe'; expected true or false"),
         ({"results": ""}, "'results' is ''; expected text that is not empty"),
         ({"results": "{key}"}, "Snakemake or MLflow reads { in"),
-        ({"results": "50%20of"}, "Snakemake or MLflow reads %20 in"),
         ({"backbone": 3}, "'backbone' is 3; expected text"),
-        ({"override": "lr"}, "'override' is 'lr'; expected a mapping"),
     ],
 )
 def test_problems(values: dict[str, Any], message: str) -> None:

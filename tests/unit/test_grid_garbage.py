@@ -51,13 +51,6 @@ def fill(made: Plan, seeds: tuple[int, ...] = (0,)) -> set[Path]:
     return folders
 
 
-def test_what_is_needed_is_never_listed(base: Path) -> None:
-    made = plan(base)
-    fill(made)
-    (made.root / "store" / "digests.json").write_text("{}")
-    assert leftovers(made) == []
-
-
 def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> None:
     before = plan(base, seeds=[0, 1])
     old = fill(before, (0, 1))
@@ -67,6 +60,7 @@ def test_what_an_edit_left_behind_is_listed_and_only_that_goes(base: Path) -> No
     grid.write_text(GRID.replace("cross_entropy}}}", "cross_entropy}}, epochs: 3}"))
     after = plan(base)
     needed = fill(after)
+    write_text(after.root / "store/digests.json", "{}")
     found = leftovers(after)
     gone = {path for each in found for path in each.paths}
     assert gone and not gone & needed and work.parent in gone
@@ -120,13 +114,16 @@ def test_the_state_of_a_training_that_never_ended_goes_with_its_size(
               for of in (key, other, "1" * 16) for seed in ("seed0", "seed1")}  # fmt: skip
     for path in states.values():
         write_text(path, "x" * 500)
-    main(["gc", "--directory", str(base), "--delete"])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:3] for line in lines[:-1]] == [
-        ["1.0", "KB", f"store/train/{other}"],
-        ["1.0", "KB", f"work/{'1' * 16}"],
-        ["500", "B", f"work/{key}/seed1"],
-    ]
+    for more in ([], ["--delete"]):
+        assert all(path.exists() for path in states.values())
+        main(["gc", "--directory", str(base), *more])
+        *lines, last = capsys.readouterr().out.splitlines()
+        assert [line.split()[:3] for line in lines] == [
+            ["1.0", "KB", f"store/train/{other}"],
+            ["1.0", "KB", f"work/{'1' * 16}"],
+            ["500", "B", f"work/{key}/seed1"],
+        ]
+        assert ("deleted" in last) == bool(more)
     left = [name for name, path in states.items() if path.exists()]
     assert left == [f"{key}/seed0"]
     assert killed.parent.exists() and not killed.exists()
@@ -159,23 +156,6 @@ def test_no_job_starts_into_what_is_being_deleted(
     monkeypatch.setattr("minbert.commands.gc.shutil.rmtree", remove)
     delete(made, leftovers(made))
     assert stray.parent in refused
-
-
-def test_the_command_lists_and_deletes_only_when_told(
-    base: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(plan(base))
-    stray = base / "results" / "store" / "tokens" / ("f" * 16)
-    write_text(stray / "tokens.parquet", "x" * 12_345)
-    main(["gc", "--directory", str(base)])
-    told = capsys.readouterr().out
-    assert f"12.3 KB  store/tokens/{'f' * 16}" in told and "--delete" in told
-    assert stray.exists()
-    main(["gc", "--directory", str(base), "--delete"])
-    assert "12.3 KB deleted, 1 folder\n" in capsys.readouterr().out
-    assert not stray.exists()
-    main(["gc", "--directory", str(base)])
-    assert "nothing under" in capsys.readouterr().out
 
 
 def test_what_is_not_the_stores_own_is_neither_listed_nor_deleted(

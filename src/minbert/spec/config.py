@@ -11,6 +11,7 @@ from minbert.base.environment import DEPENDENCIES
 from minbert.base.errors import reraise_as
 from minbert.spec.entry import TaskEntry
 from minbert.spec.model import (
+    Count,
     Distinct,
     Location,
     Names,
@@ -28,8 +29,6 @@ from minbert.spec.yaml import from_words, load_yaml, update, validated
 BACKBONE = "google-bert/bert-base-uncased"
 REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
 PUBLISHED = "workflow/published.csv"
-
-Whole = Annotated[int, Field(ge=1, le=10**9)]
 
 MAX_SEED = 2**32 - 1
 """The largest seed that all generators of random numbers take."""
@@ -72,9 +71,9 @@ class Steps(Spec):
     into `epochs`, each of which ends with dev scores (default: as many as the stage has).
     """
 
-    per_epoch: Whole | None = None
-    min: Whole = 1
-    epochs: Whole | None = None
+    per_epoch: Count | None = None
+    min: Count = 1
+    epochs: Count | None = None
 
 
 class BatchSizes(Spec):
@@ -83,8 +82,8 @@ class BatchSizes(Spec):
     None becomes smaller than `min`: a step of two examples is mostly noise.
     """
 
-    max: Whole | None = None
-    min: Whole = 1
+    max: Count | None = None
+    min: Count = 1
 
 
 class Scale(Spec):
@@ -144,7 +143,7 @@ class Config(Spec):
         tuple[Seed, ...], Field(min_length=1, max_length=1000), OneOrMore, Distinct
     ] = (0,)
     data: Literal["real", "builtin"] = "real"
-    limit: Whole | None = None
+    limit: Count | None = None
     course: Source = COURSE_URL
     lmrd: Source = LMRD_URL
     labels: Location | None = None
@@ -157,7 +156,7 @@ class Config(Spec):
     checksums: dict[Location, Checksum] = Field(default_factory=dict)
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]{1,2})?)$")] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    threads: Annotated[Whole, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
+    threads: Annotated[Count, Field(le=MAX_THREADS)] | Literal["auto"] = "auto"
     keep_weights: bool = True
     dependencies: Annotated[
         tuple[Annotated[str, OneOf(DEPENDENCIES)], ...], OneOrMore, Distinct

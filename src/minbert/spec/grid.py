@@ -11,13 +11,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import AfterValidator, Field, create_model
 
-from minbert.base.errors import reraise_as
 from minbert.spec.model import Distinct, Names, OneOf, Spec
 from minbert.spec.parts import PARTS
 from minbert.spec.protocol import Rule
 from minbert.spec.published import MAJORITY, Claim
 from minbert.spec.stage import StageSpec
-from minbert.spec.task import TaskSpec, known_task
+from minbert.spec.task import KnownTask, TaskSpec
 
 BACKBONE = "backbone"
 """What `start` says for the pretrained weights."""
@@ -45,11 +44,6 @@ def _check_paper(name: str) -> str:
     return name
 
 
-def _check_task(name: str) -> str:
-    with reraise_as(ValueError):
-        return name if name == "*" else known_task(name).name
-
-
 Name = Annotated[str, AfterValidator(_check_name)]
 
 
@@ -73,7 +67,7 @@ def _partial(annotation: Any) -> Any:
     if get_origin(annotation) in {Union, UnionType}:
         return Union[tuple(map(_partial, get_args(annotation)))]  # noqa: UP007
     if get_origin(annotation) is dict:
-        return dict[Annotated[str, AfterValidator(_check_task)], partial(TaskSpec) | None]  # type: ignore[misc]
+        return dict[Literal["*"] | KnownTask, partial(TaskSpec) | None]  # type: ignore[misc]
     return annotation
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.resolve import Grid
@@ -17,21 +18,26 @@ def part_of(grids: Sequence[Grid], only: Sequence[str]) -> list[Grid]:
     """
     if not only:
         return list(grids)
-    unmatched, parts = dict.fromkeys(only), []
+    words = {
+        (grid.paper, name): (grid.paper, name, f"{grid.paper}/{name}")
+        for grid in grids
+        for name in grid.variants
+    }
+    matched = set()
+    for pattern in only:
+        found = {at for at, of in words.items() if any(fnmatchcase(word, pattern) for word in of)}
+        if not found:
+            raise UserError(
+                f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the "
+                f"grids {', '.join(grid.paper for grid in grids)}."
+                f"{did_you_mean(pattern, chain(*words.values()))}"
+            )
+        matched |= found
+    parts = []
     for grid in grids:
-        chosen = set()
-        for name, pattern in ((n, p) for n in grid.variants for p in only):
-            words = (grid.paper, name, f"{grid.paper}/{name}")
-            if any(fnmatchcase(word, pattern) for word in words):
-                unmatched.pop(pattern, None)
-                chosen |= {name, *grid.variants[name].best_of}
-        parts += [_part(grid, chosen)] if chosen else []
-    for pattern in unmatched:
-        names = [word for g in grids for n in g.variants for word in (g.paper, n, f"{g.paper}/{n}")]
-        raise UserError(
-            f"config: only: {pattern!r} matches no paper, variant or PAPER/VARIANT of the grids "
-            f"{', '.join(grid.paper for grid in grids)}.{did_you_mean(pattern, names)}"
-        )
+        named = [v for name, v in grid.variants.items() if (grid.paper, name) in matched]
+        if chosen := {name for v in named for name in (v.name, *v.best_of)}:
+            parts.append(_part(grid, chosen))
     return parts
 
 

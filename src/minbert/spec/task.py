@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictInt
 
-from minbert.base.errors import UserError, did_you_mean
+from minbert.base.errors import UserError, did_you_mean, reraise_as
 from minbert.spec.entry import METRICS, NAME, RESERVED, DataFile, Kind, Metric, TaskEntry
 from minbert.spec.model import Count, Distinct, OneOf, Positive, Probability, Spec, Width
 from minbert.spec.parts import PARTS
@@ -134,6 +134,14 @@ def known_task(name: str) -> Task:
             f"unknown task '{name}'; known: {', '.join(TASKS)}.{did_you_mean(name, TASKS)}"
         )
     return TASKS[name]
+
+
+def _to_known(name: str) -> str:
+    with reraise_as(ValueError):
+        return known_task(name).name
+
+
+KnownTask = Annotated[str, AfterValidator(_to_known)]
 
 
 def data_facts(name: str) -> list[str | float | bool]:
