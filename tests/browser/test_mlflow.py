@@ -50,7 +50,10 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
             tags = {"learned" if score > 0.3 else "not_learned": "sst"}
             journal.end("FINISHED", rows=rows, tags=tags)
     run = {"experiment": "paper", "key": "grid-paper", "seed": "all", "name": GRID}
-    about = {"tags": {Tag.KIND: GRID}, "params": {"variant": "three", "stage": GRID}}
+    about = {
+        "tags": {Tag.KIND: GRID, Tag.COMPLETE: "False"},
+        "params": {"variant": "three", "stage": GRID},
+    }
     rows = [Measured(0, 0, "best", "overall", "", 0.6, 1)]
     journal = Journal.start(root, {**run, **about})
     table = []
@@ -61,7 +64,7 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
         row = {"variant": name, "label": name, "seeds": [0, 1], "stages": [["main", name]]}
         row |= {"chosen": False, "tags": {"learned": "sst", "not_learned": "sts"}}
         table.append(row | {"metrics": {**scores, "n": 2}})
-    write_json(journal.folder / ROWS, {"rows": table})
+    write_json(journal.folder / ROWS, {"rows": table, "keys": list(SCORES)})
     journal.end("FINISHED", rows=rows)
     plan = write_plan(root, {"papers": {"paper": FACTS}})
     Follower(root, uri, plan).finish()

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from pipeline.project import Project
 
 from minbert.evaluate.winner import winners
-from minbert.track.journal import BEST, COST, Attempt, attempts
-from minbert.track.papers import SEED_SCORE
+from minbert.track.journal import COST, Attempt, attempts
 from minbert.track.store import Tag
 from minbert.track.writer import metric_name
 
@@ -94,11 +93,8 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
             found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
     rules = {a.run["experiment"]: a.run["tags"]["minbert.select"] for a in undisturbed.values()}
     best = winners(project.root / "tables" / "scores.parquet", rules)
-    expected = {paper: one.dev[one.seed] for paper, one in best.items()}
-    scores = {
-        model: next(point[3] for point in stored.points[run] if point[0] == f"{BEST}/{SEED_SCORE}")
-        for model, run in stored.best.items()
-    }
+    expected = {paper: f"{one.dev[one.seed]:.6f}" for paper, one in best.items()}
+    scores = {model: stored.tags[run][Tag.BEST_SCORE] for model, run in stored.best.items()}
     found.same(scores, expected, "scores of the aliases best")
 
 

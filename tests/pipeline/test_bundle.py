@@ -14,7 +14,7 @@ import pytest
 
 from minbert.base.files import write_text
 
-from .course import run_on_files, write_course
+from .course import write_course
 from .project import CHECKOUT, CONFIG, PAPER, Project, copy_workflow, planned_jobs
 
 pytestmark = pytest.mark.pipeline
@@ -149,29 +149,6 @@ def test_a_colleagues_seed_joins_mine(whole: Project, fresh: Project) -> None:
     assert whole.trained().items() >= mine.items()
     whole.snakemake("all")
     assert {row["seeds"] for row in whole.table(PAPER) if row.get("seeds")} == {"2"}
-
-
-def test_the_files_of_the_data_are_not_needed(finished: Project, tmp_path: Path) -> None:
-    """What must read them says that they are not there; those of another name are not these."""
-    whole = finished.copy(tmp_path / "whole")
-    whole.configure(tracking="{enabled: false}", labels="null")
-    run_on_files(whole)
-    whole.minbert("bundle", "runs.zip", "--lean")
-    ignored = shutil.ignore_patterns("results", ".snakemake", "course", "__pycache__")
-    shutil.copytree(whole.folder, tmp_path / "fresh", ignore=ignored)
-    fresh = Project(tmp_path / "fresh")
-    assert "there is no folder" in fresh.minbert("plan", ends=2)
-    fresh.minbert("unbundle", "runs.zip")
-    fresh.configure(course="elsewhere")
-    for refused in (fresh.minbert("plan", ends=2), fresh.snakemake("all", ends=1)):
-        assert "there is no folder 'elsewhere'" in refused
-    fresh.configure(course="course")
-    assert rules(fresh).isdisjoint(UNTRAINED)
-    fresh.snakemake("all")
-    assert fresh.tables() == whole.tables()
-    fresh.configure(seeds="[2]")
-    assert "cannot read" in (printed := fresh.snakemake("all", ends=1))
-    assert "course/ids-sst-" in printed
 
 
 ROWS = """\

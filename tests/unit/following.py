@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, Journal
-from minbert.track.store import open_store
+from minbert.track.store import Tag, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -57,7 +57,7 @@ def make(root: Path) -> None:
     open_store(root).experiment("x")
 
 
-def start(root: Path, key: str, seed: int = 0, **more: Any) -> Journal:
+def start(root: Path, key: str, seed: int | str = 0, **more: Any) -> Journal:
     run = {"experiment": "paper", "key": key, "seed": seed, "name": f"{key} . sst . s{seed}"}
     return Journal.start(root, {**run, **more})
 
@@ -70,14 +70,20 @@ def log(journal: Journal, steps: range, value: Callable[[int], float] = float) -
 def stored_run(root: Path, attempt: Path | str) -> Run:
     store = open_store(root)
     name = Path(attempt).name
-    found = [
-        run
-        for experiment in store.client.search_experiments()
-        for run in store.runs(experiment.experiment_id)
-        if run.data.tags.get("minbert.attempt") == name
-    ]
+    found = list(store.runs(store.experiments(), f"tags.`{Tag.ATTEMPT}` = '{name}'"))
     assert len(found) == 1, f"{name} is stored {len(found)} times"
     return found[0]
+
+
+def offset(root: Path, attempt: Path) -> int:
+    """Return how far the store has come with an attempt's history; 0 if it has no such run."""
+    query = (
+        "SELECT p.value FROM tags a JOIN tags p ON p.run_uuid = a.run_uuid AND p.key = ?"
+        " WHERE a.key = ? AND a.value = ?"
+    )
+    with sqlite3.connect(root / "mlflow.db") as connection:
+        found = connection.execute(query, (Tag.OFFSET, Tag.ATTEMPT, attempt.name)).fetchone()
+    return int(found[0]) if found else 0
 
 
 def stored_points(root: Path, run_id: str) -> Counter[tuple[str, int, int, float, bool]]:

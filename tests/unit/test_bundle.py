@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import trained_root
@@ -35,6 +34,7 @@ from minbert.publish.archive import MANIFEST
 from minbert.publish.bundle import bundle
 from minbert.publish.unbundle import ImportResult, unbundle
 from minbert.report.predictions import over_seeds
+from minbert.store.node import needs_of
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
 FIGURES = "figures:\n  leakage: {kind: leakage, title: Leakage}\n"
@@ -72,7 +72,9 @@ def test_a_bundle_has_all_that_is_shown_and_no_texts_or_weights(plan: Plan, made
     runs = runs_of(plan)
     assert len(runs) > 5
     wanted = {f"{run}/{file}" for run in runs for file in RUN}
-    described = {f"spec/{kind}-{key}.json" for kind, key in plan.nodes if kind in UNSHOWN}
+    keys = {run.split("/")[1] for run in runs}
+    needs = {at for key in keys for at in needs_of(plan.node("train", key).describe())}
+    described = {f"spec/{kind}-{key}.json" for kind, key in needs | {("train", k) for k in keys}}
     assert wanted | described <= names
     assert {name.rpartition("/")[2] for name in names}.isdisjoint(TEXTS)
     assert set(manifest["files"]) == names - {MANIFEST}
@@ -81,7 +83,6 @@ def test_a_bundle_has_all_that_is_shown_and_no_texts_or_weights(plan: Plan, made
 
 
 RUN = ("run.json", "history.parquet", "predictions.parquet")
-UNSHOWN = ("data", "tokens", "backbone", "train", "features", "rows")
 TEXTS = {"model.safetensors", "examples.parquet", "tokens.parquet", "rejected.csv"}
 
 
@@ -188,17 +189,13 @@ def test_a_disk_that_is_full_halfway_takes_nothing_in(
 
 def test_weights_come_if_they_are_asked_for(plan: Plan, made: Path, tmp_path: Path) -> None:
     bundle(plan.root, tmp_path / "with.zip", weights=True)
-    other = tmp_path / "results"
-    other.mkdir()
-    unbundle(made, other)
     run = run_folder(plan, "three")
-    new = other / "store" / run.relative_to(plan.root / "store")
-    assert not (new / "model.safetensors").exists()
-    found = unbundle(tmp_path / "with.zip", other)
-    assert found == ImportResult(new=0, known=len(runs_of(plan))), (
-        "weights join runs that are there"
-    )
-    assert sha256(new / "model.safetensors") == sha256(run / "model.safetensors")
+    for path, wanted in ((made, False), (tmp_path / "with.zip", True)):
+        other = tmp_path / path.stem
+        unbundle(path, other)
+        weights = in_store(other, plan, "three") / "model.safetensors"
+        assert weights.exists() == wanted
+    assert sha256(weights) == sha256(run / "model.safetensors")
 
 
 def test_a_lean_bundle_leaves_out_scores_that_no_figure_reads(
@@ -285,45 +282,18 @@ def in_store(root: Path, plan: Plan, variant: str, stage: str = "main") -> Path:
     return root / "store" / run_folder(plan, variant, stage).relative_to(plan.root / "store")
 
 
-def rescored(run: Path) -> bytes:
-    """Give a run other predictions, as one that was made on another machine has."""
-    path = run / "predictions.parquet"
-    table = pq.read_table(path)
-    other = pc.add(table["prediction"], 1e-9)
-    pq.write_table(table.set_column(3, "prediction", other), path)
-    return path.read_bytes()
-
-
-def test_runs_that_are_there_stay_and_no_other_run_starts_from_those_left_out(
+def test_a_run_that_is_there_stays_as_it_is_and_one_that_is_not_finished_is_replaced(
     plan: Plan, made: Path, tmp_path: Path
 ) -> None:
     unbundle(made, tmp_path)
-    run = in_store(tmp_path, plan, "adapted", "a")
-    before, follower = rescored(run), in_store(tmp_path, plan, "fused")
-    other = in_store(tmp_path, plan, "frozen")
-    shutil.rmtree(follower)
-    shutil.rmtree(other)
-    taken = unbundle(made, tmp_path)
-    assert (run / "predictions.parquet").read_bytes() == before
-    assert other.exists() and not follower.exists(), "it starts from the run that was left out"
-    assert (taken.new, taken.left) == (1, 2)
-
-
-def test_a_run_that_came_out_the_same_is_no_conflict(
-    plan: Plan, made: Path, tmp_path: Path
-) -> None:
-    """Two that train the same differ in times, seconds and machines."""
-    unbundle(made, tmp_path)
-    run = in_store(tmp_path, plan, "three")
+    run, half = (in_store(tmp_path, plan, variant) for variant in ("three", "frozen"))
     record = read_json(run / "run.json")
     record["outcome"]["seconds"] += 1
     write_json(run / "run.json", record)
-    history = pq.read_table(run / "history.parquet")
-    later = pc.add(history["time"], 3600.0)
-    pq.write_table(history.set_column(6, "time", later), run / "history.parquet")
-    before = [path.read_bytes() for path in sorted(run.iterdir())]
-    assert unbundle(made, tmp_path).new == 0
-    assert [path.read_bytes() for path in sorted(run.iterdir())] == before
+    (half / "run.json").unlink()
+    assert unbundle(made, tmp_path) == ImportResult(new=1, known=len(runs_of(plan)) - 1)
+    assert read_json(run / "run.json") == record
+    assert (half / "run.json").exists()
 
 
 def test_a_record_of_an_earlier_version_is_completed(

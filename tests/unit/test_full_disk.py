@@ -171,7 +171,7 @@ def test_a_store_on_a_full_disk_gets_every_point_when_there_is_room(
     for room in (0, 40_000, 200_000):
         disk.fill(room)
         follower.sweep()
-        assert follower.failing
+        assert follower.pending()
     disk.free()
     follower.sweep()
     run = stored_run(root, journal.folder)

@@ -120,7 +120,7 @@ def test_a_publishing_that_was_cut_short_leaves_no_mark(
 def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
     tmp_path: Path,
 ) -> None:
-    names = ("wrong", "stopped", "damaged", "unknown", "lost", "silent")
+    names = ("wrong", "stopped", "damaged", "lost", "silent")
     variants = [["p", name, "s", "sst", name, "backbone", "L", ""] for name in names]
     jobs = {
         name: Journal.start(tmp_path, {"experiment": "p", "key": name, "seed": 0, "name": name})
@@ -131,8 +131,6 @@ def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
     jobs["damaged"].end("FAILED", "not known any more")
     write_text(jobs["damaged"].folder / "end.json", "")
     write_json(jobs["silent"].folder / "end.json", {"status": "FAILED"})
-    jobs["unknown"].end("FAILED", "not known any more")
-    write_text(jobs["unknown"].folder / "run.json", "[]")
     assert failed_variants(tmp_path, variants) == {
         ("p", "wrong"): "stage 's', seed 0: UserError: too hot",
         ("p", "damaged"): "stage 's', seed 0: killed",

@@ -12,6 +12,7 @@ import pytest
 from following import (
     follower,
     log,
+    offset,
     results,
     start,
     stored_points,
@@ -41,7 +42,7 @@ def test_a_killed_follower_loses_no_point(root: Path, tmp_path: Path) -> None:
     step = 0
 
     def cursors() -> list[int]:
-        return [Attempt(job.folder).recall("cursor.json").get("offset", 0) for job in jobs]
+        return [offset(root, job.folder) for job in jobs]
 
     for _ in range(2):
         before = cursors()
@@ -90,7 +91,9 @@ def test_a_killed_job_is_killed_and_its_rerun_supersedes_it(root: Path) -> None:
     assert run.info.end_time == 1_700_000_000_000, "when the last value was measured"
     assert sum(stored_points(root, run.info.run_id).values()) == 10
     assert "minbert.superseded" not in run.data.tags
-    assert killed not in Follower(root).pending()
+    again = Follower(root)
+    again.sweep()
+    assert killed.name not in {attempt.name for attempt in again.pending()}
 
     other_seed = start(root, "again", seed=4)
     other_seed.end("FINISHED")

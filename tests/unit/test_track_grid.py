@@ -16,7 +16,6 @@ from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import interval
 from minbert.evaluate.table import write_table
 from minbert.evaluate.table_rows import read_table
-from minbert.spec.protocol import Measured
 from minbert.store.plans import description_path, plan_path, read_plan, write_plan
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
@@ -162,7 +161,7 @@ def rows_of(root: Path) -> dict[str, Any]:
 
 def runs_in(root: Path) -> int:
     store = open_store(root)
-    return len(list(store.runs(store.experiment("p"))))
+    return len(list(store.runs([store.experiment("p")])))
 
 
 def plan(root: Path) -> str:
@@ -186,8 +185,7 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     weights.write_text("a run that is on its own")
     journal = start(root, "k9", experiment="p", tags={"minbert.select": "plain"})
     log(journal, range(3))
-    best_row = Measured(3, 1, "best", "overall", "plain", 0.99, 1.0)
-    journal.end("FINISHED", artifacts={"model.safetensors": weights}, rows=[best_row])
+    journal.end("FINISHED", artifacts={"model.safetensors": weights})
     Follower(root, plan=plan(root)).finish()
     client = open_store(root).client
     assert client.search_registered_models() == [], "the grid is not finished"
@@ -238,10 +236,10 @@ def test_tables_figures_and_the_best_model_are_a_run(root: Path) -> None:
     # The table's row has the means over seeds, and a name that says whose they are.
     assert run.info.run_name == "grid" and run.data.params["variant"] == "two"
     wanted = {"best/overall": 0.65, "best/sst": 0.325, "floor/overall": 0.3, "floor/sst": 0.25}
-    wanted |= {"best/cfimdb": 0.4, "best/seed": 0.71}
-    assert run.data.metrics == pytest.approx(wanted, rel=1e-7)
-    assert run.data.tags["not_learned"] == "sst"
-    assert not {"learned", "constant"} & run.data.tags.keys()
+    wanted |= {"best/cfimdb": 0.4}
+    found = {name: run.data.metrics[name] for name in wanted}
+    assert found == pytest.approx(wanted, rel=1e-7)
+    assert run.data.tags["not_learned"] == "sst" and not run.data.tags["learned"]
 
 
 def test_a_damaged_record_is_left_out_of_the_card(root: Path) -> None:
@@ -280,7 +278,7 @@ def test_if_weights_were_not_kept_there_is_no_model(root: Path) -> None:
     Follower(root, plan=plan(root)).finish()
     run = stored_run(root, name)
     assert not any(path.startswith("model/") for path in artifacts(root, run))
-    assert "best/seed" not in run.data.metrics and run.data.tags["minbert.complete"] == "False"
+    assert run.data.tags["minbert.complete"] == "False"
     assert open_store(root).client.search_registered_models("name = 'p'") == []
 
 
@@ -316,18 +314,39 @@ def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root:
     assert told.startswith("**Renamed.**")
 
 
-def test_until_there_are_rows_the_view_shows_runs_several_seeds_by_variant(root: Path) -> None:
+def test_until_there_are_rows_the_view_shows_runs(root: Path) -> None:
     store = open_store(root)
+    describe(store, "p", FACTS)
+    tags = store.client.get_experiment(store.experiment("p")).tags
+    assert {"params.`variant`", "params.`seed`"} <= set(
+        json.loads(tags[view_tag(VIEW)])["selectedColumns"]
+    )
 
-    def view(seeds: list[int]) -> dict[str, Any]:
-        describe(store, "p", {**FACTS, "seeds": seeds})
-        tags = store.client.get_experiment(store.experiment("p")).tags
-        return dict(json.loads(tags[view_tag(VIEW)]))
 
-    grouped = view([0, 1])["groupBy"]
-    assert [key["groupByData"] for key in grouped["groupByKeys"]] == ["variant", "stage"]
-    assert grouped["aggregateFunction"] == "average"
-    assert "groupBy" not in view([0])
+def test_an_interval_ends_where_scores_end(root: Path) -> None:
+    """The t interval of two seeds is wide: 0.6 +- 1.27, and of the half 0.3 +- 0.64."""
+    record(root)
+    Follower(root, plan=plan(root)).finish()
+    metrics = rows_of(root)["one"].data.metrics
+    found = [metrics[f"best/{of}/{end}"] for of in ("overall", "sst") for end in ("low", "high")]
+    assert found == pytest.approx([-0.671, 1.0, 0.0, 0.935], abs=1e-3)
+
+
+def test_runs_of_variants_that_no_longer_exist_are_marked_until_they_exist_again(
+    root: Path,
+) -> None:
+    trained = train(root)
+    whole = read_plan(root, plan(root))
+
+    def marked(stages: list[list[str]]) -> set[str]:
+        record_grids(root, whole | {"variants": stages}, complete=True)
+        Follower(root, plan=plan(root)).finish()
+        found = {name: stored_run(root, attempt) for name, attempt in trained.items()}
+        return {name for name, run in found.items() if Tag.SUPERSEDED in run.data.tags}
+
+    assert marked(STAGES) == set()
+    assert marked(STAGES[:2]) == {"two/cfimdb . s0", "two/cfimdb . s1"}
+    assert marked(STAGES) == set()
 
 
 def test_each_row_of_the_table_is_a_run_above_the_runs_of_its_seeds(root: Path) -> None:
@@ -338,10 +357,8 @@ def test_each_row_of_the_table_is_a_run_above_the_runs_of_its_seeds(root: Path) 
     assert list(rows) == ["two", "one"], "by the mean, without those that are not trained"
     for name, of_overall in (("two", [0.71, 0.59]), ("one", [0.5, 0.7])):
         ours, metrics = interval(of_overall), rows[name].data.metrics
-        told = [metrics[f"best/overall{end}"] for end in ("", "/low", "/high")]
-        assert [*told, metrics["n"]] == pytest.approx(ours[:4], rel=1e-7)
-        sst = interval([value / 2 for value in of_overall])
-        assert metrics["best/sst/high"] == pytest.approx(sst.high) and metrics["floor/sst"] == 0.25
+        assert metrics["best/overall"] == pytest.approx(ours.mean) and metrics["n"] == 2
+        assert metrics["floor/sst"] == 0.25
         assert rows[name].data.tags["not_learned"] == "sst"
     # Two stages: a seed takes both, and memory is the most that any run held.
     cost = {n: v for n, v in rows["two"].data.metrics.items() if n.startswith("cost/")}
@@ -356,8 +373,6 @@ def test_each_row_of_the_table_is_a_run_above_the_runs_of_its_seeds(root: Path) 
         run = stored_run(root, attempt)
         above = rows[name.partition("/")[0]]
         assert run.data.tags[Tag.PARENT] == above.info.run_id
-        page = f"#/experiments/{experiment}/runs/{run.info.run_id}/model-metrics"
-        assert page in above.data.tags[Tag.NOTE]
     # The other view has what trained, side by side.
     client = open_store(root).client
     view = json.loads(client.get_experiment(experiment).tags[view_tag(CURVES)])
@@ -371,13 +386,11 @@ def test_rows_are_brought_up_to_date_in_place_whatever_is_killed(
     train(root)
     record(root)
     with monkeypatch.context() as patch:  # the follower dies between a row's run and its scores
-        patch.setattr("minbert.track.rows._fill", None)
+        patch.setattr("minbert.track.rows.markdown", None)
         Follower(root, plan=plan(root)).finish()
     before = runs_in(root)
     for _ in range(2):
         Follower(root, plan=plan(root)).finish()
-        for note in (root / "tracking").glob("*/stored.json"):
-            note.unlink()
     assert runs_in(root) == before + 1, "the other row's"
     first = {name: run.info.run_id for name, run in rows_of(root).items()}
     assert len(first) == 2
@@ -406,16 +419,17 @@ def test_rows_are_brought_up_to_date_in_place_whatever_is_killed(
 def test_two_folders_with_one_store_keep_their_rows_apart(root: Path, tmp_path: Path) -> None:
     for folder in (root, other := tmp_path / "other"):
         if folder is other:
-            journal = start(other, "grid-p", experiment="p", tags={Tag.KIND: "grid"})
+            about = {Tag.KIND: "grid", Tag.COMPLETE: "False"}
+            journal = start(other, "grid-p", "all", experiment="p", tags=about)
             row = {"variant": "one", "label": "Mine", "seeds": [0], "stages": [], "chosen": False}
             row |= {"metrics": {"best/overall": 0.1}, "tags": {}}
-            write_json(journal.folder / ROWS, {"rows": [row]})
+            write_json(journal.folder / ROWS, {"rows": [row], "keys": []})
             journal.end("FINISHED")
         else:
             record(root)
         Follower(folder, own_store(root)).finish()
     store = open_store(root)
-    found = store.runs(store.experiment("p"), f"tags.`{Tag.ROW}` = 'one'")
+    found = store.runs([store.experiment("p")], f"tags.`{Tag.ROW}` = 'one'")
     scores = [
         run.data.metrics["best/overall"] for run in found if Tag.SUPERSEDED not in run.data.tags
     ]

@@ -166,12 +166,9 @@ def test_passwords_are_not_shown() -> None:
     assert shown("at https://me:secret@host/x failed") == "at https://***@host/x failed"
 
 
-def test_a_network_disk_is_known_by_its_mount() -> None:
-    mounts = (
-        "/dev/vda / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n/dev/vdb /home/fast xfs rw 0 0\n"
-        r"//server/data /our\040data cifs rw 0 0"
-    )
-    assert network_disk(Path("/our data/results"), mounts)
-    assert network_disk(Path("/home/me/results"), mounts)
-    assert not network_disk(Path("/home/fast/results"), mounts)
-    assert not network_disk(Path("/homes/results"), mounts)
+@pytest.mark.parametrize(("kind", "network"), [("nfs", True), ("ext2/ext3", False), ("", False)])
+def test_a_network_disk_is_known_by_its_kind(
+    kind: str, network: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minbert.track.store.lines_of", lambda *_: [kind] if kind else [])
+    assert network_disk(Path("/results")) == network

@@ -79,11 +79,10 @@ def test_a_moved_folder_is_whole_and_goes_on(
             assert reply.read() == b"weights of a"
 
     # What was stored before is not stored again, and what was not is.
-    assert [attempt.run["key"] for attempt in Follower(moved).pending()] == ["b"]
     last = run(moved, "c")
     Follower(moved).finish()
     assert "not attached" not in capfd.readouterr().err
-    assert Follower(moved).pending() == [] and not made.exists()
+    assert not made.exists()
     for attempt in attempts(moved):
         found = stored_run(moved, attempt.name)
         kept = Path(str(found.info.artifact_uri)) / "model.safetensors"

@@ -57,7 +57,7 @@ def test_the_metrics_of_runs_are_the_figures_of_the_table(trained_plan: Plan, ro
     shutil.copytree(trained_plan.root / "tracking", root / "tracking")
     Follower(root).finish()
     store = open_store(root)
-    runs = {r.data.tags[Tag.KEY]: r.data for r in store.runs(store.experiment("one"))}
+    runs = {r.data.tags[Tag.KEY]: r.data for r in store.runs([store.experiment("one")])}
     columns = {"overall_normalised_mean": "overall"}
     columns |= {f"{task}_mean": task for task in ("sst", "para", "sts")}
     compared = set()
@@ -97,9 +97,9 @@ def test_floors_and_what_was_learnt_can_be_filtered_by(root: Path) -> None:
         sts=([1, 2] * 10, [1, 1.5, 1.2, 1] * 5),
         lmrd=([1], [None]),
     )
-    shown = of_predictions(found, "normalised", STEP, EPOCH)
-    for key, tags in (("shown", shown.tags), ("other", {"learned": "sst,para"})):
-        start(root, key).end("FINISHED", tags=tags, rows=shown.rows)
+    rows, shown = of_predictions(found, "normalised", STEP, EPOCH)
+    for key, tags in (("shown", shown), ("other", {"learned": "sst,para"})):
+        start(root, key).end("FINISHED", tags=tags, rows=rows)
     Follower(root).finish()
     (attempt,) = (root / "tracking").glob("*-shown-*")
     run = stored_run(root, attempt)
@@ -110,7 +110,7 @@ def test_floors_and_what_was_learnt_can_be_filtered_by(root: Path) -> None:
         | {"floor/overall": (0.5 + 0.75 + 0.5) / 3}
     )
     (point,) = open_store(root).client.get_metric_history(run.info.run_id, "best/overall")
-    assert point.step == STEP and {row.epoch for row in shown.rows} == {EPOCH}
+    assert point.step == STEP and {row.epoch for row in rows} == {EPOCH}
     said = {name: run.data.tags.get(name) for name in ("learned", "not_learned", "constant")}
     assert said == {"learned": "sst", "not_learned": "para,sts", "constant": "para"}
     store = open_store(root)

@@ -14,43 +14,24 @@ from following import log, start
 
 from minbert.base.errors import UserError
 from minbert.commands.cli import main
-from minbert.spec.protocol import Measured
-from minbert.track.follower import Follower
-from minbert.track.papers import SEED_SCORE
-from minbert.track.store import GRID, Tag, check_store, open_store
+from minbert.track.store import check_store
 
-FILES = "The filesystem tracking backend"
 NO_URL = "Could not parse SQLAlchemy URL"
-CREDENTIALS = "Reading Databricks credential configuration failed"
 PERMANENT = {
-    "file:{root}/runs": FILES,
-    "file:///{root}/runs": FILES,
-    "./runs": FILES,
-    "runs": FILES,
-    "127.0.0.1:5000": FILES,  # MLflow takes it for a folder.
-    "localhost:5000": "got unsupported URI 'localhost:5000'",
-    "ftp://host/runs": "got unsupported URI 'ftp://host/runs'",
-    "databricks": CREDENTIALS,
-    "databricks://nobody": CREDENTIALS,
-    "databricks-uc": "Detected Unity Catalog tracking URI",
+    "./runs": NO_URL,
+    "localhost:5000": NO_URL,
+    "databricks": NO_URL,
+    "file:///{root}/runs": "Can't load plugin: sqlalchemy.dialects:file",
     "mysql://me:secret@127.0.0.1:9/runs": "No module named 'MySQLdb'; install it, or",
-    "postgresql://me:secret@127.0.0.1:9/runs": "No module named 'psycopg2'; install it, or",
-    "mysql+nothing://host/runs": "Can't load plugin: sqlalchemy.dialects:mysql.nothing",
-    "sqlite:runs.db": NO_URL,
-    "sqlite://runs.db": "Invalid SQLite URL",
     "sqlite:////proc/none/runs.db": "No such file or directory: '/proc/none'",
-    "http://": "No host supplied",
-    "https:///runs": "No host supplied",
-    "http://[::1": "is not a valid host or port",
-    "http://host:port": "is not a valid host or port",
+    "http://": "it has no host",
+    "http://host:port": "Port could not be cast to integer",
 }
 
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("MLFLOW_ALLOW_FILE_STORE", "DATABRICKS_HOST", "DATABRICKS_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def finish(root: Path) -> None:
@@ -79,9 +60,7 @@ def test_where_no_run_can_be_stored(
     assert PERMANENT[uri] in line and "secret" not in line
     assert line.endswith(f"or unset it: runs are then stored in {root / 'mlflow.db'}")
     assert ended(["ui", "--results", str(root)]) == 2
-    told = capfd.readouterr().err
-    its_own_page = "which has its own page" if uri.startswith("databricks") else ""
-    assert told == f"{line}\n" or (its_own_page and its_own_page in told)
+    assert capfd.readouterr().err == f"{line}\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results"]
     assert sorted(path.name for path in root.iterdir()) == ["tracking"]
 
@@ -108,7 +87,7 @@ def answering(status: int) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@pytest.mark.parametrize("status", [401, 404])
 def test_a_server_that_refuses_us(
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,7 +100,7 @@ def test_a_server_that_refuses_us(
     assert "/#/experiments" in told.out and "secret" not in told.out + told.err
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 503])
 def test_a_server_that_may_answer_later(
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,7 +110,7 @@ def test_a_server_that_may_answer_later(
         check_store(tmp_path)
         assert ended(["follow", "--once", "--results", str(tmp_path)]) == 1
     told = capfd.readouterr().err
-    assert "does not answer; jobs go on" in told and "not stored yet" in told
+    assert "does not answer; jobs go on" in told
     assert "secret" not in told
 
 
@@ -146,29 +125,3 @@ def test_a_server_that_is_away(
             taken.listen()
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{taken.getsockname()[1]}")
         check_store(tmp_path)
-
-
-def test_a_folder_of_files_works_where_mlflow_is_told_to_take_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path}/runs")
-    finish(tmp_path)
-    kinds = {Tag.KIND: GRID, Tag.COMPLETE: "True", Tag.BEST: "v", Tag.BEST_SEED: "0"}
-    grid = start(tmp_path, "grid", tags=kinds)
-    weights = tmp_path / "w.safetensors"
-    weights.touch()
-    best = Measured(1, 1, "best", SEED_SCORE, "normalised", 0.5, 1.7e9)
-    grid.end("FINISHED", artifacts={"model/model.safetensors": weights}, rows=[best])
-    for _ in range(2):
-        main(["follow", "--once", "--results", str(tmp_path)])
-    assert "tracking:" not in capfd.readouterr().err
-    assert Follower(tmp_path).finish() == 0
-    client = open_store(tmp_path).client
-    found = client.get_experiment_by_name("paper")
-    assert found is not None
-    runs = client.search_runs([found.experiment_id])
-    assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
-    (run,) = (run for run in runs if Tag.KIND not in run.data.tags)
-    assert len(client.get_metric_history(run.info.run_id, "train/sst/loss")) == 3
-    assert client.get_model_version_by_alias("paper", "best").version

@@ -387,7 +387,6 @@ def _unbundle(arguments: argparse.Namespace) -> None:
     root = _root(arguments)
     found = unbundle(arguments.file, root, arguments.digests)
     said = f"{counted(found.new, 'run')} imported, {found.known} already there"
-    said += f", {found.left} left out for those that are here" if found.left else ""
     print(printable(f"{root}: {said}; `minbert plan` says what is left to run"))
 
 
@@ -452,11 +451,9 @@ def _follow(arguments: argparse.Namespace) -> None:
         raise UserError(f"{arguments.results}: there is no such results folder to follow")
     check_store(arguments.results)
     follower = Follower(arguments.results, plan=arguments.plan, draw=draw)
-    if arguments.once:
-        if follower.finish():
-            raise SystemExit(1)
-    else:
-        follower.follow(until_pid=arguments.until)
+    left = follower.finish() if arguments.once else follower.follow(until_pid=arguments.until)
+    if left:
+        raise SystemExit(1)
 
 
 def _publish(arguments: argparse.Namespace) -> None:

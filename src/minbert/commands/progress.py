@@ -22,7 +22,7 @@ from minbert.base.progress import counted, duration
 from minbert.plan.cost import Costs
 from minbert.plan.describe import title
 from minbert.plan.plan import Plan
-from minbert.track.journal import END, newest_attempts
+from minbert.track.journal import newest_attempts
 
 OTHERS = 4.0
 """Seconds that other jobs are expected to take, and that a training takes to start and to end."""
@@ -136,8 +136,7 @@ class Progress(logging.Handler):
         """Return how many of the jobs that failed are trainings told to stop, as by Ctrl-C."""
         newest = newest_attempts(self.plan.root) if self.failed else {}
         found = (newest.get((work.key, str(work.seed))) for work in self.failed.values())
-        ends = (attempt.recall(END) for attempt in found if attempt)
-        return sum(end.get("status") == "KILLED" for end in ends)
+        return sum(attempt.status == "KILLED" for attempt in found if attempt)
 
     def seconds_left(self) -> float | None:
         """Return how long the jobs that have not ended will take; None if that is not known.

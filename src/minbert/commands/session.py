@@ -11,7 +11,7 @@ import os
 import shlex
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ from minbert.devices.slurm import cancel_orphans
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.track.store import check_store
+
+_LAST_PASS = 60.0
+"""Seconds that the follower has to store what jobs measured last."""
 
 
 class Session:
@@ -37,6 +40,7 @@ class Session:
         self._options = ["--results", str(plan.root), "--plan", record]
         self._held = ExitStack()  # until this process ends
         self._progress: Progress | None = None
+        self._follower: subprocess.Popen[bytes] | None = None
         self._logger = logger
         told = places(plan.root, plan.names, plan.config.tracking.enabled, called())
         logger.addHandler(Idle(told))
@@ -63,7 +67,9 @@ class Session:
             command = self._minbert("follow", "--until", str(os.getpid()))
             with (logs / "follower.log").open("a", encoding="utf-8") as sink:
                 # In a session of its own: Ctrl-C must not end it before its last pass.
-                subprocess.Popen(command, stdout=sink, stderr=sink, start_new_session=True)
+                self._follower = subprocess.Popen(
+                    command, stdout=sink, stderr=sink, start_new_session=True
+                )
         jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name != "all"]
         works = [Work.of(job.rule.name, job.wildcards_dict) for job in jobs]
         self._progress = Progress(plan, works)
@@ -76,8 +82,12 @@ class Session:
         """
         if partial:
             subprocess.run(self._minbert("publish", "--partial"), check=False)
-        if self.plan.config.tracking.enabled:
-            subprocess.run(self._minbert("follow", "--once"), check=False)
+        if self._follower is not None:
+            self._follower.terminate()  # asks for its last pass
+            with suppress(subprocess.TimeoutExpired):
+                self._follower.wait(_LAST_PASS)
+            if self._follower.returncode != 0:  # It was killed, or left something undone.
+                subprocess.run(self._minbert("follow", "--once"), check=False)
         if self._progress is not None:
             self._progress.stop(self._logger)
             print(f"\n{self._progress.ran()}", file=sys.stderr, flush=True)

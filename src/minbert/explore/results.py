@@ -20,7 +20,7 @@ from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import VARIANT_COLUMNS, describe_job, records, score_tables
 from minbert.store.record import sound
-from minbert.track.journal import END, Attempt, newest_attempts
+from minbert.track.journal import Attempt, newest_attempts
 
 if TYPE_CHECKING:
     from minbert.explore.compare import Comparison
@@ -199,7 +199,7 @@ def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
         return {"state": "not run"}
     if attempt.alive():
         return {"state": "running"}
-    end = attempt.recall(END)
+    end = attempt.end() or {}
     states = {"FAILED": "failed", "FINISHED": "not run"}  # Its files were deleted since.
     return {"state": states.get(end.get("status", ""), "interrupted"), "error": end.get("error")}
 

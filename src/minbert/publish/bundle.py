@@ -7,7 +7,7 @@ weights only if they are asked for.
 
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from minbert.store.plans import (
 from minbert.store.record import ADOPTED, adoptions
 
 Described = dict[str, Any]
+At = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -46,24 +47,6 @@ class Bundled:
 
     runs: int
     bytes: int
-
-
-@dataclass(frozen=True)
-class _Content:
-    """What plans ask for: descriptions by kind and key, and the plans' records, newest first.
-
-    `sources` are what the plans call that of each node: {KIND-KEY: names}.
-    """
-
-    records: list[dict[str, Any]]
-    described: dict[tuple[str, str], Described]
-    sources: dict[str, list[str]]
-
-    @property
-    def tasks(self) -> list[dict[str, Any]]:
-        """The tasks that are not built in; of one that changed, the newest."""
-        own = (task for record in reversed(self.records) for task in record.get("tasks", []))
-        return list({task["name"]: task for task in own}.values())
 
 
 def bundle(
@@ -85,19 +68,32 @@ def bundle(
     if not (root / "store").is_dir():
         raise _nothing(root)
     with results_lock(root):
-        content = _content(root)
-        use_tasks_of({"tasks": content.tasks})
-        elsewhere = frozenset(name for path in without for name in names_in(path))
-        files = _stored(root, content, weights, seeds, elsewhere)
-        runs = sum(name.endswith("/run.json") for name in files)
+        newest = next(records(root), None)
+        if newest is None:
+            raise _nothing(root)
+        plans = [
+            read_plan(root, plan) for plan in dict.fromkeys([newest[0], *published_plans(root)])
+        ]
+        own = (task for plan in reversed(plans) for task in plan.get("tasks", []))
+        tasks = list(
+            {task["name"]: task for task in own}.values()
+        )  # of one that changed, the newest
+        use_tasks_of({"tasks": tasks})
+        described = _described(root, plans)
+        elsewhere = {name for path in without for name in names_in(path)}
+        results = list(_results(root, described, weights, seeds, elsewhere))
+        runs = sum(path.name == "run.json" for path in results)
         if not runs:
             of = f" with seed {' or '.join(map(str, seeds))}" if seeds else ""
             new = f" that is not in {' or '.join(map(str, without))}" if without else ""
             raise UserError(f"{root} has no finished run{of} of its newest plan{new} to bundle")
+        files = _pages(root, plans)
+        paths = [description_path(root, *at) for at in described] + results
+        files |= {path.relative_to(root / "store").as_posix(): path for path in paths}
         with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             writer = Writer(archive)
-            _write(root, content, files, writer, lean)
-            writer.end(package=VERSION, tasks=content.tasks, sources=content.sources)
+            _write(files, Rows(root / "store", described), writer, lean)
+            writer.end(package=VERSION, tasks=tasks, sources=_sources(described, plans))
     return Bundled(runs, out.stat().st_size)
 
 
@@ -108,58 +104,64 @@ def _nothing(root: Path) -> UserError:
     )
 
 
-def _content(root: Path) -> _Content:
-    newest = next(records(root), None)
-    if newest is None:
-        raise _nothing(root)
-    found: dict[tuple[str, str], Described] = {}
-    plans = dict.fromkeys([newest[0], *published_plans(root)])
-    every = [read_plan(root, plan) for plan in plans]
-    for record in every:
-        for name in record["jobs"]:
-            kind, _, key = name.partition("-")
-            if (kind, key) in found or KINDS[kind].shown or kind == "fetch":
-                continue
-            places = (description_path(root, kind, key), root / "store" / kind / key)
-            if any(place.exists() for place in places):  # `gc` deletes both
-                found[kind, key] = read_description(root, kind, key)
-    # What needs a deleted node was never made: else `gc` had deleted it, too.
-    while lost := [at for at, of in found.items() if not found.keys() >= needs_of(of)]:
-        for at in lost:
-            del found[at]
-    sources: dict[str, list[str]] = {}
-    for kind, key in found:
-        told = [record["jobs"].get(f"{kind}-{key}", {"extra": {}})["extra"] for record in every]
-        if names := {extra["source"] for extra in told if extra.get("source")}:
-            sources[f"{kind}-{key}"] = sorted(names)
-    return _Content(every, dict(sorted(found.items())), sources)
+def _described(root: Path, plans: Sequence[Described]) -> dict[At, Described]:
+    """Return the descriptions of what the plans' results are, and of all they are made from."""
+    found: dict[At, Described] = {}
+
+    def add(kind: str, key: str) -> None:
+        if (kind, key) not in found:
+            found[kind, key] = read_description(root, kind, key)
+            for need in needs_of(found[kind, key]):
+                add(*need)
+
+    for name in {name for plan in plans for name in plan["jobs"]}:
+        kind, _, key = name.partition("-")
+        if kind in FILES and (root / "store" / kind / key).exists():
+            add(kind, key)
+    return dict(sorted(found.items()))
 
 
-def _stored(
+def _sources(described: Collection[At], plans: Sequence[Described]) -> dict[str, list[str]]:
+    """Return what the plans call the source of each node: {KIND-KEY: names}."""
+    found: dict[str, list[str]] = {}
+    for name in ("-".join(at) for at in described):
+        extras = [plan["jobs"][name]["extra"] for plan in plans if name in plan["jobs"]]
+        if names := {extra["source"] for extra in extras if extra.get("source")}:
+            found[name] = sorted(names)
+    return found
+
+
+def _results(
     root: Path,
-    content: _Content,
+    described: Mapping[At, Described],
     weights: bool,
     seeds: Collection[int],
     elsewhere: Collection[str],
-) -> dict[str, Path | str]:
-    """Return the files of the bundle by their names in it: paths in the store, and texts."""
-    files: dict[str, Path | str] = {}
-    for (kind, key), described in content.described.items():
-        files[f"spec/{kind}-{key}.json"] = description_path(root, kind, key)
-        for folder in _finished(root, described, seeds) if kind in FILES else ():
-            if kind == "train" and not _names(folder).isdisjoint(elsewhere):
+) -> Iterator[Path]:
+    """Yield the files of all finished results that the bundle has."""
+    for (kind, key), of in described.items():
+        folder = root / "store" / kind / key
+        every = seed_folders(folder) if KINDS[kind].seeded else {None: folder}
+        for seed, path in every.items() if kind in FILES else ():
+            unwanted = seeds and seed is not None and seed not in seeds
+            if unwanted or not finished(kind, of["spec"], path):
                 continue
-            for file in (*FILES[kind], ADOPTED):
-                path = folder / file
-                if path.is_file() and (weights or file != WEIGHTS):
-                    files[path.relative_to(root / "store").as_posix()] = path
-    report = read_description(root, *shown_of(content.records[0])[-1][1:])
-    files["config.json"] = json_text(report["spec"]["config"])
-    every = dict.fromkeys(tuple(row) for record in content.records for row in record["variants"])
-    files[VARIANTS] = csv_text(VARIANT_COLUMNS, stage_rows(every), "\t")
-    if (command := root / "logs" / "command.txt").is_file():
-        files["command.txt"] = command
-    return files
+            if kind == "train" and not _names(path).isdisjoint(elsewhere):
+                continue
+            files = (path / name for name in (*FILES[kind], ADOPTED) if weights or name != WEIGHTS)
+            yield from filter(Path.is_file, files)
+
+
+def _pages(root: Path, plans: Sequence[Described]) -> dict[str, Path | str]:
+    """Return what people read, by name: the configuration, the list of variants, the command."""
+    report = read_description(root, *shown_of(plans[0])[-1][1:])
+    rows = dict.fromkeys(tuple(row) for plan in plans for row in plan["variants"])
+    found: dict[str, Path | str] = {
+        "config.json": json_text(report["spec"]["config"]),
+        VARIANTS: csv_text(VARIANT_COLUMNS, stage_rows(rows), "\t"),
+    }
+    command = root / "logs" / "command.txt"
+    return found | ({command.name: command} if command.is_file() else {})
 
 
 def _names(folder: Path) -> set[str]:
@@ -168,25 +170,8 @@ def _names(folder: Path) -> set[str]:
     return {f"train/{key}/{folder.name}/run.json" for key in keys}
 
 
-def _finished(root: Path, described: Described, wanted: Collection[int]) -> Iterator[Path]:
-    """Yield the folder of each finished result of a node.
-
-    Of runs, those of the `wanted` seeds; without any, all.
-    """
-    kind = described["kind"]
-    folder = root / "store" / kind / described["key"]
-    seeds = seed_folders(folder) if KINDS[kind].seeded else {None: folder}
-    for seed, path in seeds.items():
-        skipped = bool(wanted) and seed is not None and seed not in wanted
-        if not skipped and finished(kind, described["spec"], path):
-            yield path
-
-
-def _write(
-    root: Path, content: _Content, files: dict[str, Path | str], writer: Writer, lean: bool
-) -> None:
+def _write(files: Mapping[str, Path | str], rows: Rows, writer: Writer, lean: bool) -> None:
     """Add every file but the list, by name; the tables of runs as small as they can be."""
-    rows = Rows(root / "store", content.described)
     with tempfile.TemporaryDirectory() as temporary:
         small = Path(temporary) / "small.parquet"
         for name, source in sorted(files.items()):
@@ -196,6 +181,6 @@ def _write(
             table = read_file(str(source))
             if name.endswith("/predictions.parquet"):
                 table = without_unread_scores(table) if lean else table
-                table = pack(table, rows.of(content.described["train", name.split("/")[1]]))
+                table = pack(table, rows.of(name.split("/")[1]))
             write_small(table, small)
             writer.add(name, small)

@@ -6,6 +6,8 @@ cannot be restored to the last bit so stays as it is.
 """
 
 from collections.abc import Mapping
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +31,9 @@ def packed_schema(schema: pa.Schema) -> pa.Schema:
 
 def pack(table: pa.Table, rows: Mapping[str, pa.Table]) -> pa.Table:
     """Return `predictions` without ids and labels; unchanged if `rows`, by task, lack some."""
-    tasks = table["task"].to_pylist()
-    if any(task not in rows for task in set(tasks)):
-        return table
-    places = {
-        task: {name: n for n, name in enumerate(rows[task]["id"].to_pylist())}
-        for task in set(tasks)
-    }
-    named = zip(tasks, table["id"].to_pylist(), strict=True)
-    found = [places[task].get(name) for task, name in named]
+    places = {t: {name: n for n, name in enumerate(of["id"].to_pylist())} for t, of in rows.items()}
+    named = zip(table["task"].to_pylist(), table["id"].to_pylist(), strict=True)
+    found = [places.get(task, {}).get(name) for task, name in named]
     if None in found:
         return table
     small = table.append_column(ROW, pa.array(found, pa.int32())).drop_columns(_STANDS_FOR)
@@ -51,15 +47,12 @@ def restored(table: pa.Table, rows: Mapping[str, pa.Table], schema: pa.Schema) -
     """
     if ROW not in table.schema.names:
         return table.select(schema.names).cast(schema)
-    starts, ends, start = {}, {}, 0
-    for task, of in rows.items():
-        starts[task], ends[task] = start, start + len(of)
-        start = ends[task]
-    tasks = table["task"].to_pylist()
-    at = pc.add(table[ROW].cast(pa.int64()), pa.array([starts[task] for task in tasks], pa.int64()))
-    end = pa.array([ends[task] for task in tasks], pa.int64())
-    if pc.any(pc.or_(pc.less(table[ROW], 0), pc.greater_equal(at, end))).as_py():
+    ends = dict(zip(rows, accumulate(map(len, rows.values())), strict=True))
+    end = pa.array([ends[task] for task in table["task"].to_pylist()], pa.int64())
+    length = pa.array([len(rows[task]) for task in table["task"].to_pylist()], pa.int64())
+    if pc.any(pc.or_(pc.less(table[ROW], 0), pc.greater_equal(table[ROW], length))).as_py():
         raise pa.ArrowIndexError("a row that the data set does not have")
+    at = pc.add(pc.subtract(end, length), table[ROW])
     every = pa.concat_tables([of.select(_STANDS_FOR) for of in rows.values()])
     chosen = every.take(at)
     label = chosen["label"].cast(pa.float32(), safe=False).cast(pa.float64())
@@ -114,25 +107,21 @@ class Rows:
     """
 
     def __init__(self, store: Path, described: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
-        self.described = described
+        self._described = described
         self._paths = {
             (key if kind == "data" else of["needs"]["examples"]["key"]): path
             for (kind, key), of in described.items()
             if kind in ("data", "rows") and (path := store / kind / key / "rows.parquet").is_file()
         }
-        self._read: dict[str, pa.Table] = {}
+        self._read = cache(read_file)
 
-    def of(self, run: Mapping[str, Any]) -> dict[str, pa.Table]:
-        """Return {task: rows} of the run of this description."""
-        found = {}
-        for name, need in run["needs"].items():
-            kind, _, task = name.partition(".")
-            if kind != "tokens" or (need["kind"], need["key"]) not in self.described:
-                continue
-            tokens = self.described[need["kind"], need["key"]]
-            data = tokens["needs"]["examples"]["key"]
-            if data in self._paths:
-                if data not in self._read:
-                    self._read[data] = read_file(self._paths[data])
-                found[task] = self._read[data]
-        return found
+    def of(self, key: str) -> dict[str, pa.Table]:
+        """Return {task: rows} of a run."""
+        needs = self._described["train", key]["needs"]
+        tokens = {
+            name.partition(".")[2]: self._described["tokens", need["key"]]
+            for name, need in needs.items()
+            if name.startswith("tokens.")
+        }
+        data = {task: of["needs"]["examples"]["key"] for task, of in tokens.items()}
+        return {t: self._read(self._paths[at]) for t, at in data.items() if at in self._paths}

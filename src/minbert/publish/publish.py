@@ -23,7 +23,7 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
 from minbert.store.plans import describe_job, read_plan, shown_of
-from minbert.track.journal import END, newest_attempts
+from minbert.track.journal import newest_attempts
 from minbert.track.runs import record_grids
 
 
@@ -115,7 +115,7 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
     for (key, seed), attempt in newest_attempts(root).items():
         if seed == ALL or (node_folder(root, "train", key, int(seed)) / "run.json").exists():
             continue
-        end = attempt.recall(END)
+        end = attempt.end() or {}
         if not end and not attempt.alive():
             why[key] = f"seed {seed}: killed"
         elif end.get("status") == "FAILED":

@@ -1,13 +1,12 @@
 """`minbert unbundle`: takes the finished runs of a bundle into a results folder.
 
 Everything is unpacked in the store, which may be a link to another disk, and checked first. Then
-it is moved to its place, folder by folder. Nothing that is there is overwritten: a run that is
-there with other content stays, and the bundle's is left out with all that start from it. That a run
-was made at another time, or on another machine, is no other content.
+it is moved to its place, folder by folder. A result that is there stays as it is.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,32 +18,28 @@ from safetensors import SafetensorError, safe_open
 from minbert.base.errors import UserError, printable
 from minbert.base.files import read_json, whole, write_json
 from minbert.base.locks import results_lock
-from minbert.data.identity import sha256
 from minbert.data.labels import SCHEMA as LABELS
 from minbert.data.parquet import read_file
 from minbert.data.rows import SCHEMA as ROWS
 from minbert.publish.archive import RUN, unpack
 from minbert.publish.checks import check_run
-from minbert.publish.packed import Rows, packed_schema, restored, without_unread_scores
+from minbert.publish.packed import Rows, packed_schema, restored
 from minbert.spec.architecture import WEIGHTS, read_architecture
 from minbert.spec.task import TASKS, use_tasks_of
-from minbert.store.node import digest, key_of, needs_of
+from minbert.store.node import digest, finished, key_of, needs_of
 from minbert.store.plans import brought, brought_path, write_description
 from minbert.store.record import ADOPTED, RECORDS, adoptions, read_record
 
 Described = dict[str, Any]
 At = tuple[str, str]
-_DATES = ("run.json", ADOPTED)
-"""Files that say when and where a result was made."""
 
 
 @dataclass(frozen=True)
 class ImportResult:
-    """The runs of a bundle: new ones, those that were there already, and those left out."""
+    """The runs of a bundle: new ones, and those that were there already."""
 
     new: int
     known: int
-    left: int = 0
 
 
 def unbundle(path: Path, root: Path, digests: Path | None = None) -> ImportResult:
@@ -80,22 +75,20 @@ def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> Im
     rows = Rows(store, described)
     for folder in sorted(folders):
         _check_node(folder, store, described, rows, digests)
-    names = {str(folder.relative_to(store)) for folder in folders}
-    left = {name for name in names if name.startswith("train/") and _differs(name, store, root)}
-    while more := {n for n in names - left if left & {*_starts(n, described)}}:
-        left |= more
-    runs = {name for name in names - left if name.startswith("train/")}
-    known = sum((root / "store" / name / "run.json").exists() for name in runs)
     for each in described.values():
         write_description(root, each)
     noted = brought(root)
-    for source in manifest.sources.keys() & {"-".join(n.split("/")[:2]) for n in names}:
+    here = {"-".join(folder.relative_to(store).parts[:2]) for folder in folders}
+    for source in manifest.sources.keys() & here:
         noted[source] = sorted({*noted.get(source, []), *manifest.sources[source]})
     if noted:
         write_json(brought_path(root), noted)
-    for name in sorted(names - left):
-        _move(store / name, root / "store" / name)
-    return ImportResult(len(runs) - known, known, len(left))
+    counts = Counter[bool]()
+    for folder in sorted(folders):
+        kind, key, *_ = folder.relative_to(store).parts
+        moved = _move(folder, root / "store" / folder.relative_to(store), described[kind, key])
+        counts.update([moved] if kind == "train" else [])
+    return ImportResult(new=counts[True], known=counts[False])
 
 
 def _use_tasks(tasks: list[dict[str, Any]]) -> None:
@@ -171,7 +164,7 @@ def _check_node(
     _complete(folder, of, digests)
     predictions = folder / "predictions.parquet"
     try:
-        table = restored(read_file(predictions), rows.of(of), PREDICTIONS)
+        table = restored(read_file(predictions), rows.of(key), PREDICTIONS)
     except (KeyError, pa.ArrowException) as error:
         raise UserError(f"{predictions}: cannot be restored ({error})") from None
     with whole(predictions) as temporary:
@@ -196,48 +189,11 @@ def _complete(folder: Path, described: Described, digests: Mapping[str, Any]) ->
     write_json(folder / "run.json", {**record, **about})
 
 
-def _starts(name: str, described: Mapping[At, Described]) -> Iterator[str]:
-    """Yield the names of the runs that a node starts from."""
-    kind, key, *seed = name.split("/")
-    for need in described[kind, key]["needs"].values():
-        if need["kind"] == "train":
-            of = f"seed{need['seed']}" if need["seed"] is not None else seed[0]
-            yield f"train/{need['key']}/{of}"
-
-
-def _differs(name: str, store: Path, root: Path) -> bool:
-    """Whether a run is there with other content."""
-    there = root / "store" / name
-    files = [path for path in (store / name).iterdir() if path.name not in _DATES]
-    return any(
-        (there / path.name).exists() and not _equal(path, there / path.name) for path in files
-    )
-
-
-def _equal(new: Path, old: Path) -> bool:
-    """Whether two files hold the same, however and whenever they were written; one may be lean."""
-    if sha256(new) == sha256(old):
-        return True
-    try:
-        one, other = read_file(new), read_file(old)
-        if new.name == "history.parquet":
-            one, other = (table.drop_columns(["time"]) for table in (one, other))
-        if new.name == "predictions.parquet" and not one.equals(other):
-            least = [without_unread_scores(table) for table in (one, other)]
-            return bool(least[0].equals(least[1])) and any(
-                map(pa.Table.equals, (one, other), least)
-            )
-        return bool(one.equals(other))
-    except (KeyError, UserError):
-        return False  # The one that is there is damaged.
-
-
-def _move(new: Path, old: Path) -> None:
-    """Move a result to its place; of one that is there, only the files that it lacks."""
+def _move(new: Path, old: Path, described: Described) -> bool:
+    """Move a result to its place, unless one is there; return whether it was moved."""
+    if finished(described["kind"], described["spec"], old):
+        return False
+    shutil.rmtree(old, ignore_errors=True)  # what a job that failed has left
     old.parent.mkdir(parents=True, exist_ok=True)
-    if not old.exists():
-        new.rename(old)
-        return
-    for path in sorted(new.iterdir(), key=lambda path: path.name == "run.json"):
-        if not (old / path.name).exists():
-            path.rename(old / path.name)
+    new.rename(old)
+    return True

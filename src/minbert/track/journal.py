@@ -17,7 +17,6 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -38,8 +37,8 @@ BEST, FLOOR, TEST, COST = "best", "floor", "test", "cost"
 test, and its cost. A row of costs has what was measured as its `task`."""
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
-_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-(.+-s\w+)-\d+")
-"""An attempt's folder: when it began, key and seed, and its process."""
+_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-(.+)-s(\w+)-\d+")
+"""An attempt's folder: when it began, key, seed, and its process."""
 
 
 class Journal:
@@ -144,9 +143,15 @@ class Journal:
 
 @dataclass
 class Attempt:
-    """Reads one attempt. `problems` are the lines of its history that could not be read."""
+    """Reads one attempt. `problems` are the lines of its history that could not be read.
+
+    Of the attempts that share a `group`, key and seed, the newest counts; `newer` is its name in
+    the others, and None in itself.
+    """
 
     path: Path
+    group: tuple[str, str] = ("", "")
+    newer: str | None = None
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -158,30 +163,35 @@ class Attempt:
         """What the run is, as its job wrote it."""
         return read_json(self.path / "run.json")
 
-    @property
-    def group(self) -> tuple[str, str]:
-        """Key and seed: of the attempts that share both, the newest counts."""
-        return str(self.run["key"]), str(self.run["seed"])
-
     def alive(self) -> bool:
         """Whether the job still holds its lock."""
         return is_held(self.path / "lock")
 
     def end(self) -> dict[str, Any] | None:
-        """How the job ended, or None if it has not said; `artifacts` is {name: path}."""
-        path = self.path / END
-        if not path.exists():
+        """How the job ended, `artifacts` as {name: path}; None if it has not said so readably."""
+        try:
+            end = read_json(self.path / END)
+        except (FileNotFoundError, UserError):
             return None
-        end, root = read_json(path), self.path.parents[1]
-        return end | {"artifacts": {name: root / told for name, told in end["artifacts"].items()}}
+        root, told = self.path.parents[1], end.get("artifacts", {})
+        return end | {"artifacts": {name: root / path for name, path in told.items()}}
+
+    @property
+    def status(self) -> str:
+        """How the job said that it ended, `FINISHED`, `FAILED` or `KILLED`; "" if it has not."""
+        return str((self.end() or {}).get("status", ""))
 
     def size(self) -> int:
         """Bytes of history so far."""
         return self.history.stat().st_size if self.history.exists() else 0
 
+    def has_more(self, offset: int) -> bool:
+        """Whether a whole line follows byte `offset`."""
+        return Attempt(self.path).rows(offset, 1)[1] > offset
+
     def changed(self) -> float:
         """When the last value was measured, or else the job began, in unix seconds."""
-        rows, _ = Attempt(self.path).rows()  # Another one: `problems` are noted once.
+        rows, _ = Attempt(self.path).rows()  # A different one: `problems` are noted once.
         return max((row.time for row in rows), default=float(self.run["started"]))
 
     def rows(self, offset: int = 0, limit: int | None = None) -> tuple[list[Measured], int]:
@@ -204,31 +214,21 @@ class Attempt:
                 offset += len(line)
         return found, offset
 
-    def recall(self, name: str) -> dict[str, Any]:
-        """Return the note `name` that was left here, or an empty one if it cannot be read."""
-        try:
-            return read_json(self.path / name)
-        except (FileNotFoundError, UserError):
-            return {}
-
-    def note(self, name: str, value: Mapping[str, Any]) -> None:
-        """Leave a note for the next follower; losing it costs time and nothing else."""
-        write_json(self.path / name, value)
-
 
 def attempts(root: Path) -> list[Attempt]:
     """Return the attempts under `root`, oldest first; other folders there are a user's copies."""
-    paths = sorted((root / TRACKING).glob("*/run.json"))
-    return [Attempt(path.parent) for path in paths if _NAME.fullmatch(path.parent.name)]
+    paths = sorted(path.parent for path in (root / TRACKING).glob("*/run.json"))
+    found = [Attempt(p, (name[2], name[3])) for p in paths if (name := _NAME.fullmatch(p.name))]
+    newest = {attempt.group: attempt.name for attempt in found}
+    for attempt in found:
+        newer = newest[attempt.group]
+        attempt.newer = None if newer == attempt.name else newer
+    return found
 
 
 def newest_attempts(root: Path) -> dict[tuple[str, str], Attempt]:
-    """Return the newest attempt by key and seed, without those whose `run.json` is damaged."""
-    found = {}
-    for attempt in attempts(root):
-        with suppress(UserError, KeyError):
-            found[attempt.group] = attempt
-    return found
+    """Return the newest attempt by key and seed."""
+    return {attempt.group: attempt for attempt in attempts(root) if attempt.newer is None}
 
 
 def _stamp(parent: Path, which: str) -> str:
@@ -238,7 +238,7 @@ def _stamp(parent: Path, which: str) -> str:
     """
     now = datetime.now(UTC)
     names = (_NAME.fullmatch(path.name) for path in parent.glob(f"*-{which}-*"))
-    if earlier := [name[1] for name in names if name and name[2] == which]:
+    if earlier := [name[1] for name in names if name and f"{name[2]}-s{name[3]}" == which]:
         latest = datetime.strptime(max(earlier), _STAMP).replace(tzinfo=UTC)
         now = max(now, latest + timedelta(microseconds=1))
     return now.strftime(_STAMP)

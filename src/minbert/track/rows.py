@@ -5,37 +5,41 @@ What is published is read without mlflow (`read_rows`); the follower stores it (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from minbert.base.files import read_json
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
 from minbert.store.plans import stage_rows
 from minbert.store.record import sound
 from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
-from minbert.track.store import MODE, ROW, Store, Tag
+from minbert.track.store import ROW, Store, Tag
 from minbert.track.writer import StoredRun, milliseconds
 
-if TYPE_CHECKING:
-    from mlflow.entities import Run
-
 ROWS = "rows.json"
-"""The file in the attempt of a grid's own run that has the rows."""
-Trained = Mapping[tuple[str, str], tuple[Attempt, StoredRun]]
-"""The newest attempt at each training, by key and seed, and its run."""
+"""The file in the attempt of a grid's own run that has the `rows`, and the `keys` of all stages."""
+_PEAKS = ("peak_memory_bytes", "peak_device_memory_bytes")
 _PARTS = {
     "dev": {
-        "mean": (BEST, ""),
-        "low": (BEST, "/low"),
-        "high": (BEST, "/high"),
-        "floor": (FLOOR, ""),
+        "mean": f"{BEST}/{{}}",
+        "low": f"{BEST}/{{}}/low",
+        "high": f"{BEST}/{{}}/high",
+        "floor": f"{FLOOR}/{{}}",
     },
-    "test": {"mean": (TEST, ""), "low": (TEST, "/low"), "high": (TEST, "/high")},
+    "test": {"mean": f"{TEST}/{{}}", "low": f"{TEST}/{{}}/low", "high": f"{TEST}/{{}}/high"},
 }
-"""{split: {part of a column of the table: begin and end of the metric}}"""
+"""{split: {part of a column of the table: the metric of a task}}"""
+
+
+_LEGEND = (
+    "Means over `n` seeds with their 95 % interval: `best/` on dev, `test/` on test. `cost/` is "
+    "what one seed took. The runs of its stages and seeds are its child runs."
+)
 
 
 def read_rows(root: Path, listed: Mapping[str, Any], paper: str, table: Path) -> list[Any]:
@@ -46,21 +50,17 @@ def read_rows(root: Path, listed: Mapping[str, Any], paper: str, table: Path) ->
     `listed` is what is published (`Plan.publication`).
     """
     facts = listed["papers"][paper]
-    own: dict[str, list[tuple[str, str]]] = {}
-    labels = dict(facts["labels"])
-    for stage in stage_rows(listed["variants"]):
-        if stage["paper"] == paper:
-            own.setdefault(stage["variant"], []).append((stage["stage"], stage["key"]))
-            labels.setdefault(stage["variant"], stage["label"])
+    stages = [row for row in stage_rows(listed["variants"]) if row["paper"] == paper]
+    labels = {**facts["labels"], **{stage["variant"]: stage["label"] for stage in stages}}
     found: dict[str, dict[str, Any]] = {}
     for line in read_csv(table):
         if line["seeds"] == "0":
             continue
         variant = line["variant"]
-        stages = own.get(variant, [("chosen", key) for key in line["keys"].split()])
-        row = {"variant": variant, "label": labels.get(variant, variant), "seeds": facts["seeds"]}
-        row |= {"stages": stages, "chosen": variant not in own, "metrics": {}, "tags": {}}
-        row = found.setdefault(variant, row)
+        row = found.setdefault(variant, {"variant": variant, "metrics": {}, "tags": {}})
+        own = [(each["stage"], each["key"]) for each in stages if each["variant"] == variant]
+        row |= {"label": labels.get(variant, variant), "seeds": facts["seeds"], "chosen": not own}
+        row["stages"] = own or [("chosen", key) for key in line["keys"].split()]
         row["metrics"] |= _scores(line, facts["rule"])
         if line["split"] == "dev":
             row["tags"] |= _learned(line)
@@ -70,140 +70,124 @@ def read_rows(root: Path, listed: Mapping[str, Any], paper: str, table: Path) ->
 
 
 def _scores(line: Mapping[str, str], rule: str) -> dict[str, float]:
-    columns = {"overall": f"overall_{rule}"} | {task: task for task in TASKS}
     found = {"n": float(line["seeds"])}
-    for name, column in columns.items():
-        for part, (begin, end) in _PARTS[line["split"]].items():
+    for name in ("overall", *TASKS):
+        column = f"overall_{rule}" if name == "overall" else name
+        for part, metric in _PARTS[line["split"]].items():
             if value := line.get(f"{column}_{part}"):
-                found[f"{begin}/{name}{end}"] = float(value)
+                found[metric.format(name)] = min(max(float(value), _least(name, rule)), 1.0)
     return found
+
+
+def _least(name: str, rule: str) -> float:
+    """Return the least that a score can be; the most is 1. An interval's ends are cut at these."""
+    correlation = name in TASKS and TASKS[name].metric in ("pearson", "spearman", "matthews")
+    return -1.0 if correlation or (name == "overall" and rule == "plain") else 0.0
 
 
 def _learned(line: Mapping[str, str]) -> dict[str, str]:
     """Return the tags on what most of the row's seeds learnt."""
-    tags: dict[str, list[str]] = {}
-    for task in TASKS:
-        if above := line.get(f"{task}_above"):
-            most = 2 * int(above) > int(line[f"{task}_n"])
-            tags.setdefault("learned" if most else "not_learned", []).append(task)
-    return {name: ",".join(tasks) for name, tasks in tags.items()}
+    above = {task: int(n) for task in TASKS if (n := line.get(f"{task}_above"))}
+    most = {task: 2 * n > int(line[f"{task}_n"]) for task, n in above.items()}
+    words = {"learned": True, "not_learned": False}
+    return {word: ",".join(t for t in most if most[t] == is_so) for word, is_so in words.items()}
 
 
 def _costs(root: Path, row: Mapping[str, Any]) -> dict[str, float]:
     """Return what a seed of the row takes: all of its stages, by the mean over seeds."""
     if row["chosen"]:
         return {}
-    stages = []
+    stages: list[dict[str, float]] = []
     for _, key in row["stages"]:
         folders = [node_folder(root, "train", key, seed) for seed in row["seeds"]]
-        if not (ran := [found for f in folders if (found := sound(f / "run.json"))]):
+        if not (ran := [costs(record) for f in folders if (record := sound(f / "run.json"))]):
             return {}
-        stages.append([costs(record) for record in ran])
-    means = [{n: fmean(r[n] for r in ran if n in r) for n in ran[0]} for ran in stages]
-    total = {n: sum(of[n] for of in means if n in of) for n in ("seconds", "steps")}
-    tokens = [of["seconds"] * of["tokens_per_second"] for of in means if "tokens_per_second" in of]
-    if len(tokens) == len(means):
-        total["tokens_per_second"] = sum(tokens) / total["seconds"]
-    for peak in ("peak_memory_bytes", "peak_device_memory_bytes"):
-        if peaks := [of[peak] for ran in stages for of in ran if peak in of]:
-            total[peak] = max(peaks)
+        stages.append(_joined(ran, fmean))
+    total = _joined(stages, sum)
+    if "tokens_per_second" in total:
+        tokens = sum(of["seconds"] * of["tokens_per_second"] for of in stages)
+        total["tokens_per_second"] = tokens / total["seconds"]
     return {f"{COST}/{name}": value for name, value in total.items()}
+
+
+def _joined(
+    several: Sequence[Mapping[str, float]], how: Callable[[list[float]], float]
+) -> dict[str, float]:
+    """Return what all of several costs have, joined; of memory the most."""
+    names = [name for name in several[0] if all(name in of for of in several)]
+    ways = {name: max if name in _PEAKS else how for name in names}
+    return {name: way([of[name] for of in several]) for name, way in ways.items()}
 
 
 def costs(record: Mapping[str, Any]) -> dict[str, float]:
     """Return what a run took, by its record: seconds, steps, tokens a second, bytes of memory."""
     names = ("seconds", "steps", "tokens_per_second")
-    peaks = ("peak_memory_bytes", "peak_device_memory_bytes")
     told = {name: record["outcome"].get(name) for name in names}
-    told |= {name: record.get(name) for name in peaks}
+    told |= {name: record.get(name) for name in _PEAKS}
     return {name: float(value) for name, value in told.items() if value is not None}
 
 
-def store_rows(store: Store, attempt: Attempt, grid: str, trained: Trained) -> None:
+def store_rows(
+    store: Store,
+    attempt: Attempt,
+    experiment: str,
+    grid: str,
+    trained: Mapping[tuple[str, str], StoredRun],
+) -> None:
     """Store the rows that the newest `attempt` at a grid's own run has; each is one run.
 
     `grid` tells the grids of several results folders apart, as a server may have more than one. A
     row is found again by it, so this may be repeated. One that the table no longer has is marked
-    superseded; so is one with a score that it no longer has, as MLflow cannot take that back.
+    superseded; so is one with a score that it no longer has, as MLflow cannot take that back, and
+    each of `trained`, the runs by key and seed, whose stage no variant has any more.
     """
-    rows, end = attempt.recall(ROWS).get("rows", []), attempt.end()
-    if end is None:
-        return
-    identity = store.experiment(attempt.run["experiment"])
+    from mlflow.entities import Metric, Param, RunTag
+
+    page, ended = read_json(attempt.path / ROWS), milliseconds((attempt.end() or {})["ended"])
     query = f"tags.`{Tag.KIND}` = '{ROW}' AND tags.`{Tag.GRID}` = '{grid}'"
     query += f" AND tags.`{Tag.SUPERSEDED}` IS NULL"
-    found = (run for run in store.runs(identity, query) if run.info.lifecycle_stage == "active")
+    found = (r for r in store.runs([experiment], query) if r.info.lifecycle_stage == "active")
     old = {run.data.tags[Tag.ROW]: run for run in found}
-    ids = {}
-    for row in rows:
-        run = old.pop(name := row["variant"], None)
-        if run is not None and run.data.metrics.keys() - row["metrics"].keys():
-            store.client.set_tag(run.info.run_id, Tag.SUPERSEDED, attempt.name)
-            run = None
-        if run is None:
+    rows = {}
+    for row in page["rows"]:
+        run = old.get(name := row["variant"])
+        if run is None or run.data.metrics.keys() - row["metrics"].keys():
             tags = {Tag.KIND: ROW, Tag.ROW: name, Tag.GRID: grid}
             tags |= {"mlflow.source.name": "minbert", "mlflow.source.type": "JOB"}
             started = milliseconds(attempt.run["started"])
-            run = store.client.create_run(identity, started, tags, run_name=name)
-        ids[name] = run.info.run_id
-        _fill(store, run, row, end["ended"], trained)
+            run = store.client.create_run(experiment, started, tags, run_name=name)
+        note = f"**{markdown(row['label'])}.** {_LEGEND}"
+        run_id = rows[name] = run.info.run_id
+        store.client.log_batch(
+            run_id,
+            metrics=[Metric(of, value, ended, 0) for of, value in row["metrics"].items()],
+            params=[Param("variant", name)],
+            tags=[RunTag(of, value) for of, value in (row["tags"] | {Tag.NOTE: note}).items()],
+        )
+        store.client.set_terminated(run_id, "FINISHED", ended)
     for run in old.values():
-        store.client.set_tag(run.info.run_id, Tag.SUPERSEDED, attempt.name)
-    for stored, parent in _children(rows, ids, trained, attempt.run["experiment"]):
-        if stored.parent != parent and not stored.deleted:
-            store.client.set_tag(stored.run_id, Tag.PARENT, parent)
-            stored.parent = parent
+        if run.info.run_id not in rows.values():
+            store.supersede(run.info.run_id, attempt.name)
+    above = _parents(page["rows"], rows)
+    for which, child in trained.items():
+        if child.deleted or child.experiment != experiment:  # MLflow nests within one.
+            continue
+        if (parent := above.get(which, child.parent)) not in (None, child.parent):
+            store.client.set_tag(child.run_id, Tag.PARENT, parent)
+            child.parent = parent
+        by = None if which[0] in page["keys"] else attempt.name
+        if (by is None) != (child.superseded is None):
+            store.supersede(child.run_id, by)
+            child.superseded = by
 
 
-def _fill(store: Store, run: Run, row: Mapping[str, Any], ended: float, trained: Trained) -> None:
-    from mlflow.entities import Metric, Param, RunTag
+def _parents(rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> dict[Any, str]:
+    """Return the id of the row that each training, (key, seed), stands under.
 
-    run_id, at = run.info.run_id, milliseconds(ended)
-    tags = row["tags"] | {Tag.NOTE: _note(store, row, trained)}
-    for name in ({"learned", "not_learned"} & run.data.tags.keys()) - tags.keys():
-        store.client.delete_tag(run_id, name)
-    store.client.log_batch(
-        run_id,
-        metrics=[Metric(name, value, at, 0) for name, value in row["metrics"].items()],
-        params=[Param("variant", row["variant"])],
-        tags=[RunTag(name, value) for name, value in tags.items()],
-    )
-    store.client.set_terminated(run_id, "FINISHED", at)
-
-
-def _children(
-    rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str], trained: Trained, paper: str
-) -> Iterator[tuple[StoredRun, str]]:
-    """Yield each run and the row that it stands under: of those that share it the first.
-
-    Rows that only choose among the runs of others come last. MLflow nests within an experiment.
+    Of those that share it the first; rows that only choose among the runs of others come last.
     """
-    taken = set()
+    found: dict[Any, str] = {}
     for row in sorted(rows, key=lambda row: row["chosen"]):
-        for _, key in row["stages"]:
-            for which in ((key, str(seed)) for seed in row["seeds"]):
-                if which in trained and which not in taken:
-                    taken.add(which)
-                    attempt, stored = trained[which]
-                    if attempt.run["experiment"] == paper:
-                        yield stored, ids[row["variant"]]
-
-
-def _note(store: Store, row: Mapping[str, Any], trained: Trained) -> str:
-    """Return a row's description, Markdown, with links to the curves of its seeds."""
-    lines = ""
-    for stage, key in row["stages"]:
-        links = []
-        for seed in row["seeds"]:
-            if found := trained.get((key, str(seed))):
-                attempt, stored = found
-                place = store.experiment(attempt.run["experiment"])
-                page = f"#/experiments/{place}/runs/{stored.run_id}/model-metrics{MODE}"
-                links.append(f"[{markdown(attempt.run['name'])}]({page})")
-        lines += f"- {stage}: {', '.join(links) or 'no run is stored'}\n"
-    return f"""**{markdown(row["label"])}.** Means over `n` seeds with their 95 % interval: \
-`best/` on dev, `test/` on test. `cost/` is what one seed took.
-
-Curves of its runs:
-
-{lines}"""
+        for which in product((key for _, key in row["stages"]), map(str, row["seeds"])):
+            found.setdefault(which, ids[row["variant"]])
+    return found

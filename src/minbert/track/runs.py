@@ -3,8 +3,6 @@
 Nothing here imports mlflow: the journal takes the report, and the follower stores it.
 """
 
-import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,20 +13,20 @@ from minbert.base.environment import commit
 from minbert.base.files import write_json, write_text
 from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import read_scores
 from minbert.evaluate.winner import Winner, winners
 from minbert.spec.grid import ALL
 from minbert.spec.protocol import OVERALL_TASKS, Measured
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
-from minbert.store.plans import SCORES, products, score_tables
+from minbert.store.node import digest
+from minbert.store.plans import SCORES, products, score_tables, stage_rows
 from minbert.store.record import sound
-from minbert.track import scores
 from minbert.track.flavour import mlmodel, model_files
-from minbert.track.journal import BEST, COST, END, Journal, newest_attempts
-from minbert.track.papers import SEED_SCORE, tasks_of
+from minbert.track.journal import COST, Journal, newest_attempts
+from minbert.track.papers import tasks_of
 from minbert.track.rows import ROWS, costs, read_rows
+from minbert.track.scores import of_predictions
 from minbert.track.store import GRID, Tag
 
 _CONTENT = "minbert.content"
@@ -88,22 +86,17 @@ def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     how, spec = record["outcome"], record["spec"]
     step = how["steps"] * how["best_epoch"] // spec["epochs"]
     predictions = job.out / "predictions.parquet"
-    shown = scores.of_predictions(
-        predictions,
-        spec["select"],
-        step,
-        how["best_epoch"],
-        job.described.get("overall_tasks", OVERALL_TASKS),
-    )
+    tasks = job.described.get("overall_tasks", OVERALL_TASKS)
+    rows, tags = of_predictions(predictions, spec["select"], step, how["best_epoch"], tasks)
     took = [
         Measured(step, how["best_epoch"], COST, name, "", value, round(time.time(), 3))
         for name, value in costs(record).items()
     ]
     return {
-        "rows": [*shown.rows, *took],
+        "rows": [*rows, *took],
         "artifacts": {path.name: path for path in sorted(job.out.iterdir())},
         "params": {"best_epoch": str(how["best_epoch"])},
-        "tags": {"device": record["environment"]["device"], **shown.tags},
+        "tags": {"device": record["environment"]["device"], **tags},
     }
 
 
@@ -123,51 +116,51 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
     run says so. A paper published again with the same content gets no second run.
     """
     rules = {paper: facts["rule"] for paper, facts in listed["papers"].items()}
-    published = root / SCORES
-    winner = winners(published, rules)
+    winner = winners(root / SCORES, rules)
     earlier = newest_attempts(root)
+    keys = sorted({row["key"] for row in stage_rows(listed["variants"])})
     for paper, facts in listed["papers"].items():
         key, best = f"{GRID}-{paper}", winner.get(paper)
-        shown = _shown(root, listed, paper, complete)
+        files = _shown(root, listed, paper, complete)
+        table = files.get(f"tables/{paper}.csv")
+        rows = read_rows(root, listed, paper, table) if table else []
         model = model_files(root, best) if best else {}
         card = model_card(root, facts, best) if best and model else ""
         # The keyed paths of a model identify it; what is shown may be at plain paths.
-        dev = scores.of_winner(read_scores(published, paper), best) if best else scores.NOTHING
-        values = {(row.split, row.task): row.value for row in dev.rows}
-        table = shown.get(f"tables/{paper}.csv")
-        rows = read_rows(root, listed, paper, table) if table else []
-        described = json.dumps(rows, sort_keys=True)
-        hashed = hashlib.sha256(f"{complete}\n{card}\n{values}\n{dev.tags}\n{described}".encode())
-        for name, path in sorted(shown.items()):
-            hashed.update(f"{name} {sha256(path)}\n".encode())
-        for name, path in sorted(model.items()):
-            hashed.update(f"{name} {path}\n".encode())
-        content = hashed.hexdigest()[:16]
+        what = {name: sha256(path) for name, path in files.items()}
+        what |= {name: str(path) for name, path in model.items()}
+        content = digest([complete, card, rows, keys, what])
         last = earlier.get((key, ALL))
-        if last and last.recall(END) and last.run["tags"].get(_CONTENT) == content:
+        if last and last.status and last.run["tags"].get(_CONTENT) == content:
             continue
         params = {
             "variant": best.variant if best else "(all)",
             "stage": GRID,
             "tasks": "+".join(tasks_of(facts)),
+            "seed": ",".join(map(str, facts["seeds"])),
         }
-        params["seed"] = ",".join(map(str, facts["seeds"]))
         tags = {Tag.KIND: GRID, Tag.STAGE: GRID, Tag.RULE: facts["rule"]}
         tags |= {Tag.COMMIT: commit(), _CONTENT: content, Tag.COMPLETE: str(complete)}
         run = {"experiment": paper, "key": key, "seed": ALL, "params": params, "tags": tags}
         journal = Journal.start(root, {**run, "name": GRID})
-        write_json(journal.folder / ROWS, {"rows": rows})
-        files, said, last_rows = shown | model, dict(dev.tags), list(dev.rows)
+        write_json(journal.folder / ROWS, {"rows": rows, "keys": keys})
+        own = next((row for row in rows if best and row["variant"] == best.variant), None)
+        said = dict(own["tags"]) if own else {}
         if best and card:
             write_text(journal.folder / "card.md", card)
-            files["model/README.md"] = journal.folder / "card.md"
             write_json(journal.folder / "MLmodel", mlmodel(root, best))
-            files["model/MLmodel"] = journal.folder / "MLmodel"
-            said |= {Tag.BEST: best.variant, Tag.BEST_SEED: str(best.seed)}
-            said[Tag.NOTE] = card
-            own = dev.rows[0]._replace(split=BEST, task=SEED_SCORE, value=best.dev[best.seed])
-            last_rows.append(own)
-        journal.end("FINISHED", artifacts=files, tags=said, rows=last_rows)
+            model["model/README.md"] = journal.folder / "card.md"
+            model["model/MLmodel"] = journal.folder / "MLmodel"
+            said |= {Tag.BEST: best.variant, Tag.BEST_SEED: str(best.seed), Tag.NOTE: card}
+            said[Tag.BEST_SCORE] = f"{best.dev[best.seed]:.6f}"
+        scored = _measured(own["metrics"]) if own else []
+        journal.end("FINISHED", artifacts=files | model, tags=said, rows=scored)
+
+
+def _measured(metrics: Mapping[str, float]) -> list[Measured]:
+    """Return a row's metrics as a run's, but for the number of seeds."""
+    names = ((name, *name.split("/", 1)) for name in metrics if "/" in name)
+    return [Measured(0, 0, of, task, "", metrics[name], time.time()) for name, of, task in names]
 
 
 def _shown(root: Path, listed: Mapping[str, Any], paper: str, complete: bool) -> dict[str, Path]:

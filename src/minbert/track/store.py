@@ -10,20 +10,25 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.base.locks import FOREVER, take
+from minbert.base.process import lines_of
 
 if TYPE_CHECKING:
-    from mlflow.entities import Experiment, Run
+    from mlflow.entities import Run
+    from mlflow.store.entities import PagedList
     from mlflow.tracking import MlflowClient
 
+_Found = TypeVar("_Found")
 VIEW, CURVES = "minbert", "minbert-curves"
 """The views of a paper's experiment: its table, and the runs with their curves."""
 GRID = "grid"
@@ -31,12 +36,14 @@ GRID = "grid"
 ROW = "row"
 """The kind of the run that has what a paper's table says of a variant."""
 MODE = "?workflowType=machine_learning"
+"""Without it, MLflow's page opens with its table for language models."""
 
 
 class Tag:
     """The tags of a run that more than one module knows."""
 
     ATTEMPT = "minbert.attempt"
+    OFFSET = "minbert.offset"
     KEY = "minbert.key"
     SEED = "minbert.seed"
     STAGE = "minbert.stage"
@@ -47,10 +54,10 @@ class Tag:
     COMPLETE = "minbert.complete"
     COMMIT = "mlflow.source.git.commit"
     SUPERSEDED = "minbert.superseded"
-    WEIGHTS = "minbert.weights"
     KIND = "minbert.kind"
     BEST = "minbert.best"
     BEST_SEED = "minbert.best_seed"
+    BEST_SCORE = "minbert.best_score"
     NOTE = "mlflow.note.content"
 
 
@@ -63,7 +70,9 @@ _PATHS = (
     ("logged_models", "artifact_location"),
 )
 """The columns of MLflow's store that hold paths of files."""
-_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs"}
+_NETWORK = {"nfs", "cifs", "smb", "smb2", "lustre", "gpfs", "fhgfs", "beegfs", "ceph", "afs"}
+"""As `stat` calls network file systems."""
+_PAGE = 200  # so that a server answers in time
 _ENVIRONMENT = {
     # With MLflow's own settings a call to a dead server hangs for minutes.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -119,9 +128,9 @@ def check_sqlite(path: Path) -> None:
 
 
 def check_uri(root: Path) -> None:
-    """Raise `UserError`, with MLflow's reason, if the URI of `root`'s store can never be one.
+    """Raise `UserError`, with the reason, if the URI of `root`'s store can never be one.
 
-    Contacts no server, and imports mlflow for neither a server nor a sqlite file.
+    Contacts no server, and imports no mlflow.
     """
     uri = tracking_uri(root)
     path = sqlite_path(uri)
@@ -130,13 +139,19 @@ def check_uri(root: Path) -> None:
     if uri == own_store(root):
         return
     try:
-        if path is None:
-            _try(uri)
-        else:
+        if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             place = path if path.exists() else path.parent
             if not os.access(place, os.W_OK):
                 raise PermissionError(f"{place} is not writable")
+        elif is_remote(uri):
+            server = urlsplit(uri)
+            if not server.hostname or server.port == 0:
+                raise ValueError("it has no host, or no port")
+        else:
+            from sqlalchemy import create_engine
+
+            create_engine(uri).dispose()  # Finds the driver, and does not connect.
     except Exception as error:
         raise _no_store(root, uri, error) from None
 
@@ -159,29 +174,6 @@ def check_store(root: Path) -> None:
             raise _no_store(root, uri, error) from None
 
 
-def _try(uri: str) -> None:
-    """Raise what MLflow, or what it connects with, has against a URI, without a connection."""
-    if uri.startswith("http"):
-        import requests
-
-        requests.Request("GET", uri).prepare()
-        return
-    os.environ.update(environment())
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
-    from mlflow.store.db.db_types import DATABASE_ENGINES
-    from mlflow.store.db.utils import create_sqlalchemy_engine
-    from mlflow.tracking import MlflowClient
-    from mlflow.utils.databricks_utils import get_databricks_host_creds
-
-    kind = uri.partition(":")[0].partition("+")[0]
-    if kind in DATABASE_ENGINES:  # A client would connect, again and again.
-        create_sqlalchemy_engine(uri).dispose()
-    else:
-        MlflowClient(tracking_uri=uri, registry_uri=uri)
-    if kind == "databricks":
-        get_databricks_host_creds(uri)
-
-
 def _no_store(root: Path, uri: str, error: Exception) -> UserError:
     install = "install it, or " if isinstance(error, ImportError) else ""
     return UserError(
@@ -202,41 +194,32 @@ def relocate_store(root: Path, uri: str) -> None:
     All changes are one transaction. Raises `UserError` if the file may not be written.
     """
     path = sqlite_path(uri)
-    if uri != own_store(root) or path is None or not path.exists():
+    if uri != own_store(root) or path is None or not path.exists() or not path.stat().st_size:
         return
+    new = str(root / ARTIFACTS)
     try:
         with closing(sqlite3.connect(path, timeout=20)) as connection, connection:
-            old = _put_right(connection, str(root / ARTIFACTS))
+            ((home,),) = connection.execute(_HOME)
+            old = str(home).removesuffix("/0")
+            if old == new or not old.endswith(f"/{ARTIFACTS}"):
+                return
+            for table, column in _PATHS:
+                connection.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
+                    f" WHERE substr({column}, 1, ?) = ?",
+                    (new, len(old) + 1, len(old) + 1, f"{old}/"),
+                )
     except sqlite3.OperationalError as error:
         raise UserError(
             f"{path} cannot be opened and changed ({error}), which MLflow needs: make it and its "
             "folder writable, or copy the results folder"
         ) from None
-    if old:
-        say(f"{root} was made as {Path(old).parent}; the paths in {path.name} are put right")
-
-
-def _put_right(connection: sqlite3.Connection, new: str) -> str | None:
-    """Let all paths begin with `new`; return what they began with, None if that is right."""
-    tables = "SELECT 1 FROM sqlite_master WHERE name = 'experiments'"
-    if not connection.execute(tables).fetchone():
-        return None  # MLflow fills it.
-    found = connection.execute(_HOME).fetchone()
-    old = str(found[0]).removesuffix("/0") if found else new
-    if old == new or not old.endswith(f"/{ARTIFACTS}"):
-        return None
-    for table, column in _PATHS:
-        connection.execute(
-            f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
-            f" WHERE substr({column}, 1, ?) = ?",
-            (new, len(old) + 1, len(old) + 1, f"{old}/"),
-        )
-    return old
+    say(f"{root} was made as {Path(old).parent}; the paths in {path.name} are put right")
 
 
 def is_remote(uri: str) -> bool:
     """Whether `uri` is a server, which itself decides where artifacts are."""
-    return uri.startswith(("http://", "https://", "databricks", "uc:"))
+    return uri.startswith(("http://", "https://"))
 
 
 def view_tag(view: str) -> str:
@@ -273,46 +256,51 @@ class Store:
     root: Path
     uri: str
     client: MlflowClient
-    _experiments: dict[str, str] = field(default_factory=dict)
 
     def experiment(self, name: str) -> str:
         """Return the id of experiment `name`, which is made, or restored, if need be."""
-        if name not in self._experiments:
-            found = self.client.get_experiment_by_name(name) or self._create(name)
-            if found.lifecycle_stage == "deleted":
-                gone = [run.info.run_id for run in self.runs(found.experiment_id)]
-                self.client.restore_experiment(found.experiment_id)
-                for run_id in gone:  # MLflow restores them too.
-                    self.client.delete_run(run_id)
-                say(f"experiment '{name}' was deleted in MLflow; restored, as it has new runs")
-            self._experiments[name] = str(found.experiment_id)
-        return self._experiments[name]
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            folder = None if is_remote(self.uri) else str(self.root / ARTIFACTS / name)
+            return str(self.client.create_experiment(name, artifact_location=folder))
+        if found.lifecycle_stage == "deleted":
+            gone = [run.info.run_id for run in self.runs([found.experiment_id])]
+            self.client.restore_experiment(found.experiment_id)
+            for run_id in gone:  # MLflow restores them too.
+                self.client.delete_run(run_id)
+            say(f"experiment '{name}' was deleted in MLflow; restored, as it has new runs")
+        return str(found.experiment_id)
 
-    def runs(self, experiment_id: str, query: str = "") -> Iterator[Run]:
-        """Yield every run of an experiment that a query finds, deleted ones too."""
+    def experiments(self) -> list[str]:
+        """Return the ids of all experiments, deleted ones too."""
         from mlflow.entities import ViewType
 
-        token = None
-        while True:
-            page = self.client.search_runs(
-                [experiment_id], query, ViewType.ALL, max_results=1000, page_token=token
-            )
-            yield from page
-            if not (token := page.token):
-                return
+        search = partial(self.client.search_experiments, ViewType.ALL)
+        return [experiment.experiment_id for experiment in _every(search)]
 
-    def _create(self, name: str) -> Experiment:
-        from mlflow.exceptions import MlflowException
+    def runs(self, experiments: list[str], query: str = "") -> Iterator[Run]:
+        """Yield every run of the experiments that a query finds, deleted ones too."""
+        from mlflow.entities import ViewType
 
-        folder = None if is_remote(self.uri) else str(self.root / ARTIFACTS / name)
-        try:
-            self.client.create_experiment(name, artifact_location=folder)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # By another user, since we looked.
-                raise
-        found = self.client.get_experiment_by_name(name)
-        assert found is not None
-        return found
+        search = self.client.search_runs
+        return _every(partial(search, experiments, query, ViewType.ALL, max_results=_PAGE))
+
+    def supersede(self, run_id: str, by: str | None) -> None:
+        """Mark a run that no longer counts with what took its place; None takes the mark away."""
+        if by is None:
+            self.client.delete_tag(run_id, Tag.SUPERSEDED)
+        else:
+            self.client.set_tag(run_id, Tag.SUPERSEDED, by)
+
+
+def _every(search: Callable[..., PagedList[_Found]]) -> Iterator[_Found]:
+    """Yield what a search of MLflow's finds, page by page."""
+    token = None
+    while True:
+        page = search(page_token=token)
+        yield from page
+        if not (token := page.token):
+            return
 
 
 def open_store(root: Path | str, uri: str | None = None) -> Store:
@@ -358,15 +346,6 @@ def _create(path: Path, artifacts: Path) -> None:
                     connection.execute("PRAGMA journal_mode=WAL")
 
 
-def network_disk(path: Path, mounts: str | None = None) -> bool:
-    """Whether `path` is on a network file system, by the text of `/proc/mounts`."""
-    if mounts is None:
-        listing = Path("/proc/mounts")
-        mounts = listing.read_text(encoding="utf-8") if listing.exists() else ""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        point, name = line.split()[1:3]
-        point = point.replace(r"\040", " ")
-        if path.is_relative_to(point) and len(point) >= len(best):
-            best, kind = point, name
-    return kind in _NETWORK
+def network_disk(path: Path) -> bool:
+    """Whether `path` is on a network file system."""
+    return bool(_NETWORK.intersection(lines_of("stat", "--file-system", "--format=%T", str(path))))

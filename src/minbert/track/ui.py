@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from contextlib import suppress
@@ -26,8 +25,8 @@ from minbert.base.process import variable
 from minbert.track import store
 from minbert.track.journal import FOLLOWER, TRACKING, attempts
 
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-_ANY = {"0.0.0.0", "::"}
+_LOOPBACK = {"127.0.0.1", "localhost"}
+_ANY = "0.0.0.0"
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10
 _GUARD = f"read _; trap '' TERM; kill 0; sleep {_STOP_SECONDS}; kill -9 0"
@@ -43,8 +42,6 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
     """
     root = Path(root).resolve()
     uri = store.tracking_uri(root)
-    if store.is_remote(uri) and not uri.startswith("http"):
-        raise UserError(f"the runs are stored in '{uri}', which has its own page")
     store.check_uri(root)
     if store.is_remote(uri):
         _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
@@ -62,8 +59,7 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
         store.relocate_store(root, uri)
     check_port(host, port)
     print("starting MLflow, which takes about 10 seconds", flush=True)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # The server and its workers are a process group, which the guard joins.
     # MLflow warns of the server that `command` asks for.
     environment = {"PYTHONWARNINGS": "ignore::FutureWarning", **store.environment()}
@@ -71,10 +67,10 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
     guard = subprocess.Popen(["sh", "-c", _GUARD], stdin=subprocess.PIPE, process_group=server.pid)
     try:
         # A server on all interfaces is asked on this one.
-        local = f"http://{_bracketed('127.0.0.1' if host in _ANY else host)}:{port}"
+        local = f"http://{'127.0.0.1' if host == _ANY else host}:{port}"
         with variable("no_proxy", "*"):  # A proxy does not reach this machine's own server.
             _wait(server, local)
-            _print_tables(local, f"http://{_bracketed(_public_name(host))}:{port}")
+            _print_tables(local, f"http://{_public_name(host)}:{port}")
         print("Ctrl-C stops it", flush=True)
         server.wait()
         raise _ended(server)
@@ -107,17 +103,13 @@ def command(root: Path, uri: str, host: str, port: int) -> list[str]:
 
 def check_port(host: str, port: int) -> None:
     """Raise `UserError` if a server on `host` cannot have the port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As for the server: a port that was left a moment ago counts as free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except (OSError, TypeError, UnicodeError) as error:  # the latter two: no name at all
-            raise UserError(
-                f"port {port} on '{host}' is not free ({error}); choose another with --port, or "
-                "check the host's name"
-            ) from None
+    try:
+        socket.create_server((host, port)).close()
+    except (OSError, UnicodeError) as error:  # the latter: no name at all
+        raise UserError(
+            f"port {port} on '{host}' is not free ({error}); choose a different one with --port, "
+            "or check the host's name"
+        ) from None
 
 
 def _wait(server: subprocess.Popen[bytes], address: str) -> None:
@@ -152,24 +144,14 @@ def _print_tables(address: str, public: str) -> None:
         # A server that requires a login: the browser can still ask for it.
         print(f"MLflow: {public}/#/experiments", flush=True)
         return
-    ours = 0
-    for experiment in sorted(found, key=lambda e: str(e["name"])):
-        tags = {tag["key"] for tag in experiment.get("tags", [])}
-        # A store of an older version may have the first view only.
+    ours = [e for e in found if store.view_tag(store.VIEW) in {t["key"] for t in e.get("tags", [])}]
+    for experiment in sorted(ours, key=lambda one: str(one["name"])):
         for view, said in ((store.VIEW, experiment["name"]), (store.CURVES, "  curves")):
-            if store.view_tag(view) in tags:
-                print(
-                    f"{said}: {store.table_url(public, experiment['experiment_id'], view)}",
-                    flush=True,
-                )
-                ours += 1
+            address = store.table_url(public, experiment["experiment_id"], view)
+            print(f"{said}: {address}", flush=True)
     if not ours:
         print(f"MLflow: {public}/#/experiments (no run is stored yet)", flush=True)
 
 
 def _public_name(host: str) -> str:
-    return socket.gethostname() if host in _ANY else host
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return socket.gethostname() if host == _ANY else host

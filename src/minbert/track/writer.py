@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -21,12 +21,14 @@ from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
 from minbert.track.store import Store, Tag, say
 
 if TYPE_CHECKING:
-    from mlflow.entities import Metric, Run
+    from mlflow.entities import Run
 
 Draw = Callable[[Path, str, str, Path], None]
 """Draws a history (parquet) with a title and the overall rule to a PNG file."""
 
-METRICS_PER_BATCH = 1000
+METRICS_PER_BATCH = 999  # MLflow takes 1000 values at once, tags among them.
+ENDED = "ended"
+"""The value of `Tag.OFFSET` of a run of which nothing is left to be stored."""
 _PARAMS_PER_BATCH = 100
 _PARAM_LENGTH = 6000
 _DIGEST_LENGTH = 32
@@ -38,15 +40,22 @@ _CURVES = "figures/curves.png"
 
 @dataclass
 class StoredRun:
-    """What the store holds of an attempt's run."""
+    """What the store holds of an attempt's run.
+
+    `offset` is how many bytes of its history are there. It is `ended` once its end is there too,
+    with all that comes with that.
+    """
 
     run_id: str
+    experiment: str
     artifacts: str
+    status: str = "RUNNING"
     deleted: bool = False
     superseded: str | None = None
     parent: str | None = None
     described: bool = False
     offset: int = 0
+    ended: bool = False
 
 
 def metric_name(row: Measured) -> str:
@@ -59,37 +68,31 @@ def metric_name(row: Measured) -> str:
     return re.sub(r"[^\w/. :-]", "_", "/".join(words))
 
 
-def known_runs(store: Store, experiment: str) -> dict[str, StoredRun]:
-    """Return the runs of an experiment, deleted ones too, by the name of their attempt."""
-    found = store.client.get_experiment_by_name(experiment)
-    return {
-        run.data.tags[Tag.ATTEMPT]: _known(run)
-        for run in (store.runs(found.experiment_id) if found else ())
-        if Tag.ATTEMPT in run.data.tags
-    }
-
-
-def known_run(store: Store, run_id: str) -> StoredRun | None:
-    """Return the run of an id, whatever experiment it is in; None if there is none."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return _known(store.client.get_run(run_id))
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-        return None
+def known_runs(store: Store, attempt: str = "") -> dict[str, StoredRun]:
+    """Return the runs, deleted ones too, by the name of their attempt: all, or that of one."""
+    named = f"= '{attempt}'" if attempt else "IS NOT NULL"
+    found = store.runs(store.experiments(), f"tags.`{Tag.ATTEMPT}` {named}")
+    return {run.data.tags[Tag.ATTEMPT]: _known(run) for run in found}
 
 
 def _known(run: Run) -> StoredRun:
     info, tags = run.info, run.data.tags
-    deleted = info.lifecycle_stage == "deleted"
+    place = tags.get(Tag.OFFSET)
     return StoredRun(
-        info.run_id, info.artifact_uri, deleted, tags.get(Tag.SUPERSEDED), tags.get(Tag.PARENT)
+        info.run_id,
+        info.experiment_id,
+        info.artifact_uri,
+        info.status,
+        info.lifecycle_stage == "deleted",
+        tags.get(Tag.SUPERSEDED),
+        tags.get(Tag.PARENT),
+        described=place is not None,
+        offset=int(place) if place and place != ENDED else 0,
+        ended=place == ENDED,
     )
 
 
-def create(store: Store, attempt: Attempt) -> StoredRun:
+def create(store: Store, attempt: Attempt, experiment: str) -> StoredRun:
     """Make the attempt's run. Only a process that holds the follower's lock may call this."""
     run = attempt.run
     tags = {
@@ -101,13 +104,8 @@ def create(store: Store, attempt: Attempt) -> StoredRun:
         "mlflow.source.name": "minbert",
         "mlflow.source.type": "JOB",
     }
-    made = store.client.create_run(
-        store.experiment(run["experiment"]),
-        start_time=milliseconds(run["started"]),
-        tags=tags,
-        run_name=run["name"],
-    )
-    return StoredRun(made.info.run_id, made.info.artifact_uri)
+    started = milliseconds(run["started"])
+    return _known(store.client.create_run(experiment, started, tags, run_name=run["name"]))
 
 
 def describe(store: Store, attempt: Attempt, stored: StoredRun) -> None:
@@ -130,23 +128,30 @@ def describe(store: Store, attempt: Attempt, stored: StoredRun) -> None:
         inputs.append(DatasetInput(used, [context]))
     if inputs:
         store.client.log_inputs(stored.run_id, datasets=inputs)
+    store.client.set_tag(stored.run_id, Tag.OFFSET, "0")
     stored.described = True
 
 
 def log_rows(store: Store, attempt: Attempt, stored: StoredRun) -> bool:
-    """Send one batch of the attempt's new values; return whether there were any."""
-    rows, stored.offset = attempt.rows(stored.offset, METRICS_PER_BATCH)
-    if rows:
-        store.client.log_batch(stored.run_id, metrics=_metrics(rows))
-    return bool(rows)
+    """Send one batch of the attempt's new values, and how far that is; return whether it moved."""
+    from mlflow.entities import Metric, RunTag
+
+    rows, offset = attempt.rows(stored.offset, METRICS_PER_BATCH)
+    if offset == stored.offset:
+        return False
+    metrics = [Metric(metric_name(r), r.value, milliseconds(r.time), r.step) for r in rows]
+    tags = [RunTag(Tag.OFFSET, str(offset))]
+    store.client.log_batch(stored.run_id, metrics=metrics, tags=tags)
+    stored.offset = offset
+    return True
 
 
 def close(
     store: Store, attempt: Attempt, stored: StoredRun, end: dict[str, Any] | None, draw: Draw | None
-) -> str:
+) -> None:
     """Attach what the job left, and end the run; without `end` it was killed.
 
-    `draw` draws the run's curves, if given. Returns the status: FINISHED, FAILED or KILLED.
+    `draw` draws the run's curves, if given.
     """
     from mlflow.entities import RunTag
 
@@ -160,8 +165,7 @@ def close(
         tags["minbert.error"] = str(end["error"])
     files: dict[str, Path] = end["artifacts"]
     for name, path in files.items():
-        if _attach(store, stored, name, path) and name.endswith(".safetensors"):
-            tags[Tag.WEIGHTS] = name.partition("/")[0]
+        _attach(store, stored, name, path)
     history = files.get("history.parquet")
     if draw is not None and history is not None and history.is_file():
         with TemporaryDirectory() as folder:
@@ -175,20 +179,20 @@ def close(
                 _attach(store, stored, _CURVES, target)
     client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
     client.set_terminated(run_id, end["status"], milliseconds(end["ended"]))
-    return str(end["status"])
+    stored.status = end["status"]
 
 
-def _metrics(rows: Iterable[Measured]) -> list[Metric]:
-    from mlflow.entities import Metric
+def set_ended(store: Store, stored: StoredRun) -> None:
+    """Note that nothing is left to be stored of a run. Last: what was interrupted is done again."""
+    store.client.set_tag(stored.run_id, Tag.OFFSET, ENDED)
+    stored.ended = True
 
-    return [Metric(metric_name(row), row.value, milliseconds(row.time), row.step) for row in rows]
 
-
-def _attach(store: Store, stored: StoredRun, name: str, path: Path) -> bool:
-    """Put the file among the run's artifacts as `name`; return whether there is such a file."""
+def _attach(store: Store, stored: StoredRun, name: str, path: Path) -> None:
+    """Put the file, if it is there, among the run's artifacts as `name`."""
     if not path.is_file():
         say(f"{path}: not attached to its run: the file is missing")
-        return False
+        return
     place = urlparse(stored.artifacts)
     if place.scheme in {"", "file"}:
         target = Path(unquote(place.path) if place.scheme else stored.artifacts) / name
@@ -196,14 +200,13 @@ def _attach(store: Store, stored: StoredRun, name: str, path: Path) -> bool:
         target.unlink(missing_ok=True)
         with suppress(OSError):  # Across disks there are no links.
             target.hardlink_to(path)  # So that weights are not copied.
-            return True
+            return
     above, _, last = name.rpartition("/")
     # The server answers once the file is stored.
     with variable(_TIMEOUT, _UPLOAD_SECONDS), TemporaryDirectory() as folder:
         if last != path.name:  # MLflow takes the file's own name
             path = Path(shutil.copyfile(path, Path(folder) / last))
         store.client.log_artifact(stored.run_id, str(path), above or None)
-    return True
 
 
 def _log_params(store: Store, run_id: str, params: Mapping[str, Any]) -> None:
