@@ -25,15 +25,12 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
 from minbert.base.locks import results_lock
 from minbert.data.identity import sha256
-from minbert.figures.calibration import binned, calibration_error
-from minbert.figures.predicted import read_predicted
 from minbert.plan.describe import write
 from minbert.plan.pending import pending
 from minbert.plan.plan import Plan
 from minbert.publish.archive import MANIFEST
 from minbert.publish.bundle import bundle
 from minbert.publish.unbundle import ImportResult, unbundle
-from minbert.report.predictions import over_seeds
 from minbert.store.node import needs_of
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
@@ -239,17 +236,6 @@ def test_a_binary_task_stays_one_in_a_lean_bundle_if_its_probabilities_are_its_c
     for row in pq.read_table(new).to_pylist():
         read = row["split"] != "test" and row["task"] == "para"
         assert row["scores"] == ([row["prediction"]] if read else None)
-
-
-def test_a_lean_bundle_of_an_earlier_version_can_be_shown(plan: Plan, tmp_path: Path) -> None:
-    """They left out probabilities that equal predictions, as if the task were a regression."""
-    table = pq.read_table(run_folder(plan, "three") / "predictions.parquet")
-    lean = [row | {"scores": None} for row in table.to_pylist()]
-    pq.write_table(pa.Table.from_pylist(lean, schema=table.schema), tmp_path / "lean.parquet")
-    found = read_predicted({0: tmp_path / "lean.parquet"}, "para")
-    assert found is not None
-    assert over_seeds("para", found).right.sum() == (found.prediction == found.label).sum()
-    assert calibration_error(binned(found.scores[0, :, 0], found.label, 10)) <= 1
 
 
 def test_predictions_are_packed_by_the_rows_of_their_data(plan: Plan, made: Path) -> None:

@@ -85,7 +85,7 @@ def test_what_was_trained_here_is_not_told_of_again(plan: Plan) -> None:
     assert [attempt.name for attempt in attempts(plan.root)] == before
 
 
-@pytest.mark.parametrize("end", [None, "FAILED", "KILLED"])
+@pytest.mark.parametrize("end", [None, "FAILED"])
 def test_a_result_whose_job_here_did_not_end_well_has_come_in(plan: Plan, end: str | None) -> None:
     """A follower that is killed as it tells of a run also leaves an attempt without an end."""
     key = run_folder(plan, "three").parent.name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -159,23 +158,6 @@ def test_runs_of_a_renamed_experiment_are_not_sent_again(root: Path) -> None:
         assert told(root, journal) == WHOLE
         run = stored_run(root, journal.folder)
         assert client.get_experiment(run.info.experiment_id).name == name
-
-
-def test_a_store_that_is_replaced_as_it_is_followed_gets_all_runs(
-    root: Path, mlflow_store: Path
-) -> None:
-    follower = Follower(root)
-    old, live = finish(root, "old"), begin(root, "live")
-    follower.sweep()
-    for path in root.glob("mlflow.db*"):
-        path.unlink()
-    shutil.copy(mlflow_store, root)
-    live.end("FINISHED")
-    again = finish(root, "old")
-    follower.sweep()
-    assert Follower(root).finish() == 0
-    for journal in (old, live, again):
-        assert told(root, journal) == WHOLE
 
 
 @pytest.mark.parametrize(("code", "kind"), [("PERMISSION_DENIED", "grid"), ("INTERNAL_ERROR", "")])

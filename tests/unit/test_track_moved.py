@@ -133,11 +133,6 @@ def test_paths_that_cannot_be_put_right_are_reported(
     monkeypatch.setattr("minbert.track.store.sqlite3.connect", read_only)
     with pytest.raises(UserError, match=r"copy/mlflow.db cannot be opened and changed .*readonly"):
         relocate_store(copied, own_store(copied))
-    monkeypatch.setattr(
-        "minbert.track.store.sqlite3.connect", lambda *_, **__: connect(tmp_path / "none" / "db")
-    )
-    with pytest.raises(UserError, match=r"cannot be opened and changed \(unable to open database"):
-        relocate_store(copied, own_store(copied))
     monkeypatch.undo()
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert str(made) in texts(copied), "half of the paths are changed"
