@@ -106,13 +106,16 @@ def test_a_killed_follower_loses_nothing(project: Project, finished: Project) ->
     variants = ("1-bert", "3-bert", "hybrid-bert")
     targets = [project.target(variant, 1) for variant in variants]
     workflow = project.start("snakemake", "--cores", "1", *targets)
-    tracking = project.root / "tracking"
     new = {project.key(variant) for variant in variants}
 
     def some_are_stored() -> bool:
         assert workflow.poll() is None, "the workflow ended before the follower stored anything"
-        stored = tracking.glob("*-s1-*/cursor.json")
-        return any(key in str(path) for path in stored for key in new)
+        with sqlite3.connect(project.root / "mlflow.db") as store:
+            stored = store.execute(
+                "select a.value from tags a join tags p on p.run_uuid = a.run_uuid"
+                " where a.key = 'minbert.attempt' and p.key = 'minbert.offset' and p.value > '0'"
+            ).fetchall()
+        return any(f"{key}-s1-" in name for (name,) in stored for key in new)
 
     wait_for(some_are_stored, "no point of the new runs is stored", 120)
     os.kill(follower_of(workflow.pid), signal.SIGKILL)
