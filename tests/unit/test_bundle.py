@@ -70,7 +70,7 @@ def test_a_bundle_has_all_that_is_shown_and_no_texts_or_weights(plan: Plan, made
     assert len(runs) > 5
     wanted = {f"{run}/{file}" for run in runs for file in RUN}
     keys = {run.split("/")[1] for run in runs}
-    needs = {at for key in keys for at in needs_of(plan.node("train", key).describe())}
+    needs = {at for key in keys for at in needs_of(plan.nodes["train", key].describe())}
     described = {f"spec/{kind}-{key}.json" for kind, key in needs | {("train", k) for k in keys}}
     assert wanted | described <= names
     assert {name.rpartition("/")[2] for name in names}.isdisjoint(TEXTS)
