@@ -25,10 +25,10 @@ from typing import Any
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
-from minbert.data.dataset import read_dataset
+from minbert.data.dataset import MAX_REJECTED, read_dataset
 from minbert.data.examples import Example, label_of
 from minbert.data.sources import check_file
-from minbert.data.tables import decode, split_lines
+from minbert.data.tables import BadRow, decode, split_lines
 from minbert.spec.task import BUILT_IN, TASKS
 
 SAME = 0.01
@@ -48,8 +48,11 @@ _QUOTES = dict.fromkeys(
 )
 _TREE = re.compile(r"\(([0-4]) .*\)")
 _LEAF = re.compile(r"\([0-4] ([^() ]+)\)")
+_SENTIMENT = re.compile(r"([0-9]+)\|([0-9.]+)")
 
-Labelled = tuple[tuple[str, ...], str]
+Row = tuple[int, tuple[str, ...], str]
+"""The line of a row, its sentences, and what is in the place of its label."""
+Labelled = tuple[tuple[str, ...], float]
 """The sentences of a row and its label."""
 
 
@@ -79,50 +82,48 @@ LEVELS: tuple[Callable[[str], str], ...] = (exact, caseless, letters)
 """How texts are compared: what the first does not find, the next one looks for."""
 
 
-def _lines(path: Path) -> list[list[str]]:
-    """Return the fields of each line; quotes are text."""
-    return [line.split("\t") for line in split_lines(decode(path.read_bytes(), path))]
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """Return the numbers and texts of a file's lines."""
+    return [*enumerate(split_lines(decode(path.read_bytes(), path)), start=1)]
 
 
-def trees(path: Path) -> Iterator[Labelled]:
+def trees(path: Path) -> Iterator[Row]:
     """Yield the treebank's trees, such as `(3 (2 Good) (3 fun))`: the label is the root's."""
-    for number, (line,) in enumerate(_lines(path), start=1):
-        root, words = _TREE.fullmatch(line.strip()), _LEAF.findall(line)
-        if root is None or not words:
-            raise UserError(f"{path}, line {number}: '{line[:80]}' is no tree")
-        yield (" ".join(words),), root[1]
+    for number, line in _lines(path):
+        root = _TREE.fullmatch(line.strip())
+        yield number, (" ".join(_LEAF.findall(line)),), root[1] if root else line
 
 
-def phrases(path: Path) -> Iterator[Labelled]:
+def phrases(path: Path) -> Iterator[Row]:
     """Yield the treebank's phrases; their sentiments are in the file beside it."""
     beside = path.with_name("sentiment_labels.txt")
     check_file("sst", beside.name, beside)
-    sentiments = dict(line[0].split("|") for line in _lines(beside)[1:])
-    for (line,) in _lines(path):
-        words, _, number = line.rpartition("|")
-        yield (words,), str(bisect_left(SST_CUTS, round(float(sentiments[number]), 6)))
+    found = (_SENTIMENT.fullmatch(line) for _, line in _lines(beside))
+    classes = {of[1]: bisect_left(SST_CUTS, round(float(of[2]), 6)) for of in found if of}
+    for number, line in _lines(path):
+        words, _, phrase = line.rpartition("|")
+        yield number, (words,), str(classes.get(phrase, line))
 
 
-def columns(path: Path, at: Sequence[int | str]) -> Iterator[Labelled]:
+def columns(path: Path, at: Sequence[int | str]) -> Iterator[Row]:
     """Yield the two sentences and the label in these columns; names are those of a header.
 
-    Lines with too few columns are left out.
+    Quotes are text.
     """
-    lines = _lines(path)
-    names = lines.pop(0) if isinstance(at[0], str) else []
+    lines = [(number, line.split("\t")) for number, line in _lines(path)]
+    names = lines.pop(0)[1] if lines and isinstance(at[0], str) else []
     if missing := [name for name in at if isinstance(name, str) and name not in names]:
         raise UserError(f"{path}, line 1: no column '{missing[0]}'; found {', '.join(names)[:400]}")
     places = [names.index(place) if isinstance(place, str) else place for place in at]
-    for fields in lines:
-        if len(fields) > max(places):
-            one, two, label = (fields[place].strip() for place in places)
-            yield (one, two), label
+    for number, fields in lines:
+        one, two, label = (fields[p].strip() if p < len(fields) else "" for p in places)
+        yield number, (one, two), label
 
 
 _STS = partial(columns, at=(5, 6, 4))
 _GLUE_STS = partial(columns, at=("sentence1", "sentence2", "score"))
 _QUORA = partial(columns, at=("question1", "question2", "is_duplicate"))
-ORIGINALS: dict[str, dict[str, Callable[[Path], Iterator[Labelled]]]] = {
+ORIGINALS: dict[str, dict[str, Callable[[Path], Iterator[Row]]]] = {
     "sst": {"dictionary.txt": phrases, "trees/*.txt": trees},
     "para": {
         "quora_duplicate_questions.tsv": _QUORA,
@@ -144,8 +145,26 @@ def originals(task: str, folder: Path) -> list[Labelled]:
         for name, read in ORIGINALS[task].items()
         for above in ("", "*/", "*/*/")
         for path in sorted(folder.glob(above + name))
-        for row in read(path)
+        for row in _labelled(path, task, read)
     ]
+
+
+def _labelled(path: Path, task: str, read: Callable[[Path], Iterator[Row]]) -> list[Labelled]:
+    """Return the rows of a file that have a label: all but a few, or it is the wrong file."""
+    found, wrong = list[Labelled](), list[str]()
+    for number, texts, label in read(path):
+        try:
+            if (value := label_of(label, TASKS[task])) is None:
+                raise BadRow("a row without a label")
+            found.append((texts, value))
+        except BadRow as error:
+            wrong.append(f"line {number}: {error}")
+    if len(wrong) > MAX_REJECTED * (rows := len(found) + len(wrong)):
+        raise UserError(
+            f"{path}: {len(wrong):,} of {rows:,} rows have no label of task '{task}', more than "
+            f"{MAX_REJECTED:.0%}; is it the right file? The first: {wrong[0]}"
+        )
+    return found
 
 
 def join(task: str, found: Sequence[Labelled], examples: Sequence[Example]) -> dict[str, float]:
@@ -159,8 +178,7 @@ def join(task: str, found: Sequence[Labelled], examples: Sequence[Example]) -> d
     for level in LEVELS:
         by_text: dict[tuple[str, ...], list[float]] = {}
         for texts, label in found:
-            if (number := label_of(label, TASKS[task])) is not None:
-                by_text.setdefault(tuple(map(level, texts)), []).append(number)
+            by_text.setdefault(tuple(map(level, texts)), []).append(label)
         levels.append((level, by_text))
 
     def label_of_text(example: Example) -> float | None:

@@ -79,6 +79,7 @@ def test_a_backbone_without_sizes(tmp_path: Path) -> None:
     ("config", "message"),
     [
         ("{", "config.json: not valid JSON"),
+        ("[" * 100_000, "config.json: not valid JSON"),
         ("[]", "expected a JSON object, found list"),
         (b"\xff{}", "config.json: not valid JSON"),
     ],

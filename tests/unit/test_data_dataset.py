@@ -128,7 +128,7 @@ def test_a_report_and_a_table_of_all_examples(tmp_path: Path) -> None:
     pairs = [
         Example("1", "train", "A dog runs .", "A cat sits .", 5.0),
         Example("2", "train", "a cat  sits .", "a DOG runs .", 4.2),
-        Example("3", "train", "Only here", "now", 0.0),
+        Example("3", "train", "Only here", "now", -0.5),
         Example("4", "dev", "A dog runs .", "a cat sits .", 2.0),
         Example("5", "dev", "New", "pair", 1.9),
         Example("6", "test", "new", "pair", None),
@@ -138,7 +138,11 @@ def test_a_report_and_a_table_of_all_examples(tmp_path: Path) -> None:
         "task": "sts",
         "rows": {"train": 3, "dev": 2, "test": 1},
         "rejected": {},
-        "labels": {"train": {"5": 1, "4": 1, "0": 1}, "dev": {"2": 1, "1": 1}, "test": {"none": 1}},
+        "labels": {
+            "train": {"5": 1, "4": 1, "-1": 1},
+            "dev": {"2": 1, "1": 1},
+            "test": {"none": 1},
+        },
         "mean_words": {"train": 6.33, "dev": 5.0, "test": 2.0},
         "overlaps": {"dev in train": 1, "test in train": 0, "test in dev": 1},
         "warnings": [
@@ -172,7 +176,11 @@ def test_what_is_found_in_the_data_is_told(
     report = read_json(out / "report.json")
     assert report["warnings"] == warnings and report["overlaps"] == {"dev in train": 1}
     printed = capsys.readouterr().err
-    told = ["train 40, dev 14 rows, 0 set aside", "1 texts of dev in train", *warnings]
+    told = [
+        "train 40, dev 14 rows, 0 set aside",
+        "1 rows of dev in train, by their text",
+        *warnings,
+    ]
     assert printed.splitlines() == [f"news: {each}" for each in told]
 
 
@@ -206,6 +214,14 @@ def test_a_folder_is_files_by_their_splits(tmp_path: Path) -> None:
     found = examples(built(tmp_path, files, NEWS | {"files": "d"}))
     assert [e.split for e in found].count("test") == 4
     assert {e.label for e in found if e.split == "test"} == {None}, "the label column is missing"
+
+
+def test_a_link_that_leads_nowhere_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").symlink_to("gone.tsv")
+    with pytest.raises(
+        UserError, match=r"train: t\.tsv: is a link to gone\.tsv, which is not there$"
+    ):
+        node(tmp_path, {"d.tsv": DEV}, BOTH)
 
 
 def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:

@@ -40,12 +40,14 @@ def as_json(given: list[Row], **more: object) -> str:
 
 
 def parquet(texts: list[bytes], name: str = "text") -> bytes:
-    """Return a file whose column of text holds any bytes."""
+    """Return a file whose column of text, like one that nobody reads, holds any bytes."""
     buffers = pa.array(texts, pa.binary()).buffers()
     text = pa.StringArray.from_buffers(len(texts), buffers[1], buffers[2])
     made = BytesIO()
     topics = [TOPICS[n % 3] for n in range(len(texts))]
-    pq.write_table(pa.table({"other": [0] * len(texts), name: text, "topic": topics}), made)
+    other = pa.StringArray.from_buffers(1, *pa.array([b"\xff"], pa.binary()).buffers()[1:])
+    columns = [pa.concat_arrays([other] * len(texts)), text, topics]
+    pq.write_table(pa.table(columns, ["other", name, "topic"]), made)
     return made.getvalue()
 
 
@@ -137,14 +139,15 @@ READ: dict[str, tuple[Files, dict[str, Any], dict[str, float], dict[int, str]]] 
         for what, blank in (("a blank line", "\n"), ("a line of spaces", "  \r\n"))
     },
     **{
-        f"{name}: CR CR LF ends a line, and a blank line is no header": (
-            {name: "\n" + content.replace("\n", "\r\r\n")},
+        f"{name}: {end!r} ends a line, and a blank line is no header": (
+            {name: f"\n{content}".replace("\n", end)},
             named(name),
             {},
             {},
         )
         for name, content in FORMS.items()
         if isinstance(content, str)
+        for end in ("\r\r\n", "\r")
     },
     "True and False are 1 and 0": (
         {
@@ -275,6 +278,12 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         "Latin-1.*iconv -f windows-1252",
     ),
     "UTF-16": ({"t.tsv": GOOD.encode("utf-16")}, {}, r"t\.tsv: is UTF-16, .*; convert it: iconv"),
+    "UTF-16, the other way": ({"t.tsv": b"\xfe\xff\0t"}, {}, r"t\.tsv: is UTF-16, "),
+    "parquet that is called csv": (
+        {"t.csv": parquet([b"a"])},
+        named("t.csv"),
+        r"t\.csv: is a parquet file, expected UTF-8 text; call it \.parquet",
+    ),
     "gzip": ({"t.tsv": gzip.compress(b"x", mtime=0)}, {}, r"t\.tsv: is a gzip file, .*gunzip"),
     "Git LFS": ({"t.tsv": "version https://git-lfs.github.com/spec/v1\n"}, {}, "git lfs pull"),
     "HTML": ({"t.tsv": "<!DOCTYPE html>\n<html>"}, {}, r"is an HTML page, .*; download the file"),
@@ -328,15 +337,25 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         IN_JSON,
         r"2 of 62 train rows.*line 61: text is 3, not text",
     ),
+    "a key that two lines have twice": (
+        {"t.jsonl": as_json(rows(60)) + '{"text": "x", "topic": 0, "text": "y"}\n' * 2},
+        IN_JSON,
+        r"2 of 62 train rows.*line 61: is not JSON \(it has the key 'text' twice\)",
+    ),
     "damaged parquet": (
         {"t.parquet": b"PAR1 and then nothing"},
         named("t.parquet"),
-        r"t\.parquet: is damaged or not a parquet file",
+        r"t\.parquet: is damaged or not a parquet file .*; write or download it again$",
     ),
     "parquet without the column": (
         {"t.parquet": parquet([b"a"], "body")},
         named("t.parquet"),
-        r"t\.parquet: no column 'text'; found other, body, topic\.",
+        r"t\.parquet: no column 'text'; found other, body, topic\. Name the file's own columns",
+    ),
+    "parquet with two columns of one name": (
+        {"t.parquet": parquet([b"a"], "topic")},
+        named("t.parquet") | {"sentence1": "other"},
+        r"t\.parquet: 2 columns are called 'topic', expected one; rename or remove the others",
     ),
     "parquet with text that is not UTF-8": (
         {"t.parquet": parquet([b"caf\xe9", *(b"text %d" % n for n in range(60))])},

@@ -69,9 +69,13 @@ def test_wrong_files_are_named(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_labels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none: there is no such folder; expected files"):
+    with pytest.raises(
+        UserError, match=r"none: there is no such folder; expected a folder of files"
+    ):
         label_files(tmp_path / "none", TASKS)
     write_text(tmp_path / "stss.csv", "")
+    with pytest.raises(UserError, match=r"stss\.csv: is a file; expected a folder of files of ids"):
+        label_files(tmp_path / "stss.csv", TASKS)
     with pytest.raises(
         UserError, match=r"has no file of public labels; .*Did you mean 'sts\.csv'\?"
     ):
@@ -162,14 +166,59 @@ def test_a_sentiment_on_a_cut_is_in_the_lower_class(tmp_path: Path) -> None:
     assert found[0][0] == ("w0 | x",)
 
 
+@pytest.mark.parametrize(
+    ("task", "files", "message"),
+    [
+        (
+            "sst",
+            {"trees/dev.txt": "(3 (2 a) (2 b))\n3 a b\n"},
+            "dev.txt: 1 of 2 rows.*2: label '3 a",
+        ),
+        (
+            "sst",
+            {"dictionary.txt": "a|1\nb|2\n", "sentiment_labels.txt": "phrase ids\n1|0.5\n2|x\n"},
+            r"dictionary\.txt: 1 of 2 rows have no label of task 'sst', more than 1%; is it the "
+            r"right file\? The first: line 2: label 'b\|2' is not one of negative",
+        ),
+        (
+            "para",
+            {"QQP/dev.tsv": PAIRS[0] + "0\t1\ta\tb\tc\t1\n"},
+            "line 2: label 'c' is not one of different",
+        ),
+        ("sts", {"sts-dev.csv": "m\th\t2015\t0\n"}, "line 1: a row without a label"),
+        (
+            "para",
+            {"QQP/dev.tsv": "question1,question2\n"},
+            "line 1: no column 'question1'; found qu",
+        ),
+    ],
+)
+def test_originals_without_labels_are_refused(
+    task: str, files: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        write_text(tmp_path / name, text)
+    with pytest.raises(UserError, match=message):
+        script.originals(task, tmp_path)
+
+
+def test_a_few_rows_without_labels_are_left_out(tmp_path: Path) -> None:
+    """As in the published files, where a quoted question has a line break."""
+    lines = [PAIRS[1].format(n, f"a {n}", f"b {n}", n % 2) for n in range(200)]
+    write_text(tmp_path / "QQP/dev.tsv", PAIRS[0] + '7\t1\t"a\n\tb\tc\td\te\tf"\n' + "".join(lines))
+    assert len(script.originals("para", tmp_path)) == 200
+
+
 def test_contradictions_and_other_data(tmp_path: Path) -> None:
-    found = [(("One", "Two"), "5"), (("A", "B"), "0"), (("A", "B"), "0.4")]
+    found: list[script.Labelled] = [
+        *((("One", "Two"), 5), (("A", "B"), 0), (("A", "B"), 0.4)),
+    ]
     rows = [Example("a", "test", "A", "B", None), Example("b", "test", "one?", "two", None)]
     assert script.join("sts", found, rows) == {"b": 5.0}
     with pytest.raises(UserError, match="none of 1 test rows is in the files"):
         script.join("sts", found[1:], rows[:1])
     rows = [Example(f"d{n}", "dev", f"Film {n}", None, float(n % 5)) for n in range(120)]
-    found = [((row.sentence1,), str(int(row.label or 0) // 3)) for row in rows]
+    found = [((row.sentence1,), (row.label or 0) // 3) for row in rows]
     with pytest.raises(UserError, match=r"96 of 120 rows .* id 'd1' has 1.0 in the data, 0.0"):
         script.join("sst", found, rows)
     with pytest.raises(UserError, match="has none of the original files: dictionary"):

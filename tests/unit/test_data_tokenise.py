@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tokenizers import Tokenizer
@@ -62,6 +63,20 @@ def test_token_table(path: Path, tmp_path: Path) -> None:
     assert first == {**named, "tokens1": [THE, FILM], "tokens2": [IS, FINE]}
     assert second["label"] is None and second["tokens2"] == [THE] * 510
     assert os.environ["TOKENIZERS_PARALLELISM"] in ("true", "false")
+
+
+def test_batches_are_limited_by_their_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[list[int]] = []
+
+    def encoded(texts: list[str], add_special_tokens: bool) -> list[SimpleNamespace]:
+        batches.append([len(text) for text in texts])
+        return [SimpleNamespace(ids=[len(text)]) for text in texts]
+
+    monkeypatch.setattr("minbert.data.tokenise.CHARACTERS", 10)
+    lengths = [3, 3, 3, 9, 25, 1, 4]
+    found = encode(SimpleNamespace(encode_batch_fast=encoded), ["a" * n for n in lengths])
+    assert [*map(list, found)] == [[n] for n in lengths]
+    assert batches == [[3, 3, 3], [9], [25, 1, 4]]
 
 
 def test_order_survives_more_rows_than_a_batch(path: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minbert.base.errors import UserError
-from minbert.base.locks import is_held
+from minbert.base.locks import is_held, take
 from minbert.devices.cards import FAKE, VISIBLE, Card, visible_cards
 from minbert.devices.lease import LOCKS, device_for, lease, locks_folder
 
@@ -198,6 +199,22 @@ def test_the_cpu_leases_nothing_and_sees_nothing(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_look_that_finds_nothing_is_repeated() -> None:
-    looks = [[], visible_cards()]
-    with lease(lambda: looks.pop(0), GB, print) as taken:
-        assert taken.name == "0" and not looks
+    looks, told = [[], [], visible_cards()], list[str]()
+    (locks_folder()).mkdir()
+    with (locks_folder() / "master").open("a") as master:
+        take(master, locks_folder() / "master")
+        threading.Timer(0.1, master.close).start()
+        with lease(lambda: looks.pop(0), GB, told.append) as taken:
+            assert taken.name == "0" and not looks
+    assert told == [f"waits for 1.0 GB of a GPU (GPUs: none found; locks: {locks_folder()})"]
+
+
+def test_a_slot_that_another_job_looks_at_is_waited_for() -> None:
+    """It locks the slot for that moment."""
+    locks_folder().mkdir()
+    path = locks_folder() / "fake-0.0"
+    with path.open("a") as looking:
+        take(looking, path, shared=True)
+        threading.Timer(0.3, looking.close).start()
+        with lease(lambda: visible_cards()[:1], 5 * GB, print):
+            assert held("0") == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minbert.base.errors import UserError
-from minbert.devices.cards import FAKE, SLOTS, VISIBLE, Card, in_words, visible_cards
+from minbert.devices.cards import FAKE, QUERY, SLOTS, VISIBLE, Card, in_words, visible_cards
 from minbert.devices.lease import LOCKS, device_for
 
 GB = 10**9
@@ -30,8 +30,8 @@ def nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_cards_are_read_from_nvidia_smi(nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nvidia_smi.write_text(
-        '#!/bin/sh\n[ "$1" = --query-gpu=uuid,memory.total,memory.free ] || exit 1\n'
-        "echo 'GPU-aaaa, 81920, 80000'\necho 'GPU-bbbb, 40960, 1000'\n"
+        f'#!/bin/sh\n[ "$1" = {QUERY[1]} ] || exit 1\n'
+        "echo 'GPU-aaaa, 81920, 80000, Disabled'\necho 'GPU-bbbb, 40960, 1000, [N/A]'\n"
     )
     nvidia_smi.chmod(0o755)
     first = Card("GPU-aaaa", "GPU-aaaa", 81920 * 2**20, 80000 * 2**20, SLOTS)
@@ -42,7 +42,6 @@ def test_cards_are_read_from_nvidia_smi(nvidia_smi: Path, monkeypatch: pytest.Mo
     for invalid in ("-1", "2", "GPU-c", "NoDevFiles"):
         one = Card("0", "GPU-aaaa", first.memory, first.free)
         assert visible_cards({VISIBLE: f"0,{invalid},1"}) == [one], invalid
-    assert visible_cards({VISIBLE: "MIG-1234"}) == [], "torch decides, and nothing is leased"
     assert in_words("auto") == ("training runs on 2 GPUs: GPU-aaaa (86 GB), GPU-bbbb (43 GB)")
     monkeypatch.setenv(VISIBLE, "1")
     assert in_words("auto") == "training runs on 1 GPU: 1 (43 GB)"
@@ -61,7 +60,7 @@ def test_a_driver_that_does_not_answer_is_reported(
         visible_cards({VISIBLE: "0"})
 
 
-CARD = "echo 'GPU-aaaa, 81920, 80000'"
+CARD = "echo 'GPU-aaaa, 81920, 80000, Disabled'"
 
 
 @pytest.mark.parametrize("failures", [1, 2])
@@ -91,7 +90,11 @@ NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVID
             r"nvidia-smi failed \(Failed to initialize NVML: Unknown Error\), so",
         ),
         ("exit 1", r"nvidia-smi failed \(.*exit status 1\.\), so the free GPUs are"),
-        ("echo 'GPU-aaaa, [N/A], [N/A]'", "whole"),
+        ("echo 'GPU-aaaa, [N/A], [N/A], [N/A]'", "whole"),
+        (
+            "echo 'GPU-aaaa, 81920, 80000, Enabled'",
+            r"GPU GPU-aaaa is split into parts \(MIG\): name one or several of them in CUDA_VIS",
+        ),
         (
             f"{CARD}; echo 'Unable to read'",
             r"nvidia-smi failed \(not enough values .*\), so the free",
@@ -103,6 +106,7 @@ NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVID
         "status 255",
         "status 1",
         "unknown memory",
+        "split by MIG",
         "a line that is none of ours",
     ],
 )
@@ -122,7 +126,11 @@ def test_a_failure_that_stays_is_an_error_unless_it_says_that_there_is_no_card(
     if expected == "whole":
         (card,) = visible_cards()
         assert card.needed(1) == SLOTS and card.has_room(GB)
+        assert in_words("auto") == "training runs on 1 GPU: GPU-aaaa"
         return
+    if "MIG" in expected:
+        one, _ = visible_cards({VISIBLE: "MIG-1234,MIG-5678"})
+        assert (one.name, one.needed(1)) == ("MIG-1234", SLOTS), "a job gets it whole"
     with pytest.raises(UserError, match=expected), device_for("auto", GB, print):
         pass
 

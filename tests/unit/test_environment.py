@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -75,8 +76,11 @@ def test_builds_of_one_version_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions(found) == {"torch": "2.13.0", "numpy": "2.4.6"}
 
 
-def test_memory_is_told_in_bytes() -> None:
-    assert 1 << 24 < peak_memory() < 1 << 40
+def test_memory_is_told_in_bytes_and_without_that_of_the_parent_process() -> None:
+    held = bytearray(100 << 20)
+    code = "from minbert.base.environment import peak_memory; print(peak_memory())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert 1 << 23 < int(done.stdout) < len(held) < peak_memory() < 1 << 40
 
 
 def git(folder: Path, *words: str) -> str:

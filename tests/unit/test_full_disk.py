@@ -16,6 +16,7 @@ from following import log, start, stored_points, stored_run, written_points
 from small_disk import SmallDisk, small_disk
 
 from minbert.base.errors import explain_os_error
+from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.commands.steps import load_job, run_job
 from minbert.plan.plan import Plan
@@ -82,10 +83,19 @@ def test_a_full_disk_has_one_line_on_the_command_line(
     )
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR])
 def test_a_file_that_may_not_be_used_is_told_as_that(number: int) -> None:
     told = explain_os_error(OSError(number, "Reason", "sst-train.csv"))
     assert told and told.startswith("cannot read or write sst-train.csv: Reason; make it readable")
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_as_that(tmp_path: Path) -> None:
+    """By the name that people know, not that of the file which was to get it."""
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(OSError) as raised:
+        write_text(tmp_path / "run.json", "{}")
+    told = f"{tmp_path / 'run.json'} is a folder, expected a file there; move it away"
+    assert explain_os_error(raised.value) == told
 
 
 def test_an_error_of_another_kind_keeps_its_traceback(

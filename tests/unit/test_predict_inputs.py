@@ -158,6 +158,7 @@ def test_missing_columns_of_ones_own_are_named() -> None:
         ("jsonl", "sst", '{"text": "\\ud800"}', r"in, line 1: a sentence contains U\+D800"),
         ("jsonl", "para", '{"sentence1": "a", "sentence2": null}', "no sentence2; found sentence1"),
         ("tsv", "sst", "id\tid\ttext\n1\t2\ta\n", "line 1: 2 columns are called 'id'"),
+        ("jsonl", "sst", '{"text": "a", "id": "\\ud800"}', r"line 1: id contains U\+D800"),
         ("jsonl", "sst", '{"text": "a", "id": NaN}', "found id NaN, expected a string or"),
         ("text", "sst", "a " * 500_001, "in, line 1: a sentence has 1,000,002 characters, more"),
         (

@@ -14,7 +14,7 @@ from minbert.base.version import VERSION
 DEPENDENCIES = ("torch", "numpy", "pyarrow", "tokenizers", "safetensors", "scipy")
 """The packages that decide a run's numbers."""
 
-CPUS = Path("/proc/cpuinfo")
+CPUS, STATUS = Path("/proc/cpuinfo"), Path("/proc/self/status")
 
 
 def commit() -> str:
@@ -66,6 +66,10 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 def peak_memory() -> int:
     """Return the most main memory that this process has held, in bytes."""
+    # On Linux `getrusage` would also count the parent process. Some sandboxes do not tell `VmHWM`.
+    for line in STATUS.read_text().splitlines() if STATUS.exists() else ():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+_CLOSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
 
 WRONG_FILE_MAGIC = {
     b"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
@@ -54,12 +54,15 @@ def naming(path: Path | str) -> Iterator[None]:
 
 def explain_os_error(error: OSError) -> str | None:
     """Return why a file could not be written or read, and what to do; None for other errors."""
-    path = error.filename or "a file"
+    # Of a file that is renamed, the second name is the one that people know.
+    path = error.filename2 or error.filename or "a file"
     if error.errno in FULL:
         return (
             f"cannot write {path}: {error.strerror}; make room (`minbert gc` lists what is no "
             "longer needed) and run the same command again: finished results are kept"
         )
+    if error.errno == errno.EISDIR:
+        return f"{path} is a folder, expected a file there; move it away"
     if error.errno in _CLOSED:
         return (
             f"cannot read or write {path}: {error.strerror}; make it readable and its folder "

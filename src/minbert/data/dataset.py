@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from math import floor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ def make(job: Job) -> None:
     found, task = read_dataset(job.spec, paths), job.spec["task"]
     report = write_dataset(task, found, job.out, job.spec["made"], job.spec.get("limit"))
     rows = ", ".join(f"{split} {n}" for split, n in report["rows"].items())
-    both = [f"{n:,} texts of {where}" for where, n in report["overlaps"].items() if n]
+    both = [f"{n:,} rows of {where}, by their text" for where, n in report["overlaps"].items() if n]
     for said in (f"{rows} rows, {len(found.rejected)} set aside", *both, *report["warnings"]):
         print(f"{task}: {said}", file=sys.stderr)
 
@@ -230,7 +231,7 @@ def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
         "task": task.name,
         "rows": rows,
         "labels": {
-            s: dict(Counter("none" if e.label is None else str(int(e.label)) for e in of[s]))
+            s: dict(Counter("none" if e.label is None else str(floor(e.label)) for e in of[s]))
             for s in rows
         },
         "mean_words": {

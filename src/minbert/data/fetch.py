@@ -2,17 +2,22 @@
 
 import http.client
 import logging
+import shutil
 import time
 import urllib.request
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from minbert.base.errors import UserError
+from minbert.base.errors import FULL, UserError
 from minbert.base.files import whole
 from minbert.data.identity import checksum
 from minbert.store.job import Job
 
 log = logging.getLogger(__name__)
+
+_BUSY = {408, 425, 429}
+"""Answers, besides those from 500, after which a server is asked again."""
 
 
 def make(job: Job) -> None:
@@ -30,7 +35,8 @@ def fetch(
     ways without this server) or the checksum is another one.
     """
     with whole(out) as temporary:
-        temporary.write_bytes(_download(url, out, attempts, timeout, wait))
+        with temporary.open("wb") as file:
+            _download(url, out, file, attempts, timeout, wait)
         if (found := checksum(temporary, pin)) != pin:
             raise UserError(
                 f"{url}: the file is not the one expected: found {found}, expected {pin}. What "
@@ -39,15 +45,23 @@ def fetch(
             )
 
 
-def _download(url: str, out: Path, attempts: int, timeout: float, wait: float) -> bytes:
+def _download(
+    url: str, out: Path, file: BinaryIO, attempts: int, timeout: float, wait: float
+) -> None:
     for attempt in range(1, attempts + 1):
         try:
             with urllib.request.urlopen(url, timeout=timeout) as response:
-                content: bytes = response.read()
-                return content
+                file.seek(0)
+                file.truncate()
+                shutil.copyfileobj(response, file)
+                if missing := getattr(response, "length", None):  # `read` of a part says nothing.
+                    raise ConnectionError(f"the server sent {missing:,} bytes too few")
+                return
         except (OSError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
-            if url.startswith("file:") or getattr(error, "code", 500) < 500:
+            reason, code = str(error) or type(error).__name__, getattr(error, "code", 500)
+            if error.args and error.args[0] in FULL:
+                raise
+            if url.startswith("file:") or (code < 500 and code not in _BUSY):
                 break
         if attempt < attempts:
             log.warning("%s: %s; trying again", url, reason)

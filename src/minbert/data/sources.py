@@ -100,7 +100,9 @@ def check_file(task: str, name: str, path: Path) -> None:
     if path.is_file():
         return
     wrong, way = "there is no such file; check the path.", ""
-    if path.is_dir():
+    if path.is_symlink():
+        wrong = f"is a link to {path.readlink()}, which is not there"
+    elif path.is_dir():
         wrong = "is a folder, expected one file; name the file in it, or join its parts first"
     elif path.parent.is_dir():
         way = did_you_mean(path.name, [other.name for other in path.parent.iterdir()])
@@ -118,10 +120,11 @@ def label_files(folder: Path, tasks: Iterable[str]) -> dict[str, Path]:
     found = {name.partition(".")[0]: folder / name for name in known if name in names}
     if not found:
         wrong = "has no file of public labels" if folder.is_dir() else "there is no such folder"
+        wrong = "is a file" if folder.is_file() else wrong
         near = next((near for name in names if (near := did_you_mean(name, known))), "")
         raise UserError(
-            f"labels: {folder}: {wrong}; expected files of ids and labels called by their tasks, "
-            f"such as sst.csv.{near} workflow/labels.py makes them from the files of SST, STS-B "
-            "and Quora"
+            f"labels: {folder}: {wrong}; expected a folder of files of ids and labels, called by "
+            f"their tasks, such as sst.csv.{near} workflow/labels.py makes them from the files of "
+            "SST, STS-B and Quora"
         )
     return found

@@ -31,7 +31,7 @@ _NO_TABLE = {
     b"\x1f\x8b": ("a gzip file", "unpack it: gunzip"),
     b"PK\x03\x04": ("a zip archive", "unpack it: unzip"),
     b"PAR1": ("a parquet file", "call it .parquet"),
-    b"\xff\xfe": ("UTF-16", "convert it: iconv -f utf-16 -t utf-8"),
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), ("UTF-16", "convert it: iconv -f utf-16 -t utf-8")),
     **WRONG_FILE_MAGIC,
 }
 """What files with these first bytes are, and the way to text."""
@@ -82,7 +82,7 @@ def read_rows(path: Path, form: str, columns: Sequence[str], optional: str = "")
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; check the path")
     if form == "parquet":
-        rows = _parquet(path)
+        rows = _parquet(path, columns, optional)
     else:
         rows = rows_of(decode(path.read_bytes(), path), path, form)
     checked, number = False, 0
@@ -116,13 +116,15 @@ def decode(content: bytes, name: Path | str) -> str:
         if content.startswith(start):
             raise UserError(f"{name}: is {kind}, expected UTF-8 text; {way}")
     try:
-        return content.decode("utf-8-sig").replace("\r\r\n", "\n")
+        text = content.decode("utf-8-sig").replace("\r\r\n", "\n")
     except UnicodeDecodeError as error:
         line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
         raise UserError(
             f"{name}, line {line}: byte 0x{byte:02x} at offset {error.start} is not UTF-8; is the "
             "file Windows-1252, or Latin-1? Convert it: iconv -f windows-1252 -t utf-8"
         ) from None
+    # Old programs of the Macintosh end lines so.
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 def split_lines(text: str) -> list[str]:
@@ -152,28 +154,40 @@ def rows_of(text: str, name: Path | str, form: str) -> Iterator[Row]:
             yield number, line, fields
         elif not header:
             header = [column.strip() for column in fields]
-            if len({*header} - {""}) < len([*filter(None, header)]):
-                twice, count = Counter(filter(None, header)).most_common(1)[0]
-                raise UserError(
-                    f"{name}, line {number}: {count} columns are called '{twice}', expected one; "
-                    "rename or remove the others"
-                )
+            _check_names(header, f"{name}, line {number}")
         elif len(fields) != len(header):
             yield number, line, f"{len(fields)} columns, but the header has {len(header)}"
         else:
             yield number, line, dict(zip(header, fields, strict=True))
 
 
+def _check_names(header: Sequence[str], where: str) -> None:
+    """Refuse a header that has a name twice; several columns may have none."""
+    for name, count in Counter(filter(None, header)).most_common(1):
+        if count > 1:
+            raise UserError(
+                f"{where}: {count} columns are called '{name}', expected one; rename or remove the "
+                "others"
+            )
+
+
 def _parsed(line: str) -> Fields | str:
     """Return the JSON object of a line, or what is wrong with it."""
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         value, wrong = None, f"is not JSON ({error})"
     else:
         wrong = "is no JSON object"
     way = "; expected one in each line. An array is converted by jq -c '.[]'"
     return value if isinstance(value, dict) else wrong + way
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Fields:
+    if len(found := dict(pairs)) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"it has the key '{twice[:80]}' twice")
+    return found
 
 
 def _tsv(text: str) -> Iterator[tuple[int, str, list[str] | str]]:
@@ -235,12 +249,23 @@ def _csv(text: str, name: Path | str) -> Iterator[tuple[int, str, list[str]]]:
         ) from None
 
 
-def _parquet(path: Path) -> Iterator[Row]:
-    from minbert.data.parquet import read_file  # The plan names forms, and loads no pyarrow.
+def _parquet(path: Path, columns: Sequence[str], optional: str) -> Iterator[Row]:
+    # The plan names forms, and loads no pyarrow.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        rows = read_file(path).to_pylist()
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            header = file.schema_arrow.names
+            _check_names(header, str(path))
+            if missing := [n for n in columns if n not in header and n != optional]:
+                raise _no_column(path, missing[0], header)
+            rows = file.read([name for name in columns if name in header]).to_pylist()
     except UnicodeDecodeError:
         raise UserError(f"{path}: has text that is not UTF-8; write the file again") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(
+            f"{path}: is damaged or not a parquet file ({error}); write or download it again"
+        ) from None
     for number, fields in enumerate(rows, start=1):
         yield number, json.dumps(fields, default=str, ensure_ascii=False), fields

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import accumulate, groupby
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ SCHEMA = pa.schema(
         pa.field("tokens2", _IDS),
     ]
 )
-_BATCH = 256  # sentences; encodings hold offsets and masks too, 100 bytes for each character
+CHARACTERS = 2_000_000
+"""Of a batch, but for its first text: encodings take 100 bytes for each."""
 
 
 def make(job: Job) -> None:
@@ -54,11 +56,10 @@ def encode(tokenizer: Tokenizer, sentences: Sequence[str | None]) -> list[NDArra
     # If this is unset, `tokenizers` prints a warning at a later fork.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     given = [sentence for sentence in sentences if sentence is not None]
+    ends = accumulate(map(len, given))
     ids = (
         np.array(encoding.ids[:MAX_TOKENS], np.int32)
-        for at in range(0, len(given), _BATCH)
-        for encoding in tokenizer.encode_batch_fast(
-            given[at : at + _BATCH], add_special_tokens=False
-        )
+        for _, part in groupby(zip(ends, given, strict=True), lambda pair: pair[0] // CHARACTERS)
+        for encoding in tokenizer.encode_batch_fast([s for _, s in part], add_special_tokens=False)
     )
     return [None if sentence is None else next(ids) for sentence in sentences]

@@ -13,7 +13,7 @@ from minbert.base.progress import counted
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 FAKE = "MINBERT_FAKE_DEVICES"
-QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free")
+QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free,mig.mode.current")
 PATIENCE = 60  # seconds that nvidia-smi has to answer
 NO_CARDS = (6, 9, 12)
 """How nvidia-smi ends where there is no GPU, no driver, or no library of it."""
@@ -23,7 +23,8 @@ NO_CARDS = (6, 9, 12)
 class Card:
     """One GPU. `name` is its word in CUDA_VISIBLE_DEVICES, `identity` is the same in all jobs.
 
-    `memory` and `free` are bytes; 0 if nvidia-smi does not know: a job then gets it whole.
+    `memory` and `free` are bytes; 0 if nvidia-smi does not know: a job then gets it whole. `split`
+    says that it was split into parts (MIG), which are cards themselves.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Card:
     memory: int
     free: int
     slots: int = SLOTS
+    split: bool = False
 
     def needed(self, memory: int | None) -> int:
         """Return the slots that a job of `memory` bytes needs; all of them if it is unknown."""
@@ -47,18 +49,23 @@ def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:
     """Return the GPUs that CUDA would show this process, in CUDA's order.
 
     `CUDA_VISIBLE_DEVICES` limits them. For tests, `MINBERT_FAKE_DEVICES=2x80GB` (or `2x80GB/4`,
-    with 4 slots each) replaces the real cards by fake ones. Raises `UserError` if nvidia-smi fails.
+    with 4 slots each) replaces the real cards by fake ones. Raises `UserError` if nvidia-smi fails,
+    or a GPU is split (MIG): jobs would all use its first part.
     """
-    present = _fake(environment[FAKE]) if environment.get(FAKE) else _nvidia_smi()
-    if (limit := environment.get(VISIBLE)) is None:
-        return present
-    numbered = {str(number): card for number, card in enumerate(present)}
-    found: list[Card] = []
-    for word in filter(None, map(str.strip, limit.split(","))):
-        begin = [card for card in present if card.identity.startswith(word)]
-        if not (named := [numbered[word]] if word in numbered else begin):
-            break  # CUDA ignores an entry that names no GPU, and all that follow it.
-        found.append(replace(named[0], name=word))
+    found = present = _fake(environment[FAKE]) if environment.get(FAKE) else _nvidia_smi()
+    if (limit := environment.get(VISIBLE)) is not None:
+        numbered, found = {str(number): card for number, card in enumerate(present)}, []
+        for word in filter(None, map(str.strip, limit.split(","))):
+            parts = [Card(word, word, 0, 0)] if word.startswith("MIG-") else []
+            begin = [card for card in present if card.identity.startswith(word)] or parts
+            if not (named := [numbered[word]] if word in numbered else begin):
+                break  # CUDA ignores an entry that names no GPU, and all that follow it.
+            found.append(replace(named[0], name=word))
+    if split := [card.name for card in found if card.split]:
+        raise UserError(
+            f"GPU {split[0]} is split into parts (MIG): name one or several of them in {VISIBLE} "
+            "(`nvidia-smi -L` lists them), or set `device: cpu`"
+        )
     return found
 
 
@@ -84,7 +91,7 @@ def in_words(wish: str) -> str:
     cards = chosen_cards(wish)
     if not cards:
         return "no GPU found: training runs on the CPU"
-    known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" for c in cards]
+    known = [f"{c.name} ({c.memory / 1e9:.0f} GB)" if c.memory else c.name for c in cards]
     return f"training runs on {counted(len(cards), 'GPU')}: {', '.join(known)}"
 
 
@@ -94,9 +101,9 @@ def _nvidia_smi() -> list[Card]:
     try:
         query = (*QUERY, "--format=csv,noheader,nounits")
         for line in answer_of(*query, timeout=PATIENCE, final=NO_CARDS):
-            uuid, memory, free = (word.strip() for word in line.split(","))
-            sizes = (int(size) << 20 if size.isdecimal() else 0 for size in (memory, free))
-            cards.append(Card(uuid, uuid, *sizes))
+            uuid, memory, free, mig = (word.strip() for word in line.split(","))
+            sizes = [int(size) << 20 if size.isdecimal() else 0 for size in (memory, free)]
+            cards.append(Card(uuid, uuid, sizes[0], sizes[1], split=mig == "Enabled"))
     except FileNotFoundError:
         return []
     except (OSError, ValueError, subprocess.SubprocessError) as error:

@@ -69,7 +69,8 @@ def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Itera
                 time.sleep(PAUSE)
             card, free = found
             for path in free:
-                take(slots.enter_context(path.open("a")), path)
+                # Another job may be looking whether it is free.
+                take(slots.enter_context(path.open("a")), path, FOREVER)
         yield card
 
 
@@ -91,5 +92,5 @@ def _with_room(
 
 def _waits_for(cards: list[Card], memory: int | None, folder: Path) -> str:
     size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
-    names = ", ".join(card.name for card in cards)
+    names = ", ".join(card.name for card in cards) or "none found"
     return f"waits for {size} (GPUs: {names}; locks: {folder})"

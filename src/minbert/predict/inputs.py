@@ -107,6 +107,8 @@ def _read_rows(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
                 f"{where}: found id {json.dumps(identity)[:40]}, expected a string or a whole "
                 "number"
             )
+        if identity and (wrong := text_fault(str(identity))):
+            raise UserError(f"{where}: {given_id} {wrong}")
         yield item(task, where, identity, [given[key] for key in names])
 
 
