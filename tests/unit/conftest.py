@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.base.files import write_json
+from minbert.base.files import write_json, write_text
 from minbert.spec.architecture import Architecture
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
@@ -43,6 +44,27 @@ def _seed() -> None:
 
     torch.manual_seed(0)
     random.seed(0)
+
+
+@pytest.fixture
+def nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int | str], Path]:
+    """Return a function that makes nvidia-smi: of so many GPUs of 80 GB, or by a script.
+
+    Leases are those of the test, and all GPUs are visible.
+    """
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("MINBERT_DEVICE_LOCKS", str(tmp_path / "locks"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def make(shown: int | str) -> Path:
+        if isinstance(shown, int):
+            lines = (f"echo GPU-{n}, 76294, 76294, Disabled\n" for n in range(shown))
+            shown = "".join(lines) or "exit 6"
+        write_text(path := tmp_path / "bin" / "nvidia-smi", f"#!/bin/sh\n{shown}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
 
 
 @pytest.fixture(scope="session")

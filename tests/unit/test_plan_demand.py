@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import finish, make_plan, training
 
-from minbert.devices.cards import FAKE
 from minbert.plan.cost import Costs, Size
 from minbert.plan.demand import (
     LEAST,
@@ -86,13 +86,13 @@ def test_what_jobs_ask_for(tmp_path: Path, gpu: bool) -> None:
 
 
 def test_a_cluster_without_gpus_has_the_time_of_cpus_though_its_login_node_has_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, nvidia_smi: Callable[[int], object]
 ) -> None:
     made = make_plan(tmp_path, device="auto")
     node = training(made, "first")
-    monkeypatch.setenv(FAKE, "0x80GB")
+    nvidia_smi(0)
     on_cpu = Costs(made, None).of(node).seconds
-    monkeypatch.setenv(FAKE, "1x80GB")
+    nvidia_smi(1)
     assert Costs(made, gpu=False).of(node).seconds == on_cpu != Costs(made, None).of(node).seconds
 
 

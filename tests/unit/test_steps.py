@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +99,14 @@ def test_a_description_of_another_key_is_refused(
 def test_a_step_sees_the_gpu_that_it_computes_on(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    nvidia_smi: Callable[[int], object],
     kind: str,
     wish: str | None,
     seen: str,
     given: str,
 ) -> None:
     """Of two cards the second is visible; steps that compute nothing see none."""
-    monkeypatch.setenv("MINBERT_FAKE_DEVICES", "2x80GB")
-    monkeypatch.setenv("MINBERT_DEVICE_LOCKS", str(tmp_path / "locks"))
+    nvidia_smi(2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     node = Node(kind, {}, "minbert.evaluate.scoring", extra={"device": wish} if wish else {})
     tell(tmp_path, node.describe(), extra=dict(node.extra))

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,35 +52,33 @@ def variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def answer_of(
-    *command: str,
-    timeout: float = 60,
-    folder: Path | None = None,
-    pauses: Iterable[float] | None = None,
-    final: Collection[int] = (),
-) -> list[str]:
+def answer_of(*command: str, timeout: float, final: Collection[int] = ()) -> list[str]:
     """Return the lines that a command prints.
 
-    One that fails is tried again after each of `pauses` (default: `PAUSES`), unless it ends with
-    one of the `final` statuses. Raises `OSError` if it cannot be run, or `SubprocessError` if it
-    fails or does not answer within `timeout` seconds.
+    One that fails is tried again after each of `PAUSES`, unless it ends with one of the `final`
+    statuses. Raises `OSError` if it cannot be run, or `SubprocessError` if it fails or does not
+    answer within `timeout` seconds.
     """
-    remaining = iter(PAUSES if pauses is None else pauses)
-    while True:
+    for pause in PAUSES:
         try:
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
-            )
-            return done.stdout.splitlines()
+            return _lines(command, timeout)
         except subprocess.CalledProcessError as error:
-            if error.returncode in final or (pause := next(remaining, None)) is None:
+            if error.returncode in final:
                 raise
-            time.sleep(pause)
+        time.sleep(pause)
+    return _lines(command, timeout)
 
 
 def lines_of(*command: str, timeout: float = 60, folder: Path | None = None) -> list[str]:
     """Return the lines that a command prints; none if it fails, hangs or is not installed."""
     try:
-        return answer_of(*command, timeout=timeout, folder=folder, pauses=())
+        return _lines(command, timeout, folder)
     except (OSError, subprocess.SubprocessError):
         return []
+
+
+def _lines(command: tuple[str, ...], timeout: float, folder: Path | None = None) -> list[str]:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=True
+    )
+    return done.stdout.splitlines()

@@ -1,9 +1,7 @@
 """The GPUs that this process may use, found without torch, which would take memory on one."""
 
 import os
-import re
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from minbert.base.errors import UserError
@@ -12,7 +10,6 @@ from minbert.base.progress import counted
 
 SLOTS = 8  # of a card, equal shares of its memory: at most this many jobs share it
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-FAKE = "MINBERT_FAKE_DEVICES"
 QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.total,memory.free,mig.mode.current")
 PATIENCE = 60  # seconds that nvidia-smi has to answer
 NO_CARDS = (6, 9, 12)
@@ -29,36 +26,34 @@ class Card:
 
     name: str
     identity: str
-    memory: int
-    free: int
-    slots: int = SLOTS
+    memory: int = 0
+    free: int = 0
     split: bool = False
 
     def needed(self, memory: int | None) -> int:
         """Return the slots that a job of `memory` bytes needs; all of them if it is unknown."""
         if not self.memory or memory is None:
-            return self.slots
-        return max(1, min(self.slots, -(-memory * self.slots // self.memory)))
+            return SLOTS
+        return max(1, min(SLOTS, -(-memory * SLOTS // self.memory)))
 
     def has_room(self, memory: int | None) -> bool:
         """Return whether `memory` bytes are free; a job that needs all slots may always try."""
-        return self.needed(memory) == self.slots or self.free >= (memory or 0)
+        return self.needed(memory) == SLOTS or self.free >= (memory or 0)
 
 
-def visible_cards(environment: Mapping[str, str] = os.environ) -> list[Card]:
+def visible_cards() -> list[Card]:
     """Return the GPUs that CUDA would show this process, in CUDA's order.
 
-    `CUDA_VISIBLE_DEVICES` limits them. For tests, `MINBERT_FAKE_DEVICES=2x80GB` (or `2x80GB/4`,
-    with 4 slots each) replaces the real cards by fake ones. Raises `UserError` if nvidia-smi fails,
-    or a GPU is split (MIG): jobs would all use its first part.
+    `CUDA_VISIBLE_DEVICES` limits them. Raises `UserError` if nvidia-smi fails, or a GPU is split
+    (MIG): jobs would all use its first part.
     """
-    found = present = _fake(environment[FAKE]) if environment.get(FAKE) else _nvidia_smi()
-    if (limit := environment.get(VISIBLE)) is not None:
-        numbered, found = {str(number): card for number, card in enumerate(present)}, []
+    found = present = _nvidia_smi()
+    if (limit := os.environ.get(VISIBLE)) is not None:
+        found = []
         for word in filter(None, map(str.strip, limit.split(","))):
-            parts = [Card(word, word, 0, 0)] if word.startswith("MIG-") else []
-            begin = [card for card in present if card.identity.startswith(word)] or parts
-            if not (named := [numbered[word]] if word in numbered else begin):
+            part = [Card(word, word)] if word.startswith("MIG-") else []
+            named = [c for n, c in enumerate(present) if word in (str(n), c.identity[: len(word)])]
+            if not (named := named or part):
                 break  # CUDA ignores an entry that names no GPU, and all that follow it.
             found.append(replace(named[0], name=word))
     if split := [card.name for card in found if card.split]:
@@ -103,7 +98,7 @@ def _nvidia_smi() -> list[Card]:
         for line in answer_of(*query, timeout=PATIENCE, final=NO_CARDS):
             uuid, memory, free, mig = (word.strip() for word in line.split(","))
             sizes = [int(size) << 20 if size.isdecimal() else 0 for size in (memory, free)]
-            cards.append(Card(uuid, uuid, sizes[0], sizes[1], split=mig == "Enabled"))
+            cards.append(Card(uuid, uuid, sizes[0], sizes[1], mig == "Enabled"))
     except FileNotFoundError:
         return []
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -115,11 +110,3 @@ def _nvidia_smi() -> list[Card]:
             "why, or set `device: cpu`"
         ) from None
     return cards
-
-
-def _fake(text: str) -> list[Card]:
-    match = re.fullmatch(r"(\d+)x(\d+)GB(?:/([1-9]\d*))?", text)
-    if match is None:
-        raise UserError(f"{FAKE} is {text!r}; expected COUNTxSIZEGB[/SLOTS], such as 2x80GB/4")
-    memory, slots = int(match[2]) * 10**9, int(match[3] or SLOTS)
-    return [Card(str(n), f"fake-{n}", memory, memory, slots) for n in range(int(match[1]))]

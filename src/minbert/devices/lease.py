@@ -8,7 +8,7 @@ from pathlib import Path
 
 from minbert.base.locks import FOREVER, is_held, take
 from minbert.base.process import variable
-from minbert.devices.cards import VISIBLE, Card, chosen_cards
+from minbert.devices.cards import SLOTS, VISIBLE, Card, chosen_cards
 
 LOCKS = "MINBERT_DEVICE_LOCKS"
 PAUSE = 0.2
@@ -57,15 +57,14 @@ def lease(look: Callable[[], list[Card]], memory: int | None, say: Say) -> Itera
     """
     folder = locks_folder()
     folder.mkdir(parents=True, exist_ok=True)
+    path, told, found = folder / "master", False, None
     with ExitStack() as slots:
-        with (folder / "master").open("a") as master:
-            if waits := not take(master, folder / "master"):
-                say(_waits_for(look(), memory, folder))
-                take(master, folder / "master", FOREVER)
-            while (found := _with_room(folder, cards := look(), memory)) is None:
-                if cards and not waits:
-                    say(_waits_for(cards, memory, folder))
-                    waits = True
+        with path.open("a") as master:
+            while not take(master, path) or not (found := _with_room(folder, look(), memory)):
+                if not told:
+                    size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
+                    say(f"waits for {size} (locks: {folder})")
+                    told = True
                 time.sleep(PAUSE)
             card, free = found
             for path in free:
@@ -80,7 +79,7 @@ def _with_room(
     """Return the card with the most free slots, and the slots to lock; None if none has room."""
     fitting = []
     for card in cards:
-        slots = (folder / f"{card.identity}.{n}" for n in range(card.slots))
+        slots = (folder / f"{card.identity}.{n}" for n in range(SLOTS))
         free = [path for path in slots if not is_held(path)]
         if len(free) >= card.needed(memory) and card.has_room(memory):
             fitting.append((card, free))
@@ -88,9 +87,3 @@ def _with_room(
         return None
     card, free = max(fitting, key=lambda found: len(found[1]))
     return card, free[: card.needed(memory)]
-
-
-def _waits_for(cards: list[Card], memory: int | None, folder: Path) -> str:
-    size = "a whole GPU" if memory is None else f"{memory / 1e9:.1f} GB of a GPU"
-    names = ", ".join(card.name for card in cards) or "none found"
-    return f"waits for {size} (GPUs: {names}; locks: {folder})"
