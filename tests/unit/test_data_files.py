@@ -236,7 +236,7 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
     "classes that are counted from 1": (
         {"t.tsv": table([(f"t {n}", n % 3 + 1) for n in range(60)])},
         {"classes": 3},
-        r"20 of 60 train rows are malformed.*label 3 is not between 0 and 2",
+        r"20 of 60 train rows are malformed.*label '3' is not a whole number from 0 to 2",
     ),
     "empty file": ({"t.tsv": ""}, {}, r"t\.tsv: has no rows; expected examples below the names"),
     "header alone": ({"t.tsv": "text\ttopic\n"}, {}, r"t\.tsv: has no rows"),
@@ -296,12 +296,12 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
     "NaN in JSON": (
         {"t.jsonl": "".join(f'{{"text": "t {n}", "topic": NaN}}\n' for n in range(9))},
         SCORE | IN_JSON | {"classes": None},
-        r"9 of 9 train rows are malformed.*label 'nan' is not a number",
+        r"9 of 9 train rows are malformed.*label 'nan' is not a number from 0 to 10",
     ),
     "label beyond the range": (
         {"t.tsv": table([(f"t {n}", n) for n in range(20)])},
         SCORE | {"files": TWO, "classes": None},
-        r"9 of 20 train rows are malformed.*label 11 is not between 0 and 10",
+        r"9 of 20 train rows are malformed.*label '11' is not a number from 0 to 10",
     ),
     "commas in a tsv": (
         {"t.tsv": table(rows(9), ",")},
@@ -417,7 +417,7 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
     "hidden test labels, by number": (
         X | {"t.tsv": table(rows(60, 0, (0, 1))), "d.tsv": table(rows(12, 900, (0, 1)))},
         HIDDEN | {"kind": "binary", "classes": None},
-        "label -1 is not between 0 and 1" + HINT,
+        "label '-1' is not a whole number from 0 to 1" + HINT,
     ),
     "-1 in train is no hidden label": (
         {"t.tsv": table([*rows(60), ("x", -1), ("y", -1)])},

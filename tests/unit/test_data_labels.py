@@ -64,7 +64,7 @@ def test_wrong_files_are_named(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"sst\.csv.*{message}"):
         file_labels(tmp_path / "sst.csv", "sst")
     write_text(tmp_path / "sts.csv", "id,label\na,5.5\n")
-    with pytest.raises(UserError, match=r"line 2: label 5\.5 is not between 0 and 5"):
+    with pytest.raises(UserError, match=r"line 2: label '5\.5' is not a number from 0 to 5"):
         file_labels(tmp_path / "sts.csv", "sts")
 
 

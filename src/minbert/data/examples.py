@@ -1,5 +1,6 @@
 """The example table: one row per example, the same columns for every task and source."""
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,19 +50,15 @@ def label_of(value: Any, task: Task) -> float | None:
         if name in names:
             return float(names.index(name))
     named = any(_NUMBER.fullmatch(name) for name in names)
-    number = float(text) if _NUMBER.fullmatch(text) and not named else None
-    if names and (number is None or not task.low <= number <= task.high):
-        shown = ", ".join(names[:12]) + (" ..." if len(names) > 12 else "")
-        numbers = "" if named else f", or 0 to {len(names) - 1}"
-        raise BadRow(f"label '{text[:80]}' is not one of {shown}{numbers}")
-    if number is None:
-        raise BadRow(f"label '{text[:80]}' is not a number")
-    exact = str(number).removesuffix(".0")  # `:g` would show 5.0000001 as 5.
-    if not task.low <= number <= task.high:
-        raise BadRow(f"label {exact} is not between {task.low:g} and {task.high:g}")
-    if task.kind != "regression" and not number.is_integer():
-        raise BadRow(f"label {exact} is not a whole number")
-    return number
+    number = float(text) if _NUMBER.fullmatch(text) and not named else math.nan
+    whole = task.kind == "regression" or number % 1 == 0
+    if task.low <= number <= task.high and whole:
+        return number
+    expected = "a number from" if task.kind == "regression" else "a whole number from"
+    if names:
+        expected = f"one of {', '.join(names[:12])}{' ...' * (len(names) > 12)}, or"
+    numbers = "" if named else f" {task.low:g} to {task.high:g}"
+    raise BadRow(f"label '{text[:80]}' is not {(expected + numbers).removesuffix(', or')}")
 
 
 def seen(sentence1: str, sentence2: str | None) -> tuple[str, ...]:

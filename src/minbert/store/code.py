@@ -155,14 +155,9 @@ def _add_words(value: object, words: list[str]) -> None:
     elif isinstance(value, list):
         words.append("[")
         for child in value:
-            if not (isinstance(child, ast.stmt) and _is_inert(child)):
+            text = child.value if isinstance(child, ast.Expr) else None
+            if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
                 _add_words(child, words)
         words.append("]")
     else:
         words.append(repr(value))
-
-
-def _is_inert(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-        return isinstance(statement.value.value, str)
-    return False

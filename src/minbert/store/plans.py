@@ -38,20 +38,14 @@ def description_path(root: Path, kind: str, key: str) -> Path:
 
 def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
     """Read what the node of this key is; `UserError` if nobody made it, or the file is damaged."""
-    path = description_path(root, kind, key)
-    if not path.exists():
-        raise UserError(
-            f"no {kind} with key {key} was planned under {root} ({path} is missing); "
-            f"{AGAIN} if it asks for it, and `minbert plan` lists the keys"
-        )
-    return _rewritable(path, described_in)
+    missing = f"no {kind} with key {key} was planned under {root}; `minbert plan` lists the keys"
+    return _rewritable(description_path(root, kind, key), missing, described_in)
 
 
 def described_in(path: Path) -> dict[str, Any]:
     """Read a description; `UserError` if it is damaged, or not of the file's name."""
     described = read_json(path)
-    at = f"{described.get('kind')}-{described.get('key')}"
-    if path.stem != at:
+    if path.stem != (at := f"{described.get('kind')}-{described.get('key')}"):
         raise UserError(f"{path}: describes {at[:80]}, expected what its name says")
     parts = ("spec", "code", "needs")
     if missing := [name for name in parts if not isinstance(described.get(name), dict)]:
@@ -102,16 +96,24 @@ def write_plan(root: Path, record: Mapping[str, Any]) -> str:
 
 def read_plan(root: Path, plan: str) -> dict[str, Any]:
     """Read the record of a plan; `UserError` if there is none, or it is damaged."""
-    path = plan_path(root, plan)
-    if not path.exists():
-        raise UserError(
-            f"no workflow was started under {root} with the plan '{plan}' ({path} is missing); "
-            "`snakemake all --cores 2` starts one"
-        )
-    record = _rewritable(path)
-    if plan_name(record) != plan:
-        raise UserError(f"{path}: was changed after it was written; delete it: {AGAIN}")
+    missing = f"no workflow was started under {root} with the plan '{plan}'"
+    return _rewritable(plan_path(root, plan), missing, _planned_in)
+
+
+def _planned_in(path: Path) -> dict[str, Any]:
+    if plan_name(record := read_json(path)) != path.stem:
+        raise UserError(f"{path}: was changed after it was written")
     return record
+
+
+def _rewritable(path: Path, missing: str, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Read a JSON file that the next workflow writes again, if it is missing or damaged."""
+    if not path.exists():
+        raise UserError(f"{missing} ({path} is missing); {AGAIN}")
+    try:
+        return read(path)
+    except UserError as error:
+        raise UserError(f"{error}; delete it: {AGAIN}") from None
 
 
 def shown_of(record: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -155,8 +157,8 @@ def score_tables(root: Path) -> list[Path]:
 
 def published_plans(root: Path) -> list[str]:
     """Return the plans whose files are published under `root`: of whole grids, then of a part."""
-    plans = (held(folder).get("plan") for folder in (root, root / ONLY))
-    return [plan for plan in plans if plan and plan_path(root, plan).exists()]
+    plans = (held(folder).get("plan", "") for folder in (root, root / ONLY))
+    return [plan for plan in plans if plan_path(root, plan).exists()]
 
 
 def held(folder: Path) -> dict[str, Any]:
@@ -186,10 +188,10 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
     That is its title, owner, digest of source files, paths and devices, what it downloads, and the
     plan's `tasks` that are not built in.
     """
-    described = read_description(root, kind, key)
-    name = f"{kind}-{key}"
-    record = _newest(root, name) if plan is None else read_plan(root, plan)
-    if record is None or name not in record["jobs"]:
+    described, name = read_description(root, kind, key), f"{kind}-{key}"
+    found = (record for _, record in records(root)) if plan is None else [read_plan(root, plan)]
+    record = next((record for record in found if name in record["jobs"]), None)
+    if record is None:
         whose = "no plan" if plan is None else f"the plan {plan}"
         raise UserError(f"{description_path(root, kind, key)}: {whose} asks for this job; {AGAIN}")
     own = {**record["jobs"][name], "files": record["files"].get(name)}
@@ -198,29 +200,14 @@ def describe_job(root: Path, kind: str, key: str, plan: str | None = None) -> di
     return {**described, **own, "needs": {**kept, **own["needs"]}}
 
 
-def _rewritable(path: Path, read: Callable[[Path], dict[str, Any]] = read_json) -> dict[str, Any]:
-    """Read a JSON file that the next workflow writes again; say so if it is damaged."""
-    try:
-        return read(path)
-    except UserError as error:
-        raise UserError(f"{error}; delete it: {AGAIN}") from None
-
-
 def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, record) of every plan under the results root, the newest first.
 
     Damaged ones are left out.
     """
-    found = []
-    named = plan_path(root, "").parent.glob("[0-9a-f]" * 16 + ".json")
-    for path in filter(Path.is_file, named):
+    found = {}
+    for path in sorted(plan_path(root, "").parent.glob("*.json")):
         with suppress(UserError):
-            record = read_plan(root, path.stem)
-            found.append((record.get("written", 0), path.stem, record))
-    for _, name, record in sorted(found, key=lambda each: each[:2], reverse=True):
-        yield name, record
-
-
-def _newest(root: Path, name: str) -> dict[str, Any] | None:
-    """Return the newest record that has the job `name`."""
-    return next((record for _, record in records(root) if name in record["jobs"]), None)
+            found[path.stem] = _planned_in(path)
+    newest = sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
+    yield from newest
