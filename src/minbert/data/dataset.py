@@ -7,7 +7,7 @@ import csv
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import floor
 from pathlib import Path
@@ -64,8 +64,7 @@ def read_dataset(spec: Mapping[str, Any], paths: Mapping[str, Path]) -> Dataset:
 
     `spec` has the `task` and what decides how its files are read (`TaskEntry.reading`), with the
     `forms` of the files by split. Labels are names or numbers (`label_of`); a test file need not
-    have any. A row that cannot be read, or with an invalid or repeated example, is rejected. Train
-    is split up as `made` says.
+    have any. A row that cannot be read, or with an invalid or repeated example, is rejected.
     """
     found = Dataset([], [], Counter())
     places: dict[str, str] = {}
@@ -87,7 +86,7 @@ def read_dataset(spec: Mapping[str, Any], paths: Mapping[str, Path]) -> Dataset:
             continue
         places[example.id] = f"{file}, line {line}"
         found.examples.append(example)
-    return found._replace(examples=with_made_splits(found.examples, spec["made"]))
+    return found
 
 
 def _rows(
@@ -95,8 +94,8 @@ def _rows(
 ) -> Iterator[tuple[str, str, int, str, dict[str, Any] | str]]:
     """Yield split, file, line, text and fields (or what is wrong) of all rows."""
     if "archive" in paths:
-        for split, file, text, fields in read_reviews(paths["archive"]):
-            yield split, file, 1, text, fields
+        for split, file, fields in read_reviews(paths["archive"]):
+            yield split, file, 1, fields["sentence"], fields
     columns = spec["columns"]
     for split in (split for split in SPLITS if split in paths):
         optional = columns["label"] if split == "test" else ""
@@ -130,46 +129,45 @@ def _example(
 
 
 def with_made_splits(examples: Iterable[Example], made: Mapping[str, float]) -> list[Example]:
-    """Return the examples, train's split up by the shares `made`, in the order of the splits.
+    """Return the examples, train's split up by the shares `made`.
 
     What is below a share of the hashes of texts (`seen`) becomes that split, so that rows with the
     same text stay together, and stay where they are when rows are added.
     """
-    found: dict[str, list[Example]] = {split: [] for split in SPLITS}
+    found = []
     for example in examples:
         split = example.split
         if made and split == "train":
             text = "\0".join(seen(example.sentence1, example.sentence2))
             at = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) / 2**64
             for name, share in made.items():
-                if at < share:
+                if 0 <= at < share:
                     split = name
-                    break
                 at -= share
-        found[split].append(example._replace(split=split))
-    return [example for split in SPLITS for example in found[split]]
+        found.append(example._replace(split=split))
+    return found
 
 
 def write_dataset(
-    task: str, found: Dataset, out: Path, made: Collection[str] = (), limit: int | None = None
+    task: str, found: Dataset, out: Path, made: Mapping[str, float], limit: int | None = None
 ) -> dict[str, Any]:
     """Write `examples.parquet`, `rejected.csv` and `report.json` to `out`; return the last.
 
-    With a `limit` only that many examples of each split are kept, evenly spaced: the reviews of
-    LMRD stand in the order of their classes.
-    Refuses a split with too many rejected rows, those of the splits that were `made` of train's
-    counting as train's, and data from which nothing can be learnt.
+    Train is split up as `made` says (`with_made_splits`). With a `limit` only that many examples of
+    each split are kept, evenly spaced: the reviews of LMRD stand in the order of their classes.
+    Refuses files with too many rejected rows, and data from which nothing can be learnt.
     """
-    of = {split: [e for e in found.examples if e.split == split] for split in SPLITS}
     for split in SPLITS:
         bad = [r for r in found.rejected if r.split == split]
-        rows = len(bad) + len(of[split]) + sum(len(of[s]) for s in made if split == "train")
+        rows = len(bad) + sum(e.split == split for e in found.examples)
         if len(bad) > MAX_REJECTED * rows:
             listed = "\n".join(f"  {r.file}, line {r.line}: {r.reason}" for r in bad[:5])
             raise UserError(
                 f"task '{task}': {len(bad)} of {rows} {split} rows are malformed, more than "
                 f"{MAX_REJECTED:.0%}; is it the right file? The first of them:\n{listed}"
             )
+    examples = with_made_splits(found.examples, made)
+    of = {split: [e for e in examples if e.split == split] for split in SPLITS}
     if limit is not None:
         of = {
             s: [e[n * len(e) // limit] for n in range(limit)] if len(e) > limit else e
