@@ -88,7 +88,7 @@ def task(classes: Any) -> Task:
         *((NAMES, value, None) for value in (None, "")),
         *((NAMES, value, NOT_NAMED.format(value)) for value in ("9", "-1", "sport", "nan")),
         (NAMES, 1.5, NOT_NAMED.format(1.5)),
-        (3, True, 1.0),
+        *((3, value, 1.0) for value in (True, "True")),
         *(
             (3, value, f"label '{value}' is not a whole number from 0 to 2")
             for value in ("3", "1.5")

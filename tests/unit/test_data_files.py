@@ -69,12 +69,6 @@ FORMS: Files = {
 
 READ: dict[str, tuple[Files, dict[str, Any], dict[str, float], dict[int, str]]] = {
     **{name: ({name: content}, named(name), {}, {}) for name, content in FORMS.items()},
-    "tsv: a line break in the first field": (
-        {"t.tsv": TRAIN + '"one\ntwo"\tsports\n'},
-        {},
-        {"one\ntwo": 1},
-        {},
-    ),
     "tsv: a line break in the last field": (
         {"t.tsv": FLIPPED + 'sports\t"one\r\ntwo"\r\n'},
         {},
@@ -111,12 +105,6 @@ READ: dict[str, tuple[Files, dict[str, Any], dict[str, float], dict[int, str]]] 
         {'one,\n\n"two"': 1},
         {},
     ),
-    "jsonl: half of a surrogate pair": (
-        {"t.jsonl": JSON + '{"text": "happy \\ud83d", "topic": "world"}\n'},
-        named("t.jsonl"),
-        {},
-        {301: r"text contains U\+D83D"},
-    ),
     "jsonl: half of a surrogate pair in an id": (
         {
             "t.jsonl": as_json(rows(300), i=None) + '{"i": "a\\ud83d", "text": "x", "topic": 0}\n',
@@ -133,31 +121,16 @@ READ: dict[str, tuple[Files, dict[str, Any], dict[str, float], dict[int, str]]] 
         {302: r"text contains U\+0092, .* windows-1252"},
     ),
     **{
-        f"{name}: {what} is no row": ({name: content + blank}, named(name), {}, {})
-        for name, content in FORMS.items()
-        if isinstance(content, str)
-        for what, blank in (("a blank line", "\n"), ("a line of spaces", "  \r\n"))
-    },
-    **{
-        f"{name}: {end!r} ends a line, and a blank line is no header": (
-            {name: f"\n{content}".replace("\n", end)},
+        f"{name}: {end!r} ends a line, and blank lines are no rows": (
+            {name: f"\n{content}\n  \n".replace("\n", end)},
             named(name),
             {},
             {},
         )
         for name, content in FORMS.items()
         if isinstance(content, str)
-        for end in ("\r\r\n", "\r")
+        for end in ("\n", "\r\n", "\r\r\n", "\r")
     },
-    "True and False are 1 and 0": (
-        {
-            "t.csv": table(rows(40, 0, (False, True)), ","),
-            "d.tsv": table(rows(12, 2000, (0, 1))),
-        },
-        named("t.csv", classes=3),
-        {},
-        {},
-    ),
     "a byte order mark, a quoted header, white space, U+2028, HTML and CR LF": (
         {"t.tsv": '\ufeff"text"\t topic\r\n' + " a\u2028<b> &amp; \tworld\r\n" + TRAIN[11:]},
         {},
@@ -233,32 +206,16 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         r"2 of 62 train rows are malformed, more than 1%.*line 62: label 'weather' is not one of "
         r"world, sports, business, or 0 to 2",
     ),
-    "classes that are counted from 1": (
-        {"t.tsv": table([(f"t {n}", n % 3 + 1) for n in range(60)])},
-        {"classes": 3},
-        r"20 of 60 train rows are malformed.*label '3' is not a whole number from 0 to 2",
-    ),
     "empty file": ({"t.tsv": ""}, {}, r"t\.tsv: has no rows; expected examples below the names"),
-    "header alone": ({"t.tsv": "text\ttopic\n"}, {}, r"t\.tsv: has no rows"),
     "one class alone": (
         {"t.tsv": table(rows(40, 0, ("sports",)))},
         {},
         r"task 'news': all 40 train rows have the label 1 \(sports\), expected two labels or more",
     ),
-    "one class alone in dev": (
-        {"d.tsv": table(rows(9, 900, (0,)))},
-        {},
-        r"all 9 dev rows have the label 0 \(world\)",
-    ),
     "dev equal to train": (
         {"d.tsv": GOOD},
         {},
         r"the text of each of its 60 dev rows is in train too.*make the split: 'dev: 0\.1'",
-    ),
-    "test equal to train": (
-        {"x.tsv": GOOD},
-        HIDDEN,
-        r"the text of each of its 60 test rows is in train too.*make the split: 'test: 0\.1'",
     ),
     "a folder for a file": (
         {"t.parquet/part-0.parquet": b""},
@@ -266,27 +223,28 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         r"task 'news', train: t\.parquet: is a folder, expected one file; name the file in it, or "
         "join its parts first",
     ),
-    "a folder for a file of a folder": (
-        {"d/train.parquet/part-0.parquet": b""},
-        {"files": "d", "dev": 0.1},
-        r"train: d/train\.parquet: is a folder, expected one file",
-    ),
     "Latin-1": (
         {"t.tsv": GOOD.replace("text number 7", "caf\xe9").encode("latin-1")},
         {},
         r"t\.tsv, line 9: byte 0xe9 at offset \d+ is not UTF-8; is the file Windows-1252, or "
         "Latin-1.*iconv -f windows-1252",
     ),
-    "UTF-16": ({"t.tsv": GOOD.encode("utf-16")}, {}, r"t\.tsv: is UTF-16, .*; convert it: iconv"),
-    "UTF-16, the other way": ({"t.tsv": b"\xfe\xff\0t"}, {}, r"t\.tsv: is UTF-16, "),
-    "parquet that is called csv": (
-        {"t.csv": parquet([b"a"])},
-        named("t.csv"),
-        r"t\.csv: is a parquet file, expected UTF-8 text; call it \.parquet",
-    ),
-    "gzip": ({"t.tsv": gzip.compress(b"x", mtime=0)}, {}, r"t\.tsv: is a gzip file, .*gunzip"),
-    "Git LFS": ({"t.tsv": "version https://git-lfs.github.com/spec/v1\n"}, {}, "git lfs pull"),
-    "HTML": ({"t.tsv": "<!DOCTYPE html>\n<html>"}, {}, r"is an HTML page, .*; download the file"),
+    **{
+        f"{kind} in place of text: {content[:4]!r}": (
+            {"t.tsv": content},
+            {},
+            rf"t\.tsv: is {kind}, expected .*; {way}",
+        )
+        for kind, content, way in (
+            ("UTF-16", GOOD.encode("utf-16"), "convert it: iconv"),
+            ("UTF-16", b"\xfe\xff\0t", "convert it: iconv"),
+            ("a gzip file", gzip.compress(b"x", mtime=0), "unpack it: gunzip"),
+            ("a zip archive", b"PK\x03\x04", "unpack it: unzip"),
+            ("a parquet file", parquet([b"a"]), r"call it \.parquet"),
+            ("a Git LFS pointer", b"version https://git-lfs.github.com/spec/v1", ".*git lfs pull"),
+            ("an HTML page", b"<!DOCTYPE html>\n<html>", "download the file itself"),
+        )
+    },
     "duplicate ids": (
         {"t.tsv": WITH_ID, "d.tsv": OTHER_ID},
         {"id": "id"},
@@ -298,17 +256,11 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         SCORE | IN_JSON | {"classes": None},
         r"9 of 9 train rows are malformed.*label 'nan' is not a number from 0 to 10",
     ),
-    "label beyond the range": (
-        {"t.tsv": table([(f"t {n}", n) for n in range(20)])},
-        SCORE | {"files": TWO, "classes": None},
-        r"9 of 20 train rows are malformed.*label '11' is not a number from 0 to 10",
-    ),
     "commas in a tsv": (
         {"t.tsv": table(rows(9), ",")},
         {},
         r"no column 'text'; found text,topic\. Are its columns separated by.*Give its 'format'",
     ),
-    "tabs in a csv": ({"t.csv": GOOD}, named("t.csv"), "separated by tabs in a .csv"),
     "unclosed quote in a csv": (
         {"t.csv": 'text,topic\na,world\n"b,sports\nc,world\n'},
         named("t.csv"),
@@ -414,11 +366,6 @@ REFUSED: dict[str, tuple[Files, dict[str, Any], str]] = {
         r"no dev rows are left; give more rows, or another share \(`dev` in the task\)",
     ),
     "hidden test labels, by name": (X, HIDDEN, "9 of 9 test.*'-1' is not one of world.*" + HINT),
-    "hidden test labels, by number": (
-        X | {"t.tsv": table(rows(60, 0, (0, 1))), "d.tsv": table(rows(12, 900, (0, 1)))},
-        HIDDEN | {"kind": "binary", "classes": None},
-        "label '-1' is not a whole number from 0 to 1" + HINT,
-    ),
     "-1 in train is no hidden label": (
         {"t.tsv": table([*rows(60), ("x", -1), ("y", -1)])},
         {},

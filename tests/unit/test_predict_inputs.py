@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def test_words_are_sentences_or_pairs() -> None:
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ("text", "one\u2028two, \"q\ttwo 'x'\nthree\tfour\n"),
+        ("text", "one\u2028two, \"q\ttwo 'x'\n\n  \nthree\tfour\n"),
         ("text", "\ufeffone\u2028two, \"q\ttwo 'x'\r\nthree\tfour"),
         ("csv", 'sentence2,sentence1\ntwo \'x\',"one\u2028two, ""q"\nfour,three\n'),
         (
@@ -52,26 +51,6 @@ def test_words_are_sentences_or_pairs() -> None:
 def test_each_format_reads_the_same_pairs(form: str, text: str) -> None:
     first = (None, 'one\u2028two, "q', "two 'x'")
     assert read(text, form, "para") == [first, (None, "three", "four")]
-
-
-BLANK = {
-    "text": "one\n\ntwo\n  \n",
-    "tsv": "text\n\none\ntwo\n\n",
-    "csv": "text\none\n\ntwo\n\n",
-    "jsonl": '{"text": "one"}\n\n{"text": "two"}\n\n',
-}
-
-
-@pytest.mark.parametrize("form", BLANK)
-@pytest.mark.parametrize("end", ["\n", "\r\r\n"], ids=["LF", "CR CR LF"])
-def test_blank_lines_are_not_predicted(form: str, end: str) -> None:
-    found = read(BLANK[form].replace("\n", end), form)
-    assert [row[1] for row in found] == ["one", "two"]
-
-
-def test_quoted_line_breaks_are_predicted() -> None:
-    found = read('id\ttext\n1\t"one\ntwo"\n2\tthree\n', "tsv")
-    assert [row[1] for row in found] == ["one\ntwo", "three"]
 
 
 @pytest.mark.parametrize("name", ["sentence1", "sentence", "text"])
@@ -108,23 +87,11 @@ def test_a_task_of_ones_own_has_its_own_columns(
         assert tuple(found)[1:] == expected
 
 
-def test_quotes_that_make_no_fields_of_a_tsv_line_are_text() -> None:
-    text = 'id\tsentence1\tsentence2\n1\t"A" b\t"c\td"\n2\t"one"\t"two ""2"""\n'
-    with pytest.raises(UserError, match=r"in, line 2: 4 columns, but the header has 3"):
-        read(text, "tsv", "para")
-    assert read(text.replace("c\td", "c d"), "tsv", "para") == [
-        ("1", '"A" b', '"c d"'),
-        ("2", "one", 'two "2"'),
-    ]
-
-
 def test_missing_columns_of_ones_own_are_named() -> None:
     with pytest.raises(UserError, match=r"no sentence1 \(the task's own: a, b\); found a, c, exp"):
         from_bytes(b"a,c\none,two\n", "in", "csv", MRPC)
     with pytest.raises(UserError, match=r"no sentence1 or sentence or text or headline; found c"):
         from_bytes(b"c\none\n", "in", "csv", NEWS)
-    with pytest.raises(UserError, match=r"line 1: 2 columns are called 'uid', expected one"):
-        from_bytes(b"uid,a,uid,b\n1,one,1,two\n", "in", "csv", MRPC)
 
 
 @pytest.mark.parametrize(
@@ -133,50 +100,20 @@ def test_missing_columns_of_ones_own_are_named() -> None:
         ("text", "sst", "good\ta\n", r"in, line 1: found 2 fields .* one sentence \(task 'sst'"),
         ("text", "para", "a\tb\n\t\n", "in, line 2: a sentence is empty, expected two"),
         ("text", "para", "a\tb\nonly\n", "in, line 2: found 1 field .* expected two sentences"),
-        ("text", "sst", "a\0b", r"in, line 1: a sentence contains U\+0000"),
         ("text", "sst", "", r"in: found no sentences \(text\)"),
         ("text", "sst", b"a\nb\xe9\n", "in, line 2: byte 0xe9 .* is not UTF-8.*iconv"),
         ("csv", "sst", "id,sentence\n", r"in: found no sentences \(csv\)"),
-        ("csv", "sst", "", r"in: found no sentences \(csv\)"),
         ("csv", "sst", "id,words\n1,a\n", "line 2: no sentence1 or sentence or text; found id, wo"),
         ("csv", "sst", "\tid\tsentence\na\n", "found .* It contains tabs: add --format tsv"),
         ("csv", "sst", "sentence1,sentence2\na,b\n", "found sentence1 and sentence2, expected one"),
         ("csv", "para", "sentence1,text\na,b\n", "line 2: no sentence2"),
         ("csv", "sst", 'text\n"a\nb"\nc,d\n', "in, line 4: 2 columns, but the header has 1"),
-        ("csv", "para", "sentence1,sentence2\na,b\n\nc\n", "in, line 4: 1 columns, but"),
-        ("csv", "sst", 'text\nfine\n"open\nmore\n', "in, line 3: found malformed quotes"),
-        ("tsv", "sst", 'id\ttext\n1\t"open\n2\n', "in, line 3: 1 columns, but"),
         ("jsonl", "sst", '{"text": "a"}\n\n{', "in, line 3: is not JSON"),
-        (
-            "jsonl",
-            "sst",
-            '["a"]\n["b"]',
-            "in, line 1: is no JSON object; expected one in each line",
-        ),
         ("jsonl", "sst", '{"text": 3}', "in, line 1: a sentence is 3, not text"),
         ("jsonl", "sst", '{"text": "a", "id": true}', "found id true, expected a string or"),
-        ("jsonl", "sst", '{"text": "\\ud800"}', r"in, line 1: a sentence contains U\+D800"),
         ("jsonl", "para", '{"sentence1": "a", "sentence2": null}', "no sentence2; found sentence1"),
-        ("tsv", "sst", "id\tid\ttext\n1\t2\ta\n", "line 1: 2 columns are called 'id'"),
         ("jsonl", "sst", '{"text": "a", "id": "\\ud800"}', r"line 1: id contains U\+D800"),
         ("jsonl", "sst", '{"text": "a", "id": NaN}', "found id NaN, expected a string or"),
-        ("text", "sst", "a " * 500_001, "in, line 1: a sentence has 1,000,002 characters, more"),
-        (
-            "text",
-            "sst",
-            gzip.compress(b"good\n", mtime=0),
-            "in: is a gzip file, expected UTF-8 text; ",
-        ),
-        ("text", "sst", "it\x92s\n", r"in, line 1: a sentence contains U\+0092, .*1252"),
-        ("text", "sst", b"it\x92s\n", "windows-1252"),
-        ("tsv", "sst", 'id\ttext\n1\t"a\n2\tb\nc"\n', "line 2: lines 2 to 4 can be one row, or"),
-        ("csv", "sst", b"PK\x03\x04...", "in: is a zip archive"),
-        (
-            "text",
-            "sst",
-            "a\n".encode("utf-16"),
-            "in: is UTF-16, .*; convert it: iconv",
-        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(
