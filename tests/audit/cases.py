@@ -16,7 +16,7 @@ CASES = {
     "features of 8 tokens": (r"\breader\(backbone, max_length,", "reader(backbone, 8,"),
     "adapters reversed": (r"key=lambda (\w+): int\(", r"key=lambda \1: -int("),
     "a run is not scored": (r'in job\.spec\["runs"\]:', 'in job.spec["runs"][1:]:'),
-    "filters ignored": (r"for name, how, value in conditions:", "for name, how, value in ():"),
+    "filters ignored": (r"in where\.items\(\):", "in ():"),
     "tasks in another order": (
         r"\bt for t in TASKS if t in self\.tasks\b",
         "t for t in reversed(list(TASKS)) if t in self.tasks",

@@ -137,7 +137,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
         trains(ALL) | SHOWN,
     ),
     "which rows of a file are read": (
-        code("data/parquet.py", '"=": operator.eq', '"=": operator.ne'),
+        code("data/parquet.py", "else field == value", "else field != value"),
         {"data", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "which runs are scored": (

@@ -148,7 +148,7 @@ def test_predictions_are_of_the_stage_that_scores_a_task(
     ours = results.run("staged").predictions
     for task, stage in (("para", "all"), ("sst", "again"), ("sts", "again")):
         path = run_folder(trained_plan, "staged", stage) / "predictions.parquet"
-        theirs = read_file(path, conditions=[("task", "=", task)]).to_pandas()
+        theirs = read_file(path, where={"task": task}).to_pandas()
         of_task = ours[ours.task == task].reset_index(drop=True)
         pd.testing.assert_frame_equal(of_task[theirs.columns], theirs)
     texts = read_file(trained_plan.sources.data("para").folder(trained_plan.root) / EXAMPLES)

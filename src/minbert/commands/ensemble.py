@@ -87,7 +87,7 @@ def _score(
     tables = []
     for seed, score in seeds.items():
         folder = plan.nodes["train", score.key].folder(plan.root, seed)
-        wanted = [("task", "=", task), ("split", "=", split)]
+        wanted = {"task": task, "split": split}
         columns = ("id", "task", "split", "scores", "label")
         tables.append(read_file(folder / "predictions.parquet", columns, wanted).sort_by("id"))
     labelled = [with_labels(table, given) for table in tables]

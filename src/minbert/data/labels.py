@@ -27,7 +27,7 @@ def make(job: Job) -> None:
     """Write the labels of the job's task, and how many of its test rows without one got one."""
     path, task = Path(job.extra["path"]), job.spec["task"]
     check_unchanged(path, job.spec["files"]["labels"])
-    test = read_file(job.need("examples"), ("id", "label"), [("split", "=", "test")])
+    test = read_file(job.need("examples"), ("id", "label"), {"split": "test"})
     hidden = set(test.filter(pc.is_null(test["label"]))["id"].to_pylist())
     given = {id_: of for id_, of in file_labels(path, task).items() if id_ in hidden}
     if hidden and not given:

@@ -4,8 +4,7 @@
 job and is not needed for a single file.
 """
 
-import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,13 @@ import pyarrow.parquet as pq
 from minbert.base.errors import UserError, did_you_mean
 from minbert.base.files import whole
 
-Condition = tuple[str, str, Any]
-"""A column, `=`, `!=` or `in`, and the value (for `in`, the values) to compare it with."""
-_COMPARE = {"=": operator.eq, "!=": operator.ne, "in": pc.Expression.isin}
-
 
 def read_file(
-    path: Path | str, columns: Sequence[str] | None = None, conditions: Sequence[Condition] = ()
+    path: Path | str, columns: Sequence[str] | None = None, where: Mapping[str, Any] = {}
 ) -> pa.Table:
-    """Return the file's `columns` (default: all), only the rows that meet all `conditions`.
+    """Return the file's `columns` (default: all), of the rows that have all values in `where`.
+
+    That holds a value for a column, or a list of values.
 
     Raises `UserError` if the file is missing, not parquet, damaged (by its pages' checksums), or
     lacks a column.
@@ -35,7 +32,7 @@ def read_file(
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             present = file.schema_arrow.names
             wanted = present if columns is None else list(columns)
-            needed = list(dict.fromkeys([*wanted, *(name for name, _, _ in conditions)]))
+            needed = list(dict.fromkeys([*wanted, *where]))
             if absent := [name for name in needed if name not in present]:
                 raise UserError(
                     f"{path}: no column '{absent[0]}' (needed: {', '.join(needed)}); "
@@ -47,8 +44,9 @@ def read_file(
             f"{path}: is damaged or not a parquet file ({error}); delete it and run what made it "
             "again"
         ) from error
-    for name, how, value in conditions:
-        table = table.filter(_COMPARE[how](pc.field(name), value))
+    for name, value in where.items():
+        field = pc.field(name)
+        table = table.filter(field.isin(value) if isinstance(value, list) else field == value)
     return table.select(wanted)
 
 

@@ -326,7 +326,7 @@ class Systems:
 
         If a half of dev chose the epochs of some of them, these are of the other half.
         """
-        wanted = [("task", "=", task), ("split", "=", "dev")]
+        wanted = {"task": task, "split": "dev"}
         columns = ("id", "task", "split", "prediction", "label")
         tables = [
             read_file(self._predictions[file], columns, wanted).sort_by("id") for file in files

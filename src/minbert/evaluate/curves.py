@@ -100,7 +100,7 @@ class Curves(Systems):
 
 def by_epoch(history: Path, split: str, task: str, metric: str) -> Floats:
     """Return the mean of a metric over each epoch of a run; of scores there is one an epoch."""
-    wanted = [("split", "=", split), ("task", "=", task), ("metric", "=", metric)]
+    wanted = {"split": split, "task": task, "metric": metric}
     epochs: defaultdict[int, list[float]] = defaultdict(list)
     for row in read_file(history, ("epoch", "value"), wanted).to_pylist():
         epochs[row["epoch"]].append(row["value"])

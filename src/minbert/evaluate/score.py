@@ -276,7 +276,7 @@ def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _last_dev_score(history: Path, task: str) -> float | None:
     """Return the dev score of `task` after the last epoch of a run; None if it was not measured."""
-    wanted = [("split", "=", "dev"), ("task", "=", task), ("metric", "=", TASKS[task].metric)]
+    wanted = {"split": "dev", "task": task, "metric": TASKS[task].metric}
     columns = ("epoch", "split", "task", "metric", "value")
     rows = read_file(history, columns, wanted).to_pylist()
     return max(rows, key=lambda row: row["epoch"])["value"] if rows else None
@@ -290,7 +290,7 @@ def score_file(
     `labels` are those of test rows that have none in the file.
     """
     columns = ("id", "task", "split", "prediction", "label")
-    table = read_file(path, columns, [("task", "=", known_task(task).name)])
+    table = read_file(path, columns, {"task": known_task(task).name})
     if table.num_rows == 0:
         raise UserError(f"{path}: no predictions of task '{task}'; train the run again")
     dev = _score_split(path, task, table, "dev")

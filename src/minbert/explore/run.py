@@ -69,7 +69,7 @@ class Run:
         frames = []
         for task, run in self._runs.items():
             path = run.file("predictions.parquet")
-            frame = read_file(path, conditions=[("task", "=", task)]).to_pandas()
+            frame = read_file(path, where={"task": task}).to_pandas()
             frames.append(frame.merge(sentences(run), how="left", on="id"))
         return pd.concat(frames, ignore_index=True)
 

@@ -73,7 +73,7 @@ class Spec(VariantsSpec):
 
 def _leaked(rows: Path, split: str) -> set[str]:
     """Return the ids of the rows of a split whose text is also in train."""
-    found = read_file(rows, ["id"], [("split", "=", split), ("in_train", "=", True)])
+    found = read_file(rows, ["id"], {"split": split, "in_train": True})
     return set(found["id"].to_pylist())
 
 

@@ -59,7 +59,7 @@ def read_predicted(of_seeds: OfSeeds, task: str) -> Predicted | None:
 
 
 def _read(path: Path, task: str) -> tuple[list[str], Values, Values, Values]:
-    table = read_file(path, _COLUMNS, [("task", "=", task), ("split", "=", "dev")])
+    table = read_file(path, _COLUMNS, {"task": task, "split": "dev"})
     table = table.filter(pc.is_valid(table["label"])).sort_by("id")
     if table.num_rows == 0:
         raise UserError(f"{path}: no labelled dev examples of task '{task}'")

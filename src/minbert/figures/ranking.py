@@ -67,7 +67,7 @@ class Spec(FigureSpec):
         how: Any = inputs.facts.get("selection_split", "dev") if self.split == "dev" else "dev"
         if measure not in inputs.rows or how == "both":
             return ""
-        wanted = [("split", "=", self.split)]
+        wanted = {"split": self.split}
         rows = read_file(inputs.rows[measure], ["id", "label"], wanted)
         ids = rows.filter(rows["label"].is_valid())["id"].to_pylist()
         return f"\nn = {report_mask(ids, how).sum()}"

@@ -70,7 +70,7 @@ def _rows(run: Run, split: str) -> list[str]:
     path = run.file("predictions.parquet")
     # If a half of dev chose the epoch, its rows have a split of their own.
     splits = [split, "selection"] if split == "dev" else [split]
-    wanted = [("task", "=", run.task), ("split", "in", splits)]
+    wanted = {"task": run.task, "split": splits}
     table = read_file(path, ("id", "prediction"), wanted)
     rows = []
     for identity, value in zip(*table.to_pydict().values(), strict=True):

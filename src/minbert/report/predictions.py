@@ -111,7 +111,7 @@ def read_texts(material: Material, wanted: Mapping[str, set[str]]) -> Texts:
     for task, ids in wanted.items():
         path = material.job.need(f"examples/{task}")
         columns = ("id", "sentence1", "sentence2")
-        for row in read_file(path, columns, [("id", "in", sorted(ids))]).to_pylist():
+        for row in read_file(path, columns, {"id": sorted(ids)}).to_pylist():
             texts = (row["sentence1"], row["sentence2"])
             found[task, row["id"]] = [_short(text) for text in texts if text]
     return found

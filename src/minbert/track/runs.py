@@ -214,7 +214,7 @@ def card_facts(
     They are of the trainings `keys`, {task: key}; if only an earlier part had these, the scores are
     those in the store. There are none before they were made.
     """
-    wanted = [("paper", "=", paper), ("variant", "=", variant), ("seed", "=", seed)]
+    wanted = {"paper": paper, "variant": variant, "seed": seed}
     stored = node_folder(root, "scores", facts["scores"]) / "scores.parquet"
     tables = [*score_tables(root), *([stored] if stored.is_file() else [])]
     found = (read_file(path, _COLUMNS, wanted).to_pylist() for path in tables)
