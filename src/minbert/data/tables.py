@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -199,38 +200,28 @@ def _tsv(text: str) -> Iterator[tuple[int, str, list[str] | str]]:
     """
     lines, at, width = split_lines(text), 0, 0
     while at < len(lines):
-        line, first = lines[at], at
+        first, line = at, lines[at]
         at += 1
         if not line.strip(" "):
             continue
-        width = width or line.count("\t") + 1
-        found, count = _quoted(lines, first)
-        span = lines[first : first + count]
-        whole = [each.count("\t") + 1 == width for each in span]
-        if len(found) != width or (count > 1 and all(whole)):
-            yield at, line, line.split("\t")
-            continue
-        at = first + count
-        if any(whole[1:-1]):
-            wrong = f"lines {first + 1} to {at} can be one row, or several rows; save it as csv"
-            for number, each in enumerate(span, start=first + 1):
-                yield number, each, wrong
-        else:
-            yield first + 1, "\n".join(span), found
-
-
-def _quoted(lines: Sequence[str], first: int) -> tuple[list[str], int]:
-    """Return the fields of the record that begins at a line, as RFC 4180, and its lines' number.
-
-    There are no fields if its quotes are malformed.
-    """
-    last = min(len(lines), first + _LONGEST_RECORD)
-    following = (f"{lines[at]}\n" for at in range(first, last))
-    reader = csv.reader(following, delimiter="\t", strict=True)
-    try:
-        return next(reader), reader.line_num
-    except csv.Error:
-        return [], 1
+        fields = line.split("\t")
+        width = width or len(fields)
+        last = min(len(lines), first + _LONGEST_RECORD)
+        following = (f"{lines[number]}\n" for number in range(first, last))
+        reader = csv.reader(following, delimiter="\t", strict=True)
+        with suppress(csv.Error):
+            quoted = next(reader)
+            span = lines[first : first + reader.line_num]
+            whole = [each.count("\t") + 1 == width for each in span]
+            if len(quoted) == width and (len(span) == 1 or not all(whole)):
+                at = first + len(span)
+                if any(whole[1:-1]):
+                    wrong = f"lines {first + 1} to {at} can be one row, or several rows"
+                    for number, each in enumerate(span, start=first + 1):
+                        yield number, each, f"{wrong}; save it as csv"
+                    continue
+                line, fields = "\n".join(span), quoted
+        yield first + 1, line, fields
 
 
 def _csv(text: str, name: Path | str) -> Iterator[tuple[int, str, list[str]]]:
