@@ -57,30 +57,15 @@ def test_no_flipped_bit_changes_what_is_loaded(tmp_path: Path) -> None:
             # In the header there are bits without a meaning: the padding, the entry's own name.
             assert same(load_weights(path)), byte
         except UserError as error:
-            assert str(path) in str(error)
+            assert str(path) in (told := str(error))
             refused += 1
     assert refused > 0.9 * len(whole)
-
-
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    save_weights(path, STATE)
-    whole = path.read_bytes()
+    assert told.startswith(f"{path}: is damaged") and "delete it and run that again" in told
+    assert f"expected {checksum(STATE)}" in told
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         with pytest.raises(UserError, match=r"model\.safetensors: not a whole safetensors file"):
             load_weights(path)
-
-
-def test_the_message_names_file_sums_and_the_way_out(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    save_weights(path, STATE)
-    flip(path, -1)
-    with pytest.raises(UserError) as caught:
-        load_weights(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: is damaged") and "delete it and run that again" in message
-    assert f"expected {checksum(STATE)}" in message
 
 
 def test_names_types_and_shapes_are_in_the_checksum() -> None:

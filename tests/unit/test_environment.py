@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from minbert.base.environment import commit, environment, peak_memory, versions
+from minbert.base.files import write_text
 from minbert.base.version import VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -91,54 +92,45 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_commit_is_that_of_minbert_wherever_it_is_run(
+def test_a_wheel_inside_another_repository_is_of_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not that of the folder, which may be another project's repository."""
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "--message", "other")
     code = tmp_path / "venv" / "minbert" / "base" / "environment.py"
-    code.parent.mkdir(parents=True)
-    code.touch()
+    write_text(code, "")
     monkeypatch.setattr("minbert.base.environment.__file__", str(code))
-    assert commit() == "unknown", "a wheel inside another repository is of no commit"
+    assert commit() == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("path", "edited"),
+    [
+        ("workflow/grids/mine.yaml", ""),
+        ("workflow/grids/new.yaml", ""),
+        ("config.yaml", ""),
+        ("src/minbert/base/environment.py", "+"),
+        ("src/minbert/model/heads/mlp.py", "+"),
+        ("src/minbert/model/heads/new.py", "+"),
+        ("src/minbert/model/heads/__pycache__/mlp.pyc", ""),
+    ],
+)
+def test_a_commit_is_of_code_and_not_of_grids_wherever_it_is_run(
+    path: str, edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the working folder, which may be another project's repository."""
+    code = tmp_path / "src/minbert/base/environment.py"
+    committed = (code, "src/minbert/model/heads/mlp.py", "workflow/grids/mine.yaml", "config.yaml")
+    for name in committed:
+        write_text(tmp_path / name, "")
+    write_text(tmp_path / ".gitignore", "__pycache__/\n")
+    git(tmp_path, "init")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--message", "ours")
-    ours = git(tmp_path, "rev-parse", "--short=10", "HEAD")
+    write_text(tmp_path / path, "edited")
+    monkeypatch.setattr("minbert.base.environment.__file__", str(code))
     (tmp_path / "elsewhere").mkdir()
     git(tmp_path / "elsewhere", "init")
     git(tmp_path / "elsewhere", "commit", "--allow-empty", "--message", "theirs")
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert commit() == ours
-    code.write_text("edited")
-    assert commit() == f"{ours}+"
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "edited"),
-    [
-        ("workflow/grids/mine.yaml", "paper: mine\n", ""),
-        ("workflow/grids/new.yaml", "paper: new\n", ""),
-        ("config.yaml", "seeds: [1]\n", ""),
-        ("src/minbert/base/environment.py", "edited = 1\n", "+"),
-        ("src/minbert/model/heads/mlp.py", "edited = 1\n", "+"),
-        ("src/minbert/model/heads/new.py", "new = 1\n", "+"),
-        ("src/minbert/model/heads/__pycache__/mlp.pyc", "compiled", ""),
-    ],
-)
-def test_a_commit_is_of_code_and_not_of_grids(
-    path: str, text: str, edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = tmp_path / "src" / "minbert"
-    committed = ("base/environment.py", "model/heads/mlp.py", "../../workflow/grids/mine.yaml")
-    for name in (*committed, "../../config.yaml"):
-        (code / name).parent.mkdir(parents=True, exist_ok=True)
-        (code / name).touch()
-    (tmp_path / ".gitignore").write_text("__pycache__/\n")
-    git(tmp_path, "init")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "--message", "all")
-    monkeypatch.setattr("minbert.base.environment.__file__", str(code / committed[0]))
-    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / path).write_text(text)
     assert commit() == git(tmp_path, "rev-parse", "--short=10", "HEAD") + edited

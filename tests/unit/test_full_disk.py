@@ -66,21 +66,27 @@ def test_a_training_that_finds_the_disk_full_goes_on_when_there_is_room(
     assert len(curves) == pq.read_metadata(out / "history.parquet").num_rows
 
 
-def test_a_full_disk_has_one_line_on_the_command_line(
+def test_a_full_disk_has_one_line_on_the_command_line_and_other_errors_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "results/model.safetensors")
+    error = OSError(errno.ENOSPC, "No space left on device", "results/model.safetensors")
 
-    monkeypatch.setattr("minbert.publish.publish.publish_partial", full)
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("minbert.publish.publish.publish_partial", fail)
+    words = ["publish", "--plan", "00", "--partial", "--results", str(tmp_path)]
     with pytest.raises(SystemExit) as ended:
-        main(["publish", "--plan", "00", "--partial", "--results", str(tmp_path)])
+        main(words)
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
         "minbert: cannot write results/model.safetensors: No space left on device; make room "
         "(`minbert gc` lists what is no longer needed) and run the same command again: finished "
         "results are kept\n"
     )
+    error = FileNotFoundError(errno.ENOENT, "No such file", "scores.parquet")
+    with pytest.raises(FileNotFoundError):
+        main(words)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR])
@@ -96,17 +102,6 @@ def test_a_folder_in_the_place_of_a_file_is_told_as_that(tmp_path: Path) -> None
         write_text(tmp_path / "run.json", "{}")
     told = f"{tmp_path / 'run.json'} is a folder, expected a file there; move it away"
     assert explain_os_error(raised.value) == told
-
-
-def test_an_error_of_another_kind_keeps_its_traceback(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def lost(*_: Any) -> None:
-        raise FileNotFoundError(errno.ENOENT, "No such file", "scores.parquet")
-
-    monkeypatch.setattr("minbert.publish.publish.publish_partial", lost)
-    with pytest.raises(FileNotFoundError):
-        main(["publish", "--plan", "00", "--partial", "--results", str(tmp_path)])
 
 
 LIMITED = """

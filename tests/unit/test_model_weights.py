@@ -213,7 +213,10 @@ REFUSED: list[tuple[Edit, str]] = [
         write("vocab.txt", "\n".join([*SPECIAL_TOKENS, *WORDS, "more"])),
         "vocab.txt: has token id 17, .*vocab_size is 17",
     ),
-    (write("tokenizer_config.json", {"do_lower_case": "yes"}), "do_lower_case is 'yes', expected"),
+    (
+        write("tokenizer_config.json", {"do_lower_case": "yes"}),
+        "do_lower_case is 'yes', but True in",
+    ),
     (write("tokenizer.json", "{}"), "tokenizer.json: not a tokenizer.json of `tokenizers`"),
 ]
 

@@ -4,6 +4,8 @@ Ids and token types are those of `AutoTokenizer` (transformers 4.57), or the fol
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +52,8 @@ _OPTIONS = {
     "add_prefix_space": ("pre_tokenizer", "add_prefix_space"),
 }
 """Settings: a part of a tokenizer, and its attribute. A normalizer's are read by BERT's classes."""
+_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+"""Settings of BERT's classes."""
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 """What decides where an added token is found in a text; the last only beside a normalizer."""
 _MERGE = (
@@ -72,27 +76,30 @@ class Framing(NamedTuple):
 
 def framing(tokenizer: Tokenizer, path: Path) -> Framing:
     """Return what a tokenizer puts around sentences; `UserError`, naming its file, for nothing."""
-    pair = tokenizer.encode("a", "b")
-    around = [_around(tokenizer.encode("a")), _around(pair)]
-    (before, _, after), (first, between, last) = around
-    if not (before and between and after) or (before, after) != (first, last):
-        found = f"{list(before)} and {list(after)}; of a pair {[*map(list, around[1])]}"
+    encoded = tokenizer.encode("a", "b")
+    one, two = _runs(tokenizer.encode("a")), _runs(encoded)
+    sentences = [[sentence for sentence, _ in runs] for runs in (one, two)]
+    if sentences != [[None, 0, None], [None, 0, None, 1, None]] or one[::2] != two[::4]:
         raise UserError(
-            f"{path}: the special tokens around a sentence are {found}; expected some in each "
-            "place, and the same around a pair (the file's post_processor). Take the tokenizer of "
-            "the weights' source"
+            f"{path}: the special tokens around a sentence are {_special(one)}, around a pair "
+            f"{_special(two)}; expected some in each place, and the same (the file's "
+            "post_processor). Take the tokenizer of the weights' source"
         )
-    return Framing(before, between, after, two_types=pair.type_ids[-1] == 1)
+    before, between, after = _special(two)
+    return Framing(before, between, after, two_types=encoded.type_ids[-1] == 1)
 
 
-def _around(encoded: Encoding) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the ids before, between and after the sentences of an encoded sequence."""
-    of_text = [n for n, sentence in enumerate(encoded.sequence_ids) if sentence is not None]
-    first, last = (of_text[0], of_text[-1]) if of_text else (len(encoded.ids), -1)
-    between = [n for n in range(first, last) if encoded.sequence_ids[n] is None]
-    places = (range(first), between, range(last + 1, len(encoded.ids)))
-    before, inside, after = (tuple(encoded.ids[n] for n in of) for of in places)
-    return before, inside, after
+Run = tuple[int | None, tuple[int, ...]]
+"""The number of a sentence, or None for special tokens, and the ids of a run of its tokens."""
+
+
+def _runs(encoded: Encoding) -> list[Run]:
+    pairs = groupby(zip(encoded.sequence_ids, encoded.ids, strict=True), key=itemgetter(0))
+    return [(sentence, tuple(token for _, token in run)) for sentence, run in pairs]
+
+
+def _special(runs: list[Run]) -> list[tuple[int, ...]]:
+    return [ids for sentence, ids in runs if sentence is None]
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -175,16 +182,10 @@ def _read_word_pieces(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text ({error})") from error
     _check_special(vocabulary, "BertTokenizer", path)
-    options = {}
-    for key, default in (
-        ("do_lower_case", True),
-        ("strip_accents", None),
-        ("tokenize_chinese_chars", True),
-    ):
-        options[_OPTIONS[key][1]] = found = settings.get(key, default)
-        if not isinstance(found, bool) and found is not default:
-            where = path.with_name(_SETTINGS)
-            raise UserError(f"{where}: {key} is {found!r:.80}, expected true or false")
+    options = {
+        _OPTIONS[key][1]: found if isinstance(found := settings.get(key), bool) else default
+        for key, default in _DEFAULTS.items()
+    }
     return wordpiece.bert_tokenizer(vocabulary, normalizers.BertNormalizer(**options))
 
 
