@@ -38,7 +38,7 @@ def description_path(root: Path, kind: str, key: str) -> Path:
 
 def read_description(root: Path, kind: str, key: str) -> dict[str, Any]:
     """Read what the node of this key is; `UserError` if nobody made it, or the file is damaged."""
-    missing = f"no {kind} with key {key} was planned under {root}; `minbert plan` lists the keys"
+    missing = f"no {kind} with key {key} was planned under {root}"
     return _rewritable(description_path(root, kind, key), missing, described_in)
 
 
@@ -109,7 +109,10 @@ def _planned_in(path: Path) -> dict[str, Any]:
 def _rewritable(path: Path, missing: str, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     """Read a JSON file that the next workflow writes again, if it is missing or damaged."""
     if not path.exists():
-        raise UserError(f"{missing} ({path} is missing); {AGAIN}")
+        raise UserError(
+            f"{missing} ({path} is missing); `minbert plan` lists the keys, and `snakemake all "
+            "--cores 2` writes what it asks for"
+        )
     try:
         return read(path)
     except UserError as error:
