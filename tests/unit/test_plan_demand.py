@@ -103,7 +103,7 @@ def test_cores_are_shared_out_among_the_jobs_to_run(tmp_path: Path) -> None:
         ({}, 64, 4),
         ({"seeds": [0, 1, 2]}, 8, 1),
         ({}, None, 1),
-        ({"threads": "3"}, 1, 3),
+        ({"threads": 3}, 1, 3),
     ):
         made = make_plan(tmp_path, **config)
         assert job_threads(made, pending(made), cores) == threads
