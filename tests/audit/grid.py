@@ -77,7 +77,7 @@ variants:
   best: {best_of: [surgery, sequential, recycled], best_by: task, test: true}
 figures:
   ranking: {kind: ranking, title: Ranking}
-  losses: {kind: loss-curves, variants: [surgery, sequential, recycled], title: Losses}
+  losses: {kind: curves, variants: [surgery, sequential, recycled], title: Losses}
   confusion: {kind: confusion-matrix, variants: [recycled, staged], title: Confusion}
 claims:
   - {text: One is better., section: "1", variant: recycled, against: surgery}

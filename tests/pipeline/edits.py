@@ -69,7 +69,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "a figure's title": (grid("title: Multitask training", "title: Our"), FIGURE),
     "a figure's caption": (grid("Figure 3 of the paper", "As Figure 3 of the paper"), FIGURE),
     "a figure's colour": (recolour, FIGURE),
-    "how a figure is drawn": (append("figures/loss_curves.py"), FIGURE),
+    "how a figure is drawn": (append("figures/curves.py"), FIGURE),
     "another seed": (config(seeds="[0, 1]"), trains(ALL, 1) | SHOWN),
     "another row": (
         grid("variants:\n", "variants:\n  new: {extends: 3-bert, epochs: 100}\n"),
@@ -94,7 +94,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     "one row less": (remove_sst_only, SCORED),
     "the number of examples": (
         config(limit="40"),
-        {"data", "tokens", "features"} | trains(ALL) | SHOWN,
+        {"data", "rows", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "the backbone": (
         other_backbone,
@@ -122,7 +122,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
             "e[n * len(e) // limit]",
             "e[-1 - n * len(e) // limit]",
         ),
-        {"data", "tokens", "features"} | trains(ALL) | SHOWN,
+        {"data", "rows", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "how many tokens features are made from": (
         code("train/features.py", "reader(backbone, max_length,", "reader(backbone, 8,"),
@@ -130,7 +130,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "which seed's file is read": (
         code("store/job.py", 'need["key"], seed)', 'need["key"], 0)'),
-        {"data", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
+        {"data", "rows", "backbone", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "the order of adapters": (
         code("train/run.py", "key=lambda named: int(named[0])", "key=lambda named: -int(named[0])"),
@@ -138,7 +138,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
     ),
     "which rows of a file are read": (
         code("data/parquet.py", "else field == value", "else field != value"),
-        {"data", "tokens", "features"} | trains(ALL) | SHOWN,
+        {"data", "rows", "tokens", "features"} | trains(ALL) | SHOWN,
     ),
     "which runs are scored": (
         code(
@@ -164,7 +164,7 @@ EDITS: dict[str, tuple[Change, set[str]]] = {
 FILE_EDITS: dict[str, tuple[Change, set[str]]] = {
     "a label in a file of the data": (
         relabel,
-        {"data", "tokens"} | trains({"pairs"}, 0, 1) | SCORED,
+        {"data", "rows", "tokens"} | trains({"pairs"}, 0, 1) | SCORED,
     ),
     "a line in the convolution's code": (
         code("model/convolution.py", "changed = total.relu()", "changed = 2 * total.relu()"),

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.pipeline
 SHOWN = """\
 figures:
   scores-ranked: {kind: ranking, title: From best to worst}
-  leakage: {kind: leakage, title: Without what is in train}
 """
 UNTRAINED = {"train", "data", "tokens", "features", "backbone", "rows"}
 

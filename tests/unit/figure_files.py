@@ -218,8 +218,8 @@ def make_inputs(
 ) -> Inputs:
     """Return inputs of every sort, with their files in `folder`.
 
-    Each variant has one stage, `main`. The files of those `absent` or `failed` are named but not
-    there; `seeds` are the same for all.
+    Each variant, of which there may be labels, has one stage, `main`. The files of those `absent`
+    or `failed` are named but not there; `seeds` are the same for all.
     """
     names = list(variants)
     found = qualities(names)
@@ -237,11 +237,15 @@ def make_inputs(
                 write_predictions(prediction, tasks, found[name], seed)
     there = {name: quality for name, quality in found.items() if name not in gone}
     return Inputs(
-        histories=histories,
-        stage_histories={name: {"main": of} for name, of in histories.items()},
+        variants=variants if isinstance(variants, Mapping) else {n: n.upper() for n in names},
+        histories={name: {"main": of} for name, of in histories.items()},
         predictions={name: dict.fromkeys(tasks, of) for name, of in predictions.items()},
         scores={paper: write_scores(folder / "scores.parquet", paper, there, seeds, tasks)},
         rows={task: write_held(folder / task, task) for task in tasks},
-        facts=facts or {"rules": {paper: "normalised"}},
+        facts={
+            "rules": {paper: "normalised"},
+            "stages": {name: [{"name": "main"}] for name in names},
+            **(facts or {}),
+        },
         failed=frozenset(failed),
     )

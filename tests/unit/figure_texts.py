@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -14,8 +14,9 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from minbert.figures import style
-from minbert.figures.inputs import Inputs
-from minbert.spec.parts import part_module
+from minbert.figures.inputs import Drawn, Inputs
+from minbert.spec.figures import FIGURE_KINDS
+from minbert.spec.parts import load_part
 
 STAMP = "commit 0123456789  backbone google-bert/bert-base-uncased  data real  5 seeds"
 
@@ -38,21 +39,21 @@ def _drawn() -> Iterator[list[Text]]:
         Text.draw = before  # type: ignore[method-assign]
 
 
-def finish(figure: Figure, notes: list[str], stamp: str = STAMP) -> list[Text]:
-    """Lay a figure out as `style.save` does; return the texts that are drawn."""
-    style.add_footer(figure, notes, stamp)
+def finish(figure: Figure, notes: list[str], stamp: str = STAMP, title: str = "") -> list[Text]:
+    """Lay a figure out as it is saved; return the texts that are drawn."""
+    style.finish(figure, notes, stamp, title)
     with _drawn() as texts:
         figure.canvas.draw()  # the Agg renderer, whose extents are those of the PNG
     return list(dict.fromkeys(texts))
 
 
-def text_faults(figure: Figure, notes: list[str], stamp: str = STAMP) -> list[str]:
+def text_faults(figure: Figure, notes: list[str], stamp: str = STAMP, title: str = "") -> list[str]:
     """Return what is wrong with a figure's texts: those that overlap, or leave the canvas.
 
     Call it inside `style.style()`. A quarter of a line's height may overlap: a box holds room
     above and below its letters.
     """
-    boxes = [(text, _box(text)) for text in finish(figure, notes, stamp)]
+    boxes = [(text, _box(text)) for text in finish(figure, notes, stamp, title)]
     width, height = figure.bbox.width, figure.bbox.height
     faults = [
         f"{text.get_text()!r} leaves the canvas: {box.extents.round(1)} of {width} x {height}"
@@ -74,22 +75,31 @@ def _box(text: Text) -> Bbox:
     )
 
 
-def spec_of(variants: Mapping[str, str], **more: Any) -> dict[str, Any]:
-    """Return the spec of a figure of these variants."""
-    return {"title": "What is shown", "variants": dict(variants), "stamp": STAMP, **more}
+def drawn(kind: str, inputs: Inputs, variants: str = "", **options: Any) -> Drawn:
+    """Return the figure that a kind makes, without its title, and its notes.
+
+    `variants` are named by words; default: those of `inputs`. Stages are those of their histories.
+    """
+    if variants:
+        inputs = replace(inputs, variants={name: name.upper() for name in variants.split()})
+    stages = {}
+    for name in inputs.variants:
+        words = list(inputs.histories.get(name, ["main"]))
+        known = inputs.facts.get("stages", {}).get(name) or [{}] * len(words)
+        stages[name] = [{"name": word, **of} for word, of in zip(words, known, strict=True)]
+    inputs = replace(inputs, facts={"rules": {"p": ""}, **inputs.facts, "stages": stages})
+    figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
+    return figure, notes
 
 
-def texts_of(kind: str, spec: dict[str, Any], inputs: Inputs) -> str:
+def texts_of(kind: str, inputs: Inputs, **options: Any) -> str:
     """Return all texts of a figure, which must neither overlap nor leave it.
 
     Non-breaking spaces become plain ones.
     """
-    module = import_module(part_module("figure", kind))
     with style.style():
-        made = module.Spec(**spec)
-        figure, notes = made.plot(inputs)
-        style.add_title(figure, made.title)
-        assert text_faults(figure, notes) == []
+        figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
+        assert text_faults(figure, notes, title="What is shown") == []
     texts = " ".join(text.get_text() for text in figure.findobj(Text))
     assert "What is shown" in texts and "commit 0123456789" in texts
     return texts.replace("\N{NO-BREAK SPACE}", " ")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from figure_files import HISTORY
-from figure_texts import STAMP
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -49,10 +48,9 @@ def scores(
     return path
 
 
-def spec(module: Any, variants: str, **more: Any) -> Any:
-    return module.Spec(
-        title="T", variants={n: n.upper() for n in variants.split()}, stamp=STAMP, **more
-    )
+def last(**of: Mapping[int, Path]) -> dict[str, dict[str, Mapping[int, Path]]]:
+    """Return the histories of variants of one stage."""
+    return {name: {"main": of_seeds} for name, of_seeds in of.items()}
 
 
 def texts(where: Figure | Axes) -> list[str]:
@@ -63,4 +61,15 @@ def lines(axes: Axes, color: str) -> list[list[float]]:
     """Return the values of an axes' lines of one colour."""
     return [
         [float(y) for y in line.get_ydata()] for line in axes.lines if line.get_color() == color
+    ]
+
+
+def points(figure: Figure) -> list[tuple[float, float]]:
+    """Return the means that error bars are drawn around, panel by panel."""
+    return [
+        (float(x), float(y))
+        for axes in figure.axes
+        for container in axes.containers
+        if isinstance(container, ErrorbarContainer)
+        for x, y in zip(*container.lines[0].get_data(), strict=True)
     ]

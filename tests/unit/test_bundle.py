@@ -34,14 +34,10 @@ from minbert.publish.unbundle import ImportResult, unbundle
 from minbert.store.node import needs_of
 from minbert.store.plans import ONLY, PUBLISHED, description_path, plan_path, records, write_plan
 
-FIGURES = "figures:\n  leakage: {kind: leakage, title: Leakage}\n"
-
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trained_root, "ONE", trained_root.ONE + FIGURES)
-        made = trained_root.make_root(tmp_path_factory.mktemp("bundled"))
+    made = trained_root.make_root(tmp_path_factory.mktemp("bundled"))
     for kind, key in [at for at in made.nodes if at[0] == "rows"]:
         trained_root.run_job(trained_root.load_job(made.root, kind, key, None, threads=1))
     return made

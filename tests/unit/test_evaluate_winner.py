@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from figure_texts import drawn
 from run_files import history
 
 from minbert.evaluate.reading import SCHEMA, Of, read_scores
 from minbert.evaluate.score import score_runs
 from minbert.evaluate.winner import ranked, winners
-from minbert.figures import ranking
 from minbert.figures.inputs import Inputs
 from minbert.spec.protocol import OVERALL_TASKS
 
-STAMP = "commit 0"
 MEANS = {"chosen": 0.9, "low": 0.4, "high": 0.8, "same": 0.8}
 """`chosen` is the best of others."""
 
@@ -41,7 +41,7 @@ def test_the_best_of_others_does_not_lead_and_the_first_wins_a_tie(tmp_path: Pat
     assert (best.variant, best.rule) == ("high", "plain")
     inputs = Inputs(scores={"p": path}, facts={"rules": {"p": "plain"}})
     names = {name: name for name in ("low", "same", "chosen", "high")}
-    figure, notes = ranking.Spec(title="T", variants=names, stamp=STAMP).plot(inputs)
+    figure, notes = drawn("ranking", replace(inputs, variants=names))
     shown = [text.get_text() for text in figure.axes[0].get_yticklabels()]
     assert shown == ["high", "same", "low"]
     assert "Not ranked: chosen, the best of others." in notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from figure_texts import spec_of
+from figure_texts import drawn
 from matplotlib.text import Text
 
 from minbert.figures import architectures
@@ -73,8 +73,7 @@ def test_a_models_drawing_says_its_parameters() -> None:
         for name, shared, of in zip("ab", ("all", "none"), counts, strict=True)
     }
     facts = {"architecture": BERT_BASE.model_dump(), "stages": stages}
-    spec = architectures.Spec(**spec_of({"a": "A", "b": "B"}))
-    figure, notes = spec.plot(Inputs(facts=facts))
+    figure, notes = drawn("architectures", Inputs(facts=facts), "a b")
     said = [text.get_text() for text in figure.findobj(Text)]
     assert "A\nparameters: 110 M, 50% of the largest" in said and "B\nparameters: 219 M" in said
     assert said.count("layers 1 to 12\n85.1 M") == 1 + 2

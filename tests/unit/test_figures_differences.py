@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from figure_files import PREDICTIONS, SIZES, make_inputs
-from figure_texts import STAMP
-from figure_values import scores, spec, texts
+from figure_texts import drawn
+from figure_values import scores, texts
 
 from minbert.base.errors import UserError
 from minbert.evaluate.bootstrap import Systems, difference
 from minbert.evaluate.reading import SCHEMA, read_scores
-from minbert.figures import ladder, transfer
+from minbert.figures import ladder
 from minbert.figures.inputs import Inputs
 
 
@@ -60,7 +61,7 @@ def test_transfer_and_forgetting_have_the_intervals_of_the_claims(tmp_path: Path
     ]
     rows += [("a", 0, "para", 80), ("a", 1, "para", 84), ("a", 0, "sst", 40), ("a", 1, "sst", 40)]
     inputs = moved(tmp_path, rows, a="sst para")
-    figure, notes = spec(transfer, "alone a").plot(inputs)
+    figure, notes = drawn("transfer", inputs, "alone a")
     left, right = (texts(axes) for axes in figure.axes)
     files = {
         f"{name}.{seed}": path
@@ -77,7 +78,7 @@ def test_transfer_and_forgetting_have_the_intervals_of_the_claims(tmp_path: Path
     assert notes[0].startswith("Each cell: dev score (SST accuracy, Paraphrase accuracy); its")
     (tmp_path / "one").mkdir()
     single = moved(tmp_path / "one", [row for row in rows if row[1] == 0], a="sst para")
-    figure, notes = spec(transfer, "alone a").plot(single)
+    figure, notes = drawn("transfer", single, "alone a")
     (said,) = (text for text in texts(figure) if text.startswith("0.800\n\u25b2+0.100 \u00b1"))
     paired = float(said.split("\u00b1")[1].split()[0])
     assert paired == pytest.approx(1.96 * np.sqrt(0.1 * 0.9 / 100), rel=0.1)
@@ -89,7 +90,7 @@ def test_only_certain_differences_have_a_colour_and_a_sign(tmp_path: Path) -> No
     rows += [("a", 0, "sts", 76), ("a", 0, "sst", 44), ("b", 0, "sst", 52), ("b", 0, "para", 70)]
     rows += [("c", 0, "sts", 96), ("c", 0, "para", 16), ("d", 0, "sst", 60), ("d", 0, "sts", 76)]
     inputs = moved(tmp_path, rows, a="sst sts", b="para sst", c="para sts", d="sts sst")
-    figure, notes = spec(transfer, "alone a b c d").plot(inputs)
+    figure, notes = drawn("transfer", inputs, "alone a b c d")
     images = [axes.images[0] for axes in figure.axes]
     transferred, forgotten = (np.ma.filled(image.get_array(), np.nan) for image in images)
     # Rows: SST, para, STS; columns: SST, STS. 0.02 is less than what other examples may bring.
@@ -107,16 +108,16 @@ def test_only_certain_differences_have_a_colour_and_a_sign(tmp_path: Path) -> No
 def test_what_transfer_cannot_compare_is_said(tmp_path: Path) -> None:
     rows = [("alone", 0, "sst", 50), ("alone", 0, "para", 70), ("a", 0, "para", 80)]
     inputs = moved(tmp_path, rows, a="sst para")
-    _, notes = spec(transfer, "a").plot(inputs)
+    _, notes = drawn("transfer", inputs, "a")
     assert "Not among the figure's variants: alone." in notes
-    figure, _ = spec(transfer, "alone").plot(inputs)
+    figure, _ = drawn("transfer", inputs, "alone")
     assert "no variant starts from the model of another" in texts(figure)
     inputs.facts["stages"]["b"] = inputs.facts["stages"]["a"]
     with pytest.raises(UserError, match="variants 'a' and 'b' both go from sst to para"):
-        spec(transfer, "alone a b").plot(inputs)
+        drawn("transfer", inputs, "alone a b")
     inputs.facts["stages"]["a"][0]["spec"]["tasks"]["sst"]["trained"] = True
     with pytest.raises(UserError, match="'a' trains sst and para and also scores nothing, start"):
-        spec(transfer, "alone a").plot(inputs)
+        drawn("transfer", inputs, "alone a")
 
 
 def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
@@ -127,8 +128,7 @@ def test_gains_are_over_the_row_that_is_named(tmp_path: Path) -> None:
     ]
     facts = {"rules": {"hybrid-bert": "plain"}, "published": published}
     inputs = make_inputs(tmp_path, "zabc", (0, 1), tasks=("sst",), facts=facts)
-    made = ladder.Spec(title="T", variants=variants, stamp=STAMP, over={"c": "a"})
-    figure, notes = made.plot(inputs)
+    figure, notes = drawn("ladder", replace(inputs, variants=variants), over={"c": "a"})
     ours, printed = figure.axes[0].containers
     assert ours.get_label() == "ours" and printed.get_label() == "published"
     found = read_scores(inputs.scores["hybrid-bert"], "hybrid-bert")
@@ -150,7 +150,7 @@ def test_runs_that_are_right_on_the_same_examples_have_an_interval(tmp_path: Pat
     inputs = make_inputs(tmp_path, "ab", tasks=("sst",), facts=facts)
     one, other = (inputs.predictions[name]["sst"][0] for name in "ab")
     other.write_bytes(one.read_bytes())
-    figure, _ = spec(ladder, "a b").plot(inputs)
+    figure, _ = drawn("ladder", inputs, "a b")
     (ours,) = figure.axes[0].containers
     bar = ours.lines[2][0].get_segments()[0][:, 0]
     np.testing.assert_allclose(bar, np.array([-1.96, 1.96]) / SIZES["sst"], rtol=1e-3)
@@ -174,15 +174,15 @@ def test_rows_are_spelled_out_and_those_too_long_have_a_letter(tmp_path: Path) -
     variants = {"a": "Base", "b": "Base + MP", "c": "Base + MP + GS", "d": "Base + MP + CNN"}
     facts = {"rules": {"hybrid-bert": "plain"}, "published": []}
     inputs = make_inputs(tmp_path, "abcd", tasks=("sst",), facts=facts)
-    about = {"title": "T", "variants": variants, "stamp": STAMP, "over": {"d": "b"}}
+    inputs, over = replace(inputs, variants=variants), {"d": "b"}
     names = {"MP": "mean pooling", "GS": "surgery", "CNN": "a convolution over tokens"}
-    figure, notes = ladder.Spec(**about, names=names).plot(inputs)
+    figure, notes = drawn("ladder", inputs, over=over, names=names)
     labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
     long = "+ a convolution over tokens (CNN) (a)"
     assert labels == ["+ mean pooling (MP)", "+ surgery (GS)", long]
     assert any(note.endswith("against Base; (a) against Base + MP.") for note in notes)
     with pytest.raises(UserError, match=r"'names': no variant's label has 'GSS'.*mean 'GS'"):
-        ladder.Spec(**about, names={"GSS": "surgery"}).plot(inputs)
+        drawn("ladder", inputs, names={"GSS": "surgery"})
 
 
 def test_a_gain_over_a_row_at_its_floor_is_hollow(tmp_path: Path) -> None:
@@ -192,9 +192,9 @@ def test_a_gain_over_a_row_at_its_floor_is_hollow(tmp_path: Path) -> None:
     table = pq.read_table(path).to_pylist()
     below = [row | {"p_floor": 0.5} if row["variant"] == "a" else row for row in table]
     pq.write_table(pa.Table.from_pylist(below, schema=SCHEMA), path)
-    figure, notes = spec(ladder, "a b c").plot(inputs)
-    drawn = {made.get_label(): made.lines[0] for made in figure.axes[0].containers}
-    hollow = drawn["ours: a compared row is at its floor"]
-    assert list(hollow.get_ydata()) == [0] and list(drawn["ours"].get_ydata()) == [1]
-    assert hollow.get_markerfacecolor() == "white" != drawn["ours"].get_markerfacecolor()
+    figure, notes = drawn("ladder", inputs, "a b c")
+    of_labels = {made.get_label(): made.lines[0] for made in figure.axes[0].containers}
+    hollow, filled = of_labels["ours: a compared row is at its floor"], of_labels["ours"]
+    assert list(hollow.get_ydata()) == [0] and list(filled.get_ydata()) == [1]
+    assert hollow.get_markerfacecolor() == "white" != filled.get_markerfacecolor()
     assert any(note.startswith("At its floor: not above the floor") for note in notes)

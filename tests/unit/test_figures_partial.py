@@ -18,14 +18,15 @@ from minbert.publish.publish import publish_partial
 from minbert.store.job import Job
 from minbert.store.plans import description_path, write_plan
 
-LABELS = {"a": "A", "b": "B"}
+LABELS = [["a", "A"], ["b", "B"]]
 
 
-def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **draw: Any) -> None:
+def describe(root: Path, key: str, kind: str, needs: dict[str, Any], **options: Any) -> None:
     """Write the description of a figure."""
     spec = {"kind": kind, "paper": "p", "name": key, "backbone": "x", "data": "y", "seeds": 1}
-    draw = {"title": "T", "variants": LABELS, **draw}
-    spec |= {"facts": {"rules": {"p": "normalised"}}, "draw": draw}
+    draw = {"title": "T", "caption": "", "variants": LABELS, "options": {"bare": False, **options}}
+    stages = {name: [{"name": "s"}] for name, _ in LABELS}
+    spec |= {"facts": {"rules": {"p": "normalised"}, "stages": stages}, "draw": draw}
     path = description_path(root, "figure", key)
     described = {"kind": "figure", "key": key, "spec": spec, "code": {}, "needs": needs}
     write_json(path, described | {"maker": "minbert.figures.make"})
@@ -36,9 +37,9 @@ def listed(tmp_path: Path) -> dict[str, Any]:
     """Plan a ranking, a loss curve, one that cannot be drawn, and one that is there."""
     scores = {"kind": "scores", "key": "none", "file": "scores.parquet", "seed": None}
     history = {"kind": "train", "file": "history.parquet", "seed": 0}
-    histories = {f"histories/{v}/0": {**history, "key": v} for v in LABELS}
+    histories = {f"histories/{v}/s/0": {**history, "key": v} for v, _ in LABELS}
     describe(tmp_path, "ranked", "ranking", {"scores/p": scores})
-    describe(tmp_path, "curved", "loss-curves", histories)
+    describe(tmp_path, "curved", "curves", histories)
     describe(tmp_path, "broken", "ranking", {"scores/p": scores}, split="neither")
     describe(tmp_path, "there", "ranking", {"scores/p": scores})
     for kind, maker in (("scores", "minbert.evaluate.score"), ("index", "minbert.evaluate.index")):
@@ -57,8 +58,13 @@ def test_figures_are_drawn_from_what_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "made"
-    inputs: Inputs = make_inputs(out, LABELS, tasks=("sst",), failed=["b"], paper="p", epochs=2)
-    for source, key in ((inputs.histories["a"][0].parent, "train/a/seed0"), (out, "scores/none")):
+    inputs: Inputs = make_inputs(
+        out, dict(LABELS), tasks=("sst",), failed=["b"], paper="p", epochs=2
+    )
+    for source, key in (
+        (inputs.histories["a"]["main"][0].parent, "train/a/seed0"),
+        (out, "scores/none"),
+    ):
         at = tmp_path / "store" / key
         at.parent.mkdir(parents=True, exist_ok=True)
         source.rename(at)
@@ -90,7 +96,7 @@ def test_figures_are_drawn_from_what_there_is(
             assert image.width == wide * 300, "the ranking has the scores that were made"
     assert said == [{"b": "too hot"}] * 3, "of this paper; what is there is not drawn again"
     assert b"/Title (p: T)" in (tmp_path / "figures" / "p" / "curved.pdf").read_bytes()
-    assert (fault := "figures/p/broken: not drawn: figure 'ranking', key 'split'") in printed
+    assert (fault := "figures/p/broken: not drawn: figure 'ranking': 'split' is") in printed
     with Image.open(tmp_path / "figures" / "p" / "broken.png") as image:
         assert fault in image.info["Description"], "its picture says so"
     assert (tmp_path / "figures" / "p" / "there.png").exists()

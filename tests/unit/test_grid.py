@@ -236,7 +236,7 @@ def test_files_of_a_paper_make_one_grid_in_any_order(tmp_path: Path) -> None:
 
 
 def test_every_combination_of_tune_is_a_candidate(tmp_path: Path) -> None:
-    figure = "figures: {f: {kind: loss-curves, title: T, variants: [one.lr-1e-5.weight-1]}}\n"
+    figure = "figures: {f: {kind: curves, title: T, variants: [one.lr-1e-5.weight-1]}}\n"
     text = "  one: {extends: tuned, label: One, test: true}\n"
     text += "  same: {extends: t, selection_split: half}\n"
     found = grid(tmp_path, f"{TUNED}{text}{figure}", defaults={"selection_split": "dev"})

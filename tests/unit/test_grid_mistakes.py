@@ -183,13 +183,14 @@ def test_mistakes_in_a_variant(tmp_path: Path, keys: str, said: str) -> None:
         ("single: one", "single: 'one' needs a stage that trains 'sst' alone and is the last"),
         ("single: tuned.lr-1e-5", "one of the settings that 'tuned' tries, which have no scores;"),
         ("figures: {f: {kind: rankin, title: T}}", "'figures.f.kind' is 'rankin'; expected 'arch"),
+        ("figures: {f: {kind: run-pairs, title: T}}", "is 'run-pairs': it is kind 'curves' with"),
         *(
             (f"figures: {{f: {{kind: {kind}, title: T, {keys}}}}}", said)
             for kind, keys, said in (
                 ("ranking", "variants: [a, a]", "'figures.f.variants': 'a' is there twice"),
                 ("ranking", "variants: [oen]", "figure 'f': no variant 'oen'. Did you mean 'one'"),
                 ("ranking", "variants: [tuned.lr-1e-5]", "'tuned' tries, which have no scores"),
-                ("loss-curves", "variants: [best]", "figure 'f': variant 'best' is the best of o"),
+                ("curves", "variants: [best]", "figure 'f': variant 'best' is the best of o"),
                 ("architectures", "variants: [tuned]", "'tuned' is the best of others and trains"),
             )
         ),
@@ -226,7 +227,7 @@ def test_mistakes_in_a_file(tmp_path: Path, text: str, said: str) -> None:
     ],
 )
 def test_mistakes_in_the_files_of_a_paper(tmp_path: Path, texts: list[str], said: str) -> None:
-    figure = "figures: {f: {kind: loss-curves, title: T}}"
+    figure = "figures: {f: {kind: curves, title: T}}"
     claim = "claims: [{text: T, variant: a, against: b, task: sst}]"
     written = {"X": f"{{{TASKS}}}", "F": figure, "C": claim}
     texts = [re.sub(r"\b[XFC]\b", lambda word: written[word[0]], text) for text in texts]

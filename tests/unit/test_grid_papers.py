@@ -10,12 +10,12 @@ import pytest
 from grid_texts import spec
 from planning import REPOSITORY as ROOT
 
-from minbert.figures.sweep import Spec as Sweep
 from minbert.plan.cost import SIZES
 from minbert.plan.figures import FIGURES
 from minbert.spec.architecture import shared_depth
 from minbert.spec.config import load_config
 from minbert.spec.epochs import EPOCHS, Epoch
+from minbert.spec.figures import Sweep
 from minbert.spec.parts import PARTS
 from minbert.spec.published import read_published
 from minbert.spec.resolve import Grid, Stage, resolve
@@ -394,7 +394,7 @@ def test_each_model_of_the_study_stands_at_the_layers_that_it_shares(
     found = resolve(load_config(list(study)), ROOT)
     (grid,) = (grid for grid in found if grid.paper == "hybrid-bert")
     options = grid.figures["sharing-depth"].options
-    lines = Sweep(title="T", stamp="", variants=dict.fromkeys(grid.variants, "V"), **options).lines
+    lines = Sweep(**options).lines
     for label, places in lines.items():
         assert set(places.values()) >= {0, layers / 2, layers}
         for variant, place in places.items():

@@ -12,19 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from figure_files import make_inputs
-from figure_texts import spec_of, texts_of
+from figure_texts import drawn, texts_of
 from own_tasks import NEWS, RANK, SAME, own, using
 
 from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import SCHEMA, read_scores
-from minbert.figures import calibration, confusion, ladder, ranking, sts_scatter
+from minbert.figures.confusion_matrix import MOST_WRITTEN
 from minbert.figures.inputs import Inputs
 from minbert.figures.scored import overall_note, title_of, unlearned
 from minbert.figures.style import style
 
 VARIANTS = {"a": "one", "b": "two"}
 TASKS = ("news", "same", "rank")
-ABOUT: dict[str, Any] = {"title": "T", "stamp": "s", "variants": VARIANTS}
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def texts(figure: Any) -> str:
 
 
 def test_a_confusion_matrix_names_the_classes(inputs: Inputs) -> None:
-    figure, notes = confusion.Spec(task="news", **ABOUT).plot(inputs)
+    figure, notes = drawn("confusion-matrix", inputs, task="news")
     assert "Classes: 0 world, 1 sports, 2 business." in notes[0]
     assert len(figure.axes[0].get_xticks()) == 3 and "macro-F1" in texts(figure)
 
@@ -51,12 +50,12 @@ def test_many_classes_are_drawn_without_numbers(tmp_path: Path) -> None:
     with using(many), style(), pytest.MonkeyPatch.context() as patch:
         patch.setitem(figure_files.SIZES, "many", 300)
         given = make_inputs(tmp_path, VARIANTS, tasks=("many",), paper="mine")
-        figure, notes = confusion.Spec(task="many", **ABOUT).plot(given)
+        figure, notes = drawn("confusion-matrix", given, task="many")
         assert "Classes:" not in notes[0] and not figure.axes[0].texts
         assert 3 < len(figure.axes[0].get_xticks()) < 15, "labels of all classes would overlap"
 
 
-@pytest.mark.parametrize("count", [confusion.MOST_WRITTEN, 12, 60])
+@pytest.mark.parametrize("count", [MOST_WRITTEN, 12, 60])
 def test_texts_of_many_classes_do_not_overlap(count: int, tmp_path: Path) -> None:
     """Of four variants, of which one never predicts four classes, and one only predicts one."""
     names = [f"a class with the number {n}" for n in range(count)]
@@ -70,8 +69,7 @@ def test_texts_of_many_classes_do_not_overlap(count: int, tmp_path: Path) -> Non
             rows = pq.read_table(path).to_pylist()
             rows = [r | {"prediction": min(r["prediction"], said)} for r in rows]
             pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
-        spec = spec_of(variants, task="wide")
-        texts = texts_of("confusion-matrix", spec, given)
+        texts = texts_of("confusion-matrix", given, task="wide")
     assert f"{count - 2} classes never predicted" in texts
     last = ", ".join(str(n) for n in range(count - 4, count))
     assert f"never predicted: {last}" in texts
@@ -80,13 +78,13 @@ def test_texts_of_many_classes_do_not_overlap(count: int, tmp_path: Path) -> Non
 
 
 def test_a_reliability_diagram_is_of_class_1(inputs: Inputs) -> None:
-    figure, notes = calibration.Spec(task="same", **ABOUT).plot(inputs)
+    figure, notes = drawn("calibration", inputs, task="same")
     assert "score of '1'" in texts(figure)
     assert any("F1 = 0." in note for note in notes), notes
 
 
 def test_a_scatter_has_the_range_and_the_metric_of_its_task(inputs: Inputs) -> None:
-    figure, notes = sts_scatter.Spec(task="rank", **ABOUT).plot(inputs)
+    figure, notes = drawn("sts-scatter", inputs, task="rank")
     said = texts(figure)
     assert "label (0 to 10)" in said and "rho 0." in said
     assert any(note.startswith("Floor: rho = 0.") for note in notes)
@@ -94,7 +92,7 @@ def test_a_scatter_has_the_range_and_the_metric_of_its_task(inputs: Inputs) -> N
 
 
 def test_a_ranking_has_a_panel_for_each_task(inputs: Inputs) -> None:
-    figure, notes = ranking.Spec(**ABOUT).plot(inputs)
+    figure, notes = drawn("ranking", inputs)
     heads = [axes.get_xlabel().replace("\n", " ") for axes in figure.axes]
     for title in ("News accuracy", "same F1", "rank Spearman rho"):
         assert any(head.startswith(title) for head in heads), heads
@@ -112,13 +110,13 @@ def test_a_ladder_has_the_overall_gain_over_the_papers_own_tasks(inputs: Inputs)
     rows = pq.read_table(path).to_pylist()
     pq.write_table(pa.Table.from_pylist([*rows, *overall], schema=SCHEMA), path)
     given = replace(inputs, facts={**inputs.facts, "published": []})
-    figure, notes = ladder.Spec(**ABOUT).plot(given)
-    drawn = {axes.get_xlabel(): len(axes.containers) for axes in figure.axes if axes.get_xlabel()}
-    assert drawn["Gain in\noverall score"] == drawn["Gain in\nsame F1"] == 1
+    figure, notes = drawn("ladder", given)
+    shown = {axes.get_xlabel(): len(axes.containers) for axes in figure.axes}
+    assert shown["Gain in\noverall score"] == shown["Gain in\nsame F1"] == 1
     assert "normalised mean of News, same and rank" in notes[0]
 
 
-@pytest.mark.parametrize("kind", ["ranking", "stability", "leakage", "ladder"])
+@pytest.mark.parametrize("kind", ["ranking", "stability", "ladder"])
 def test_long_titles_of_tasks_are_wrapped_below_rows(kind: str, tmp_path: Path) -> None:
     tasks = [
         own(
@@ -133,10 +131,9 @@ def test_long_titles_of_tasks_are_wrapped_below_rows(kind: str, tmp_path: Path) 
     with using(*tasks), pytest.MonkeyPatch.context() as patch:
         for name in names:
             patch.setitem(figure_files.SIZES, name, 40)
-        given = make_inputs(tmp_path, VARIANTS, tasks=names, paper="mine", facts=facts, epochs=5)
-        texts = texts_of(
-            kind, spec_of({"a": "a variant with a rather long label", "b": "B"}), given
-        )
+        labels = {"a": "a variant with a rather long label", "b": "B"}
+        about: dict[str, Any] = {"paper": "mine", "facts": facts, "epochs": 5}
+        texts = texts_of(kind, make_inputs(tmp_path, labels, tasks=names, **about))
     assert "food: what guests" in texts.replace("\n", " ")
 
 

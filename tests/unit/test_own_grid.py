@@ -115,19 +115,19 @@ def test_overall_claims_need_its_tasks(tmp_path: Path) -> None:
     ("kind", "options", "task"),
     [
         ("confusion-matrix", "task: news", "news"),
-        ("confusion-matrix", "", None),
+        ("confusion-matrix", "", "sst"),
         ("calibration", "", "same"),
         ("sts-scatter", "", "points"),
         ("sts-scatter", "task: points", "points"),
     ],
 )
 def test_a_figure_of_one_task_shows_the_one_of_its_kind(
-    kind: str, options: str, task: str | None, tmp_path: Path
+    kind: str, options: str, task: str, tmp_path: Path
 ) -> None:
     """A confusion matrix is of SST where the paper has it, unless it is told otherwise."""
     figure = plan(tmp_path, kind=kind, options=options).shown["figures/mine/f"]
-    assert figure.spec["draw"].get("task") == task
-    assert {name.split("/")[2] for name in figure.needs} == {task or "sst"}
+    assert figure.spec["draw"]["options"]["task"] == task
+    assert {name.split("/")[2] for name in figure.needs} == {task}
 
 
 def test_a_figure_of_another_kind_of_task_is_refused(tmp_path: Path) -> None:

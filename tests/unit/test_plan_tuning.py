@@ -214,5 +214,5 @@ def test_what_is_said_of_a_tuned_variant(plan: Plan) -> None:
     rows = [row[1] for row in plan.publication["variants"]]
     assert rows == ["a.lr-1e-5", "a.lr-2e-5", "b.lr-1e-5", "b.lr-2e-5", "untuned"]
     (figure,) = drawn(plan, "demo").values()
-    names = [each["variant"] for each in figure.spec["draw"]["variants"]]
+    names = [name for name, _ in figure.spec["draw"]["variants"]]
     assert names == ["a", "b", "untuned"]

@@ -443,7 +443,7 @@ def _follow(arguments: argparse.Namespace) -> None:
     from minbert.track.store import check_store
 
     def draw(history: Path, title: str, rule: str, target: Path) -> None:
-        from minbert.figures.one_run import draw_run
+        from minbert.figures.curves import draw_run
 
         draw_run(history, title, rule, target)
 

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.task import use_tasks_of
@@ -21,12 +20,11 @@ def draw(
 
     A `bare` one has neither title nor stamp. Runs that did not finish are named below the figure.
     """
-    from minbert.figures.make import draw_kind, drawing_of, inputs_of  # loads matplotlib
+    from minbert.figures import make  # loads matplotlib
 
     job = _job(root, name)
-    spec: dict[str, Any] = {**drawing_of(job), "bare": bare or job.spec["draw"].get("bare", False)}
     out.parent.mkdir(parents=True, exist_ok=True)
-    draw_kind(job.spec["kind"], spec, inputs_of(job), out.with_suffix(""), (form,), size)
+    make.draw(job, out.with_suffix(""), bare=bare, formats=(form,), size=size)
 
 
 def _job(root: Path, name: str) -> Job:

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs, VariantsSpec
+from minbert.figures.inputs import Drawn, Inputs
 from minbert.spec.architecture import Architecture, architecture_of, shared_parts
+from minbert.spec.figures import Architectures
 from minbert.spec.task import TASKS
 
 _SHARED, _OWN, _HEAD = "#56B4E9", "#F5D9A8", "#FFFFFF"
@@ -28,33 +29,29 @@ class Block(NamedTuple):
     shared: bool
 
 
-class Spec(VariantsSpec):
-    """A drawing per variant, of its last stage, from its resolved spec and the backbone's shapes.
+def plot(_: Architectures, inputs: Inputs) -> Drawn:
+    """Draw each variant's last stage, from its resolved spec and the backbone's shapes.
 
     A block over all columns is shared by all tasks; blocks side by side are one copy per task.
     """
-
-    def plot(self, inputs: Inputs) -> Drawn:
-        shapes = inputs.facts["architecture"]
-        if shapes is None:
-            return style.nothing("the backbone's shapes are not known yet"), []
-        arch = architecture_of(shapes)
-        stages = [inputs.facts["stages"][name][-1] for name in self.variants]
-        totals = [stage["parameters"]["total"] for stage in stages]
-        most = max(total or 0 for total in totals)
-        figure, panels = style.panels(len(stages), 2.9)
-        highest = max(_model(axes, stage, arch) for axes, stage in zip(panels, stages, strict=True))
-        for axes, label, total in zip(panels, self.variants.values(), totals, strict=True):
-            axes.set_ylim(-0.05, highest + 0.4)
-            share = "" if total in (None, most) else f", {total / most:.0%} of the largest"
-            counted = "not known" if total is None else f"{_count(total)}{share}"
-            said = f"{style.shorten(label, 30)}\nparameters: {counted}"
-            axes.set_title(said, fontsize=7.5)
-        return figure, [
-            f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, across all columns: "
-            "shared. Orange: a copy for each task. Numbers: parameters of one copy; M: millions, "
-            "k: thousands."
-        ]
+    shapes = inputs.facts["architecture"]
+    if shapes is None:
+        return style.nothing("the backbone's shapes are not known yet"), []
+    arch = architecture_of(shapes)
+    stages = [inputs.facts["stages"][name][-1] for name in inputs.variants]
+    totals = [stage["parameters"]["total"] for stage in stages]
+    most = max(total or 0 for total in totals)
+    figure, panels = style.panels(len(stages), 2.9)
+    highest = max(_model(axes, stage, arch) for axes, stage in zip(panels, stages, strict=True))
+    for axes, label, total in zip(panels, inputs.variants.values(), totals, strict=True):
+        axes.set_ylim(-0.05, highest + 0.4)
+        share = "" if total in (None, most) else f", {total / most:.0%} of the largest"
+        counted = "not known" if total is None else f"{_count(total)}{share}"
+        axes.set_title(f"{style.shorten(label, 30)}\nparameters: {counted}", fontsize=7.5)
+    return figure, [
+        f"Backbone: {arch.layers} layers of {arch.hidden} units. Blue, across all columns: shared. "
+        "Orange: a copy for each task. Numbers: parameters of one copy; M: millions, k: thousands."
+    ]
 
 
 def blocks(spec: Mapping[str, Any], arch: Architecture) -> list[Block]:

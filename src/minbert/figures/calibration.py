@@ -5,44 +5,44 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from pydantic import Field
 
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs, Values, VariantsSpec
-from minbert.figures.predicted import Predicted, floor_note, panel_each, set_head, standing
+from minbert.figures.inputs import Drawn, Inputs, Values
+from minbert.figures.predicted import (
+    Predicted,
+    floor_note,
+    over_seeds,
+    panel_each,
+    set_head,
+    standing,
+)
+from minbert.spec.figures import Calibration
 from minbert.spec.task import TASKS
 
 
-class Spec(VariantsSpec):
-    """A diagram per variant, on dev: `bins` of equal width, with the share of examples behind.
+def plot(options: Calibration, inputs: Inputs) -> Drawn:
+    """Draw a diagram per variant, on dev, with the share of examples behind.
 
-    It is of the binary `task`. The expected calibration error is that of Guo et al. (2017, section
-    2), on the score of class 1.
+    The expected calibration error is that of Guo et al. (2017, section 2), on the score of class 1.
     """
-
-    task: str = "para"
-    bins: int = Field(default=10, ge=2, le=50)
-
-    def plot(self, inputs: Inputs) -> Drawn:
-        draw = partial(_panel, bins=self.bins, task=self.task)
-        figure, found, absent = panel_each(inputs, self.variants, self.task, (2.5, 2.5), draw)
-        if not found:
-            return figure, absent
-        single = all(len(one.seeds) == 1 for one in found)
-        items = "pairs" if TASKS[self.task].pair else "examples"
-        bars, over = f"Wilson over a bin's {items} (1 seed)", ""
-        if not single:
-            over = ", mean and [smallest, largest] of the seeds"
-            bars = f"Student t over seeds; where one alone has {items}, Wilson over these"
-        return figure, [
-            f"n = {len(found[0].ids)} dev {items} in {self.bins} bins; grey: share of {items} in "
-            "each.",
-            f"ECE: expected calibration error (Guo et al., 2017){over}. 95 % intervals: {bars}.",
-            f"{floor_note(self.task, found[0])} For these, a small ECE means nothing: always "
-            "predicting the share of class 1 has an ECE of 0.",
-            *absent,
-        ]
+    task, bins = options.task, options.bins
+    draw = partial(_panel, bins=bins, task=task)
+    figure, found, absent = panel_each(inputs, task, 2.5, draw)
+    if not found:
+        return figure, absent
+    items = "pairs" if TASKS[task].pair else "examples"
+    bars = f"Wilson over a bin's {items} (1 seed)"
+    if any(len(one.seeds) > 1 for one in found):
+        bars = f"Student t over seeds; where one alone has {items}, Wilson over these"
+    ece = over_seeds(found, "expected calibration error (Guo et al., 2017)")
+    return figure, [
+        f"n = {len(found[0].ids)} dev {items} in {bins} bins; grey: share of {items} in each.",
+        f"ECE: {ece}. 95 % intervals: {bars}.",
+        f"{floor_note(task, found[0])} For these, a small ECE means nothing: always predicting the "
+        "share of class 1 has an ECE of 0.",
+        *absent,
+    ]
 
 
 class Bins(NamedTuple):

@@ -7,17 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from minbert.figures import style
-from minbert.figures.curves import History, read_histories
-from minbert.figures.inputs import (
-    Drawn,
-    Inputs,
-    OfSeeds,
-    Values,
-    VariantsSpec,
-    mean_of,
-    missing_notes,
-    present,
-)
+from minbert.figures.histories import History, read_histories
+from minbert.figures.inputs import Drawn, Inputs, OfSeeds, Values, mean_of, missing_notes, present
+from minbert.spec.figures import FusionAttention
 from minbert.spec.task import TASKS
 
 _METRIC = re.compile(r"fusion_attention/(\d+)/(attention|feed_forward)/(\d+)")
@@ -34,55 +26,54 @@ class Target(NamedTuple):
     adapters: list[str]
 
 
-class Spec(VariantsSpec):
-    """A panel for each fusion of the variants: its mean attention over adapters.
+def plot(_: FusionAttention, inputs: Inputs) -> Drawn:
+    """Draw a panel for each fusion of the variants: its mean attention over adapters.
 
     A row is a sublayer, with the first layer at the bottom; a column is an adapter. A row adds up
     to 1: it is the mean over all tokens of the target's dev set, and over seeds.
     """
+    targets = list(_targets(inputs))
+    files = {target.title: target.files for target in targets}
+    failed = {target.title for target in targets if target.variant in inputs.failed}
+    notes = missing_notes({title: title for title in files}, files, failed)
+    found: list[tuple[Target, dict[tuple[int, str], Values]]] = []
+    for target in targets:
+        runs = read_histories(target.files)
+        if weights := _weights(runs, target):
+            found.append((target, weights))
+        elif runs:
+            notes.append(f"{target.title}: its runs recorded no attention.")
+    if not found:
+        return style.nothing("no attention yet"), notes
+    rows = max(len(weights) for _, weights in found)
+    figure, panels = style.panels(len(found), 1.1 + 0.15 * rows, most=4)
+    for axes, (target, weights) in zip(panels, found, strict=True):
+        values = np.stack(list(weights.values()))
+        words = [[f"{value:.2f}" for value in row] for row in values]
+        sublayers = [f"{layer} {_WORDS[place]}" for layer, place in weights]
+        names = [style.shorten(name, 12) for name in target.adapters]
+        style.heat_map(axes, values, words, sublayers, names, (0, 1), size=5.5)
+        axes.tick_params(axis="y", labelsize=5.5)
+        axes.tick_params(axis="x", labelsize=6.5, rotation=90)
+        # On the right: the row labels leave a title more room to the left of the axes.
+        title = f"target:\n{style.shorten(target.title, 22)}"
+        axes.set_title(title, fontsize=7.5, loc="right")
+        axes.set(xlabel="adapter", ylabel="layer" if axes is panels[0] else "")
+    over = mean_of(len(present(target.files)) for target, _ in found)
+    even = " or ".join(sorted({f"{1 / len(target.adapters):.2f}" for target, _ in found}))
+    said = f"Mean over the tokens of the target's dev set, {over}. Rows add up to 1."
+    return figure, [f"{said} Uniform attention: {even}.", *notes]
 
-    def plot(self, inputs: Inputs) -> Drawn:
-        targets = list(self._targets(inputs))
-        files = {target.title: target.files for target in targets}
-        failed = {target.title for target in targets if target.variant in inputs.failed}
-        notes = missing_notes({title: title for title in files}, files, failed)
-        found: list[tuple[Target, dict[tuple[int, str], Values]]] = []
-        for target in targets:
-            runs = read_histories(target.files)
-            if weights := _weights(runs, target):
-                found.append((target, weights))
-            elif runs:
-                notes.append(f"{target.title}: its runs recorded no attention.")
-        if not found:
-            return style.nothing("no attention yet"), notes
-        rows = max(len(weights) for _, weights in found)
-        figure, panels = style.panels(len(found), 1.1 + 0.15 * rows, most=4)
-        for axes, (target, weights) in zip(panels, found, strict=True):
-            values = np.stack(list(weights.values()))
-            words = [[f"{value:.2f}" for value in row] for row in values]
-            sublayers = [f"{layer} {_WORDS[place]}" for layer, place in weights]
-            names = [style.shorten(name, 12) for name in target.adapters]
-            style.heat_map(axes, values, words, sublayers, names, (0, 1), size=5.5)
-            axes.tick_params(axis="y", labelsize=5.5)
-            axes.tick_params(axis="x", labelsize=6.5, rotation=90)
-            # On the right: the row labels leave a title more room to the left of the axes.
-            title = f"target:\n{style.shorten(target.title, 22)}"
-            axes.set_title(title, fontsize=7.5, loc="right")
-            axes.set(xlabel="adapter", ylabel="layer" if axes is panels[0] else "")
-        over = mean_of(len(present(target.files)) for target, _ in found)
-        even = " or ".join(sorted({f"{1 / len(target.adapters):.2f}" for target, _ in found}))
-        said = f"Mean over the tokens of the target's dev set, {over}. Rows add up to 1."
-        return figure, [f"{said} Uniform attention: {even}.", *notes]
 
-    def _targets(self, inputs: Inputs) -> Iterator[Target]:
-        for name, label in self.variants.items():
-            for stage in (s for s in inputs.facts["stages"][name] if s["fused"]):
-                files = inputs.stage_histories.get(name, {}).get(stage["name"], {})
-                adapters = [_title(ref.partition("/")[2]) for ref in stage["fused"]]
-                for task, about in stage["spec"]["tasks"].items():
-                    if about["trained"]:
-                        of = "" if len(self.variants) == 1 else f"{label}, "
-                        yield Target(of + _title(task), task, name, files, adapters)
+def _targets(inputs: Inputs) -> Iterator[Target]:
+    for name, label in inputs.variants.items():
+        for stage in (s for s in inputs.facts["stages"][name] if s["fused"]):
+            files = inputs.histories.get(name, {}).get(stage["name"], {})
+            adapters = [_title(ref.partition("/")[2]) for ref in stage["fused"]]
+            for task, about in stage["spec"]["tasks"].items():
+                if about["trained"]:
+                    of = "" if len(inputs.variants) == 1 else f"{label}, "
+                    yield Target(of + _title(task), task, name, files, adapters)
 
 
 def _title(task: str) -> str:

@@ -13,8 +13,8 @@ from minbert.figures.inputs import Inputs
 from minbert.figures.scored import read_scores
 
 
-def systems(inputs: Inputs, variants: Iterable[str]) -> Systems:
-    """Return those of the `variants` of the only paper among the inputs that have scores."""
+def systems(inputs: Inputs) -> Systems:
+    """Return those variants of the only paper among the inputs that have scores."""
     ((paper, path),) = inputs.scores.items()
     files = {
         f"{score.key}.{seed}": inputs.predictions[of.variant][of.measure][seed]
@@ -22,7 +22,7 @@ def systems(inputs: Inputs, variants: Iterable[str]) -> Systems:
         for seed, score in by_seed.items()
         if of.measure in inputs.predictions.get(of.variant, {})
     }
-    return Systems(paper, path, files, variants, inputs.overall_tasks(paper))
+    return Systems(paper, path, files, inputs.variants, inputs.overall_tasks(paper))
 
 
 def gain(found: Systems, name: str, other: str, measure: str) -> Interval | None:

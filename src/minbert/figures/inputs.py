@@ -1,17 +1,14 @@
-"""What a kind of figure is drawn from: its spec, its files, and notes on missing runs."""
+"""What a kind of figure is drawn from: its files, and notes on missing runs."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.protocol import OVERALL_TASKS
 
 OfSeeds = Mapping[int, Path]
@@ -23,15 +20,16 @@ _NAMED = 8  # a note names so many missing runs and counts the rest, to leave ro
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files and facts that a kind of figure reads (`minbert.spec.parts`).
+    """The files and facts that a kind of figure reads (`minbert.spec.figures`).
 
-    Files of runs are by variant, then by stage (`stage_histories`) or task (`predictions`), then
-    by seed; `scores` by paper, `rows` by task. Any of these files may be missing, as its run
-    may have failed or not have started. `failed` has the variants whose run ended in an error.
+    `variants` has the labels of what is shown by name, in order; none of figures over all papers.
+    Files of runs are by variant, then by stage (`histories`) or task (`predictions`), then by seed;
+    `scores` by paper, `rows` by task. Any of these files may be missing, as its run may have failed
+    or not have started. `failed` has the variants whose run ended in an error.
     """
 
-    histories: Mapping[str, OfSeeds] = field(default_factory=dict)
-    stage_histories: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
+    variants: Mapping[str, str] = field(default_factory=dict)
+    histories: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     predictions: Mapping[str, Mapping[str, OfSeeds]] = field(default_factory=dict)
     scores: Mapping[str, Path] = field(default_factory=dict)
     rows: Mapping[str, Path] = field(default_factory=dict)
@@ -42,50 +40,6 @@ class Inputs:
         """Return the tasks of a paper's overall score."""
         of_papers: Mapping[str, Sequence[str]] = self.facts.get("overall_tasks", {})
         return of_papers.get(paper, OVERALL_TASKS)
-
-
-def _by_name(variants: Any) -> Any:
-    """Return {name: label} of a list, whose order a description keeps: it sorts keys."""
-    return {v["variant"]: v["label"] for v in variants} if isinstance(variants, list) else variants
-
-
-Variants = Annotated[dict[str, str], BeforeValidator(_by_name)]
-"""The labels of variants by name, in the order of the figure."""
-
-
-class FigureSpec(BaseModel, ABC):
-    """The keys of every figure. Each kind adds its options and `plot`.
-
-    `variants` is {name: label}; empty for figures over all papers. `stamp` says what the figure was
-    made from. A `bare` figure has neither title nor stamp, for a paper with captions of its own.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    title: str
-    variants: Variants = Field(default_factory=dict)
-    caption: str = ""
-    stamp: str
-    bare: bool = False
-
-    @abstractmethod
-    def plot(self, inputs: Inputs) -> Drawn:
-        """Return the figure without its title, and its notes. The class says what it shows."""
-
-    def check_variants(self, names: Iterable[str], where: str) -> None:
-        """Raise `UserError`, naming the key `where`, if the figure does not show one of `names`."""
-        for name in names:
-            if name not in self.variants:
-                raise UserError(
-                    f"figure '{self.title}', {where}: variant '{name}' is not among the figure's "
-                    f"variants.{did_you_mean(name, self.variants)}"
-                )
-
-
-class VariantsSpec(FigureSpec):
-    """The spec of a figure that shows at least one variant."""
-
-    variants: Variants = Field(min_length=1)
 
 
 def present(of_seeds: OfSeeds) -> dict[int, Path]:

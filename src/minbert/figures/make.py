@@ -6,38 +6,38 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from pydantic import ValidationError
-
 from minbert.base.environment import commit
-from minbert.base.errors import UserError, did_you_mean
 from minbert.figures import style
-from minbert.figures.inputs import FigureSpec, Inputs
+from minbert.figures.inputs import Inputs
+from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
+from minbert.spec.yaml import validated
 from minbert.store.job import Job
 
-SEEDED = ("histories", "stage_histories", "predictions")
+SEEDED = ("histories", "predictions")
 
 
 def make(job: Job) -> None:
     """Draw a figure as `figure.pdf` and `figure.png`."""
-    draw_kind(job.spec["kind"], drawing_of(job), inputs_of(job), job.out / "figure")
+    draw(job, job.out / "figure")
 
 
-def drawing_of(job: Job) -> dict[str, Any]:
-    """Return how a figure's job draws it: the spec of its kind."""
-    spec = job.spec
+def draw(job: Job, stem: Path, *, bare: bool = False, **more: Any) -> None:
+    """Draw a figure's job as `STEM.FORMAT`; `more` is for `draw_kind`."""
+    spec, drawn = job.spec, job.spec["draw"]
     made_from = f"backbone {spec['backbone']}  data {spec['data']}"
     seeds = f"{spec['seeds']} seed{'s' * (spec['seeds'] != 1)}"
-    title = spec["draw"]["title"]
-    if "variants" in spec["draw"]:  # the figures over all papers name none
-        title = f"{spec['paper']}: {title}"
-    return {**spec["draw"], "title": title, "stamp": f"commit {commit()}  {made_from}  {seeds}"}
+    of_paper = f"{spec['paper']}: " if "variants" in drawn else ""
+    about = {"title": of_paper + drawn["title"], "caption": drawn["caption"]}
+    about["stamp"] = f"commit {commit()}  {made_from}  {seeds}"
+    options = {**drawn["options"], "bare": bare or drawn["options"]["bare"]}
+    draw_kind(spec["kind"], options, inputs_of(job), stem, **about, **more)
 
 
 def inputs_of(job: Job) -> Inputs:
     """Return the inputs of a figure's job, nested by the names of its needs (`KIND/WORD/...`)."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"variants": dict(job.spec["draw"].get("variants", ()))}
     for name in job.described["needs"]:
         *above, last = name.split("/")
         at: dict[str | int, Any] = found.setdefault(above[0], {})
@@ -50,43 +50,35 @@ def inputs_of(job: Job) -> Inputs:
 
 def draw_kind(
     kind: str,
-    spec: Mapping[str, Any],
+    options: Mapping[str, Any],
     inputs: Inputs,
     stem: Path,
+    *,
+    title: str,
+    caption: str = "",
+    stamp: str = "",
     formats: Sequence[str] = ("png", "pdf"),
     size: tuple[float, float] | None = None,
 ) -> None:
-    """Save the figure that `kind` makes of `spec` and `inputs` as `STEM.FORMAT`.
+    """Save the figure that `kind` makes of `options` and `inputs` as `STEM.FORMAT`.
 
-    `size` is its width and height in inches (default: what it shows decides). Raises `UserError`
-    for a wrong spec or file.
+    `stamp` says what it was made from; `size` is its width and height in inches (default: what it
+    shows decides). Raises `UserError` for a wrong option or file.
     """
-    model: type[FigureSpec] = load_part("figure", kind)
-    try:
-        made = model.model_validate(spec)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        said = f", key '{where}': {first['msg']}, found {first['input']!r}"
-        if first["type"] == "extra_forbidden":
-            said = f": unknown key '{where}'.{did_you_mean(where, model.model_fields)}"
-        raise UserError(f"figure '{kind}'{said}") from error
-    stamp = "" if made.bare else made.stamp
-    shown = [dict(spec) | {"caption": ""}, inputs.facts, *(task.model_dump() for task in TASKS.own)]
-    text = json.dumps(shown, ensure_ascii=False, default=str)
-    about: dict[str, Any] = {"title": made.title, "caption": made.caption, "formats": formats}
+    given = validated(FIGURE_KINDS[kind], options, f"figure '{kind}'")
+    own = [task.model_dump() for task in TASKS.own]
+    written = [title, stamp, options, inputs.variants, inputs.facts, own]
+    text = json.dumps(written, ensure_ascii=False, default=str)
     with style.style(size and size[0], text):
-        figure, notes = made.plot(inputs)
-        if size:
-            style.fit(figure, size, "" if made.bare else made.title, notes, stamp)
-        if not made.bare:
-            style.add_title(figure, made.title)
-        style.save(figure, stem, stamp, notes=notes, **about)
+        figure, notes = load_part("figure", kind)(given, inputs)
+        above = ("", "") if given.bare else (stamp, title)
+        style.finish(figure, notes, *above, size)
+        style.save(figure, stem, title, caption, formats)
 
 
 def draw_fault(fault: str, stem: Path) -> None:
     """Save a picture that says why a figure was not drawn as `STEM.png` and `STEM.pdf`."""
     with style.style(text=fault):
-        figure = style.new_figure(style.column(), 2.2)
+        figure = style.new_figure(height=2.2)
         figure.text(0.02, 0.9, "\n".join(wrap(fault, 60)), va="top")
-        style.save(figure, stem, "", notes=[], title="Not drawn", caption=fault)
+        style.save(figure, stem, "Not drawn", fault)

@@ -1,6 +1,6 @@
 """Predictions of a task by seed, aligned example by example, and figures with a panel for each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from minbert.evaluate.floors import against_floor
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.selected import shared_ids
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, OfSeeds, Values, absent_notes, missing_notes, present
+from minbert.figures.inputs import Inputs, OfSeeds, Values, missing_notes, present
 from minbert.spec.task import TASKS
 
 MOST_PANELS = 12  # more variants would not fit on a page
@@ -73,28 +73,36 @@ def _read(path: Path, task: str) -> tuple[list[str], Values, Values, Values]:
     return table["id"].to_pylist(), label, prediction, flat.reshape(len(scores), -1)
 
 
-def of_variants(
-    inputs: Inputs, variants: Mapping[str, str], task: str
-) -> tuple[dict[str, Predicted], list[str]]:
-    """Return what at most `MOST_PANELS` of the variants {name: label} predict on dev, and notes.
+def panel_each(
+    inputs: Inputs, task: str, height: float, draw: Callable[[Axes, Predicted, str], None]
+) -> tuple[Figure, list[Predicted], list[str]]:
+    """Return a figure with a panel for each variant that has predictions, these, and notes.
 
-    If a half of dev chose the epochs of some, all are shown on the other half. Variants of
+    `draw` gets the axes, the predictions on dev and the label. Not more than `MOST_PANELS` are
+    shown. If a half of dev chose the epochs of some, all are shown on the other half. Variants of
     different data raise `UserError`.
     """
+    variants = inputs.variants
     wanted = {name: inputs.predictions.get(name, {}).get(task, {}) for name in variants}
     shown = [name for name, of_seeds in wanted.items() if present(of_seeds)]
     read = {name: read_predicted(wanted[name], task) for name in shown[:MOST_PANELS]}
     found = {name: one for name, one in read.items() if one is not None}
-    shared = shared_ids([one.ids for one in found.values()]) if found else set()
+    notes = missing_notes(variants, wanted, inputs.failed)
+    if not found:
+        return style.nothing(), [], notes
+    shared = shared_ids([one.ids for one in found.values()])
     if shared is None:
         raise UserError(
             f"variants {', '.join(found)} predict different dev examples of '{task}'; "
             "train them again, on the same data"
         )
-    notes = missing_notes(variants, wanted, inputs.failed)
     if len(shown) > MOST_PANELS:
         notes.append(f"Not shown, for lack of space: {len(shown) - MOST_PANELS} more variants.")
-    return {name: _only(one, shared) for name, one in found.items()}, notes
+    found = {name: _only(one, shared) for name, one in found.items()}
+    figure, panels = style.panels(len(found), height)
+    for axes, (name, one) in zip(panels, found.items(), strict=True):
+        draw(axes, one, variants[name])
+    return figure, list(found.values()), notes
 
 
 def _only(one: Predicted, ids: set[str]) -> Predicted:
@@ -104,65 +112,27 @@ def _only(one: Predicted, ids: set[str]) -> Predicted:
     return Predicted(one.seeds, [one.ids[n] for n in kept], *found)
 
 
-def seeds_of(inputs: Inputs, variants: Mapping[str, str]) -> tuple[dict[str, set[int]], list[str]]:
-    """Return the seeds of each variant that have predictions of any task, and notes on missing."""
-    files = {name: inputs.predictions.get(name, {}).values() for name in variants}
-    wanted = {name: set().union(*of) for name, of in files.items()}
-    shown = {name: set().union(*map(present, of)) for name, of in files.items()}
-    return shown, absent_notes(variants, shown, wanted, inputs.failed)
-
-
-def panel_each(
-    inputs: Inputs,
-    variants: Mapping[str, str],
-    task: str,
-    heights: tuple[float, float],
-    draw: Callable[[Axes, Predicted, str], None],
-) -> tuple[Figure, list[Predicted], list[str]]:
-    """Return a figure with a panel for each variant that has predictions, these, and notes.
-
-    `draw` gets the axes, the predictions and the label. `heights` are the inches of a single panel
-    and of one of several.
-    """
-    found, notes = of_variants(inputs, variants, task)
-    if not found:
-        return style.nothing(), [], notes
-    figure, panels = style.panels(len(found), heights[len(found) > 1])
-    for axes, (name, one) in zip(panels, found.items(), strict=True):
-        draw(axes, one, variants[name])
-    return figure, list(found.values()), notes
-
-
-def mostly_above(task: str, one: Predicted) -> bool:
-    """Whether most seeds are above their floor (`reading.mostly_learned`)."""
-    above = [against_floor(task, prediction, one.label).above for prediction in one.prediction]
-    return sum(above) * 2 > len(above)
-
-
 def standing(task: str, one: Predicted) -> str:
     """Return what a head says of runs not above the floor: "\u00d7 predicts one class only"."""
     tests = [against_floor(task, prediction, one.label) for prediction in one.prediction]
-    same = "predicts one class only" if TASKS[task].kind != "regression" else "predicts one number"
+    same = "one number" if TASKS[task].kind == "regression" else "one class only"
     constant = sum(test.constant for test in tests)
     below = sum(not test.above and not test.constant for test in tests)
     found = []
-    for count, words in ((constant, same), (below, "not above the floor")):
+    for count, verb, words in ((constant, "predicts ", same), (below, "", "not above the floor")):
         if count:
-            said = words
-            if count < len(tests):
-                said = f"{count} of {len(tests)} seeds: {words.removeprefix('predicts ')}"
-            found.append(f"\u00d7 {said}")
+            of = verb if count == len(tests) else f"{count} of {len(tests)} seeds: "
+            found.append(f"\u00d7 {of}{words}")
     return "\n".join(found)
 
 
 def floor_note(task: str, one: Predicted) -> str:
     """Return the note on the floor of the examples, and the cross of `standing`."""
-    floor = against_floor(task, one.prediction[0], one.label).floor
-    metric = TASKS[task].metric
-    said = f"Floor: {METRIC_TITLES[metric].rpartition(' ')[2]} = {floor:.3g}."
+    floor, metric = against_floor(task, one.prediction[0], one.label).floor, TASKS[task].metric
+    said = f"{METRIC_TITLES[metric].rpartition(' ')[2]} = {floor:.3g}"
     if metric == "accuracy":
-        said = f"Floor: the most frequent class, {floor:.3f}."
-    return f"{said} \u00d7: not above it at the 5 % level."
+        said = f"the most frequent class, {floor:.3f}"
+    return f"Floor: {said}. \u00d7: not above it at the 5 % level."
 
 
 def set_head(axes: Axes, label: str, measure: str, of_seeds: Sequence[float], *more: str) -> None:
@@ -174,3 +144,9 @@ def set_head(axes: Axes, label: str, measure: str, of_seeds: Sequence[float], *m
     mean = f"{measure} {fmean(of_seeds):.3f}{ends}"
     lines = [style.shorten(label, 30), mean, *filter(None, more)]
     axes.set_title("\n".join(lines), fontsize=7.5)
+
+
+def over_seeds(found: Sequence[Predicted], measure: str) -> str:
+    """Return what the heads say of several seeds: "accuracy, mean and [smallest, largest] ..."."""
+    single = all(len(one.seeds) == 1 for one in found)
+    return measure if single else f"{measure}, mean and [smallest, largest] of the seeds"

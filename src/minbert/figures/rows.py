@@ -12,7 +12,7 @@ from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.scored import CROSS, bars, ends
 
-_ROW, _LEGEND = 0.155, 0.2  # inches
+_ROW = 0.155  # inches
 _SPAN = 0.2  # of a score: a shorter axis would make differences that are noise look large
 _TITLE = 8  # points: a panel's title
 _LINES = 3  # of a title; with more the figure grows, so that the panels keep their height
@@ -32,14 +32,11 @@ def rows_of_panels(labels: Sequence[str], titles: Sequence[str]) -> tuple[Figure
         "\n".join(textwrap.fill(line, across) for line in title.splitlines()) for title in titles
     ]
     lines = max(title.count("\n") + 1 for title in wrapped)
-    height = 1.1 + _ROW * len(labels) + max(0, lines - _LINES) * 1.3 * _TITLE / 72
-    figure = style.new_figure(style.wide(), height + _LEGEND)
-    grid = figure.add_gridspec(2, len(titles), height_ratios=[_LEGEND, height])
-    panels = [figure.add_subplot(grid[1, 0])]
-    panels += [figure.add_subplot(grid[1, n], sharey=panels[0]) for n in range(1, len(titles))]
+    height = 0.7 + _ROW * len(labels) + max(0, lines - _LINES) * 1.3 * _TITLE / 72
+    figure, (panels,) = style.grid(1, len(titles), height, sharey=True)
     for axes, title in zip(panels, wrapped, strict=True):
         axes.set_xlabel(title)
-        axes.tick_params(axis="y", length=0, labelleft=axes is panels[0])
+        axes.tick_params(axis="y", length=0)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]))
         axes.margins(x=0.12)
     panels[0].set_yticks(range(len(labels)), short)
@@ -75,7 +72,7 @@ def marks(
 
 def floor_lines(axes: Axes, floors: Sequence[float | None]) -> None:
     """Draw the floors of all rows, as one line if it is one number, and widen the panel."""
-    about = {**style.FLOOR, "label": "floor", "zorder": 1}
+    about = {**style.FLOOR, "zorder": 1}
     there = {row: at for row, at in enumerate(floors) if at is not None}
     if len(set(there.values())) == 1:
         axes.axvline(next(iter(there.values())), **about)
@@ -108,15 +105,10 @@ def widen(panels: Sequence[Axes]) -> None:
         axes.set_xlim(low - short, high + short)
 
 
-def rows_legend(panels: Sequence[Axes]) -> None:
-    """Put one legend of everything in the panels above them, in a row."""
+def rows_legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """Put one legend of everything in the panels above them."""
     found: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure, place = panels[0].figure, panels[0].get_subplotspec()
-    assert figure is not None and place is not None
-    above = figure.add_subplot(place.get_gridspec()[0, :])
-    above.set_axis_off()
-    about: dict[str, Any] = {"loc": "center", "ncols": max(1, len(found)), "borderpad": 0}
-    above.legend(list(found.values()), list(found), **about)
+    style.add_legend(figure, found.values())

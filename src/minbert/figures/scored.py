@@ -115,10 +115,11 @@ class PaperScores(NamedTuple):
     absent: list[str]
 
 
-def paper_scores(inputs: Inputs, variants: Mapping[str, str], split: str = "dev") -> PaperScores:
+def paper_scores(inputs: Inputs, split: str = "dev") -> PaperScores:
     """Return the scores on `split` of the only paper among the inputs."""
     ((paper, path),) = inputs.scores.items()
     scores = {of: v for of, v in read_scores(path, paper).items() if of.split == split}
+    variants = inputs.variants
     shown: dict[str, set[int]] = {name: set() for name in variants}
     for of, values in scores.items():
         if of.variant in shown:
@@ -130,16 +131,17 @@ def paper_scores(inputs: Inputs, variants: Mapping[str, str], split: str = "dev"
     return PaperScores(rule, inputs.overall_tasks(paper), scores, shown, measures, absent)
 
 
-def seeds_note(shown: Iterable[Interval | None], what: str = "Points") -> list[str]:
-    """Return the note on how many seeds are shown and what their interval is."""
-    found = [one for one in shown if one is not None]
-    if not found:
-        return []
+def seeds_note(shown: Iterable[Interval], more: str = "", cut: bool = True) -> str:
+    """Return the note on how many seeds are shown, and what their interval is; then `more`.
+
+    `cut`: some bars may be cut (`ends`).
+    """
+    found = list(shown)
     over = ["over seeds (Student t)"] if any(one.n > 1 for one in found) else []
     if any(one.n == 1 and one.low is not None for one in found):
         over.append("with one seed, over examples" if over else "over examples, not over seeds")
     bars = f"; bars: 95 % interval {'; '.join(over)}" if over else ", so no interval over seeds"
-    return [f"{what}: {mean_of(one.n for one in found)}{bars}."]
+    return f"Points: {mean_of(one.n for one in found)}{bars}.{more}{f' {CUT}' * cut}"
 
 
 _BEYOND, _LEAST = 0.25, 0.1  # how far bars widen an axis on each side: of the points' span, least

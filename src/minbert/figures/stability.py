@@ -3,63 +3,56 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field
-
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
-from minbert.figures.curves import History, Of, curve_of, dev_measures, histories_of
-from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
+from minbert.figures.histories import History, Of, curve_of, dev_measures, last_stages
+from minbert.figures.inputs import Drawn, Inputs, listed, mean_of
 from minbert.figures.rows import marks, rows_legend, rows_of_panels, widen
 from minbert.figures.scored import CROSSED, measure_of, paper_floors, two_lines
+from minbert.spec.figures import Stability
 
 
-class Spec(VariantsSpec):
-    """A row per variant: how far its dev scores spread over the `last` epochs, and its best.
+def plot(options: Stability, inputs: Inputs) -> Drawn:
+    """Draw how far each variant's dev scores spread over the last epochs, and its best.
 
     A run of fewer epochs would look steady for its length alone, so it has no spread.
     """
-
-    last: int = Field(default=5, ge=2)
-
-    def plot(self, inputs: Inputs) -> Drawn:
-        found, absent = histories_of(inputs, self.variants)
-        if not found:
-            return style.nothing(), absent
-        measures = dev_measures(inputs, [run for runs in found.values() for run in runs])
-        figure, panels = rows_of_panels(
-            [self.variants[name] for name in found], [two_lines(task) for task, _ in measures]
-        )
-        short: dict[str, int] = {}
-        _, flat = paper_floors(inputs)
-        any_crossed = any_absent = False
-        for axes, measure in zip(panels, measures, strict=True):
-            spread: list[Interval | None] = [None] * len(found)
-            best: list[Interval | None] = [None] * len(found)
-            for row, (name, runs) in enumerate(found.items()):
-                made = _spread(runs, Of("dev", *measure), self.last)
-                if made is not None:
-                    spread[row], best[row], epochs = made
-                    if epochs < self.last:
-                        short[self.variants[name]] = epochs
-            said = measure_of(*measure)
-            crossed = [row for row, name in enumerate(found) if (name, "dev", said) in flat]
-            any_crossed |= bool(crossed)
-            any_absent |= None in best
-            marks(axes, spread, style.look(0), label=f"last {self.last} epochs", crossed=crossed)
-            about: dict[str, Any] = {"filled": False, "label": "best epoch", "lower": 0.2}
-            marks(axes, best, style.look(4), crossed=crossed, **about)
-        widen(panels)
-        rows_legend(panels)
-        notes = [
-            f"Bars: smallest to largest dev score of the last {self.last} epochs; points: their "
-            f"mean; hollow: the best epoch of each score; {mean_of(map(len, found.values()))}."
-        ]
-        if any_absent:
-            notes.append("Rows have only the tasks of a variant's last stage.")
-        if short:
-            fewer = listed([f"{label} ({count})" for label, count in short.items()])
-            notes.append(f"Too few epochs for a spread: {fewer}.")
-        return figure, [*notes, *([CROSSED] if any_crossed else []), *absent]
+    found, absent = last_stages(inputs)
+    if not found:
+        return style.nothing(), absent
+    measures = dev_measures(inputs, found)
+    labels, titles = [inputs.variants[n] for n in found], [two_lines(task) for task, _ in measures]
+    figure, panels = rows_of_panels(labels, titles)
+    short: dict[str, int] = {}
+    _, flat = paper_floors(inputs)
+    any_crossed = any_absent = False
+    for axes, measure in zip(panels, measures, strict=True):
+        spread: list[Interval | None] = [None] * len(found)
+        best: list[Interval | None] = [None] * len(found)
+        for row, (name, runs) in enumerate(found.items()):
+            made = _spread(runs, Of("dev", *measure), options.last)
+            if made is not None:
+                spread[row], best[row], epochs = made
+                if epochs < options.last:
+                    short[inputs.variants[name]] = epochs
+        said = measure_of(*measure)
+        crossed = [row for row, name in enumerate(found) if (name, "dev", said) in flat]
+        any_crossed |= bool(crossed)
+        any_absent |= None in best
+        marks(axes, spread, label=f"last {options.last} epochs", crossed=crossed)
+        about: dict[str, Any] = {"filled": False, "label": "best epoch", "lower": 0.2}
+        marks(axes, best, style.look(4), crossed=crossed, **about)
+    widen(panels)
+    rows_legend(figure, panels)
+    fewer = listed([f"{label} ({count})" for label, count in short.items()])
+    return figure, [
+        f"Bars: smallest to largest dev score of the last {options.last} epochs; points: their "
+        f"mean; hollow: the best epoch of each score; {mean_of(map(len, found.values()))}.",
+        *["Rows have only the tasks of a variant's last stage."] * any_absent,
+        *[f"Too few epochs for a spread: {fewer}."] * bool(short),
+        *[CROSSED] * any_crossed,
+        *absent,
+    ]
 
 
 def _spread(

@@ -9,8 +9,16 @@ from matplotlib.axes import Axes
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.scoring import score_task
 from minbert.figures import style
-from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, mean_of
-from minbert.figures.predicted import Predicted, floor_note, panel_each, set_head, standing
+from minbert.figures.inputs import Drawn, Inputs, mean_of
+from minbert.figures.predicted import (
+    Predicted,
+    floor_note,
+    over_seeds,
+    panel_each,
+    set_head,
+    standing,
+)
+from minbert.spec.figures import StsScatter
 from minbert.spec.task import TASKS
 
 _BINS = 20
@@ -18,30 +26,20 @@ _EDGE = 0.03
 """Room beyond the lowest and the highest label, as a share of their distance."""
 
 
-class Spec(VariantsSpec):
-    """A panel per variant, on dev: each example's label and mean prediction, the seeds' mean score.
-
-    It is of the regression `task`.
-    """
-
-    task: str = "sts"
-
-    def plot(self, inputs: Inputs) -> Drawn:
-        draw = partial(_panel, task=self.task)
-        figure, found, absent = panel_each(inputs, self.variants, self.task, (2.75, 2.75), draw)
-        if not found:
-            return figure, absent
-        seeds = mean_of(len(one.seeds) for one in found)
-        items = "pairs" if TASKS[self.task].pair else "examples"
-        said = f"n = {len(found[0].ids)} dev {items}; points: {seeds}. Line: prediction = label."
-        metric = METRIC_TITLES[TASKS[self.task].metric]
-        over = (
-            ""
-            if seeds == "1 seed"
-            else f" Above: {metric}, mean and [smallest, largest] of the seeds."
-        )
-        bars = f"{said} Bars: shares of all {items}.{over}"
-        return figure, [bars, floor_note(self.task, found[0]), *absent]
+def plot(options: StsScatter, inputs: Inputs) -> Drawn:
+    """Draw a panel per variant, on dev: each example's label and mean prediction."""
+    task = options.task
+    figure, found, absent = panel_each(inputs, task, 2.75, partial(_panel, task=task))
+    if not found:
+        return figure, absent
+    items = "pairs" if TASKS[task].pair else "examples"
+    return figure, [
+        f"n = {len(found[0].ids)} dev {items}; points: {mean_of(len(one.seeds) for one in found)}. "
+        f"Line: prediction = label. Bars: shares of all {items}. Above: "
+        f"{over_seeds(found, METRIC_TITLES[TASKS[task].metric])}.",
+        floor_note(task, found[0]),
+        *absent,
+    ]
 
 
 def _panel(axes: Axes, one: Predicted, label: str, task: str) -> None:

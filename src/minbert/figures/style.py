@@ -25,30 +25,25 @@ from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.figures.inputs import Values
 
-COLUMN = 3.5  # inches: a column of a two-column paper
-WIDE = 7.0  # inches: both columns
+COLUMN, WIDE = 3.5, 7.0  # inches: a column of a two-column paper, and both
 PANEL = 2.0  # inches: the least width of one of several panels in a row
-LEAST = 1.0  # inches: the least height of a figure besides title and notes
 LEAST_PANEL = 0.6  # inches: the least width and height of a panel, without its labels
 
-_DPI = 300
-_POINTS = 72
-_LEGEND = 7  # points
-_LEGEND_ROWS = 3  # with more the figure grows, so that the axes keep their size
-_LEGEND_LINE = 1.45 * _LEGEND / _POINTS  # inches: a row of the legend above a grid of panels
-_SMALL = 7  # points: notes and stamp
+_TITLE, _SMALL = 8.5, 7  # points: titles; legends, notes and stamp
+_LINE = 1.3 / 72  # inches: the height of a line, by points
 
+# Here and not in a .mplstyle file, as the digest of code has to know it.
 _RC: dict[Any, Any] = {
     "figure.dpi": 150,
-    "savefig.dpi": _DPI,
+    "savefig.dpi": 300,
     "font.family": "DejaVu Sans",
     "font.size": 8,
-    "axes.titlesize": 8.5,
-    "figure.titlesize": 8.5,
+    "axes.titlesize": _TITLE,
+    "figure.titlesize": _TITLE,
     "axes.labelsize": 8,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
-    "legend.fontsize": _LEGEND,
+    "legend.fontsize": _SMALL,
     "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -64,16 +59,13 @@ _RC: dict[Any, Any] = {
     "svg.hashsalt": "minbert",  # the same names in each file
 }
 
-DOTS = (0, (1, 1.2))  # the style of a dotted line
-FLOOR: dict[str, Any] = {"color": "0.35", "linestyle": DOTS, "linewidth": 0.9}  # of a floor's line
-
 
 class Look(NamedTuple):
     """How a series differs from the others: in colour, line and marker at once."""
 
     color: str
-    linestyle: Any
-    marker: str
+    linestyle: Any = "-"
+    marker: str = ""
 
 
 # The colours of Okabe and Ito (2008), which colour-blind readers can distinguish, ordered so that
@@ -88,6 +80,9 @@ LOOKS = (
     Look("#009E73", (0, (5, 1.5, 1, 1.5, 1, 1.5)), "P"),
     Look("#CC79A7", (0, (8, 2)), "X"),
 )
+DOTS = (0, (1, 1.2))  # the style of a dotted line
+FLOOR: dict[str, Any] = {"color": "0.35", "linestyle": DOTS, "linewidth": 0.9, "label": "floor"}
+ZERO: dict[str, Any] = {"color": "0.5", "linewidth": 0.8, "zorder": 1}  # of a line of no difference
 
 
 def look(index: int) -> Look:
@@ -159,54 +154,46 @@ def wide() -> float:
 
 
 def new_figure(width: float | None = None, height: float = 2.6) -> Figure:
-    """Return an empty figure of `width` (default: a column) by `height` inches, without footer."""
+    """Return an empty figure of `width` (default: a column) by `height` inches."""
     figure = Figure(figsize=(width or column(), height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def panels(count: int, height: float, most: int = 3) -> tuple[Figure, list[Axes]]:
+def grid(
+    rows: int,
+    columns: int,
+    height: float,
+    entries: Sequence[Any] = (),
+    width: float | None = None,
+    **more: Any,
+) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure, and its axes by row; each row is `height` inches high.
+
+    `entries` make one legend above all panels. `width` is in inches (default: both columns). `more`
+    is for `Figure.subplots`.
+    """
+    figure = new_figure(width or wide(), 0.2 + rows * height)
+    axes: list[list[Axes]] = figure.subplots(rows, columns, squeeze=False, **more).tolist()
+    if entries:
+        add_legend(figure, entries)
+    return figure, axes
+
+
+def panels(
+    count: int, height: float, most: int = 3, entries: Sequence[Any] = ()
+) -> tuple[Figure, list[Axes]]:
     """Return a figure of `count` panels, each `height` inches high, and their axes.
 
     A single panel is one column wide; several span both columns, at most `most` in a row.
     """
     columns = min(count, most, max(1, int(wide() / PANEL)))
-    rows = -(-count // columns)
-    figure = new_figure(column() if count == 1 else wide(), 0.45 + rows * height)
-    grid = figure.add_gridspec(rows, columns)
-    return figure, [figure.add_subplot(grid[divmod(n, columns)]) for n in range(count)]
-
-
-def panel_grid(
-    rows: int, columns: int, height: float, entries: Sequence[Line2D]
-) -> tuple[Figure, list[list[Axes]]]:
-    """Return a figure over both columns, and its axes by row; each row is `height` inches high.
-
-    `entries` make one legend above all panels, by which the figure grows.
-    """
-    labels = [str(line.get_label()) for line in entries]
-    labels, across = _legend_columns(labels, wide() * _POINTS, 7)
-    above = _LEGEND_LINE * -(-len(labels) // across)
-    figure = new_figure(wide(), 0.35 + above + rows * height)
-    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[above, *[height] * rows])
-    legend = figure.add_subplot(grid[0, :])
-    legend.set_axis_off()
-    about: dict[str, Any] = {"loc": "center", "ncols": across, "borderpad": 0}
-    legend.legend(list(entries), labels, handlelength=3.2, columnspacing=1.2, **about)
-    return figure, [
-        [figure.add_subplot(grid[row, column]) for column in range(columns)]
-        for row in range(1, rows + 1)
-    ]
-
-
-def panel_pairs(count: int, entries: Sequence[Line2D]) -> tuple[Figure, list[Axes]]:
-    """Return the `panel_grid` of `count` panels, two in a row, and the axes of these panels."""
-    columns = min(2, count)
-    figure, grid = panel_grid(-(-count // columns), columns, 1.75, entries)
-    panels = [axes for row in grid for axes in row]
-    for axes in panels[count:]:
+    width = column() if count == 1 else wide()
+    figure, rows = grid(-(-count // columns), columns, height, entries, width)
+    every = [axes for row in rows for axes in row]
+    for axes in every[count:]:
         axes.set_axis_off()
-    return figure, panels[:count]
+    return figure, every[:count]
 
 
 def entry(label: str, look: Look, **change: Any) -> Line2D:
@@ -214,9 +201,21 @@ def entry(label: str, look: Look, **change: Any) -> Line2D:
     return Line2D([], [], label=label, **{**look._asdict(), **change})
 
 
-def entries_of(labels: Iterable[str]) -> list[Line2D]:
-    """Return an entry for each label, with the looks in order."""
-    return [entry(label, look(n)) for n, label in enumerate(labels)]
+def floor_entry(known: Any) -> list[Line2D]:
+    """Return the legend entry of floors, if any are known."""
+    return [Line2D([], [], **FLOOR)] if known else []
+
+
+def add_legend(figure: Figure, entries: Iterable[Any]) -> None:
+    """Put one legend above all panels, in as many columns as fit."""
+    if not (handles := list(entries)):
+        return
+    room = figure.get_figwidth() * 72 / _SMALL  # in units of the font size
+    short = [shorten(str(handle.get_label()), int(room / 0.6) - 7) for handle in handles]
+    columns = max(1, min(len(short), int(room / (7 + 0.56 * max(map(len, short))))))
+    about: dict[str, Any] = {"ncols": columns, "handlelength": 3.2, "columnspacing": 1.2}
+    legend = figure.legend(handles, short, loc="upper center", borderaxespad=0, **about)
+    legend.set_in_layout(False)  # `finish` gives it its place
 
 
 def points(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look, **more: Any) -> None:
@@ -264,73 +263,70 @@ def _luminance(rgb: Sequence[float]) -> float:
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 
-def at_least(axes: Axes, span: float) -> None:
-    """Make the axes' height at least `span`: a shorter one would show noise as differences."""
-    low, high = axes.get_ylim()
-    short = max(0.0, span - (high - low)) / 2
-    axes.set_ylim(low - short, high + short)
-
-
-def share_height(panels: Sequence[Axes]) -> None:
-    """Give the panels that show something one scale, so that they can be compared."""
-    used = [axes for axes in panels if axes.has_data()]
-    ends = [axes.get_ylim() for axes in used]
-    for axes in used:
-        axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
-
-
-def hide_empty(grid: Iterable[Iterable[Axes]]) -> None:
-    """Hide the panels that show nothing."""
-    for axes in (axes for row in grid for axes in row if not axes.has_data()):
-        axes.set_axis_off()
-
-
-def say(axes: Axes, text: str = "no run yet", **more: Any) -> None:
+def say(axes: Axes, text: str) -> None:
     """Write in the middle of the axes that there is nothing to show."""
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color="0.4", **more)
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
 
 
 def nothing(text: str = "no run yet") -> Figure:
     """Return a figure that only says that there is nothing to show."""
     figure = new_figure(height=1.0)
-    axes = figure.add_subplot()
-    axes.set_axis_off()
-    say(axes, textwrap.fill(text, characters(column(), 8)), va="center")
+    say(figure.add_subplot(), text)
     return figure
 
 
-def add_title(figure: Figure, title: str) -> None:
-    """Write the title above the figure, in as many lines as it needs."""
-    width, height = figure.get_size_inches()
-    lines, more = _title_lines(title, width)
-    figure.set_size_inches(width, height + more)
-    figure.suptitle("\n".join(lines))
+def characters(width: float, size: float) -> int:
+    """Return how many characters of `size` points fit into `width` inches."""
+    return int(width * 72 / (size * 0.61))
 
 
-def _title_lines(title: str, width: float) -> tuple[list[str], float]:
-    """Return the lines of a title, and the inches by which those after the first grow a figure."""
-    lines = textwrap.wrap(title, characters(width, _RC["figure.titlesize"]))
-    return lines, max(0, len(lines) - 1) * 1.3 * _RC["figure.titlesize"] / _POINTS
+def shorten(label: str, characters: int) -> str:
+    """Return `label` on one line, its middle cut out: a grid's labels often differ at the end."""
+    label = " ".join(label.split())
+    if len(label) <= characters:
+        return label
+    end = (characters - 1) // 2
+    return f"{label[: characters - 1 - end].rstrip()}\u2026{label[-end:].lstrip()}"
 
 
-def fit(
-    figure: Figure, size: tuple[float, float], title: str, notes: Sequence[str], stamp: str
+def finish(
+    figure: Figure,
+    notes: Iterable[str],
+    stamp: str = "",
+    title: str = "",
+    size: tuple[float, float] | None = None,
 ) -> None:
-    """Make the figure so large that it has `size` in inches once title and footer are added.
+    """Write the title above the figure, and `notes` and, lighter, `stamp` below it.
 
-    Raises `UserError` if they leave too little of it.
+    The figure grows by them, or has `size` in inches with them; `UserError` if a panel then has no
+    room left.
     """
-    width, height = size
-    rest = height - _title_lines(title, width)[1] - _footer_lines(notes, stamp, width)[1]
-    if rest < LEAST:
-        raise UserError(
-            f"size {width:g}x{height:g}: title and notes leave {max(rest, 0):.1f} inches of the "
-            f"height, and the figure needs {LEAST:g}: ask for a larger one"
-        )
-    figure.set_size_inches(width, rest)
+    width, height = size or figure.get_size_inches()
+    across = characters(width, _SMALL)
+    shades = [(note.replace(" %", "\N{NO-BREAK SPACE}%"), "0.25") for note in notes]
+    lines = [(ln, c) for text, c in (*shades, (stamp, "0.5")) for ln in textwrap.wrap(text, across)]
+    head = textwrap.wrap(title, characters(width, _TITLE))
+    title_height = _LINE * _TITLE * len(head) + 0.06
+    legends = [legend.get_window_extent().height / figure.dpi for legend in figure.legends]
+    above, below = title_height + sum(legends), _LINE * _SMALL * (len(lines) + 0.6)
+    if not size:
+        height += above + below
+    figure.set_size_inches(width, height)
+    if head:
+        figure.suptitle("\n".join(head), y=1 - 0.04 / height, va="top").set_in_layout(False)
+    for n, (line, color) in enumerate(lines):
+        at = (0.01, _LINE * _SMALL * (len(lines) - n - 0.6) / height)
+        figure.text(*at, line, fontsize=_SMALL, color=color, va="bottom")
+    rest = max(0.01, 1 - (above + below) / height)
+    figure.set_layout_engine("constrained", rect=(0, below / height, 1, rest))
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0, 0, 1, 1 - title_height / height), figure.transFigure)
+    if size:
+        _check_panels(figure)
 
 
-def check_panels(figure: Figure) -> None:
+def _check_panels(figure: Figure) -> None:
     """Refuse a figure of a size that somebody asked for if a panel has no room left in it."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
@@ -343,99 +339,25 @@ def check_panels(figure: Figure) -> None:
         width, height = figure.get_size_inches()
         left = max(least, 0) / figure.dpi
         raise UserError(
-            f"size {width:g}x{height:g}: a panel of the figure would be {left:.1f} inches wide or "
-            f"high, and needs {LEAST_PANEL:g}: ask for a larger one"
+            f"size {width:g}x{height:g}: with title and notes, a panel of the figure would be "
+            f"{left:.1f} inches wide or high, and needs {LEAST_PANEL:g}: ask for a larger one"
         )
 
 
-def characters(width: float, size: float) -> int:
-    """Return how many characters of `size` points fit into `width` inches."""
-    return int(width * _POINTS / (size * 0.61))
-
-
-def shorten(label: str, characters: int) -> str:
-    """Return `label` on one line, its middle cut out: a grid's labels often differ at the end."""
-    label = " ".join(label.split())
-    if len(label) <= characters:
-        return label
-    end = (characters - 1) // 2
-    return f"{label[: characters - 1 - end].rstrip()}\u2026{label[-end:].lstrip()}"
-
-
-def add_footer(figure: Figure, notes: Sequence[str], stamp: str) -> None:
-    """Write `notes` and, lighter, `stamp`, if any, below the axes; the figure grows by them."""
-    width, height = figure.get_size_inches()
-    lines, more = _footer_lines(notes, stamp, width)
-    line_height = _SMALL * 1.3 / _POINTS  # inches
-    height += more
-    figure.set_size_inches(width, height)
-    step = line_height / height
-    for i, (line, color) in enumerate(lines):
-        at = (0.01, (len(lines) - i - 0.6) * step)
-        figure.text(*at, line, fontsize=_SMALL, color=color, va="bottom")
-    footer = (len(lines) + 0.6) * step
-    figure.set_layout_engine("constrained", rect=(0, footer, 1, 1 - footer))
-
-
-def _footer_lines(
-    notes: Sequence[str], stamp: str, width: float
-) -> tuple[list[tuple[str, str]], float]:
-    """Return the lines of a footer with their colours, and its height in inches."""
-    colors = [(note, "0.25") for note in notes] + [(stamp, "0.5")]
-    across = characters(width, _SMALL)
-    kept = ((text.replace(" %", "\N{NO-BREAK SPACE}%"), color) for text, color in colors)
-    lines = [(line, color) for text, color in kept for line in textwrap.wrap(text, across)]
-    return lines, (len(lines) + 0.6) * _SMALL * 1.3 / _POINTS
-
-
-def _legend_columns(labels: list[str], width: float, handle: int) -> tuple[list[str], int]:
-    """Return the labels, shortened to `width` points, and how many columns of them fit there.
-
-    `handle` is the width of a line and its spacing in units of the font size.
-    """
-    short = [shorten(label, int(width / _LEGEND / 0.6) - 7) for label in labels]
-    widest = _LEGEND * (handle + 0.56 * max(map(len, short)))
-    return short, max(1, min(len(short), int(width / widest)))
-
-
-def add_legend(axes: Axes) -> None:
-    """Put the legend above the axes, where it hides no data, in as many columns as fit."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    width, height = figure.get_size_inches()
-    labels, columns = _legend_columns(labels, width * _POINTS, 6)
-    more = max(0, -(-len(labels) // columns) - _LEGEND_ROWS)
-    figure.set_figheight(height + more * 1.5 * _LEGEND / _POINTS)
-    about: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": columns}
-    axes.legend(handles, labels, handlelength=3.2, columnspacing=1.2, **about)
-
-
 def save(
-    figure: Figure,
-    stem: Path,
-    stamp: str,
-    *,
-    notes: Sequence[str],
-    title: str,
-    caption: str,
-    formats: Sequence[str] = ("png", "pdf"),
+    figure: Figure, stem: Path, title: str, caption: str, formats: Sequence[str] = ("png", "pdf")
 ) -> None:
-    """Save `figure` as `STEM.FORMAT`, with `notes` and stamp below: png has 300 dpi, the others
-    are vectors.
+    """Save `figure` as `STEM.FORMAT`: png has 300 dpi, the others are vectors.
 
-    `stamp` says what the figure was made from, or is empty; `title` and `caption` go into the
-    files' metadata. The files have no date, so that the same figure has the same bytes.
+    `title` and `caption` go into the files' metadata. The files have no date, so that the same
+    figure has the same bytes.
     """
-    add_footer(figure, notes, stamp)
-    if _asked.get():
-        check_panels(figure)
     metadata: dict[str, dict[str, str | None]] = {
         "png": {"Software": None, "Title": title, "Description": caption},
         "pdf": {"CreationDate": None, "Title": title, "Subject": caption},
         "svg": {"Date": None, "Title": title, "Description": caption},
     }
-    for extension in formats:
-        with whole(stem.with_name(f"{stem.name}.{extension}")) as temporary:
-            figure.savefig(temporary, format=extension, dpi=_DPI, metadata=metadata[extension])
+    for form in formats:
+        with whole(stem.with_name(f"{stem.name}.{form}")) as temporary:
+            figure.savefig(temporary, format=form, dpi=300, metadata=metadata[form])
         figure.set_layout_engine("none")  # the next file keeps this layout

@@ -12,8 +12,9 @@ from minbert.evaluate.bootstrap import Systems
 from minbert.evaluate.reading import Of, Scores
 from minbert.evaluate.statistics import Interval
 from minbert.figures import gains, style
-from minbert.figures.inputs import Drawn, Inputs, VariantsSpec, listed, mean_of
+from minbert.figures.inputs import Drawn, Inputs, listed, mean_of
 from minbert.figures.scored import CROSSED, paper_scores, title_of, unlearned
+from minbert.spec.figures import Transfer
 from minbert.spec.task import TASKS
 
 
@@ -31,69 +32,63 @@ class Cell(NamedTuple):
 Cells = dict[tuple[str, str], Cell | None]  # by first and second task
 
 
-class Spec(VariantsSpec):
-    """The variants that start from a model of one task and train another, on dev.
+def plot(_: Transfer, inputs: Inputs) -> Drawn:
+    """Draw the variants that start from a model of one task and train another, on dev.
 
     The models that they start from are among the variants, too. A cell has the score, its
     difference from the model that was trained on that task alone, with the interval of the claims,
     and the paper's difference. Only differences whose interval is on one side of 0 have a colour;
     equally dark ones are equally large.
     """
-
-    def plot(self, inputs: Inputs) -> Drawn:
-        stages = inputs.facts["stages"]
-        found = {n: transfer(n, stages[n]) for n in self.variants if stages[n][-1]["start"]}
-        paper = paper_scores(inputs, self.variants)
-        if not found:
-            return style.nothing("no variant starts from the model of another"), paper.absent
-        if not any(paper.shown.values()):
-            return style.nothing(), paper.absent
-        systems = gains.systems(inputs, self.variants)
-        published = gains.published(inputs.facts["published"])
-        after: Cells = {}
-        left: Cells = {}
-        same: Cells = {}
-        for name, (first, second, alone) in found.items():
-            other = next(n for n, pair in found.items() if pair[:2] == (first, second))
-            if other != name:
-                raise UserError(
-                    f"figure '{self.title}': variants '{other}' and '{name}' both go from {first} "
-                    f"to {second}, and a cell has room for one; leave one out"
-                )
-            for task, cells in ((second, after), (first, left)):
-                said = gains.printed(published, name, alone, task)
-                cells[first, second] = _cell(systems, paper.scores, (name, alone), task, said)
-            if scored := paper.scores.get(Of(alone, "dev", second)):
-                mark = _mark(paper.scores, [alone], second)
-                same[second, second] = Cell(
-                    0.0, f"{mark}{fmean(of.value for of in scored.values()):.3f}\nalone"
-                )
-        every = [cell for cell in (*after.values(), *left.values()) if cell]
-        furthest = max((abs(cell.difference) for cell in every if cell.certain), default=1.0)
-        rows = [task for task in TASKS if any(task == first for first, _ in after)]
-        columns = [task for task in TASKS if any(task == second for _, second in after)]
-        figure = style.new_figure(style.wide(), 1.0 + 0.52 * len(rows))
-        panels = [figure.add_subplot(1, 2, place) for place in (1, 2)]
-        _matrix(panels[0], after | same, rows, columns, furthest)
-        panels[0].set(title="Transfer: score on the second task", ylabel="first task")
-        _matrix(panels[1], left, rows, columns, furthest)
-        panels[1].set_title("Forgetting: score on the first task afterwards")
-        crossed = any("\u00d7" in cell.words for cell in every)
-        seeds = mean_of(len(of) for of in paper.shown.values() if of)
-        over = "over examples and seeds" if seeds != "1 seed" else "over examples, not over seeds"
-        missing = sorted({alone for *_, alone in found.values()} - self.variants.keys())
-        titles = ", ".join(title_of(task) for task in TASKS if task in {*rows, *columns})
-        return figure, [
-            f"Each cell: dev score ({titles}); its difference from the model "
-            "trained on that task alone (first task = second task); the paper's difference. "
-            "Hatched: no such run.",
-            "\u25b2 higher, \u25bc lower, the darker the more; neither: the interval includes 0.",
-            *([CROSSED] if crossed else []),
-            f"{seeds[0].upper()}{seeds[1:]}; \u00b1: half of the 95 % interval {over} (the claims' "
-            "bootstrap, not widened for their number).",
-            *([f"Not among the figure's variants: {listed(missing)}."] if missing else []),
-            *paper.absent,
-        ]
+    stages = inputs.facts["stages"]
+    found = {n: transfer(n, stages[n]) for n in inputs.variants if stages[n][-1]["start"]}
+    paper = paper_scores(inputs)
+    if not found:
+        return style.nothing("no variant starts from the model of another"), paper.absent
+    if not any(paper.shown.values()):
+        return style.nothing(), paper.absent
+    systems = gains.systems(inputs)
+    published = gains.published(inputs.facts["published"])
+    after: Cells = {}
+    left: Cells = {}
+    same: Cells = {}
+    for name, (first, second, alone) in found.items():
+        other = next(n for n, pair in found.items() if pair[:2] == (first, second))
+        if other != name:
+            raise UserError(
+                f"figure 'transfer': variants '{other}' and '{name}' both go from {first} to "
+                f"{second}, and a cell has room for one; leave one out"
+            )
+        for task, cells in ((second, after), (first, left)):
+            said = gains.printed(published, name, alone, task)
+            cells[first, second] = _cell(systems, paper.scores, (name, alone), task, said)
+        if scored := paper.scores.get(Of(alone, "dev", second)):
+            mark = _mark(paper.scores, [alone], second)
+            mean = fmean(of.value for of in scored.values())
+            same[second, second] = Cell(0.0, f"{mark}{mean:.3f}\nalone")
+    every = [cell for cell in (*after.values(), *left.values()) if cell]
+    furthest = max((abs(cell.difference) for cell in every if cell.certain), default=1.0)
+    rows, columns = ([t for t in TASKS if any(t == of[n] for of in after)] for n in (0, 1))
+    figure, (panels,) = style.grid(1, 2, 0.6 + 0.52 * len(rows))
+    _matrix(panels[0], after | same, rows, columns, furthest)
+    panels[0].set(title="Transfer: score on the second task", ylabel="first task")
+    _matrix(panels[1], left, rows, columns, furthest)
+    panels[1].set_title("Forgetting: score on the first task afterwards")
+    seeds = mean_of(len(of) for of in paper.shown.values() if of)
+    over = "over examples and seeds" if seeds != "1 seed" else "over examples, not over seeds"
+    missing = sorted({alone for *_, alone in found.values()} - inputs.variants.keys())
+    titles = ", ".join(title_of(task) for task in TASKS if task in {*rows, *columns})
+    return figure, [
+        f"Each cell: dev score ({titles}); its difference from the model "
+        "trained on that task alone (first task = second task); the paper's difference. "
+        "Hatched: no such run.",
+        "\u25b2 higher, \u25bc lower, the darker the more; neither: the interval includes 0.",
+        *[CROSSED] * any("\u00d7" in cell.words for cell in every),
+        f"{seeds[0].upper()}{seeds[1:]}; \u00b1: half of the 95 % interval {over} (the claims' "
+        "bootstrap, not widened for their number).",
+        *[f"Not among the figure's variants: {listed(missing)}."] * bool(missing),
+        *paper.absent,
+    ]
 
 
 def transfer(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, str, str]:
@@ -146,15 +141,11 @@ def _matrix(
 ) -> None:
     """Draw the cells; `furthest` is the difference that is darkest."""
     found = [[cells.get((first, second)) for second in seconds] for first in firsts]
-    values = np.array([[_shade(cell) for cell in row] for row in found])
+    # What sets a cell's colour is its difference, if that is certain.
+    shades = [[cell.difference * cell.certain if cell else np.nan for cell in of] for of in found]
     words = [[cell.words if cell else "" for cell in row] for row in found]
     rows, columns = ([TASKS[task].title for task in tasks] for tasks in (firsts, seconds))
-    style.heat_map(axes, values, words, rows, columns, (-furthest, furthest), "PuOr", size=6.5)
+    style.heat_map(
+        axes, np.array(shades), words, rows, columns, (-furthest, furthest), "PuOr", size=6.5
+    )
     axes.set_xlabel("second task")
-
-
-def _shade(cell: Cell | None) -> float:
-    """Return what sets a cell's colour: its difference if that is certain."""
-    if cell is None:
-        return float("nan")
-    return cell.difference if cell.certain else 0.0

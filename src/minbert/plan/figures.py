@@ -8,8 +8,9 @@ from typing import Any
 from minbert.base.errors import UserError, did_you_mean
 from minbert.plan.experiment import Experiment, selection_split
 from minbert.plan.parameters import counts, parameters
+from minbert.spec.figures import FIGURE_KINDS, Options, Reads
 from minbert.spec.grid import ALL, Drawing, Figure, FiguresFile
-from minbert.spec.parts import FIGURE_KINDS, FigureKind, part_module
+from minbert.spec.parts import part_module
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.resolve import Grid, Stage, Variant
 from minbert.spec.task import TASKS
@@ -29,8 +30,8 @@ def paper_figures(exp: Experiment, grid: Grid, scores: Node) -> dict[str, Node]:
     found = {}
     for name, spec in grid.figures.items():
         where = f"{grid.drawn_in[name]}: figure '{name}'"
-        _check_options(spec, where)
-        reads = _of_task(grid, FIGURE_KINDS[spec.kind], spec, where)
+        options = _options(spec, where)
+        reads = _of_task(grid, options.reading(spec.options), spec, where)
         variants = _variants(grid, spec, reads, where)
         count = len(variants)
         if exp.config.only and count < reads.least:
@@ -48,12 +49,16 @@ def paper_figures(exp: Experiment, grid: Grid, scores: Node) -> dict[str, Node]:
             scored = [grid.variants[name] for v in variants for name in (v.name, *v.best_of)]
             for task in dict.fromkeys(task for v in scored for task in _read(v, reads)):
                 needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
-        labels: dict[str, Any]
-        labels = {"variants": [{"variant": v.name, "label": v.label} for v in variants]}
-        if reads.tasks != FIGURE_KINDS[spec.kind].tasks:
-            labels["task"] = reads.tasks[0]
+        labels = {v.name: v.label for v in variants}
+        for option, named in options.named():
+            if named not in labels:
+                raise UserError(
+                    f"{where}, options.{option}: variant '{named}' is not among the figure's "
+                    f"variants.{did_you_mean(named, labels)}"
+                )
+        given = options.model_dump(mode="json") | ({"task": reads.tasks[0]} if reads.of else {})
         facts = _facts(exp, [grid], variants, reads)
-        node = _node(exp, grid.paper, name, spec, needs, facts, labels)
+        node = _node(exp, grid.paper, name, spec, needs, facts, given, labels)
         found[f"figures/{grid.paper}/{name}"] = node
     return found
 
@@ -69,17 +74,17 @@ def all_figures(exp: Experiment, scores: Mapping[str, Node]) -> dict[str, Node]:
         return {}
     found = {}
     for name, spec in validated(FiguresFile, load_yaml(path), str(path)).figures.items():
-        reads = FIGURE_KINDS[spec.kind]
-        if not reads.over_all:
+        where = f"{path}: figure '{name}'"
+        options = _options(spec, where)
+        if not options.reads.over_all:
             raise UserError(
-                f"{path}: figure '{name}': kind '{spec.kind}' shows variants of one paper; put it "
-                "into that paper's grid"
+                f"{where}: kind '{spec.kind}' shows variants of one paper; put it into that "
+                "paper's grid"
             )
-        _check_options(spec, f"{path}: figure '{name}'")
-        facts = _facts(exp, exp.grids, [], reads)
-        if facts.get("published") != []:
-            needs = _score_needs(scores, reads)
-            found[f"figures/{ALL}/{name}"] = _node(exp, ALL, name, spec, needs, facts, {})
+        facts = _facts(exp, exp.grids, [], options.reads)
+        if not options.of_published or facts.get("published"):
+            needs, given = _score_needs(scores, options.reads), options.model_dump(mode="json")
+            found[f"figures/{ALL}/{name}"] = _node(exp, ALL, name, spec, needs, facts, given)
     return found
 
 
@@ -90,9 +95,13 @@ def _node(
     spec: Drawing,
     needs: Mapping[str, Need],
     facts: Mapping[str, Any],
-    labels: Mapping[str, Any],
+    options: Mapping[str, Any],
+    labels: Mapping[str, str] | None = None,
 ) -> Node:
     tasks = [task for grid in exp.grids if paper in (grid.paper, ALL) for task in grid.tasks]
+    drawn: dict[str, Any] = {"title": spec.title, "caption": spec.caption, "options": options}
+    if labels is not None:  # a list, as a description sorts the keys of a mapping
+        drawn["variants"] = list(labels.items())
     shown = {
         **exp.made_from(tasks),
         "kind": spec.kind,
@@ -100,7 +109,7 @@ def _node(
         "name": name,
         "seeds": len(exp.config.seeds),
         "facts": facts,
-        "draw": {"title": spec.title, "caption": spec.caption, **labels, **spec.options},
+        "draw": drawn,
     }
     parts = [part_module("figure", spec.kind)]
     if shapes := facts.get("architecture"):
@@ -108,23 +117,12 @@ def _node(
     return Node("figure", shown, "minbert.figures.make", tuple(parts), needs)
 
 
-def _check_options(spec: Drawing, where: str) -> None:
-    """Refuse options that the kind does not have, and the absence of those that it needs."""
-    kind = FIGURE_KINDS[spec.kind]
-    known = ("bare", *kind.options)
-    for name in spec.options:
-        if name not in known:
-            raise UserError(
-                f"{where}: unknown option '{name}'."
-                f"{did_you_mean(name, known)} Known: {', '.join(known)}"
-            )
-    for name in kind.required:
-        if name not in spec.options:
-            raise UserError(f"{where}: kind '{spec.kind}' needs the option '{name}'")
+def _options(spec: Drawing, where: str) -> Options:
+    return validated(FIGURE_KINDS[spec.kind], spec.options, f"{where}, options")
 
 
-def _of_task(grid: Grid, reads: FigureKind, spec: Figure, where: str) -> FigureKind:
-    """Return what a figure of one task reads, of the task that it shows (`FigureKind.of`)."""
+def _of_task(grid: Grid, reads: Reads, spec: Figure, where: str) -> Reads:
+    """Return what a figure of one task reads, of the task that it shows (`Reads.of`)."""
     if not reads.of:
         return reads
     fit = [task for task in grid.tasks if TASKS[task].kind == reads.of]
@@ -143,7 +141,7 @@ def _of_task(grid: Grid, reads: FigureKind, spec: Figure, where: str) -> FigureK
     return replace(reads, tasks=(asked,))
 
 
-def _variants(grid: Grid, spec: Figure, reads: FigureKind, where: str) -> list[Variant]:
+def _variants(grid: Grid, spec: Figure, reads: Reads, where: str) -> list[Variant]:
     """Return the variants that a figure shows, and refuse those that have nothing for it."""
     able = [v for v in grid.variants.values() if not reads.of_stages or _read(v, reads)]
     if not spec.variants:
@@ -157,37 +155,36 @@ def _variants(grid: Grid, spec: Figure, reads: FigureKind, where: str) -> list[V
     return [grid.variants[named] for named in spec.variants]
 
 
-def _read(variant: Variant, reads: FigureKind) -> dict[str, Stage]:
+def _read(variant: Variant, reads: Reads) -> dict[str, Stage]:
     """Return the tasks of a variant that a figure reads, and the stage that each is scored by."""
     return {t: stage for t, stage in variant.scored.items() if t in reads.tasks or not reads.tasks}
 
 
-def _run_needs(exp: Experiment, variants: Iterable[Variant], reads: FigureKind) -> dict[str, Need]:
+def _run_needs(exp: Experiment, variants: Iterable[Variant], reads: Reads) -> dict[str, Need]:
     """Return the files of runs, by names of words none of which has a slash."""
     needs = {}
     for variant in variants if reads.runs else ():  # else some have no stages
         below = {
-            "predictions": {f"/{task}": stage for task, stage in _read(variant, reads).items()},
-            "stage_histories": {f"/{stage.ref.stage}": stage for stage in variant.stages},
-            "histories": {"": variant.stages[-1]},
+            "predictions": _read(variant, reads),
+            "histories": {stage.ref.stage: stage for stage in variant.stages},
         }
         for kind in reads.runs:
             file = "predictions.parquet" if kind == "predictions" else "history.parquet"
             for word, stage in below[kind].items():
                 for seed in exp.config.seeds:
                     need = Need(exp.train(stage.ref), file, seed)
-                    needs[f"{kind}/{variant.name}{word}/{seed}"] = need
+                    needs[f"{kind}/{variant.name}/{word}/{seed}"] = need
     return needs
 
 
-def _score_needs(scores: Mapping[str, Node], reads: FigureKind) -> dict[str, Need]:
+def _score_needs(scores: Mapping[str, Node], reads: Reads) -> dict[str, Need]:
     if "scores" not in reads.papers:
         return {}
     return {f"scores/{paper}": Need(node, "scores.parquet") for paper, node in scores.items()}
 
 
 def _facts(
-    exp: Experiment, grids: Sequence[Grid], variants: Iterable[Variant], reads: FigureKind
+    exp: Experiment, grids: Sequence[Grid], variants: Iterable[Variant], reads: Reads
 ) -> dict[str, Any]:
     """Return the facts that a kind reads, as JSON-able data."""
     rules = {grid.paper: grid.overall for grid in grids}

@@ -295,8 +295,8 @@ def _report(exp: Experiment, shown: Mapping[str, Node]) -> Node:
     """Return the node of the report of all else that is `shown`.
 
     Needs are named by what they are: `table/PAPER`, `tuning/PAPER`, `scores/PAPER`, `figure/NAME`,
-    `run/KEY/SEED`, `predictions/KEY/SEED`, `data/TASK`, `examples/TASK`, `labels/TASK`, `index` and
-    `claims`.
+    `run/KEY/SEED`, `predictions/KEY/SEED`, `data/TASK`, `examples/TASK`, `rows/TASK`,
+    `labels/TASK`, `index` and `claims`.
     What tables and figures are called is in their own specs.
     """
     needs = {}
@@ -313,6 +313,7 @@ def _report(exp: Experiment, shown: Mapping[str, Node]) -> Node:
         data = exp.sources.data(task)
         needs[f"data/{task}"] = Need(data, "report.json")
         needs[f"examples/{task}"] = Need(data, "examples.parquet")
+        needs[f"rows/{task}"] = Need(exp.sources.rows(task), "rows.parquet")
         if labels := exp.sources.labels(task):
             needs[f"labels/{task}"] = Need(labels, "labels.json")
     spec = {

@@ -1,14 +1,72 @@
-"""Texts of a task that another task of the same paper trains on."""
+"""Texts that train has, too: of the same task, and of another task of the same paper."""
 
 from collections.abc import Iterator, Mapping
 from itertools import permutations
 from pathlib import Path
+from typing import NamedTuple
 
 from minbert.data.examples import seen
 from minbert.data.parquet import read_file
+from minbert.evaluate.reading import score_title
+from minbert.evaluate.scoring import score_task
+from minbert.evaluate.statistics import Interval, interval
+from minbert.figures.predicted import Predicted, read_predicted
 from minbert.report.material import Material
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS
+
+
+class Leaked(NamedTuple):
+    """What dev examples that are in train, too, add to a paper's dev scores.
+
+    `lines` have a variant's label and, by task, its score on all of dev minus that without them,
+    seed by seed; None without such a score.
+    """
+
+    heads: list[str]
+    lines: list[tuple[str, list[Interval | None]]]
+
+
+def leaked(material: Material, paper: str) -> Leaked | None:
+    """Return what leaked examples add to a paper's scores; None if it has none.
+
+    Whether train has a text is known without the texts, as in bundles.
+    """
+    in_train = {}
+    for task in material.names("rows"):
+        if (rows := material.job.need(f"rows/{task}")).is_file():
+            wanted = {"split": "dev", "in_train": True}
+            in_train[task] = set(read_file(rows, ["id"], wanted)["id"].to_pylist())
+    heads: dict[str, str] = {}
+    found: dict[str, dict[str, Interval | None]] = {}
+    for of, by_seed in material.trained(paper):
+        (key, *_) = {score.key for score in by_seed.values()}
+        if not (ids := in_train.get(of.measure)):
+            continue
+        if one := read_predicted(material.predictions(key), of.measure):
+            # Not all of dev if a half of it chose the epochs.
+            count = f"{len(ids.intersection(one.ids)):,} of {len(one.ids):,}"
+            heads.setdefault(of.measure, f"{score_title(of.measure)} ({count})")
+            found.setdefault(of.variant, {})[of.measure] = added(of.measure, one, ids)
+    lines = [
+        (material.labels[paper, name], [of_tasks.get(task) for task in heads])
+        for name, of_tasks in found.items()
+    ]
+    return Leaked(list(heads.values()), lines) if lines else None
+
+
+def added(task: str, one: Predicted, ids: set[str]) -> Interval | None:
+    """Return what the examples `ids` add to the score; None if there are no others."""
+    clean = [n for n, name in enumerate(one.ids) if name not in ids]
+    if not clean:
+        return None
+    return interval(
+        [
+            score_task(task, seed, one.label) - score_task(task, seed[clean], one.label[clean])
+            for seed in one.prediction
+        ]
+    )
+
 
 Sentences = Mapping[str, set[str]]
 """The different sentences of a task by split, without case and extra space."""

@@ -22,6 +22,7 @@ from minbert.evaluate.table_rows import FAILED, SCORED
 from minbert.evaluate.text import read_csv
 from minbert.report import chart
 from minbert.report.floors import judge
+from minbert.report.leaks import leaked
 from minbert.report.material import Material
 from minbert.report.opening import banner, best_variants, findings
 from minbert.report.pictures import picture
@@ -96,6 +97,7 @@ def _page(material: Material) -> dict[str, Any]:
         "warnings": list(find_warnings(material, runs, verdicts, index, pictures)),
         "claims": claims,
         "papers": papers,
+        "leaked": {paper: leaked(material, paper) for paper in material.papers},
         "pictures": {
             paper: [each for each in pictures if each.paper == paper]
             for paper in (*material.papers, ALL)

@@ -67,8 +67,8 @@ def find_warnings(
         rejected += [f"{title}: {counted(count, 'row')} of {where}" for where, count in counts]
         others += [f"{title}: {text}" for text in report.get("warnings", [])]
     if overlaps:
-        text = "Leakage: some texts are in more than one split. The figures “leakage” show what"
-        yield f"{text} they add to the dev scores.", overlaps
+        text = "Leakage: some texts are in more than one split. Below the tables of each paper"
+        yield f"{text} stands what those of dev that are in train add to the scores.", overlaps
     if across := list(leaks_between_tasks(material)):
         text = "Leakage between tasks: a model trained on both tasks has seen dev or test sentences"
         yield f"{text} of one task in train of the other.", across

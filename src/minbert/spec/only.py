@@ -54,9 +54,9 @@ def _part(grid: Grid, chosen: set[str]) -> Grid:
     figures = {}
     for name, figure in grid.figures.items():
         # Options may name variants; then the figure needs all that it shows, and all they name.
-        needed = {*figure.variants, *(v for v in gone if f"'{v}'" in str(figure.options))}
+        named = {variant for variant in gone if f"'{variant}'" in str(figure.options)}
         left = tuple(variant for variant in figure.variants if variant in chosen)
-        if gone.isdisjoint(needed) or (left and not figure.options):
+        if not named and (left or not figure.variants):
             figures[name] = figure.model_copy(update={"variants": left})
     part = {
         "variants": variants,

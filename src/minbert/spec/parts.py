@@ -4,128 +4,11 @@ A spec names a part (`loss: mse`), and training imports its module only then. So
 digest covers the parts that it uses and no others, and a new part is one file and one line here.
 """
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
-
-
-@dataclass(frozen=True)
-class FigureKind:
-    """A kind of figure: its `module` in `minbert.figures`, with a class `Spec`, and what it reads.
-
-    It is drawn again when any of that changes; `Spec.plot` receives it as an `Inputs`
-    (`minbert.figures.inputs`).
-
-    `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of a variant's
-    last stage), `stage_histories` (of all its stages), `predictions` (the predictions.parquet that
-    each task is scored by).
-    `papers`: `scores` (scores.parquet), `rows` (the rows.parquet of each task).
-    `facts`: counted `parameters`, `stages` (resolved specs), the backbone's `architecture`, the
-    papers' `published` figures, and `rules` for the overall score.
-    `tasks`: those whose predictions and rows it reads (default: all that its variants have).
-    `of`: it shows one task of this kind: the one that its option `task` names, else that of
-    `tasks`, else the only one of its kind that the paper has.
-    `least` and `most`: how many variants it shows as a paper's figure.
-    `options`: the fields of its `Spec` beside those of every figure; those that are `required`.
-    `over_all`: it can also be a figure over all papers.
-    """
-
-    module: str
-    runs: tuple[Literal["histories", "stage_histories", "predictions"], ...] = ()
-    papers: tuple[Literal["scores", "rows"], ...] = ()
-    facts: tuple[Literal["parameters", "stages", "architecture", "published", "rules"], ...] = ()
-    tasks: tuple[str, ...] = ()
-    of: Literal["", "classification", "binary", "regression"] = ""
-    least: int = 1
-    most: int | None = None
-    options: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    over_all: bool = False
-
-    @property
-    def of_stages(self) -> bool:
-        """Whether it shows what the best of others does not have: runs, or stages."""
-        return bool(self.runs) or "stages" in self.facts
-
-
-FIGURE_KINDS: dict[str, FigureKind] = {
-    "loss-curves": FigureKind(
-        "loss_curves", runs=("histories",), options=("task", "metric", "split", "ylabel", "smooth")
-    ),
-    "ranking": FigureKind(
-        "ranking", papers=("scores", "rows"), facts=("rules",), options=("split",)
-    ),
-    "published-reproduced": FigureKind(
-        "published", papers=("scores",), facts=("published", "rules"), over_all=True
-    ),
-    "dev-test": FigureKind("dev_test", papers=("scores",), facts=("rules",), over_all=True),
-    "confusion-matrix": FigureKind(
-        "confusion", runs=("predictions",), tasks=("sst",), of="classification", options=("task",)
-    ),
-    "calibration": FigureKind(
-        "calibration", runs=("predictions",), tasks=("para",), of="binary", options=("task", "bins")
-    ),
-    "sts-scatter": FigureKind(
-        "sts_scatter", runs=("predictions",), tasks=("sts",), of="regression", options=("task",)
-    ),
-    "leakage": FigureKind("leakage", runs=("predictions",), papers=("rows",)),
-    "gradient-cosines": FigureKind("gradient_cosines", runs=("histories",), options=("smooth",)),
-    "architectures": FigureKind("architectures", facts=("architecture", "stages"), most=6),
-    "dev-curves": FigureKind(
-        "dev_curves", runs=("histories",), papers=("scores",), facts=("rules",)
-    ),
-    "score-parameters": FigureKind(
-        "pareto",
-        papers=("scores",),
-        facts=("parameters", "rules"),
-        options=("split",),
-        over_all=True,
-    ),
-    "sweep": FigureKind(
-        "sweep",
-        papers=("scores",),
-        facts=("rules",),
-        options=("x", "lines", "split"),
-        required=("x", "lines"),
-    ),
-    "stability": FigureKind(
-        "stability", runs=("histories",), papers=("scores",), facts=("rules",), options=("last",)
-    ),
-    "epoch-tables": FigureKind(
-        "epoch_tables",
-        runs=("stage_histories",),
-        papers=("scores",),
-        options=("tables",),
-        required=("tables",),
-    ),
-    "transfer": FigureKind(
-        "transfer", runs=("predictions",), papers=("scores",), facts=("published", "stages")
-    ),
-    "fusion-attention": FigureKind(
-        "fusion_attention", runs=("stage_histories",), facts=("stages",)
-    ),
-    "run-curves": FigureKind(
-        "run_curves", runs=("histories",), papers=("scores",), facts=("stages", "rules")
-    ),
-    "run-pairs": FigureKind(
-        "run_pairs",
-        runs=("histories",),
-        papers=("scores",),
-        facts=("stages", "rules"),
-        options=("pairs",),
-        required=("pairs",),
-    ),
-    "ladder": FigureKind(
-        "ladder",
-        runs=("predictions",),
-        papers=("scores",),
-        facts=("published", "rules"),
-        least=2,
-        options=("over", "names"),
-    ),
-}
+from minbert.spec.figures import FIGURE_KINDS
 
 PARTS: dict[str, dict[str, str]] = {
     "loss": {
@@ -201,7 +84,7 @@ PARTS: dict[str, dict[str, str]] = {
         "fusion": "minbert.train.fusion:FusionTuned",
         "lora": "minbert.train.lora:LoRATuned",
     },
-    "figure": {name: f"minbert.figures.{kind.module}:Spec" for name, kind in FIGURE_KINDS.items()},
+    "figure": {kind: f"minbert.figures.{kind.replace('-', '_')}:plot" for kind in FIGURE_KINDS},
 }
 
 

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.spec.config import Config, Scale
+from minbert.spec.figures import FIGURE_KINDS
 from minbert.spec.grid import BACKBONE, Adjustments, Display, GridFile, Name, Paper
-from minbert.spec.parts import FIGURE_KINDS
 from minbert.spec.protocol import RULES
 from minbert.spec.published import MAJORITY
 from minbert.spec.stage import INSERTED, ONE_TASK, StageSpec
@@ -408,7 +408,7 @@ def _check(grid: Grid, files: Sequence[tuple[Path, GridFile]]) -> None:
                         "that scores it"
                     )
         for name, figure in file.figures.items():
-            reads = FIGURE_KINDS[figure.kind]
+            reads = FIGURE_KINDS[figure.kind].reading(figure.options)
             with inside(f"{path}: figure '{name}'"):
                 known(*figure.variants, trains=reads.of_stages, scored="scores" in reads.papers)
         for claim in file.claims:

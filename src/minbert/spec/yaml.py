@@ -249,11 +249,19 @@ CHANGED = {
     "takes N examples of each split",
     "pretraining": "the built-in backbone is the folder workflow/backbone; give another encoder as "
     "`backbone: DIR`",
+    "kind: loss-curves": "it is called 'curves' now",
+    "kind: dev-curves": "it is kind 'curves' with 'options: {show: scores}' now",
+    "kind: run-curves": "it is kind 'curves' with 'options: {show: runs}' now",
+    "kind: run-pairs": "it is kind 'curves' with 'options: {show: runs, pairs: ...}' now",
+    "kind: epoch-tables": "it is kind 'curves' with 'options: {show: tables, tables: ...}' now",
+    "kind: gradient-cosines": "it is kind 'curves' with 'options: {show: cosines}' now",
+    "kind: dev-test": "it is kind 'published-reproduced' with 'options: {against: dev}' now",
+    "kind: leakage": "the report has what it showed; take the figure out",
     **dict.fromkeys(
         ("validation", "valid", "val", "eval", "development"), "that split is called 'dev' here"
     ),
 }
-"""What to write in place of keys that there were, or that others have."""
+"""What to write in place of keys, or `KEY: VALUE`, that there were or that others have."""
 
 
 def _problem(path: str, owner: Any, items: list[Any]) -> str:
@@ -281,6 +289,8 @@ def _problem(path: str, owner: Any, items: list[Any]) -> str:
     )
     names = [name for text in wanted for name in re.findall("'(.*?)'", text)]
     near = did_you_mean(item["input"], names) if isinstance(item["input"], str) else ""
+    if said := CHANGED.get(f"{key}: {item['input']}"):
+        return f"'{path}' is {item['input']!r}: {said}"
     found = repr(item["input"])
     found = found if len(found) <= 200 else f"{found[:200]} ..."
     return f"'{path}' is {found}; expected {' or '.join(wanted)}{near and '.'}{near}"

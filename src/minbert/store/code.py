@@ -22,11 +22,11 @@ SHOWN_NOT_HASHED = (
         f"minbert.base.{name}"
         for name in ("environment", "errors", "locks", "process", "progress", "version")
     ),
-    *("minbert.spec.parts", "minbert.spec.stage", "minbert.spec.yaml"),
+    *(f"minbert.spec.{name}" for name in ("figures", "parts", "stage", "yaml")),
 )
 """What the digest of a table, figure or page leaves out: `base` changes no result, nor how YAML is
 read and mistakes are worded; the list of parts only names modules, of which those that a node uses
-are among its parts."""
+are among its parts; and a figure's spec has the options that its kind declares."""
 
 NOT_HASHED = (
     *SHOWN_NOT_HASHED,

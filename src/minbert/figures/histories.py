@@ -1,0 +1,142 @@
+"""What runs recorded over their epochs: read from histories, as curves over seeds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from minbert.base.errors import UserError
+from minbert.data.parquet import read_file
+from minbert.figures.inputs import Inputs, OfSeeds, Values, missing_notes, present
+from minbert.spec.task import TASKS
+
+_COLUMNS = ("step", "epoch", "split", "task", "metric", "value")
+
+
+class Of(NamedTuple):
+    """What a curve is of."""
+
+    split: str
+    task: str
+    metric: str
+
+
+class History(NamedTuple):
+    """The values of one run: `rows` by step; `length` is the steps of an epoch."""
+
+    path: Path
+    rows: dict[Of, dict[int, float]]
+    length: float
+
+
+class Curve(NamedTuple):
+    """One variant: `values` [seeds, points] at `epochs` [points]."""
+
+    epochs: Values
+    values: Values
+
+
+Runs = Mapping[str, Sequence[History]]
+"""The runs of each variant, by seed."""
+
+
+def read_history(path: Path) -> History:
+    """Return the contents of a `history.parquet`; one without any row raises `UserError`."""
+    table = read_file(path, _COLUMNS)
+    if table.num_rows == 0:
+        raise UserError(f"{path}: holds no rows; delete it and train the stage again")
+    rows: dict[Of, dict[int, float]] = {}
+    columns = (table[name].to_pylist() for name in _COLUMNS)
+    scored, steps, epochs = [], [], set()
+    for step, epoch, split, task, metric, value in zip(*columns, strict=True):
+        rows.setdefault(Of(split, task, metric), {})[step] = value
+        # Dev is scored at the end of each epoch, so its first step is the exact length of an
+        # epoch; training rows may be logged only every few steps.
+        if split == "dev" and step > 0:
+            scored.append(step)
+        if split == "train":
+            steps.append(step)
+            epochs.add(epoch)
+    length = min(scored) if scored else max(steps) / len(epochs)
+    return History(path, rows, float(length))
+
+
+def read_histories(of_seeds: OfSeeds) -> list[History]:
+    """Return the histories of the seeds whose files exist, in ascending order of seed."""
+    return [read_history(path) for path in present(of_seeds).values()]
+
+
+def last_stages(inputs: Inputs) -> tuple[dict[str, list[History]], list[str]]:
+    """Return the runs of each variant's last stage, if it has any, and notes on missing runs."""
+    files = {
+        name: inputs.histories.get(name, {}).get(inputs.facts["stages"][name][-1]["name"], {})
+        for name in inputs.variants
+    }
+    read = {name: read_histories(of_seeds) for name, of_seeds in files.items()}
+    found = {name: runs for name, runs in read.items() if runs}
+    return found, missing_notes(inputs.variants, files, inputs.failed)
+
+
+def dev_measures(inputs: Inputs, found: Runs) -> list[tuple[str, str]]:
+    """Return (task, metric) of the dev scores that the runs have: overall first, by the rule."""
+    measures = [("overall", rule) for rule in inputs.facts["rules"].values()]
+    measures += [(task, about.metric) for task, about in TASKS.items()]
+    every = [run for runs in found.values() for run in runs]
+    return [m for m in measures if any(Of("dev", *m) in run.rows for run in every)]
+
+
+def curve_of(histories: Sequence[History], of: Of) -> Curve | None:
+    """Return the seeds' values at the steps that all of them have; None if no run has any.
+
+    Seeds without a step in common raise `UserError`.
+    """
+    if not any(of in history.rows for history in histories):
+        return None
+    steps = sorted(set.intersection(*(set(h.rows.get(of, {})) for h in histories)))
+    if not steps:
+        raise UserError(
+            f"{histories[0].path} and the histories of the other seeds have no step in common; "
+            "they are of different settings: train the variant's seeds again"
+        )
+    values = np.array([[history.rows[of][step] for step in steps] for history in histories])
+    return Curve(np.array(steps) / histories[0].length, values)
+
+
+def longest(histories: Iterable[History]) -> float:
+    """Return the number of epochs of the longest run."""
+    return max(max(steps) / run.length for run in histories for steps in run.rows.values())
+
+
+def by_epoch(curve: Curve | None) -> Curve | None:
+    """Return the mean of each epoch, divided by that of the first."""
+    if curve is None:
+        return None
+    ends = np.ceil(curve.epochs - 1e-9)
+    epochs = np.unique(ends)
+    means = np.stack([curve.values[:, ends == end].mean(axis=1) for end in epochs], axis=1)
+    return Curve(epochs, means / means[:, :1])
+
+
+def last_epoch(curve: Curve) -> float:
+    """Return the mean over seeds and the steps of the last epoch."""
+    end = np.ceil(curve.epochs[-1] - 1e-9) - 1
+    return float(curve.values[:, curve.epochs > end + 1e-9].mean())
+
+
+def is_smoothed(curve: Curve, window: float) -> bool:
+    """Return whether the window holds more than the point itself somewhere."""
+    return len(curve.epochs) > 2 and bool(window / 2 >= np.diff(curve.epochs).min())
+
+
+def running_mean(epochs: Values, values: Values, window: float) -> Values:
+    """Return each row of `values` [rows, points] averaged over `window` epochs around each point.
+
+    At both ends the centred window is cut off, so that the last point is a mean too.
+    """
+    slack = 1e-9 * max(1.0, float(epochs[-1]))  # include points on the edge, rounded or not
+    first = np.searchsorted(epochs, epochs - window / 2 - slack)
+    last = np.searchsorted(epochs, epochs + window / 2 + slack)
+    total = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+    averaged = (total[:, last] - total[:, first]) / (last - first)
+    return np.where(last - first == 1, values, averaged)

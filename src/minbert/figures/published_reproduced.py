@@ -1,0 +1,169 @@
+"""Scores against each other, over all papers: the papers' numbers and ours, or dev and test."""
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from minbert.evaluate.means import over_seeds
+from minbert.evaluate.reading import Of
+from minbert.evaluate.statistics import Interval
+from minbert.figures import scored, style
+from minbert.figures.inputs import Drawn, Inputs, mean_of
+from minbert.spec.figures import PublishedReproduced
+from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS
+
+_OVERALL = "Overall: a plain or normalised mean, by each paper's own rule."
+_PANELS = (*OVERALL_TASKS, "other", "overall")
+_CROSS = style.Look("0.2", "none", "x")
+_SINGLE = "95 % interval for a single run, as in the papers (Student t)"
+
+
+class Point(NamedTuple):
+    """One score twice: of a task, or `overall`.
+
+    Markers are hollow, so that those that lie on others hide none; `test` points are filled. Those
+    that are not above their floor have a cross on the marker.
+    """
+
+    paper: str
+    measure: str
+    x: Interval
+    y: Interval
+    test: bool = False
+    crossed: bool = False
+
+    @property
+    def panel(self) -> str:
+        """The panel that it is in."""
+        return self.measure if self.measure in _PANELS else "other"
+
+
+def plot(options: PublishedReproduced, inputs: Inputs) -> Drawn:
+    """Draw each published number, or dev score, against our score on the paper's split, or test."""
+    points: list[Point] = []
+    without: Counter[str] = Counter()
+    rules = inputs.facts["rules"]
+    for paper, rule in rules.items():
+        scores = scored.read_scores(inputs.scores[paper], paper)
+        means = over_seeds(scores, inputs.overall_tasks(paper))
+        flat = scored.unlearned(scores, inputs.overall_tasks(paper))
+        if not options.of_published:
+            points += _on_dev_and_test(paper, rule, means, flat)
+            continue
+        on_dev = {of.variant for of in scores if of.split == "dev"}
+        for row in (row for row in inputs.facts["published"] if row["paper"] == paper):
+            made = list(_published(row, rule, means, flat))
+            points += made
+            unlabelled = row["split"] == "test" and row["variant"] in on_dev
+            why = "on test, without labels" if unlabelled else "without our score"
+            without[why] += not made
+    ours = [point.y for point in points]
+    crossed = [scored.CROSSED] * any(point.crossed for point in points)
+    if not options.of_published:
+        if not points:
+            return style.nothing("no test labels"), ["No variant was scored on labelled test data."]
+        about = [f"Each variant that was scored on test. {_OVERALL}", *crossed]
+        return scatter(points, list(rules), "dev", "test"), [*about, scored.seeds_note(ours)]
+    absent = [f"{n} row{'s' * (n != 1)} {why}" for why, n in without.items() if n]
+    notes = [f"Not shown: {'; '.join(absent)}."] if absent else []
+    if not points:
+        return style.nothing(), notes
+    bars = f"; bars: {_SINGLE}. {scored.CUT}" if any(one.n > 1 for one in ours) else ""
+    return scatter(points, list(rules), "published", "ours"), [
+        f"{len(points)} numbers of the papers' tables. {_OVERALL}",
+        *crossed,
+        f"Ours: {mean_of(one.n for one in ours)}{bars or ', so no intervals.'}",
+        *notes,
+    ]
+
+
+def _on_dev_and_test(
+    paper: str, rule: str, means: Mapping[Of, Interval], flat: Container[Of]
+) -> Iterator[Point]:
+    """Yield the scores that variants have on both dev and test."""
+    for of, test in means.items():
+        on_dev = of._replace(split="dev")
+        shown = "overall" if of.measure == rule else of.measure
+        if of.split == "test" and on_dev in means and shown in ("overall", *TASKS):
+            crossed = of in flat or on_dev in flat
+            yield Point(paper, shown, means[on_dev], test, crossed=crossed)
+
+
+def single_run(of_mean: Interval) -> Interval:
+    """Return a mean over n seeds with the 95 % interval of one more run, as a published number is.
+
+    mean +- t * s * sqrt(1 + 1 / n), which is sqrt(n + 1) times as wide as the mean's own. None if
+    there is one run, which says nothing of others.
+    """
+    mean, low, high, n, _ = of_mean
+    if n == 1 or low is None or high is None:
+        return Interval(mean, None, None, n)
+    wider = (n + 1) ** 0.5
+    return Interval(mean, mean - wider * (mean - low), mean + wider * (high - mean), n)
+
+
+def _published(
+    row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval], flat: Container[Of]
+) -> Iterator[Point]:
+    """Yield the numbers of a published row that we have, too."""
+    ours = {of.measure: of for of in means if of[:2] == (row["variant"], row["split"])}
+    others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
+    other = row["other_task"] or (others[0] if len(others) == 1 else None)
+    names = {**{task: task for task in OVERALL_TASKS}, "other": other, "overall": rule}
+    for measure, task in names.items():
+        value, of = row["figures"][measure], ours.get(task or "")
+        if value is not None and of is not None:
+            x = Interval(value, None, None, 1)
+            y = single_run(means[of])
+            shown = "overall" if measure == "overall" else of.measure
+            yield Point(row["paper"], shown, x, y, row["split"] == "test", of in flat)
+
+
+def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> Figure:
+    """Return a figure of `points` with axes titled `x` and `y`; `papers` set the markers."""
+    looks = {paper: style.look(number) for number, paper in enumerate(papers)}
+    there = {point.paper for point in points}
+    entries = [
+        style.entry(paper, look, linestyle="none", mfc="none")
+        for paper, look in looks.items()
+        if paper in there
+    ]
+    grey = style.Look("0.4", "none", "o")
+    if len({point.test for point in points}) > 1:
+        entries.append(style.entry("scored on dev", grey, mfc="none"))
+        entries.append(style.entry("scored on test", grey))
+    if any(point.crossed for point in points):
+        entries.append(style.entry(scored.CROSS, _CROSS))
+    entries.append(style.entry("equal scores", style.Look("0.6"), linewidth=0.8))
+    shown = [panel for panel in _PANELS if any(point.panel == panel for point in points)]
+    figure, panels = style.panels(len(shown), 2.5, 3, entries)
+    for axes, panel in zip(panels, shown, strict=True):
+        of = [point for point in points if point.panel == panel]
+        _draw(axes, of, looks)
+        measures = {point.measure for point in of}
+        tasks = ", ".join(TASKS[name].title for name in TASKS if name in measures)
+        title = scored.title_of(panel) + (f": {tasks}" if panel == "other" else "")
+        axes.set_title(f"{style.shorten(title, 38)}\nn = {len(of)}", fontsize=7.5)
+        axes.set(xlabel=x, ylabel=y)
+    return figure
+
+
+def _draw(axes: Axes, points: Sequence[Point], looks: Mapping[str, style.Look]) -> None:
+    limits = scored.ends([one for point in points for one in (point.x, point.y)])
+    axes.plot(limits, limits, color="0.6", linewidth=0.8, zorder=1)
+    axes.set(xlim=limits, ylim=limits, box_aspect=1)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+    for point in points:
+        at = ([point.x.mean], [point.y.mean])
+        about: dict[str, Any] = {"markersize": 4, "markeredgewidth": 0.8, "elinewidth": 0.7}
+        about |= {"xerr": scored.bars([point.x]), "yerr": scored.bars([point.y])}
+        about |= {} if point.test else {"markerfacecolor": "none"}
+        style.points(axes, *at, looks[point.paper], **about)
+        if point.crossed:
+            axes.plot(*at, **_CROSS._asdict(), markersize=7, markeredgewidth=0.6, zorder=4)

@@ -1,0 +1,260 @@
+"""The kinds of figures: their options, and what each is drawn from.
+
+A kind is a class here and a module in `minbert.figures` with a function `plot`. The plan checks
+options and puts all of them into a figure's spec, so that no matplotlib is loaded before drawing,
+and a default that changes is drawn.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from minbert.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a kind is drawn from; it is drawn again when any of that changes.
+
+    `runs`: files of its variants' runs, for each seed: `histories` (history.parquet of each stage),
+    `predictions` (the predictions.parquet that each task is scored by).
+    `papers`: `scores` (scores.parquet), `rows` (the rows.parquet of each task).
+    `facts`: counted `parameters`, `stages` (resolved specs), the backbone's `architecture`, the
+    papers' `published` figures, and `rules` for the overall score.
+    `tasks`: those whose predictions and rows it reads (default: all that its variants have).
+    `of`: it shows one task of this kind: the one that its option `task` names, else that of
+    `tasks`, else the only one of its kind that the paper has.
+    `least` and `most`: how many variants it shows as a paper's figure.
+    `over_all`: it can also be a figure over all papers.
+    """
+
+    runs: tuple[Literal["histories", "predictions"], ...] = ()
+    papers: tuple[Literal["scores", "rows"], ...] = ()
+    facts: tuple[Literal["parameters", "stages", "architecture", "published", "rules"], ...] = ()
+    tasks: tuple[str, ...] = ()
+    of: Literal["", "classification", "binary", "regression"] = ""
+    least: int = 1
+    most: int | None = None
+    over_all: bool = False
+
+    @property
+    def of_stages(self) -> bool:
+        """Whether it shows what the best of others does not have: runs, or stages."""
+        return bool(self.runs) or "stages" in self.facts
+
+
+class Options(Spec):
+    """The options of every kind. A `bare` figure has neither title nor stamp."""
+
+    reads: ClassVar[Reads]
+    bare: bool = False
+
+    @classmethod
+    def reading(cls, options: Mapping[str, Any]) -> Reads:
+        """Return what a figure with these options is drawn from."""
+        return cls.reads
+
+    @property
+    def of_published(self) -> bool:
+        """Whether it shows nothing if the papers published nothing."""
+        return False
+
+    def named(self) -> Iterable[tuple[str, str]]:
+        """Yield the option and the name of each variant that the options name."""
+        return ()
+
+
+class OneTask(Options):
+    """The options of a kind that shows one task."""
+
+    task: str = ""
+
+
+class OfSplit(Options):
+    """The options of a kind that shows scores on one split."""
+
+    split: Literal["dev", "test"] = "dev"
+
+
+class Architectures(Options):
+    """The layers of models, drawn from their specs."""
+
+    reads = Reads(facts=("architecture", "stages"), most=6)
+
+
+class Calibration(OneTask):
+    """Reliability diagrams of a binary task, in `bins` of equal width."""
+
+    reads = Reads(runs=("predictions",), tasks=("para",), of="binary")
+    bins: Annotated[int, Field(ge=2, le=50)] = 10
+
+
+class ConfusionMatrix(OneTask):
+    """Confusion matrices of a classification task."""
+
+    reads = Reads(runs=("predictions",), tasks=("sst",), of="classification")
+
+
+class Table(Spec):
+    """A paper's table by epoch: our stage, and what is printed (empty: not printed)."""
+
+    title: str
+    variant: str
+    stage: str
+    task: str
+    loss: tuple[float, ...] = ()
+    train: tuple[float, ...] = ()
+    dev: tuple[float, ...] = ()
+
+
+class Curves(Options):
+    """Curves over epochs.
+
+    `loss`: the training loss, or the rows of the histories that `task`, `metric` and `split` name,
+    a line for each variant. `scores`: of each task, a line for each variant. `runs`: losses and
+    scores of each variant on train and dev, or of `pairs` of variants side by side. `tables`: a
+    paper's tables by epoch, and ours. `cosines`: between the tasks' gradients. Lines are smoothed
+    over `smooth` of the longest run.
+    """
+
+    reads = Reads(runs=("histories",), facts=("stages",))
+    views: ClassVar[dict[str, set[str]]] = {
+        "loss": {"task", "metric", "split", "ylabel", "smooth"},
+        "scores": set(),
+        "runs": {"pairs"},
+        "tables": {"tables"},
+        "cosines": {"smooth"},
+    }
+    show: Literal["loss", "scores", "runs", "tables", "cosines"] = "loss"
+    task: str = "overall"
+    metric: str = "loss"
+    split: str = "train"
+    ylabel: str = "Multitask training loss"
+    smooth: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    pairs: tuple[tuple[str, str], ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    @classmethod
+    def reading(cls, options: Mapping[str, Any]) -> Reads:
+        """Return what a view is drawn from: scores give it floors."""
+        if options.get("show", "loss") in ("loss", "cosines"):
+            return cls.reads
+        return replace(cls.reads, papers=("scores",), facts=("stages", "rules"))
+
+    @model_validator(mode="after")
+    def _fit(self) -> "Curves":
+        others = set().union(*self.views.values()) - self.views[self.show]
+        if found := sorted(
+            others & {n for n, v in self if v != type(self).model_fields[n].default}
+        ):
+            raise ValueError(f"'show: {self.show}' has no option '{found[0]}'")
+        if self.show == "tables" and not self.tables:
+            raise ValueError("'show: tables' needs the option 'tables'")
+        return self
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Yield the variants of pairs and tables."""
+        yield from (("pairs", name) for pair in self.pairs for name in pair)
+        yield from (("tables", table.variant) for table in self.tables)
+
+
+class FusionAttention(Options):
+    """The adapters that fusions attend to."""
+
+    reads = Reads(runs=("histories",), facts=("stages",))
+
+
+class Ladder(Options):
+    """What each row gains over the row above or, if named, `over`.
+
+    `names` spells out what the labels abbreviate.
+    """
+
+    reads = Reads(runs=("predictions",), papers=("scores",), facts=("published", "rules"), least=2)
+    over: dict[str, str] = Field(default_factory=dict)
+    names: dict[str, str] = Field(default_factory=dict)
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Yield the rows and those they are compared with."""
+        yield from (("over", name) for pair in self.over.items() for name in pair)
+
+
+class PublishedReproduced(Options):
+    """Scores against each other over all papers: published ones and ours, or dev and test."""
+
+    reads = Reads(papers=("scores",), facts=("published", "rules"), over_all=True)
+    against: Literal["published", "dev"] = "published"
+
+    @property
+    def of_published(self) -> bool:
+        """Whether it shows the papers' own scores."""
+        return self.against == "published"
+
+
+class Ranking(OfSplit):
+    """Variants by their scores."""
+
+    reads = Reads(papers=("scores", "rows"), facts=("rules",))
+
+
+class ScoreParameters(OfSplit):
+    """Scores against counted parameters."""
+
+    reads = Reads(papers=("scores",), facts=("parameters", "rules"))
+
+
+class Stability(Options):
+    """The spread of dev scores over the `last` epochs."""
+
+    reads = Reads(runs=("histories",), papers=("scores",), facts=("stages", "rules"))
+    last: Annotated[int, Field(ge=2)] = 5
+
+
+class StsScatter(OneTask):
+    """Predicted against true values of a regression task."""
+
+    reads = Reads(runs=("predictions",), tasks=("sts",), of="regression")
+
+
+class Sweep(OfSplit):
+    """Scores as one setting varies.
+
+    `lines` has, by label, the setting's value of each variant of a line; a variant may stand in
+    several lines. `x` is the title of that axis.
+    """
+
+    reads = Reads(papers=("scores",), facts=("rules",))
+    x: str
+    lines: Annotated[
+        dict[str, Annotated[dict[str, float], Field(min_length=1)]], Field(min_length=1)
+    ]
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Yield the variants of the lines."""
+        yield from ((f"lines.{label}", name) for label, of in self.lines.items() for name in of)
+
+
+class Transfer(Options):
+    """From one task to another: what the first gives to the second, and what is forgotten."""
+
+    reads = Reads(runs=("predictions",), papers=("scores",), facts=("published", "stages"))
+
+
+FIGURE_KINDS: dict[str, type[Options]] = {
+    "architectures": Architectures,
+    "calibration": Calibration,
+    "confusion-matrix": ConfusionMatrix,
+    "curves": Curves,
+    "fusion-attention": FusionAttention,
+    "ladder": Ladder,
+    "published-reproduced": PublishedReproduced,
+    "ranking": Ranking,
+    "score-parameters": ScoreParameters,
+    "stability": Stability,
+    "sts-scatter": StsScatter,
+    "sweep": Sweep,
+    "transfer": Transfer,
+}
+"""The kinds by the names that grids have for them."""
