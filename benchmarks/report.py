@@ -130,9 +130,9 @@ def draw(rows: Sequence[Row], stamp: str, stem: Path) -> None:
             for (ours, peer), color in PAIRS.items()
             if (ours, peer) in used
         ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=3)
-        title = "minbert: speed against the alternatives"
-        style.save(figure, stem, stamp, notes=(), title=title, caption="")
+        style.add_legend(figure, handles)
+        style.finish(figure, (), stamp)
+        style.save(figure, stem, "minbert: speed against the alternatives", "")
 
 
 def _bar(axes: Axes, row: Row, at: float) -> None:

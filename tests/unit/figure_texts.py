@@ -89,7 +89,7 @@ def drawn(kind: str, inputs: Inputs, variants: str = "", **options: Any) -> Draw
         stages[name] = [{"name": word, **of} for word, of in zip(words, known, strict=True)]
     inputs = replace(inputs, facts={"rules": {"p": ""}, **inputs.facts, "stages": stages})
     figure, notes = load_part("figure", kind)(FIGURE_KINDS[kind](**options), inputs)
-    return figure, notes
+    return figure, [note for note in notes if note]
 
 
 def texts_of(kind: str, inputs: Inputs, **options: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -249,8 +250,9 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
     for seed, values in enumerate([(0.9, 0.1, 0.3), (0.1, 0.5, 0.3)]):
         rows = [(2 * n, "dev", "sst", "accuracy", v) for n, v in enumerate(values, start=1)]
         of_seeds[seed] = history(tmp_path / str(seed), rows)
-    inputs = Inputs(histories=last(a=of_seeds), facts={"rules": {"p": "plain"}})
-    low = Inputs(histories=inputs.histories, facts=inputs.facts, scores={"p": tmp_path / "s"})
+    facts = {"rules": {"p": "plain"}}
+    low = Inputs(histories=last(a=of_seeds), facts=facts, scores={"p": tmp_path / "s"})
+    inputs = replace(low, scores={"p": tmp_path / "none"})
     task_scores(tmp_path / "s", [("a", 0, "sst", 0.1)])
     figure, notes = drawn("stability", low, "a", last=2)
     assert {made.lines[0].get_marker() for made in figure.axes[0].containers} == {"x"}
@@ -262,7 +264,7 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
     assert best.lines[0].get_xdata() == pytest.approx([0.7])
     assert len(notes) == 1 and "mean of 2 seeds" in notes[0]
     other = history(tmp_path / "other", [(2, "dev", "sts", "pearson", 0.5)])
-    both = Inputs(histories=last(a=of_seeds, b={0: other}), facts=inputs.facts)
+    both = replace(inputs, histories=last(a=of_seeds, b={0: other}))
     assert (
         "Rows have only the tasks of a variant's last stage." in drawn("stability", both, "a b")[1]
     )
@@ -280,7 +282,8 @@ def test_scores_that_stay_the_same_have_no_spread(tmp_path: Path) -> None:
         seed: history(tmp_path / str(seed), [(n, "dev", "sst", "accuracy", v) for n in range(1, 6)])
         for seed, v in enumerate((0.15, 1 / 6))
     }
-    inputs = Inputs(histories=last(a=of_seeds), facts={"rules": {"p": "plain"}})
+    facts = {"rules": {"p": "plain"}}
+    inputs = Inputs(histories=last(a=of_seeds), facts=facts, scores={"p": tmp_path / "none"})
     figure, _ = drawn("stability", inputs, "a")
     spread, _ = figure.axes[0].containers
     segment = spread.lines[2][0].get_segments()[0][:, 0]

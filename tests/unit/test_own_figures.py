@@ -19,7 +19,7 @@ from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import SCHEMA, read_scores
 from minbert.figures.confusion_matrix import MOST_WRITTEN
 from minbert.figures.inputs import Inputs
-from minbert.figures.scored import overall_note, title_of, unlearned
+from minbert.figures.scored import PaperScores, title_of, unlearned
 from minbert.figures.style import style
 
 VARIANTS = {"a": "one", "b": "two"}
@@ -139,7 +139,7 @@ def test_long_titles_of_tasks_are_wrapped_below_rows(kind: str, tmp_path: Path) 
 
 def test_words_for_scores(inputs: Inputs) -> None:
     assert title_of("same") == "same F1" and title_of("normalised") == "Overall score"
-    assert overall_note("plain", ["news"]) == "plain News"
+    assert PaperScores("plain", ["news"], {}, {}, []).overall == "plain News"
 
 
 def test_an_overall_score_is_unlearned_if_all_of_its_tasks_are(

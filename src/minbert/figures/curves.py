@@ -33,10 +33,9 @@ from minbert.figures.histories import (
 from minbert.figures.inputs import Drawn, Inputs, OfSeeds, listed, mean_of, missing_notes
 from minbert.figures.scored import (
     FLOOR,
-    floors_of,
+    PaperScores,
     measure_of,
-    overall_note,
-    paper_floors,
+    paper_scores,
     several_floors,
     title_of,
     unlearned_note,
@@ -249,7 +248,7 @@ def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
     trained = any(Of("train", *m) in run.rows for run in chain(*found.values()) for m in measures)
     if trained:
         entries.append(style.entry("on train", style.Look("0.4"), linewidth=0.6))
-    floors, flat = paper_floors(inputs)
+    paper = paper_scores(inputs)
     panels = []
     for measure in measures:
         lines = []
@@ -257,16 +256,16 @@ def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
             lines.append(Line(curve_of(runs, Of("dev", *measure)), looks[name]))
             plain, thin = style.Look(looks[name].color), _THIN | {"band": False}
             lines.append(Line(curve_of(runs, Of("train", *measure)), plain, thin))
-        lowest = floors_of(floors, found, measure_of(*measure))
+        lowest = paper.floors_of(found, measure_of(*measure))
         panels.append(Panel("", lines, title_of(measure[0]), 1, lowest))
     rows = [panels[n : n + 2] for n in range(0, len(panels), 2)]
-    figure = draw(rows, entries + style.floor_entry(floors), 1.75)
+    figure = draw(rows, entries + style.floor_entry(paper.floors), 1.75)
     more = "; thin, without bands: on the training batches, during training" * trained
     return figure, [
         f"Dev scores after each epoch{more}. {FLOOR}",
-        *several_floors(panel.floors for panel in panels),
+        several_floors(panel.floors for panel in panels),
         lines_note(map(len, found.values())),
-        *unlearned_note((of for of in flat if of.variant in found), inputs.variants),
+        unlearned_note((of for of in paper.flat if of.variant in found), inputs.variants),
     ]
 
 
@@ -281,11 +280,9 @@ class Run(NamedTuple):
 
 def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     """Loss and score of each variant's last stage, or of pairs of variants on one scale."""
-    ((paper, rule),) = inputs.facts["rules"].items()
-    of_overall = inputs.overall_tasks(paper)
+    paper = paper_scores(inputs)
     specs = {name: inputs.facts["stages"][name][-1]["spec"] for name in found}
-    runs = {name: _run(of, specs[name], rule, of_overall) for name, of in found.items()}
-    floors, flat = paper_floors(inputs)
+    runs = {name: _run(of, specs[name], paper) for name, of in found.items()}
 
     def panels(name: str, scales: tuple[Any, Any]) -> list[Panel]:
         label = inputs.variants[name]
@@ -295,7 +292,7 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         loss = zip(run.loss, (TRAIN, DEV), (0.5, 0.0), strict=True)
         lines = [Line(of, look, {"window": width, "faint": False}) for of, look, width in loss]
         scores = [Line(of, look) for of, look in zip(run.score, (TRAIN, DEV), strict=True)]
-        floor = floors.get(reading.Of(name, "dev", measure_of(run.task, run.metric)))
+        floor = paper.floors.get(reading.Of(name, "dev", measure_of(run.task, run.metric)))
         shown = "overall score" if run.task == "overall" else title_of(run.task)
         head = f"{label * bool(options.pairs)}\n{shown}"
         at = [floor] if floor is not None else []
@@ -310,14 +307,20 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     else:
         each = [panels(name, (None, "score")) for name in runs]
         rows = [[*chain(*each[n : n + 3])] for n in range(0, len(each), 3)]
-    entries = [style.entry("train", TRAIN), style.entry("dev", DEV), *style.floor_entry(floors)]
+    entries = [
+        style.entry("train", TRAIN),
+        style.entry("dev", DEV),
+        *style.floor_entry(paper.floors),
+    ]
     below = sorted(
-        of for of in flat if of.variant in runs and runs[of.variant].task in ("overall", of.measure)
+        of
+        for of in paper.flat
+        if of.variant in runs and runs[of.variant].task in ("overall", of.measure)
     )
     whole = any(run.task == "overall" for run in runs.values())
     trained = any(run.score[0] for run in runs.values())
-    return draw(rows, entries, 1.25), [
-        *[f"Overall: {overall_note(rule, of_overall)}."] * whole,
+    return draw(rows, entries, 1.15), [
+        f"Overall: {paper.overall}." * whole,
         "Loss: per training step, all its tasks combined; on train a running mean over half an "
         "epoch, with penalties and dropout; on dev without either. The squared error of numbers "
         "counts an offset of all predictions, which r ignores: so the dev loss may be twice "
@@ -327,18 +330,17 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         else "These runs recorded no scores on train.",
         FLOOR,
         lines_note(map(len, found.values())),
-        *unlearned_note(below, inputs.variants),
+        unlearned_note(below, inputs.variants),
     ]
 
 
-def _run(
-    histories: Sequence[History], spec: Mapping[str, Any], rule: str, of_overall: Sequence[str]
-) -> Run:
+def _run(histories: Sequence[History], spec: Mapping[str, Any], paper: PaperScores) -> Run:
     weights = {name: of["weight"] for name, of in spec["tasks"].items() if of["trained"]}
     first = next(iter(weights))
     # The history has the overall score of what the stage trains.
-    whole = set(of_overall) <= set(weights) and set(overall_tasks(weights)) == set(of_overall)
-    task, metric = ("overall", rule) if whole else (first, TASKS[first].metric)
+    of_overall = set(paper.overall_tasks)
+    whole = of_overall <= set(weights) and set(overall_tasks(weights)) == of_overall
+    task, metric = ("overall", paper.rule) if whole else (first, TASKS[first].metric)
     total = "overall" if len(weights) > 1 else task
     train, dev = (curve_of(histories, Of(split, task, metric)) for split in ("train", "dev"))
     # The tasks' dev losses, added up like those of a training step.
@@ -361,7 +363,7 @@ def _tables(tables: Sequence[Table], inputs: Inputs) -> Drawn:
     }
     files = {table.title: _files(inputs, table) for table in tables}
     read = {title: read_histories(of_seeds) for title, of_seeds in files.items()}
-    floors, flat = paper_floors(inputs)
+    paper = paper_scores(inputs)
     rows: list[list[Panel]] = []
     shorter: dict[str, list[str]] = {}
     trained = False
@@ -374,7 +376,7 @@ def _tables(tables: Sequence[Table], inputs: Inputs) -> Drawn:
         losses += _published(relative, printed["train"])
         scores += _published(table.train, printed["train"])
         scores += _published(table.dev, printed["dev"])
-        floor = floors.get(reading.Of(table.variant, "dev", table.task))
+        floor = paper.floors.get(reading.Of(table.variant, "dev", table.task))
         at = [floor] if floor is not None else []
         if first := n % 4 == 0:
             rows += [[], []]
@@ -386,20 +388,20 @@ def _tables(tables: Sequence[Table], inputs: Inputs) -> Drawn:
     entries = [style.entry(f"ours, {split}", look) for split, look in ours.items()]
     entries += [style.entry(f"published, {split}", look) for split, look in printed.items()]
     said = "; ".join(f"{length} ({listed(of)})" for length, of in shorter.items())
-    low = [table.title for table in tables if (table.variant, "dev", table.task) in flat]
+    low = [table.title for table in tables if (table.variant, "dev", table.task) in paper.flat]
     tasks = [title_of(task) for task in TASKS if any(table.task == task for table in tables)]
     counts = [len(runs) for runs in read.values() if runs]
     # By table: a variant may have only some of its stages.
     failed = {table.title for table in tables if table.variant in inputs.failed}
-    return draw(rows, entries + style.floor_entry(floors), 1.2), [
+    return draw(rows, entries + style.floor_entry(paper.floors), 1.2), [
         "Training loss: the mean of each epoch divided by the first epoch's, as the paper does "
         "not say how it scales its losses; ours is with dropout.",
         f"Scores: {', '.join(tasks)}.",
-        *[f"Ours ran for {said}."] * bool(said),
-        *[FLOOR] * bool(floors),
-        *[f"Ours is not above the floor at the 5 % level: {listed(low)}."] * bool(low),
-        *["Our runs recorded no scores on train."] * (not trained),
-        *[lines_note(counts)] * bool(counts),
+        f"Ours ran for {said}." * bool(said),
+        FLOOR * bool(paper.floors),
+        f"Ours is not above the floor at the 5 % level: {listed(low)}." * bool(low),
+        "Our runs recorded no scores on train." * (not trained),
+        lines_note(counts) * bool(counts),
         *missing_notes({title: title for title in files}, files, failed),
     ]
 
@@ -487,7 +489,7 @@ def _cosines(options: Curves, inputs: Inputs, read: Runs) -> Drawn:
     return draw(rows, entries, 1.6), [
         "Cosines between gradients of the shared parameters." + about_steps * bool(steps),
         _smoothed_note(drawn, window, "faint in the first row: as logged"),
-        *["Last row: mean over all of training, before surgery, by layer."] * bool(groups),
+        "Last row: mean over all of training, before surgery, by layer." * bool(groups),
         *lacking,
     ]
 

@@ -32,10 +32,9 @@ def plot(options: Ladder, inputs: Inputs) -> Drawn:
     figure, panels = rows.rows_of_panels(steps, [f"Gain in\n{title}" for title in titles])
     published = gains.published(inputs.facts["published"], paper.rule)
     systems = gains.systems(inputs)
-    flat = scored.unlearned(paper.scores, paper.overall_tasks)
     cut = False
     for axes, measure in zip(panels, paper.measures, strict=True):
-        low = [any(Of(name, "dev", measure) in flat for name in pair) for pair in pairs]
+        low = [any(Of(name, "dev", measure) in paper.flat for name in pair) for pair in pairs]
         ours = [gains.gain(systems, *pair, measure) for pair in pairs]
         said = [gains.printed(published, *pair, measure) for pair in pairs]
         axes.axvline(0, **style.ZERO)
@@ -49,10 +48,9 @@ def plot(options: Ladder, inputs: Inputs) -> Drawn:
     over = "examples, not over seeds" if seeds == "1 seed" else "examples and seeds"
     first = next(iter(labels.values()))
     return figure, [
-        f"Scores on dev{'; scales differ' * (len(panels) > 1)}. "
-        f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}.",
+        f"Scores on dev{'; scales differ' * (len(panels) > 1)}. Overall: {paper.overall}.",
         "; ".join([f"Each row against the one above, the first against {first}", *keys]) + ".",
-        *[f"At its floor: {scored.NOT_ABOVE}."] * bool(flat),
+        f"At its floor: {scored.NOT_ABOVE}." * bool(paper.flat),
         f"Gains: {seeds}; bars: 95 % interval over {over} (bootstrap).{f' {scored.CUT}' * cut}",
         *paper.absent,
     ]

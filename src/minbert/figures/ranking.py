@@ -4,7 +4,6 @@ from statistics import fmean
 from typing import Any
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.winner import ranked
@@ -23,7 +22,7 @@ def plot(options: Ranking, inputs: Inputs) -> Drawn:
     """
     labels, split = inputs.variants, options.split
     paper = scored.paper_scores(inputs, split)
-    found = over_seeds(paper.scores, paper.overall_tasks)
+    found = paper.means
 
     def over_tasks(name: str) -> float:
         of_tasks = (found.get(Of(name, split, task)) for task in TASKS)
@@ -37,26 +36,23 @@ def plot(options: Ranking, inputs: Inputs) -> Drawn:
         return style.nothing(), paper.absent
     titles = [f"{scored.two_lines(m)}{_counted(inputs, split, m)}" for m in paper.measures]
     figure, panels = rows.rows_of_panels([labels[name] for name in names], titles)
-    flat = scored.unlearned(paper.scores, paper.overall_tasks)
-    floors = scored.floors(paper.scores)
     shown: list[Interval] = []
     cut = False
     for axes, measure in zip(panels, paper.measures, strict=True):
         of_rows = [Of(name, split, measure) for name in names]
-        crossed = {row for row, of in enumerate(of_rows) if of in flat}
+        crossed = {row for row, of in enumerate(of_rows) if of in paper.flat}
         rows.marks(axes, [found.get(of) for of in of_rows], crossed=crossed)
-        rows.floor_lines(axes, [floors.get(of) for of in of_rows])
+        rows.floor_lines(axes, [paper.floors.get(of) for of in of_rows])
         there = [found[of] for of in of_rows if of in found]
-        cut |= rows.limit(axes, there, scored.floors_of(floors, names, measure))
+        cut |= rows.limit(axes, there, paper.floors_of(names, measure))
         shown += there
     rows.rows_legend(figure, panels)
     best_of = [labels[n] for n in labels if n in whole and n not in best_first]
     return figure, [
-        f"Overall: {scored.overall_note(paper.rule, paper.overall_tasks)}, on {split}. "
-        f"{scored.FLOOR}",
-        *[scored.CROSSED] * bool(flat),
+        f"Overall: {paper.overall}, on {split}. {scored.FLOOR}",
+        scored.CROSSED * bool(paper.flat),
         scored.seeds_note(shown, cut=cut),
-        *[f"Not ranked: {listed(best_of)}, the best of others."] * bool(best_of),
+        f"Not ranked: {listed(best_of)}, the best of others." * bool(best_of),
         *paper.absent,
     ]
 

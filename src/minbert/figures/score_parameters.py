@@ -5,7 +5,6 @@ from itertools import chain, product
 
 from matplotlib.ticker import MaxNLocator
 
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
@@ -15,11 +14,9 @@ from minbert.figures.scored import (
     CROSSED,
     bars,
     ends,
-    overall_note,
     paper_scores,
     seeds_note,
     title_of,
-    unlearned,
 )
 from minbert.spec.figures import ScoreParameters
 
@@ -35,11 +32,10 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
     sizes = {n: of["here"] / 1e6 for n, of in inputs.facts["parameters"].items() if of["here"]}
     uncounted = [labels[name] for name, of in paper.shown.items() if of and name not in sizes]
     notes = [f"Left out (parameters not counted): {', '.join(uncounted)}."] if uncounted else []
-    found = over_seeds(paper.scores, paper.overall_tasks)
     by_measure: dict[str, dict[str, Interval]] = {}
     for measure, name in product(paper.measures, labels):
-        if name in sizes and (of := Of(name, split, measure)) in found:
-            by_measure.setdefault(measure, {})[name] = found[of]
+        if name in sizes and (of := Of(name, split, measure)) in paper.means:
+            by_measure.setdefault(measure, {})[name] = paper.means[of]
     if not by_measure:
         return style.nothing(), [*paper.absent, *notes]
     fronts = [
@@ -50,8 +46,7 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
     entries = [style.entry(labels[n], of, linestyle="none") for n, of in looks.items()]
     if len(named) < len(set().union(*by_measure.values())):
         entries.append(style.entry("other variants", _OTHER))
-    flat = unlearned(paper.scores, paper.overall_tasks)
-    if flat:
+    if paper.flat:
         entries.append(style.entry(CROSS, style.cross(_OTHER)))
     entries.append(style.entry("front", style.Look("0.4")))
     figure, panels = style.panels(len(by_measure), 1.75, 2, entries)
@@ -59,7 +54,7 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
         for name, one in of_variants.items():
             about = {"markersize": 4, "elinewidth": 0.8} if name in looks else {}
             look = looks.get(name, _OTHER)
-            if Of(name, split, measure) in flat:
+            if Of(name, split, measure) in paper.flat:
                 look = style.cross(look)
             about = about or {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
             style.points(axes, [sizes[name]], [one.mean], look, yerr=bars([one]), **about)
@@ -71,9 +66,9 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
             axis.set_major_locator(MaxNLocator(nbins=5))
         axes.set(xlabel="Parameters (millions)", ylabel=title_of(measure))
     return figure, [
-        f"Scores on {split}; overall: {overall_note(paper.rule, paper.overall_tasks)}. "
+        f"Scores on {split}; overall: {paper.overall}. "
         "Front: no other variant with as many or fewer parameters has a mean as high.",
-        *[CROSSED] * bool(flat),
+        CROSSED * bool(paper.flat),
         seeds_note(chain(*(of.values() for of in by_measure.values()))),
         *paper.absent,
         *notes,

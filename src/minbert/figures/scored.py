@@ -1,11 +1,13 @@
 """Scores by variant, split and measure, as figures show them: intervals, floors, and notes."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from minbert.evaluate import reading
 from minbert.evaluate.marks import GUESS
+from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of, Scores, mostly_learned, score_title
 from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
@@ -32,33 +34,15 @@ def two_lines(measure: str) -> str:
     return title_of(measure).replace(f"{TASKS[measure].title} ", f"{TASKS[measure].title}\n", 1)
 
 
-def overall_note(rule: str, tasks: Sequence[str]) -> str:
-    """Return how the overall score comes about: "normalised mean of SST, Paraphrase and STS"."""
-    *first, last = (TASKS[task].title for task in tasks)
-    return f"{rule} mean of {', '.join(first)} and {last}" if first else f"{rule} {last}"
-
-
 def read_scores(path: Path, paper: str) -> Scores:
     """Return the scores of `paper`; none if there is no such file (its runs failed)."""
     return reading.read_scores(path, paper) if path.is_file() else {}
 
 
-def floors(scores: Scores) -> dict[Of, float]:
-    """Return the floor of each score: that of the examples, which may be half of dev or all."""
-    firsts = {of: next(iter(by_seed.values())) for of, by_seed in scores.items()}
-    return {of: score.floor for of, score in firsts.items() if score.floor is not None}
-
-
-def floors_of(found: Mapping[Of, float], variants: Container[str], measure: str) -> list[float]:
-    """Return the floors of `measure` that the variants have, each once."""
-    return sorted({at for of, at in found.items() if of.measure == measure and of[0] in variants})
-
-
-def several_floors(of_panels: Iterable[Sequence[float]]) -> list[str]:
+def several_floors(of_panels: Iterable[Sequence[float]]) -> str:
     """Return the note on panels with several floors, if there are any."""
-    if all(len(found) <= 1 for found in of_panels):
-        return []
-    return ["Several floors: the variants are scored on different examples."]
+    several = any(len(found) > 1 for found in of_panels)
+    return "Several floors: the variants are scored on different examples." * several
 
 
 def unlearned(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> set[Of]:
@@ -78,57 +62,76 @@ def measure_of(task: str, metric: str) -> str:
     return metric if task == "overall" else task
 
 
-def paper_floors(inputs: Inputs) -> tuple[dict[Of, float], set[Of]]:
-    """Return the floors on dev, and the scores that are `unlearned`, of the papers' runs."""
-    scores: Scores = {}
-    flat: set[Of] = set()
-    for paper, path in inputs.scores.items():
-        own = {of: v for of, v in read_scores(path, paper).items() if of.split == "dev"}
-        scores |= own
-        flat |= unlearned(own, inputs.overall_tasks(paper))
-    return floors(scores), flat
-
-
-def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> list[str]:
+def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> str:
     """Return the note that names the variants, and tasks, that are `unlearned`."""
     tasks: dict[str, list[str]] = {}
     for of in found:
         if of.variant in labels and of.measure in TASKS:
             tasks.setdefault(labels[of.variant], []).append(TASKS[of.measure].title)
     said = [f"{label} ({', '.join(sorted(of))})" for label, of in sorted(tasks.items())]
-    return [f"Not above the floor at the 5 % level: {listed(said)}."] if said else []
+    return f"Not above the floor at the 5 % level: {listed(said)}." if said else ""
 
 
-class PaperScores(NamedTuple):
-    """The scores of one paper on one split.
+@dataclass(frozen=True)
+class PaperScores:
+    """The scores of one paper on one split; `overall_tasks` are those of the overall score.
 
-    `overall_tasks` are those of the overall score. `shown` has the scored seeds of each variant of
-    the figure, `measures` the rule and the tasks that have scores, `absent` the notes on missing
-    runs.
+    `shown` has the scored seeds of each variant of the figure, `absent` the notes on missing runs.
     """
 
     rule: str
     overall_tasks: Sequence[str]
     scores: Scores
     shown: dict[str, set[int]]
-    measures: list[str]
     absent: list[str]
+
+    @cached_property
+    def means(self) -> dict[Of, Interval]:
+        """The means over seeds."""
+        return over_seeds(self.scores, self.overall_tasks)
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """The rule and the tasks that have scores."""
+        return [m for m in (self.rule, *TASKS) if any(of.measure == m for of in self.scores)]
+
+    @cached_property
+    def flat(self) -> set[Of]:
+        """The scores that are `unlearned`."""
+        return unlearned(self.scores, self.overall_tasks)
+
+    @cached_property
+    def floors(self) -> dict[Of, float]:
+        """The floor of each score: that of the examples, which may be half of dev or all."""
+        firsts = {of: next(iter(by_seed.values())) for of, by_seed in self.scores.items()}
+        return {of: score.floor for of, score in firsts.items() if score.floor is not None}
+
+    def floors_of(self, variants: Container[str], measure: str) -> list[float]:
+        """Return the floors of `measure` that the variants have, each once."""
+        found = self.floors.items()
+        return sorted({at for of, at in found if of.measure == measure and of[0] in variants})
+
+    @property
+    def overall(self) -> str:
+        """How the overall score comes about: "normalised mean of SST, Paraphrase and STS"."""
+        *first, last = (TASKS[task].title for task in self.overall_tasks)
+        return (
+            f"{self.rule} mean of {', '.join(first)} and {last}" if first else f"{self.rule} {last}"
+        )
 
 
 def paper_scores(inputs: Inputs, split: str = "dev") -> PaperScores:
     """Return the scores on `split` of the only paper among the inputs."""
     ((paper, path),) = inputs.scores.items()
     scores = {of: v for of, v in read_scores(path, paper).items() if of.split == split}
-    variants = inputs.variants
-    shown: dict[str, set[int]] = {name: set() for name in variants}
+    shown: dict[str, set[int]] = {name: set() for name in inputs.variants}
     for of, values in scores.items():
         if of.variant in shown:
             shown[of.variant] |= set(values)
-    seeds = set().union(*shown.values())
-    absent = absent_notes(variants, shown, dict.fromkeys(variants, seeds), inputs.failed)
-    rule = inputs.facts["rules"][paper] if "rules" in inputs.facts else ""
-    measures = [m for m in (rule, *TASKS) if any(of.measure == m for of in scores)]
-    return PaperScores(rule, inputs.overall_tasks(paper), scores, shown, measures, absent)
+    wanted = dict.fromkeys(shown, set().union(*shown.values()))
+    absent = absent_notes(inputs.variants, shown, wanted, inputs.failed)
+    rule = inputs.facts.get("rules", {}).get(paper, "")
+    return PaperScores(rule, inputs.overall_tasks(paper), scores, shown, absent)
 
 
 def seeds_note(shown: Iterable[Interval], more: str = "", cut: bool = True) -> str:

@@ -8,7 +8,7 @@ from minbert.figures import style
 from minbert.figures.histories import History, Of, curve_of, dev_measures, last_stages
 from minbert.figures.inputs import Drawn, Inputs, listed, mean_of
 from minbert.figures.rows import marks, rows_legend, rows_of_panels, widen
-from minbert.figures.scored import CROSSED, measure_of, paper_floors, two_lines
+from minbert.figures.scored import CROSSED, measure_of, paper_scores, two_lines
 from minbert.spec.figures import Stability
 
 
@@ -24,7 +24,7 @@ def plot(options: Stability, inputs: Inputs) -> Drawn:
     labels, titles = [inputs.variants[n] for n in found], [two_lines(task) for task, _ in measures]
     figure, panels = rows_of_panels(labels, titles)
     short: dict[str, int] = {}
-    _, flat = paper_floors(inputs)
+    flat = paper_scores(inputs).flat
     any_crossed = any_absent = False
     for axes, measure in zip(panels, measures, strict=True):
         spread: list[Interval | None] = [None] * len(found)
@@ -48,9 +48,9 @@ def plot(options: Stability, inputs: Inputs) -> Drawn:
     return figure, [
         f"Bars: smallest to largest dev score of the last {options.last} epochs; points: their "
         f"mean; hollow: the best epoch of each score; {mean_of(map(len, found.values()))}.",
-        *["Rows have only the tasks of a variant's last stage."] * any_absent,
-        *[f"Too few epochs for a spread: {fewer}."] * bool(short),
-        *[CROSSED] * any_crossed,
+        "Rows have only the tasks of a variant's last stage." * any_absent,
+        f"Too few epochs for a spread: {fewer}." * bool(short),
+        CROSSED * any_crossed,
         *absent,
     ]
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from matplotlib.ticker import NullLocator
 
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
@@ -14,14 +13,10 @@ from minbert.figures.scored import (
     FLOOR,
     bars,
     ends,
-    floors,
-    floors_of,
-    overall_note,
     paper_scores,
     seeds_note,
     several_floors,
     title_of,
-    unlearned,
 )
 from minbert.spec.figures import Sweep
 
@@ -34,18 +29,16 @@ def plot(options: Sweep, inputs: Inputs) -> Drawn:
     """Draw overall score and each task on a split, against a setting."""
     paper = paper_scores(inputs, options.split)
     shown = {name for of in options.lines.values() for name in of}
-    every = over_seeds(paper.scores, paper.overall_tasks)
-    found = {of: one for of, one in every.items() if of.variant in shown}
+    found = {of: one for of, one in paper.means.items() if of.variant in shown}
     if not found:
         return style.nothing(), paper.absent
     measures = [m for m in paper.measures if any(of.measure == m for of in found)]
-    flat = unlearned(paper.scores, paper.overall_tasks) & found.keys()
+    flat = paper.flat & found.keys()
     looks = {label: style.look(number) for number, label in enumerate(options.lines)}
     entries = [style.entry(label, look) for label, look in looks.items()]
     if flat:
         entries.append(style.entry(CROSS, style.cross(style.Look("0.4", "none", "o"))))
-    of_rows = floors(paper.scores)
-    lowest = {measure: floors_of(of_rows, shown, measure) for measure in measures}
+    lowest = {measure: paper.floors_of(shown, measure) for measure in measures}
     entries += style.floor_entry(any(lowest.values()))
     figure, panels = style.panels(len(measures), 1.75, 2, entries)
     ticks = sorted({x for of in options.lines.values() for x in of.values()})
@@ -86,10 +79,10 @@ def plot(options: Sweep, inputs: Inputs) -> Drawn:
     known = FLOOR + " \u00d7: not above it at the 5 % level." * bool(flat)
     hollow = " Small and hollow: each seed." * any(len(of) > 1 for of in single.values())
     return figure, [
-        f"Scores on {options.split}; overall: {overall_note(paper.rule, paper.overall_tasks)}."
+        f"Scores on {options.split}; overall: {paper.overall}."
         + " Points at the same value are drawn side by side." * (len(options.lines) > 1),
-        *[known] * any(lowest.values()),
-        *several_floors(lowest.values()),
+        known * any(lowest.values()),
+        several_floors(lowest.values()),
         seeds_note(found.values(), hollow),
         *paper.absent,
     ]

@@ -83,10 +83,10 @@ def plot(_: Transfer, inputs: Inputs) -> Drawn:
         "trained on that task alone (first task = second task); the paper's difference. "
         "Hatched: no such run.",
         "\u25b2 higher, \u25bc lower, the darker the more; neither: the interval includes 0.",
-        *[CROSSED] * any("\u00d7" in cell.words for cell in every),
+        CROSSED * any("\u00d7" in cell.words for cell in every),
         f"{seeds[0].upper()}{seeds[1:]}; \u00b1: half of the 95 % interval {over} (the claims' "
         "bootstrap, not widened for their number).",
-        *[f"Not among the figure's variants: {listed(missing)}."] * bool(missing),
+        f"Not among the figure's variants: {listed(missing)}." * bool(missing),
         *paper.absent,
     ]
 
