@@ -239,7 +239,7 @@ def test_predictions_are_packed_by_the_rows_of_their_data(plan: Plan, made: Path
     with zipfile.ZipFile(made) as archive:
         packed = pq.read_table(io.BytesIO(archive.read(f"{run}/predictions.parquet")))
         rows = [n for n in archive.namelist() if n.startswith("rows/")]
-    assert len(rows) == 3
+    assert len(rows) == 4
     assert {"id", "label"}.isdisjoint(packed.schema.names) and "row" in packed.schema.names
 
 
