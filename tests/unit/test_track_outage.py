@@ -1,0 +1,93 @@
+"""Thirty jobs and a real MLflow server that is killed in the middle and comes back near the end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chaos.compare import read_store
+from chaos.server import Server
+from following import log, processes, results, start, wait_for, written_points
+
+from minbert.track.follower import Follower
+from minbert.track.journal import Attempt, attempts
+from minbert.track.store import Tag
+
+JOBS, AT_ONCE, ROWS, SECONDS = 30, 3, 120, 0.6
+DELAY = 10.0
+
+
+@pytest.fixture
+def server(tmp_path: Path, mlflow_store: Path) -> Iterator[Server]:
+    made = Server(tmp_path / "server")
+    results(made.folder, mlflow_store).joinpath("mlflow.db").rename(made.store)
+    made.wait()
+    yield made
+    made.kill()
+
+
+def work(root: Path, number: int) -> None:
+    """Do what a training does to its journal, for about `SECONDS`."""
+    journal = start(root, f"job{number}")
+    for step in range(ROWS):
+        log(journal, range(step, step + 1))
+        time.sleep(SECONDS / ROWS)
+    journal.end("FINISHED")
+
+
+def ended(root: Path) -> list[Attempt]:
+    return [attempt for attempt in attempts(root) if attempt.end() is not None]
+
+
+def seconds(attempt: Attempt) -> float:
+    return float((attempt.end() or {})["ended"]) - float(attempt.run["started"])
+
+
+def all_stored(server: Server) -> bool:
+    offsets = [tags.get(Tag.OFFSET) for tags in read_store(server.store).tags.values()]
+    return offsets == ["ended"] * JOBS
+
+
+def test_no_point_is_lost_and_no_job_waits(server: Server, tmp_path: Path) -> None:
+    root = tmp_path / "results"
+    queue = [processes.Process(target=work, args=(root, number)) for number in range(JOBS)]
+    running, waiting = [], queue[:]
+    follower = processes.Process(target=Follower(root, server.uri).follow, args=(None, 0.2))
+    follower.start()
+
+    def go_on() -> int:
+        nonlocal running
+        running = [job for job in running if job.is_alive()]
+        while waiting and len(running) < AT_ONCE:
+            running.append(waiting.pop(0))
+            running[-1].start()
+        return len(ended(root))
+
+    try:
+        wait_for(lambda: go_on() >= JOBS // 3, "a third of the jobs")
+        stored = read_store(server.store)
+        assert stored.by_attempt, "the follower had begun"
+        server.kill()
+        wait_for(lambda: go_on() >= 2 * JOBS // 3, "two thirds of the jobs, without the server")
+        server.wait()
+        wait_for(lambda: go_on() == JOBS, "all jobs")
+        wait_for(lambda: all_stored(server), "the follower")
+    finally:
+        for process in (follower, *running):
+            process.kill()
+            process.join()
+    stored = read_store(server.store)
+    assert Counter(tags[Tag.ATTEMPT] for tags in stored.tags.values()) == Counter(
+        attempt.name for attempt in attempts(root)
+    )
+    for attempt in attempts(root):
+        (run,) = stored.by_attempt[attempt.name]
+        assert stored.status[run] == "FINISHED"
+        assert stored.points[run] == written_points(attempt)
+        assert stored.points[run].total() == ROWS
+    slowest = max(map(seconds, attempts(root)))
+    print(f"{JOBS} jobs, {JOBS * ROWS} points; slowest job {slowest:.1f} s of {SECONDS}")
+    assert slowest < SECONDS + DELAY
