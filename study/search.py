@@ -12,6 +12,7 @@ bundles.
 import argparse
 import subprocess
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,7 @@ import yaml
 
 import minbert
 from minbert.base.errors import UserError
+from minbert.evaluate.scoring import score_task
 
 STUDY = Path(__file__).parent
 RESULTS = STUDY.parent / "results" / "search"
@@ -118,6 +120,7 @@ def table() -> pd.DataFrame:
             results = minbert.open(RESULTS / f"{rate}-{STEPS}-{default}")
             history, scores = _on_dev(results.histories()), _on_dev(results.scores)
             specs = results.specs().set_index(["paper", "variant", "stage"])
+            predictions = results.predictions().query("split == 'dev'")
         except UserError:  # Nothing has finished there yet.
             continue
         for (paper, variant, stage, task), rows in history.groupby(
@@ -126,7 +129,11 @@ def table() -> pd.DataFrame:
             by_seed = rows.pivot_table(index="epoch", columns="seed", values="value")
             if len(by_seed) < EPOCHS:  # The stage only carries the task along.
                 continue
-            own = scores.query("paper == @paper and variant == @variant and task == @task")
+            of = "paper == @paper and variant == @variant and task == @task"
+            own = [
+                score_task(task, of_seed["prediction"], of_seed["label"])
+                for _, of_seed in predictions.query(of).groupby("seed")
+            ]
             schedule = specs.loc[(paper, variant, stage), "optimiser.schedule.name"]
             row = f"{paper}/{variant}"
             found[KINDS[row], row, stage, task, rate, schedule] = {
@@ -136,9 +143,9 @@ def table() -> pd.DataFrame:
                 "at_80": by_seed.iloc[len(by_seed) * 4 // 5 - 1].mean(),
                 "last": by_seed.iloc[-1].mean(),
                 "gain": (by_seed.iloc[-1] - by_seed.iloc[-2]).mean(),
-                "scored": own["value"].mean(),
-                "lowest": own["value"].min(),
-                "floor": own["floor"].max(),
+                "scored": fmean(own),
+                "lowest": min(own),
+                "floor": scores.query(of)["floor"].max(),
             }
     table = pd.DataFrame.from_dict(found, orient="index").rename_axis(LINE).reset_index()
     return table.round(3).replace(-0.0, 0.0)

@@ -149,11 +149,16 @@ def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.Mon
         history = pd.DataFrame([*rows, (0, "sts", 10, 800, 0.9)])
         history.columns = pd.Index(["seed", "task", "epoch", "step", "value"])
         own = {"paper": "hybrid-bert", "variant": "1-bert", "split": "dev", "metric": "accuracy"}
-        scores = pd.DataFrame({"seed": [0, 100], "task": "sst", "value": [0.5, 0.3], "floor": 0.25})
+        scores = pd.DataFrame({"task": ["sst"], "floor": 0.25})
+        predictions = pd.DataFrame(
+            {"seed": [0, 0, 100, 100], "task": "sst", "label": [1.0, 2, 1, 2]}
+        )
+        predictions["prediction"] = [1.0, 2, 1, 1]
         specs = pd.DataFrame([{**own, "stage": "main", "optimiser.schedule.name": "cosine"}])
         return SimpleNamespace(
             histories=lambda: history.assign(**own, stage="main"),
             scores=scores.assign(**own),
+            predictions=lambda: predictions.assign(**own),
             specs=lambda: specs,
         )
 
@@ -163,4 +168,4 @@ def test_the_searchs_table_has_what_each_setting_reached(monkeypatch: pytest.Mon
         *("all tasks, deep heads", "sst", "cosine", 7.5, 800, 2)
     ]
     found = [line[n] for n in ("best", "at_80", "last", "gain", "scored", "lowest", "floor")]
-    assert found == pytest.approx([0.45, 0.15, 0.35, -0.05, 0.4, 0.3, 0.25])
+    assert found == pytest.approx([0.45, 0.15, 0.35, -0.05, 0.75, 0.5, 0.25])
