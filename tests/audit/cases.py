@@ -14,7 +14,7 @@ CASES = {
     ),
     "train with seed + 1": (r"\n        job\.seed(?: or 0)?,\n", "\n        job.seed + 1,\n"),
     "features of 8 tokens": (r"\breader\(backbone, max_length,", "reader(backbone, 8,"),
-    "adapters reversed": (r"key=lambda (\w+): int\(", r"key=lambda \1: -int("),
+    "adapters reversed": (r"key=lambda named: int\(", "key=lambda named: -int("),
     "a run is not scored": (r'in job\.spec\["runs"\]:', 'in job.spec["runs"][1:]:'),
     "filters ignored": (r"in where\.items\(\):", "in ():"),
     "tasks in another order": (

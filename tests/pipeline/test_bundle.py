@@ -98,7 +98,7 @@ def test_everything_shown_is_made_again_without_training(whole: Project, fresh: 
     fresh.snakemake("all")
     assert cpu() - before < 60
     assert fresh.tables() == whole.tables()
-    assert figures(fresh) == figures(whole) and len(figures(fresh)) == 3
+    assert figures(fresh) == figures(whole) and len(figures(fresh)) == 2
     assert not list((fresh.root / "store").rglob("*.safetensors"))
     page = (fresh.root / "report.html").read_text("utf-8")
     assert "The texts of these tasks are not here" in page
