@@ -73,7 +73,7 @@ def test_who_waits_for_a_job_waits_for_what_is_before_it(made: Plan) -> None:
     jobs = pending(made)
     assert told(jobs, (training(made, "second"), 0)) == ["train/model.safetensors"]
     assert told(jobs, the(made, "scores")) == ["train/predictions.parquet"] * 4  # not of `first`
-    assert told(jobs, the(made, "report")) == ["data/report.json", "index/index.csv"]
+    assert told(jobs, the(made, "report")) == ["index/index.csv", "rows/rows.parquet"]
 
 
 def test_machines_that_see_files_late_wait_for_each_job(made: Plan) -> None:

@@ -214,7 +214,7 @@ def _facts(
 def _stage(exp: Experiment, stage: Stage) -> dict[str, Any]:
     return {
         "name": stage.ref.stage,
-        "spec": stage.spec.model_dump(mode="json"),
+        "spec": exp.resolved(stage, stage.spec),
         "start": str(stage.start) if stage.start else None,
         "fused": [str(ref) for ref in stage.fused],
         "parameters": counts(exp, stage),

@@ -210,7 +210,7 @@ def records(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     found = {}
     for path in sorted(plan_path(root, "").parent.glob("*.json")):
-        with suppress(UserError):
+        with suppress(UserError, FileNotFoundError):
             found[path.stem] = _planned_in(path)
     newest = sorted(found.items(), key=lambda named: named[1].get("written", 0), reverse=True)
     yield from newest

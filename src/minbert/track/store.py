@@ -130,7 +130,7 @@ def check_sqlite(path: Path) -> None:
 def check_uri(root: Path) -> None:
     """Raise `UserError`, with the reason, if the URI of `root`'s store can never be one.
 
-    Contacts no server, and imports no mlflow.
+    Contacts no server, and imports mlflow for neither a server nor a sqlite file.
     """
     uri = tracking_uri(root)
     path = sqlite_path(uri)
@@ -149,9 +149,9 @@ def check_uri(root: Path) -> None:
             if not server.hostname or server.port == 0:
                 raise ValueError("it has no host, or no port")
         else:
-            from sqlalchemy import create_engine
+            from mlflow.store.db.utils import create_sqlalchemy_engine
 
-            create_engine(uri).dispose()  # Finds the driver, and does not connect.
+            create_sqlalchemy_engine(uri).dispose()  # Finds the driver, and does not connect.
     except Exception as error:
         raise _no_store(root, uri, error) from None
 
