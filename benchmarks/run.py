@@ -108,7 +108,7 @@ class Bench:
             pairs = zip(ours, theirs, strict=True) if theirs else None
             ratio = spread([b / a for a, b in pairs]) if pairs else None
             seconds = spread(ours).median
-            limit = (before[precision] + after[precision]) / 2
+            limit = max(before[precision], after[precision])
             row = Row(
                 case=case.name,
                 size=self.size,

@@ -50,7 +50,7 @@ def test_the_terminal_tells_how_far_it_is_and_what_came_of_it(finished: Project)
     printed = (finished.folder / "printed.txt").read_text("utf-8")
     assert re.search(r"training: \d of 6 stages done.* \| other jobs: \d+ of 17", printed)
     last = printed[printed.index("\nran ") :].splitlines()
-    assert last[1].startswith("ran 6 training stages and 14 other jobs in ")
+    assert last[1].startswith("ran 6 training stages and 17 other jobs in ")
     assert "failed" not in last[1]
     scores = pq.read_table(finished.root / "tables" / "scores.parquet").to_pylist()
     found = {

@@ -132,9 +132,13 @@ def test_fifty_steps_are_those_of_transformers_and_torchs_adamw(
 
 
 def test_no_step_beats_the_machine(rows: list[Row]) -> None:
-    fractions = [row.fraction_of_limit for row in rows if row.fraction_of_limit]
-    assert len(fractions) == len(rows)
-    assert all(0.01 < fraction < 1.1 for fraction in fractions)
+    """Operations are counted by case: one that counts too many beats it in each precision.
+
+    A single rate may be that of a machine that something else slows down.
+    """
+    for case in LEAST:
+        fractions = [row.fraction_of_limit for row in rows if row.case == case]
+        assert 0.01 < min(fraction or 0.0 for fraction in fractions) < 1.1
 
 
 def test_rows_become_a_table_a_file_and_a_figure(rows: list[Row], tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_job_that_was_told_to_stop_saves_its_state_and_has_not_failed(
     plan: Plan, job: subprocess.Popen[str], number: int, mlflow_store: Path
 ) -> None:
     job.send_signal(number)
-    _, printed = job.communicate(timeout=20)
+    _, printed = job.communicate(timeout=60)
     assert job.returncode and f"stopped by signal {number}; the next run resumes" in printed
     assert "Traceback" not in printed
     key = plan.train(StageRef("one", "long", "main")).key
