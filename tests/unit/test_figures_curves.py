@@ -14,9 +14,9 @@ from figure_values import Row, history, last, lines, scores
 from matplotlib.colors import to_hex
 
 from minbert.base.errors import UserError
-from minbert.figures.curves import DEV, TRAIN
 from minbert.figures.histories import running_mean
 from minbert.figures.inputs import Inputs
+from minbert.figures.panels import DEV, TRAIN
 from minbert.figures.style import look
 
 
