@@ -38,6 +38,7 @@ def test_lines_are_means_over_seeds_by_epoch_on_a_log_axis(tmp_path: Path) -> No
     np.testing.assert_allclose(one.get_xydata(), [(0.5, 3), (1, 4), (1.5, 1.5), (2, 0.75)])
     np.testing.assert_allclose(three.get_ydata(), [8, 4, 2, 1])
     assert (axes.get_yscale(), axes.get_xlabel()) == ("log", "Epoch")
+    assert 0.4 < axes.get_ylim()[0] < 0.5, "it ends where its lines do"
     assert axes.get_ylabel() == "Multitask training loss (log scale)"
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
     assert shown == ["ONE (1.12)", "THREE (1.50)"], "the mean of the last epoch"

@@ -33,7 +33,8 @@ def plot(options: ConfusionMatrix, inputs: Inputs) -> Drawn:
     below it the number of examples per seed.
     """
     task = options.task
-    figure, found, absent = panel_each(inputs, task, 3.1, partial(_panel, task=task))
+    height = 2.7 if len(inputs.variants) <= 3 else 3.1
+    figure, found, absent = panel_each(inputs, task, height, partial(_panel, task=task))
     if not found:
         return figure, absent
     names = listed([f"{number} {name}" for number, name in enumerate(TASKS[task].names)])

@@ -71,8 +71,10 @@ def draw(rows: Rows, entries: Sequence[Any], height: float) -> Figure:
         below = used.get((n + 1, m))
         if below is None or below[1].xlabel != panel.xlabel:
             axes.set_xlabel(panel.xlabel, fontsize=size)
-        alike = [other for other, of in used.values() if of.scale == panel.scale is not None]
-        low, high = ([each.get_ylim()[end] for each in [axes, *alike]] for end in (0, 1))
+        if panel.scale is None:  # Limits that are set would not follow a logarithmic axis.
+            continue
+        alike = [other for other, of in used.values() if of.scale == panel.scale]
+        low, high = ([each.get_ylim()[end] for each in alike] for end in (0, 1))
         short = max(0.0, panel.span - (max(high) - min(low))) / 2
         axes.set_ylim(min(low) - short, max(high) + short)
     return figure
