@@ -1,4 +1,4 @@
-"""docs/img: pictures of the documentation, figures of the demo and the study made small.
+"""docs/img: pictures of the documentation, figures of the demo and the study as WebP.
 
 `make pictures` writes those of the demo (`cd tests && python -m pages.pictures demo`), after it has
 run; `python -m pages.pictures study` those of the study.
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.base.files import whole
-from minbert.report.pictures import shrunk
+from minbert.report.pictures import webp
 
 ROOT = Path(__file__).parents[2]
-WIDEST, COLOURS, BYTES = 1200, 64, 150_000
-"""Pixels across, colours and bytes that a picture has at most."""
+BYTES = 150_000
+"""That a picture has at most."""
 
 PICTURES = {
     "demo": {
@@ -49,13 +49,12 @@ def make_pictures(results: Path, which: str, folder: Path) -> None:
         path = results / f"{figure}.png"
         if not path.is_file():
             raise UserError(f"{path}: there is no such figure; `make {which}` draws it")
-        packed, _ = shrunk(path, WIDEST, COLOURS)
+        packed, _ = webp(path)
         if len(packed) > BYTES:
             raise UserError(
-                f"{path}: {len(packed)} bytes as a picture, more than {BYTES}; take another "
-                "figure, or fewer colours"
+                f"{path}: {len(packed)} bytes as a picture, more than {BYTES}; take another figure"
             )
-        with whole(folder / f"{name}.png") as temporary:
+        with whole(folder / f"{name}.webp") as temporary:
             temporary.write_bytes(packed)
 
 
