@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.claims import against, decision, holm
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of, Score
+from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.spread import own_spread, pool_variances
 from minbert.evaluate.statistics import LEVEL
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from minbert.evaluate.metrics import rmse, task_metrics
 from minbert.evaluate.scoring import f1, macro_f1, spearman
-from minbert.evaluate.statistics import interval
+from minbert.evaluate.statistics import Interval, interval
 
 
 def test_f1_golden() -> None:
@@ -48,7 +48,7 @@ def test_a_task_has_its_own_metric_first(task: str, metrics: list[str]) -> None:
 
 def test_interval_agrees_with_scipy() -> None:
     values = [0.51, 0.53, 0.50, 0.55]
-    mean, low, high, n, sd = interval(values)
+    mean, low, high, n, sd, *_ = interval(values)
     reference = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert (mean, low, high, n) == pytest.approx((0.5225, reference.low, reference.high, 4))
     assert sd == pytest.approx(stats.tstd(values))
@@ -63,8 +63,8 @@ def test_interval_by_the_tables_of_student() -> None:
 
 
 def test_interval_of_one_seed_is_open_and_of_none_refused() -> None:
-    assert interval([0.5]) == (0.5, None, None, 1, None)
-    assert interval([0.5, 0.5]) == (0.5, 0.5, 0.5, 2, 0.0)
+    assert interval([0.5]) == Interval(0.5, None, None, 1)
+    assert interval([0.5, 0.5]) == Interval(0.5, 0.5, 0.5, 2, 0.0)
     with pytest.raises(ValueError, match="at least one"):
         interval([])
     with pytest.raises(ValueError, match="finite"):

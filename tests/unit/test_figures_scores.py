@@ -156,7 +156,7 @@ def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
     half = t.ppf(0.975, 2) * np.std(values, ddof=1) * np.sqrt(1 + 1 / 3)
     assert (found.low, found.high) == pytest.approx((0.55 - half, 0.55 + half))
     alone = published.single_run(interval([0.5], error=0.1))
-    assert alone == (0.5, None, None, 1, None), "one run says nothing of others"
+    assert alone == Interval(0.5, None, None, 1), "one run says nothing of others"
 
 
 def test_points_keep_their_papers_markers() -> None:

@@ -16,10 +16,10 @@ from figure_texts import drawn, texts_of
 from own_tasks import NEWS, RANK, SAME, own, using
 
 from minbert.evaluate.marks import GUESS
-from minbert.evaluate.reading import SCHEMA, read_scores
+from minbert.evaluate.reading import SCHEMA
 from minbert.figures.confusion_matrix import MOST_WRITTEN
 from minbert.figures.inputs import Inputs
-from minbert.figures.scored import PaperScores, title_of, unlearned
+from minbert.figures.scored import PaperScores, title_of
 from minbert.figures.style import style
 
 VARIANTS = {"a": "one", "b": "two"}
@@ -140,18 +140,3 @@ def test_long_titles_of_tasks_are_wrapped_below_rows(kind: str, tmp_path: Path) 
 def test_words_for_scores(inputs: Inputs) -> None:
     assert title_of("same") == "same F1" and title_of("normalised") == "Overall score"
     assert PaperScores("plain", ["news"], {}, {}, []).overall == "plain News"
-
-
-def test_an_overall_score_is_unlearned_if_all_of_its_tasks_are(
-    inputs: Inputs, tmp_path: Path
-) -> None:
-    given = {"paper": "mine", "variant": "a", "seed": 0, "split": "dev", "key": "k", "value": 0.5}
-    lines = [
-        given | {"task": "news", "metric": "accuracy", "p_floor": 0.5},
-        given | {"task": "same", "metric": "f1", "p_floor": 0.001},
-        given | {"task": "overall", "metric": "normalised"},
-    ]
-    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), tmp_path / "s.parquet")
-    scores = read_scores(tmp_path / "s.parquet", "mine")
-    assert {of.measure for of in unlearned(scores, ("news",))} == {"news", "normalised"}
-    assert {of.measure for of in unlearned(scores, ("news", "same"))} == {"news"}

@@ -5,7 +5,7 @@ scored on the same draws, so that what makes an example hard or easy for all of 
 difference: the paired bootstrap. If there are several seeds, their variance is added (`spread`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +19,11 @@ from scipy.special import stdtrit
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
-from minbert.evaluate.reading import Of, has_learned, read_scores, with_spread
+from minbert.evaluate.reading import Of, read_scores
 from minbert.evaluate.scoring import CORRELATIONS, score_task
+from minbert.evaluate.seeds import learned, shared_spreads
 from minbert.evaluate.selected import shared_ids
-from minbert.evaluate.spread import Spread, own_spread, steadied_rows
+from minbert.evaluate.spread import Spread, own_spread
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.verdicts import MOST_SEEDS
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -260,8 +261,8 @@ class Systems:
         return sorted(set.intersection(*of_task))
 
     def learned(self, variant: str, task: str) -> bool:
-        """Whether a variant has learned `task` (`reading.has_learned`)."""
-        return has_learned(self._scores, Of(variant, "dev", task), self._overall)
+        """Whether a variant has learned `task` (`seeds.learned`)."""
+        return learned(self._scores, Of(variant, "dev", task), self._overall) is True
 
     def sample(self, variant: str, task: str) -> Sample:
         """Return a variant's scores on `task`, or by an overall rule, over its seeds.
@@ -272,13 +273,19 @@ class Systems:
 
     def _steady(self, task: str) -> dict[str, Spread]:
         """Return the spread to be used of each variant that has learned `task`."""
-        rows = {}
-        for row in with_spread(self._scores, self._overall):
-            if row.of.measure == task:
-                scored = self._scored(row.of.variant, task)
-                if spread := own_spread(scored.values, scored.draws):
-                    rows[row] = spread
-        return {of.variant: spread for of, spread in steadied_rows(rows).items()}
+
+        def own(variant: str) -> Spread | None:
+            scored = self._scored(variant, task)
+            return own_spread(scored.values, scored.draws)
+
+        return self._shared(task, own)
+
+    def _shared(self, task: str, own: Callable[[str], Spread | None]) -> dict[str, Spread]:
+        """Return the spread to be used of each variant that has learned `task`, from its own."""
+        of_task = shared_spreads(
+            self._scores, lambda of: own(of.variant) if of.measure == task else None, self._overall
+        )
+        return {of.variant: spread for of, spread in of_task.items()}
 
     def _scored(self, variant: str, task: str) -> Sample:
         seeds = self.seeds(variant, task)

@@ -15,8 +15,7 @@ import numpy as np
 from minbert.data.parquet import read_file
 from minbert.evaluate.bootstrap import RESAMPLES, Sample, Systems, combined
 from minbert.evaluate.counts import Floats
-from minbert.evaluate.reading import with_spread
-from minbert.evaluate.spread import Spread, steadied_rows
+from minbert.evaluate.spread import Spread
 from minbert.spec.task import TASKS
 
 LAST = 5
@@ -63,15 +62,17 @@ class Curves(Systems):
 
     def _pool(self, measure: str, task: str) -> dict[str, Spread]:
         """Return the spread of each variant that has learned `task` and whose curves are known."""
-        rows = {}
-        for row in with_spread(self._scores, self._overall):
-            name = row.of.variant
-            known = row.of.measure == task and self._histories.keys() >= set(row.runs)
-            if known and self.epochs(measure, name, task) >= LEAST[measure]:
-                values = self._values(measure, name, task)
-                variance = float(values.var(ddof=1))
-                rows[row] = Spread(variance, variance, len(values) - 1)
-        return {of.variant: spread for of, spread in steadied_rows(rows).items()}
+
+        def own(variant: str) -> Spread | None:
+            runs = [self._files[each, variant] for each in self._tasks(task)]
+            known = all(of[seed] in self._histories for of in runs for seed in of)
+            if not known or self.epochs(measure, variant, task) < LEAST[measure]:
+                return None
+            values = self._values(measure, variant, task)
+            variance = float(values.var(ddof=1))
+            return Spread(variance, variance, len(values) - 1)
+
+        return self._shared(task, own)
 
     def _values(self, measure: str, variant: str, task: str) -> Floats:
         return np.array([measured(measure, *run) for run in self._runs(measure, variant, task)])

@@ -1,9 +1,8 @@
 """How the scores of a table's row stand against their floors, and the marks that say so."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from minbert.evaluate.reading import Score
+from minbert.evaluate.statistics import Interval
 from minbert.spec.task import TASKS
 
 BELOW, CONSTANT = "°", "‡"
@@ -37,35 +36,12 @@ def guesses(tasks: Iterable[str]) -> str:
     return ""
 
 
-class Standing(NamedTuple):
-    """The floor of a score, and how many of its `n` seeds are above it, how many constant.
-
-    `above` and `constant` are None for an overall score, which is not tested.
-    """
-
-    floor: float
-    above: int | None
-    constant: int | None
-    n: int
-
-    @property
-    def marks(self) -> str:
-        """The marks after the score; with several seeds, how many of them each is about."""
-        constant = self.constant or 0
-        below = 0 if self.above is None else self.n - self.above - constant
-        found = ""
-        for mark, seeds in ((CONSTANT, constant), (BELOW, below)):
-            if seeds > 0:
-                found += " " + mark + (f"{seeds}/{self.n}" if seeds < self.n else "")
-        return found
-
-
-def standing(seeds: Sequence[Score]) -> Standing | None:
-    """Return how the scores of all seeds stand; None if they have no floor."""
-    floor = seeds[0].floor
-    if floor is None:
-        return None
-    if seeds[0].learned is None:
-        return Standing(floor, None, None, len(seeds))
-    above = sum(bool(score.learned) for score in seeds)
-    return Standing(floor, above, sum(bool(score.constant) for score in seeds), len(seeds))
+def marks(score: Interval) -> str:
+    """Return the marks after a score; with several seeds, how many of them each is about."""
+    constant = score.constant or 0
+    below = 0 if score.above is None else score.n - score.above - constant
+    found = ""
+    for mark, seeds in ((CONSTANT, constant), (BELOW, below)):
+        if seeds > 0:
+            found += " " + mark + (f"{seeds}/{score.n}" if seeds < score.n else "")
+    return found

@@ -1,6 +1,5 @@
 """The score table: its columns, and the scores in it by what they are of."""
 
-from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.statistics import LEVEL
-from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
 _NULLABLE = {
@@ -77,48 +76,6 @@ class Score(NamedTuple):
 
 Scores = dict[Of, dict[int, Score]]
 """Scores by seed."""
-
-
-def mostly_learned(seeds: Collection[Score]) -> bool | None:
-    """Whether most of a variant's seeds are above the floor; None if that is not tested.
-
-    This is what "learnt" means of a variant on every page.
-    """
-    learned = [score.learned for score in seeds]
-    if not learned or None in learned:
-        return None
-    return sum(map(bool, learned)) * 2 > len(learned)
-
-
-class Trained(NamedTuple):
-    """Whose a score is: `runs` (KEY.SEED by task and seed) tell rows apart, not names or values.
-
-    `derived`: the overall score of a row that is the best of others, and trains nothing.
-    """
-
-    of: Of
-    runs: tuple[str, ...]
-    derived: bool
-
-
-def has_learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> bool:
-    """Whether most of a variant's seeds are above the floor.
-
-    By an overall rule: of at least one of its tasks, as the others do not hide what it learnt.
-    """
-    tasks = overall_tasks if of.measure in RULES else (of.measure,)
-    parts = (scores.get(of._replace(measure=task), {}) for task in tasks)
-    return any(mostly_learned(part.values()) for part in parts)
-
-
-def with_spread(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> Iterator[Trained]:
-    """Yield the scores whose spread over seeds a paper's rows share: of those that have learnt."""
-    for of, seeds in scores.items():
-        if len(seeds) > 1 and has_learned(scores, of, overall_tasks):
-            tasks = overall_tasks if of.measure in RULES else (of.measure,)
-            parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
-            runs = (f"{part[seed].key}.{seed}" for part in parts for seed in seeds if seed in part)
-            yield Trained(of, tuple(runs), not all(score.key for score in seeds.values()))
 
 
 def read_scores(path: Path | str, paper: str) -> Scores:

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.special import fdtrc
 
 from minbert.evaluate.counts import Floats
-from minbert.evaluate.reading import Of, Trained
 
 Row = TypeVar("Row", bound=Hashable)
 
@@ -47,19 +46,6 @@ def own_spread(values: Floats, draws: Floats) -> Spread | None:
     of_examples = about_mean.var(axis=0, ddof=1).sum() / (seeds - 1)
     whole = float(values.var(ddof=1))
     return Spread(whole - float(of_examples), whole, seeds - 1)
-
-
-def steadied_rows(rows: Mapping[Trained, Spread]) -> dict[Of, Spread]:
-    """Return the spread to be used for each score, of one task or overall rule, of a paper's rows.
-
-    A training under two names counts once, and scores derived from other rows' do not count.
-    """
-    own, derived = (
-        {row.runs: spread for row, spread in rows.items() if row.derived == kind}
-        for kind in (False, True)
-    )
-    used = pool_variances(own, derived)
-    return {row.of: used[row.runs] for row in rows}
 
 
 def pool_variances(

@@ -18,6 +18,9 @@ class Interval(NamedTuple):
     """A mean over `n` values; `low` and `high` bound its interval (None if unknown).
 
     `sd` is the values' own standard deviation, with n - 1 degrees of freedom; None of a single one.
+    Of scores (`seeds.over_seeds`), `last` is the mean after the last epoch, `floor` what takes no
+    learning, `above` how many seeds are above that at the 5 % level and `constant` how many predict
+    one class or number; `learned` whether the row has learnt. These are None where unknown.
     """
 
     mean: float
@@ -25,6 +28,11 @@ class Interval(NamedTuple):
     high: float | None
     n: int
     sd: float | None = None
+    last: float | None = None
+    floor: float | None = None
+    above: int | None = None
+    constant: int | None = None
+    learned: bool | None = None
 
     def in_words(self, digits: int = 3, sign: str = "") -> str:
         """Return the mean and half the interval's width, if it has one; `sign` "+" is shown too."""

@@ -1,12 +1,14 @@
 """A paper's table, published figures beside ours: csv, markdown and LaTeX."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minbert.base.files import write_text
 from minbert.evaluate.gain import DELTA_M
+from minbert.evaluate.marks import marks
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_notes import FLOOR, OWN_RULE, remarks
 from minbert.evaluate.table_rows import NO_LABELS, NOT_RUN, SCORED, Row, Table, read_table
@@ -41,46 +43,51 @@ def write_table(table: Table, folder: Path) -> None:
 
 
 def _csv_line(table: Table, row: Row) -> dict[str, Any]:
-    spec = row.spec
     line: dict[str, Any] = {"paper": table.paper}
-    line |= {name: getattr(spec, name) for name in ("table", "row", "variant", "split")}
-    line |= {"status": row.status, "seeds": row.n, "other_task": row.other_task}
+    line |= {name: getattr(row, name) for name in ("table", "row", "variant", "split", "status")}
+    line |= {"seeds": row.n, "other_task": row.other_task}
     for name in table.tasks:
         line |= {f"{name}_published": row.figure(name)} | _csv_scores(row, name, name)
-    line |= {"overall_published": spec.published.get("overall"), "overall_rule": table.rule}
+    line |= {"overall_published": row.figure(table.rule), "overall_rule": table.rule}
     for rule in RULES:
         line |= _csv_scores(row, rule, f"overall_{rule}")
     line |= _csv_scores(row, DELTA_M, DELTA_M)
-    line |= {"parameters": spec.parameters, "parameters_bert_base": spec.parameters_bert_base}
+    line |= {name: getattr(row, name) for name in ("parameters", "parameters_bert_base")}
     if any(row.tuned for row in table.rows):
         line |= {"settings": row.tuned.settings if row.tuned else None}
         line |= {f"runs_{n}": getattr(row.tuned, n, None) for n in ("done", "wanted")}
     line |= {"backbone": table.backbone, "data": table.data}
-    return line | {"note": spec.note, "reason": row.remark, "keys": " ".join(row.keys)}
+    return line | {"note": row.note, "reason": row.remark, "keys": " ".join(row.keys)}
 
 
 def _csv_scores(row: Row, name: str, column: str) -> dict[str, float | None]:
-    value, stands = row.scores.get(name), row.standing.get(name)
-    parts = value._asdict() if value else dict.fromkeys(Interval._fields)
-    parts |= {"last": row.last.get(name)}
-    if name != DELTA_M:
-        parts |= {"floor": stands.floor if stands else None}
-    if name not in (*RULES, DELTA_M):
-        parts |= {n: getattr(stands, n) if stands else None for n in ("above", "constant")}
-    return {f"{column}_{part}": of for part, of in parts.items()}
+    parts = ["mean", "low", "high", "n", "sd", "last"] + ["floor"] * (name != DELTA_M)
+    parts += ["above", "constant"] * (name in TASKS)
+    return {f"{column}_{part}": getattr(row.scores.get(name), part, None) for part in parts}
+
+
+class Column(NamedTuple):
+    """A column: its heading, below that of its group, and what it says of a row.
+
+    `score` names the score whose floor stands above the rows, if it is one of ours.
+    """
+
+    group: str
+    heading: str
+    cell: Callable[[Row], str]
+    score: str = ""
 
 
 class Section(NamedTuple):
     """One of the paper's own tables as plain text.
 
-    `columns` are (group, heading), a group's columns side by side; `lines` are the cells of
-    `rows`, none of them empty; `floors` has a line for each split, above them; `notes` explain
-    the marks [1] and so on.
+    A group's `columns` are side by side; `lines` are the cells of `rows`, none of them empty;
+    `floors` has a line for each split, above them; `notes` explain the marks [1] and so on.
     """
 
     heading: str
     rows: Sequence[Row]
-    columns: list[tuple[str, str]]
+    columns: list[Column]
     floors: list[list[str]]
     lines: list[list[str]]
     notes: list[str]
@@ -88,14 +95,14 @@ class Section(NamedTuple):
     @property
     def groups(self) -> list[tuple[str, int]]:
         """Each group of columns and how many it has."""
-        return [(name, len(list(of))) for name, of in groupby(name for name, _ in self.columns)]
+        return [(name, len(list(of))) for name, of in groupby(each.group for each in self.columns)]
 
 
 def sections(table: Table) -> list[Section]:
     """Return a section for each of the paper's own tables, then one for rows in none of them."""
     found: dict[str | None, list[Row]] = {}
     for row in table.rows:
-        found.setdefault(row.spec.table, []).append(row)
+        found.setdefault(row.table, []).append(row)
     extra = found.pop(None, [])
     ordered = sorted(found, key=lambda t: (not str(t).isdigit(), f"{t:>4}"))
     named = [("In the text" if t == "text" else f"Table {t}", found[t]) for t in ordered]
@@ -106,60 +113,55 @@ def sections(table: Table) -> list[Section]:
 
 def _section(table: Table, heading: str, rows: Sequence[Row]) -> Section:
     notes = list(dict.fromkeys(note for row in rows if (note := _note(row))))
-    names = [
-        name
-        for name in table.tasks
-        if name in table.overall_tasks
-        or any(name in row.scores or row.figure(name) is not None for row in rows)
-    ]
-    sides = ("paper", "ours") if table.has_published else ("ours",)
-    has_last = any(table.rule in row.last for row in rows)
-    has_gain = any(DELTA_M in row.scores for row in rows)
-    columns = [("", "Row"), ("", "Split")]
-    columns += [(TASKS[name].title, side) for name in names for side in sides]
-    columns += [("Overall", side) for side in sides[:-1]]
-    columns += [("Overall", rule + OWN_RULE * (rule == table.rule)) for rule in RULES]
-    before = [None] * (len(sides) - 1)
-    ours = [None, None, *(of for name in names for of in (*before, name)), *before, *RULES]
-    columns += [("Overall", "last epoch" + OWN_RULE)] * has_last
-    columns += [("", "Δm (%)")] * has_gain
-    has_tuned = any(row.tuned for row in rows)
-    columns += [("", "n"), ("Parameters", "here"), ("Parameters", "BERT-base")]
-    columns += [("Tuned", "settings"), ("Tuned", "budget")] * has_tuned
-    lines = []
-    for row in rows:
-        spec = row.spec
-        mark = f" [{notes.index(_note(row)) + 1}]" if _note(row) else ""
-        line = [spec.row + mark, spec.split]
-        for name in names:
-            of = [_number(row.figure(name)), _ours(table, row, name)]
-            line += of[-len(sides) :]
-        line += [_number(spec.published.get("overall"))] * (len(sides) - 1)
-        line += [_ours(table, row, rule) for rule in RULES]
-        line += [_number(row.last.get(table.rule))] * has_last
-        line += [_gain(row)] * has_gain
-        counts = (spec.parameters, spec.parameters_bert_base)
-        said = ("not counted" if count is None else f"{count / 1e6:.2f} M" for count in counts)
-        tuned = [row.tuned.settings or ABSENT, row.tuned.runs] if row.tuned else [ABSENT] * 2
-        lines.append([*line, str(row.n), *said, *tuned * has_tuned])
+    columns = list(_columns(table, rows, notes))
+    lines = [[column.cell(row) for column in columns] for row in rows]
     numbered = [f"[{number}] {note}" for number, note in enumerate(notes, start=1)]
-    return Section(heading, rows, columns, _floors(rows, ours, len(columns)), lines, numbered)
+    return Section(heading, rows, columns, _floors(rows, columns[2:]), lines, numbered)
 
 
-def _floors(rows: Sequence[Row], ours: Sequence[str | None], width: int) -> list[list[str]]:
-    """Return a line of floors for each split; `ours` names the scores of the first columns."""
+def _columns(table: Table, rows: Sequence[Row], notes: Sequence[str]) -> Iterator[Column]:
+    def label(row: Row) -> str:
+        return row.row + (f" [{notes.index(_note(row)) + 1}]" if _note(row) else "")
+
+    def pair(title: str, measures: Mapping[str, str], figure: str) -> Iterator[Column]:
+        """Yield the column of the published `figure`, if there are any, and those of ours."""
+        if table.has_published:
+            yield Column(title, "paper", lambda row: _number(row.figure(figure)))
+        for measure, said in measures.items():
+            yield Column(title, said, partial(_ours, table, measure), measure)
+
+    yield Column("", "Row", label)
+    yield Column("", "Split", lambda row: row.split)
+    for name in table.tasks:
+        has = any(name in row.scores or row.figure(name) is not None for row in rows)
+        if has or name in table.overall_tasks:
+            yield from pair(TASKS[name].title, {name: "ours"}, name)
+    own_rule: dict[str, str] = {rule: rule + OWN_RULE * (rule == table.rule) for rule in RULES}
+    yield from pair("Overall", own_rule, table.rule)
+    if any(_last(table, row) is not None for row in rows):
+        yield Column("Overall", "last epoch" + OWN_RULE, lambda row: _number(_last(table, row)))
+    if any(DELTA_M in row.scores for row in rows):
+        yield Column("", "Δm (%)", _gain)
+    yield Column("", "n", lambda row: str(row.n))
+    yield Column("Parameters", "here", lambda row: _millions(row.parameters))
+    yield Column("Parameters", "BERT-base", lambda row: _millions(row.parameters_bert_base))
+    if any(row.tuned for row in rows):
+        yield Column("Tuned", "settings", lambda row: (row.tuned and row.tuned.settings) or ABSENT)
+        yield Column("Tuned", "budget", lambda row: row.tuned.runs if row.tuned else ABSENT)
+
+
+def _floors(rows: Sequence[Row], columns: Sequence[Column]) -> list[list[str]]:
+    """Return a line of floors for each split; of rows that share one."""
     lines = []
-    for split in dict.fromkeys(row.spec.split for row in rows):
-        found: dict[str | None, set[float]] = {}
-        for row in rows:
-            for name, of in row.standing.items():
-                if row.spec.split == split:
-                    found.setdefault(name, set()).add(of.floor)
-        # Rows with other tasks of their own have other floors.
-        one = {name: next(iter(of)) for name, of in found.items() if len(of) == 1}
-        cells = [_number(one.get(name)) for name in ours] + [ABSENT] * (width - len(ours))
-        if one:
-            lines.append([FLOOR, split, *cells[2:]])
+    for split in dict.fromkeys(row.split for row in rows):
+        of_rows = [row.scores for row in rows if row.split == split]
+        cells = []
+        for column in columns:
+            found = {of[column.score].floor for of in of_rows if column.score in of} - {None}
+            # Rows with other tasks of their own have other floors.
+            cells.append(_number(found.pop() if len(found) == 1 else None))
+        if set(cells) != {ABSENT}:
+            lines.append([FLOOR, split, *cells])
     return lines
 
 
@@ -168,7 +170,7 @@ def _to_markdown(table: Table) -> str:
     parts = [f"# {markdown(table.title)}", markdown(table.caption)]
     found = sections(table)
     for section in found:
-        heads = [" ".join(filter(None, column)) for column in section.columns]
+        heads = [" ".join(filter(None, column[:2])) for column in section.columns]
         parts += [f"## {section.heading}" if section.heading else ""]
         parts += [
             markdown_table([heads, *section.floors, *section.lines], left=2),
@@ -195,7 +197,7 @@ def _to_latex(table: Table) -> str:
         name = f"{table.paper} {section.heading}".strip()
         caption = f"{title}. {table.caption}".strip()
         columns = "ll" + "r" * (len(section.columns) - 2)
-        heads = [heading for _, heading in section.columns]
+        heads = [column.heading for column in section.columns]
         rows = [heads, *section.floors, *section.lines]
         notes = [*remarks(table, section.rows), *section.notes, *table.footnotes]
         above = [" & ".join(top) + r" \\", rules]
@@ -203,7 +205,7 @@ def _to_latex(table: Table) -> str:
     return "\n".join(floats)
 
 
-def _ours(table: Table, row: Row, name: str) -> str:
+def _ours(table: Table, name: str, row: Row) -> str:
     """Return a score of ours as a cell: of a task, or by an overall rule.
 
     If there is none, the cell says why if a figure is due: the paper gives it, or it gives none in
@@ -211,18 +213,14 @@ def _ours(table: Table, row: Row, name: str) -> str:
     """
     value = row.scores.get(name)
     if value is None:
-        given = row.spec.published.get("overall") if name in RULES else row.figure(name)
         needed = table.overall_tasks if name in RULES else (name,)
-        has = row.spec.tasks is None or set(needed) <= set(row.spec.tasks)
-        free = not any(row.gives(n) for n in row.spec.published)
-        due = given is not None or (free and has)
-        if not due:
+        has = row.tasks is None or set(needed) <= set(row.tasks)
+        if row.figure(name) is None and (row.given or not has):
             return ABSENT
         if row.status != SCORED:
             return row.status
-        return NO_LABELS if row.spec.split == "test" and name in row.on_dev else NOT_RUN
-    marks = row.standing[name].marks if name in row.standing else ""
-    return value.in_words() + marks + _fewer(row, value)
+        return NO_LABELS if row.split == "test" and name in row.on_dev else NOT_RUN
+    return value.in_words() + marks(value) + _fewer(row, value)
 
 
 def _gain(row: Row) -> str:
@@ -236,9 +234,17 @@ def _fewer(row: Row, value: Interval) -> str:
     return f" (n = {value.n})" if value.n != row.n else ""
 
 
+def _last(table: Table, row: Row) -> float | None:
+    return row.scores[table.rule].last if table.rule in row.scores else None
+
+
 def _note(row: Row) -> str:
-    return "; ".join(filter(None, (row.spec.note, row.remark)))
+    return "; ".join(filter(None, (row.note, row.remark)))
 
 
 def _number(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.3f}"
+
+
+def _millions(count: int | None) -> str:
+    return "not counted" if count is None else f"{count / 1e6:.2f} M"

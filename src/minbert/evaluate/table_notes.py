@@ -67,9 +67,9 @@ def _selection(table: Table, rows: Sequence[Row]) -> list[str]:
         return [f"{FAVOURED[table.selection_split]}."]
     gains: dict[str, list[float]] = {}
     for row in rows:
-        for name, value in row.last.items():
-            if name in table.overall_tasks:
-                gains.setdefault(TASKS[name].title, []).append(row.scores[name].mean - value)
+        for name, of in row.scores.items():
+            if name in table.overall_tasks and of.last is not None:
+                gains.setdefault(TASKS[name].title, []).append(of.mean - of.last)
     if not gains:
         return []
     said = ", ".join(f"{title} {fmean(of):+.3f}" for title, of in gains.items())

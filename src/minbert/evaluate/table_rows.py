@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.evaluate.gain import DELTA_M
-from minbert.evaluate.marks import Standing, standing
-from minbert.evaluate.means import over_seeds
-from minbert.evaluate.reading import Of, Score, read_scores
+from minbert.evaluate.reading import Of, Scores, read_scores
+from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.tuning import Tuned, read_tuning
 from minbert.spec.protocol import OVERALL_TASKS, RULES
@@ -18,13 +16,20 @@ from minbert.spec.task import TASKS
 SCORED, NOT_RUN, NO_LABELS, FAILED = "scored", "not run", "no labels", "failed"
 
 
-class TableRow(NamedTuple):
-    """What a row is planned to show. `table` is the paper's own table that has it, None if none.
+class Row(NamedTuple):
+    """A row of the table: what it is planned to show, then our figures.
 
-    `published` has the paper's figures for sst, para, sts, other and overall, None or absent where
-    it gives none. A row that is the best of other variants has these as `choice`, {training key:
-    variant}. `other_task` is the task of the figure `other`: needed only if the variant is scored
-    on several tasks besides SST, para and STS. `tasks` are those that the variant has, if planned.
+    `table` is the paper's own table that has it, None if none. `published` has the paper's figures
+    of sst, para, sts, other and overall, None or absent where it gives none. A row that is the best
+    of other variants has these as `choice`, {training key: variant}. `other_task` is the task of
+    the figure `other`: needed only if the variant is scored on several tasks besides SST, para and
+    STS. `tasks` are those that the variant has, if planned.
+
+    `scores` has what the seeds come to of each of the tasks, normalised, plain and delta_m (in per
+    cent) that was scored, at the epoch that was best on dev. `n` is the number of seeds, `keys` are
+    the training keys that the scores come from, and `remark` is said of the row besides its note.
+    `tuned` is what came of a tuned variant. `on_dev` are the scores that the variant has on dev: a
+    test row without one of them lacks its labels.
     """
 
     row: str
@@ -38,43 +43,23 @@ class TableRow(NamedTuple):
     parameters: int | None = None
     parameters_bert_base: int | None = None
     tasks: Sequence[str] | None = None
-
-
-class Row(NamedTuple):
-    """A row of the table with our figures.
-
-    `scores` has an `Interval` for each of the tasks, normalised, plain and delta_m (in per cent)
-    that was scored, at the epoch that was best on dev, and `last` the means after the last epoch,
-    where they were measured. `n` is the number of seeds, `keys` are the training keys that the
-    scores come from, and `remark` is said of the row besides its note. `standing` says of each
-    score how it stands against its floor. `tuned` is what came of a tuned variant. `on_dev` are the
-    scores that the variant has on dev: a test row without one of them lacks its labels.
-    """
-
-    spec: TableRow
-    status: str
-    other_task: str | None
-    scores: Mapping[str, Interval]
-    n: int
-    keys: tuple[str, ...] = ()
+    status: str = NOT_RUN
+    scores: Mapping[str, Interval] = {}
+    n: int = 0
+    keys: Sequence[str] = ()
     remark: str = ""
-    last: Mapping[str, float] = {}
-    standing: Mapping[str, Standing] = {}
     tuned: Tuned | None = None
     on_dev: Collection[str] = ()
 
-    def gives(self, name: str) -> bool:
-        """Whether the paper gives a figure of `name`."""
-        return self.spec.published.get(name) is not None
+    @property
+    def given(self) -> list[str]:
+        """The names of the figures that the paper gives."""
+        return [name for name, figure in self.published.items() if figure is not None]
 
-    def figure(self, task: str) -> float | None:
-        """Return the published figure of a task."""
-        name = task if task in OVERALL_TASKS else "other" if task == self.other_task else ""
-        return self.spec.published.get(name)
-
-
-Values = dict[str, dict[int, Score]]
-"""Scores by measure and seed, of one variant and split."""
+    def figure(self, measure: str) -> float | None:
+        """Return the published figure of a task, or the overall score."""
+        names = dict.fromkeys(RULES, "overall") | {self.other_task: "other"}
+        return self.published.get(measure if measure in OVERALL_TASKS else names.get(measure, ""))
 
 
 class Table(NamedTuple):
@@ -102,7 +87,7 @@ class Table(NamedTuple):
     @property
     def has_published(self) -> bool:
         """Whether a row has a published figure."""
-        return any(row.gives(name) for row in self.rows for name in row.spec.published)
+        return any(row.given for row in self.rows)
 
 
 def read_table(
@@ -119,60 +104,48 @@ def read_table(
     `failed` if `failures`, {variant: why}, names its variant, or one of the settings that it tried;
     or `no labels` if it is a test row whose labels are not public.
     """
-    found: dict[tuple[str, str], Values] = {}
-    every = read_scores(scores, spec["paper"])
-    for of, by_seed in every.items():
-        found.setdefault((of.variant, of.split), {})[of.measure] = by_seed
-    means = over_seeds(every, spec.get("overall_tasks", OVERALL_TASKS))
+    found = read_scores(scores, spec["paper"])
+    means = over_seeds(found, spec.get("overall_tasks", OVERALL_TASKS))
     tuned = read_tuning(tuning) if tuning else {}
     rows = []
-    for row in (TableRow(**each) for each in spec["rows"]):
-        values = found.get((row.variant, row.split), {})
-        made = _row(spec, row, values, found.get((row.variant, "dev"), {}), means)
-        made = made._replace(tuned=tuned.get(row.variant))
-        trained = [row.variant, *(made.tuned.candidates if made.tuned else ())]
-        why = next((failures[name] for name in trained if name in failures), None)
-        if made.status == NOT_RUN and why is not None:
-            made = made._replace(status=FAILED, remark=why)
-        rows.append(made)
+    for planned in (Row(**each, tuned=tuned.get(each["variant"])) for each in spec["rows"]):
+        row = _scored(spec, planned, found, means)
+        tried = row.tuned.candidates if row.tuned else ()
+        why = [failures[name] for name in (row.variant, *tried) if name in failures]
+        if row.status == NOT_RUN and why:
+            row = row._replace(status=FAILED, remark=why[0])
+        rows.append(row)
     known = {name: value for name, value in spec.items() if name in Table._fields}
     return Table(**{**known, "rows": rows})
 
 
-def _row(
-    spec: Mapping[str, Any],
-    row: TableRow,
-    values: Values,
-    on_dev: Values,
-    means: Mapping[Of, Interval],
-) -> Row:
-    others = [task for task in values if task in TASKS and task not in OVERALL_TASKS]
-    figure = row.published.get("other") is not None
-    if figure and row.other_task is None and len(others) > 1:
-        raise UserError(
-            f"table of paper '{spec['paper']}', row '{row.row}': variant '{row.variant}' is scored "
-            f"on {' and '.join(others)}; say with 'other_task' which of them the figure 'other' is "
-            "of"
-        )
-    other_task = row.other_task or (others[0] if figure and others else None)
+def _scored(spec: Mapping[str, Any], row: Row, found: Scores, means: Mapping[Of, Interval]) -> Row:
+    ours = {of.measure: seeds for of, seeds in found.items() if of[:2] == (row.variant, row.split)}
+    on_dev = tuple(of.measure for of in found if of[:2] == (row.variant, "dev"))
+    others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
+    other_task = row.other_task
+    if "other" in row.given and not other_task:
+        if len(others) > 1:
+            raise UserError(
+                f"table of paper '{spec['paper']}', row '{row.row}': variant '{row.variant}' is "
+                f"scored on {' and '.join(others)}; say with 'other_task' which of them the figure "
+                "'other' is of"
+            )
+        other_task = others[0] if others else None
     names = (*spec.get("tasks", OVERALL_TASKS), *RULES, DELTA_M)
-    shown = {name: values[name].values() for name in names if name in values}
-    unlabelled = NO_LABELS if row.split == "test" and on_dev else NOT_RUN
-    lasts = {name: [s.last for s in of if s.last is not None] for name, of in shown.items()}
-    keys = {t: {s.key for s in of.values()} for t, of in values.items() if t in TASKS}
+    shown = [name for name in names if name in ours]
     columns = {"other": other_task, "overall": spec["rule"]}
-    given = {columns.get(name, name) for name, of in row.published.items() if of is not None}
-    return Row(
-        row,
-        SCORED if shown.keys() & (given or shown) else unlabelled,
-        other_task,
-        {name: means[Of(row.variant, row.split, name)] for name in shown},
-        n=len({seed for name in shown for seed in values[name]}),
-        keys=tuple(sorted(set().union(*keys.values()))),
+    wanted = {columns.get(name, name) for name in row.given} or set(shown)
+    status = NO_LABELS if row.split == "test" and on_dev else NOT_RUN
+    keys = {task: {s.key for s in of.values()} for task, of in ours.items() if task in TASKS}
+    return row._replace(
+        status=SCORED if wanted.intersection(shown) else status,
+        other_task=other_task,
+        scores={name: means[Of(row.variant, row.split, name)] for name in shown},
+        n=len({seed for name in shown for seed in ours[name]}),
+        keys=sorted(set().union(*keys.values())),
         remark=_choice(row.choice, keys) if row.choice and keys else "",
-        last={name: fmean(of) for name, of in lasts.items() if of},
-        standing={name: of for name, seeds in shown.items() if (of := standing(list(seeds)))},
-        on_dev=tuple(on_dev),
+        on_dev=on_dev,
     )
 
 

@@ -1,15 +1,15 @@
 """Scores against each other, over all papers: the papers' numbers and ours, or dev and test."""
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of
+from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.figures import scored, style
 from minbert.figures.inputs import Drawn, Inputs, mean_of
@@ -51,13 +51,12 @@ def plot(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     for paper, rule in rules.items():
         scores = scored.read_scores(inputs.scores[paper], paper)
         means = over_seeds(scores, inputs.overall_tasks(paper))
-        flat = scored.unlearned(scores, inputs.overall_tasks(paper))
         if not options.of_published:
-            points += _on_dev_and_test(paper, rule, means, flat)
+            points += _on_dev_and_test(paper, rule, means)
             continue
         on_dev = {of.variant for of in scores if of.split == "dev"}
         for row in (row for row in inputs.facts["published"] if row["paper"] == paper):
-            made = list(_published(row, rule, means, flat))
+            made = list(_published(row, rule, means))
             points += made
             unlabelled = row["split"] == "test" and row["variant"] in on_dev
             why = "on test, without labels" if unlabelled else "without our score"
@@ -82,15 +81,13 @@ def plot(options: PublishedReproduced, inputs: Inputs) -> Drawn:
     ]
 
 
-def _on_dev_and_test(
-    paper: str, rule: str, means: Mapping[Of, Interval], flat: Container[Of]
-) -> Iterator[Point]:
+def _on_dev_and_test(paper: str, rule: str, means: Mapping[Of, Interval]) -> Iterator[Point]:
     """Yield the scores that variants have on both dev and test."""
     for of, test in means.items():
         on_dev = of._replace(split="dev")
         shown = "overall" if of.measure == rule else of.measure
         if of.split == "test" and on_dev in means and shown in ("overall", *TASKS):
-            crossed = of in flat or on_dev in flat
+            crossed = False in (test.learned, means[on_dev].learned)
             yield Point(paper, shown, means[on_dev], test, crossed=crossed)
 
 
@@ -100,16 +97,14 @@ def single_run(of_mean: Interval) -> Interval:
     mean +- t * s * sqrt(1 + 1 / n), which is sqrt(n + 1) times as wide as the mean's own. None if
     there is one run, which says nothing of others.
     """
-    mean, low, high, n, _ = of_mean
+    mean, low, high, n, *_ = of_mean
     if n == 1 or low is None or high is None:
         return Interval(mean, None, None, n)
     wider = (n + 1) ** 0.5
     return Interval(mean, mean - wider * (mean - low), mean + wider * (high - mean), n)
 
 
-def _published(
-    row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval], flat: Container[Of]
-) -> Iterator[Point]:
+def _published(row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval]) -> Iterator[Point]:
     """Yield the numbers of a published row that we have, too."""
     ours = {of.measure: of for of in means if of[:2] == (row["variant"], row["split"])}
     others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
@@ -120,8 +115,9 @@ def _published(
         if value is not None and of is not None:
             x = Interval(value, None, None, 1)
             y = single_run(means[of])
+            crossed = means[of].learned is False
             shown = "overall" if measure == "overall" else of.measure
-            yield Point(row["paper"], shown, x, y, row["split"] == "test", of in flat)
+            yield Point(row["paper"], shown, x, y, row["split"] == "test", crossed)
 
 
 def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> Figure:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from minbert.evaluate import reading
 from minbert.evaluate.marks import GUESS
-from minbert.evaluate.means import over_seeds
-from minbert.evaluate.reading import Of, Scores, mostly_learned, score_title
+from minbert.evaluate.reading import Of, Scores, score_title
+from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.figures.inputs import Inputs, absent_notes, listed, mean_of
-from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
 
 FLOOR = f"Floor: {GUESS}."
@@ -45,25 +44,13 @@ def several_floors(of_panels: Iterable[Sequence[float]]) -> str:
     return "Several floors: the variants are scored on different examples." * several
 
 
-def unlearned(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> set[Of]:
-    """Return the scores of which most seeds are not above their floor at the 5 % level.
-
-    An overall score is one of them if all of its tasks, `overall_tasks`, are: as in the claims.
-    """
-    found = {of for of, seeds in scores.items() if mostly_learned(seeds.values()) is False}
-    overall = {of for of in scores if of.measure in RULES}
-    return found | {
-        of for of in overall if all(of._replace(measure=task) in found for task in overall_tasks)
-    }
-
-
 def measure_of(task: str, metric: str) -> str:
     """Return the measure of a row in a history: its task, or for `overall` the rule."""
     return metric if task == "overall" else task
 
 
 def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> str:
-    """Return the note that names the variants, and tasks, that are `unlearned`."""
+    """Return the note that names the variants, and tasks, in `flat`."""
     tasks: dict[str, list[str]] = {}
     for of in found:
         if of.variant in labels and of.measure in TASKS:
@@ -97,14 +84,13 @@ class PaperScores:
 
     @cached_property
     def flat(self) -> set[Of]:
-        """The scores that are `unlearned`."""
-        return unlearned(self.scores, self.overall_tasks)
+        """The scores of rows that have not learnt; overall, that have learnt none of the tasks."""
+        return {of for of, one in self.means.items() if one.learned is False}
 
     @cached_property
     def floors(self) -> dict[Of, float]:
         """The floor of each score: that of the examples, which may be half of dev or all."""
-        firsts = {of: next(iter(by_seed.values())) for of, by_seed in self.scores.items()}
-        return {of: score.floor for of, score in firsts.items() if score.floor is not None}
+        return {of: one.floor for of, one in self.means.items() if one.floor is not None}
 
     def floors_of(self, variants: Container[str], measure: str) -> list[float]:
         """Return the floors of `measure` that the variants have, each once."""

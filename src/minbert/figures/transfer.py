@@ -1,7 +1,6 @@
 """From one task to another: what the first gives to the second, and what of it is forgotten."""
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +8,11 @@ from matplotlib.axes import Axes
 
 from minbert.base.errors import UserError
 from minbert.evaluate.bootstrap import Systems
-from minbert.evaluate.reading import Of, Scores
+from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import gains, style
 from minbert.figures.inputs import Drawn, Inputs, listed, mean_of
-from minbert.figures.scored import CROSSED, paper_scores, title_of, unlearned
+from minbert.figures.scored import CROSSED, paper_scores, title_of
 from minbert.spec.figures import Transfer
 from minbert.spec.task import TASKS
 
@@ -61,11 +60,10 @@ def plot(_: Transfer, inputs: Inputs) -> Drawn:
             )
         for task, cells in ((second, after), (first, left)):
             said = gains.printed(published, name, alone, task)
-            cells[first, second] = _cell(systems, paper.scores, (name, alone), task, said)
-        if scored := paper.scores.get(Of(alone, "dev", second)):
-            mark = _mark(paper.scores, [alone], second)
-            mean = fmean(of.value for of in scored.values())
-            same[second, second] = Cell(0.0, f"{mark}{mean:.3f}\nalone")
+            cells[first, second] = _cell(systems, paper.flat, (name, alone), task, said)
+        if scored := paper.means.get(Of(alone, "dev", second)):
+            mark = _mark(paper.flat, [alone], second)
+            same[second, second] = Cell(0.0, f"{mark}{scored.mean:.3f}\nalone")
     every = [cell for cell in (*after.values(), *left.values()) if cell]
     furthest = max((abs(cell.difference) for cell in every if cell.certain), default=1.0)
     rows, columns = ([t for t in TASKS if any(t == of[n] for of in after)] for n in (0, 1))
@@ -111,7 +109,7 @@ def transfer(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, st
 
 
 def _cell(
-    systems: Systems, scores: Scores, pair: tuple[str, str], task: str, said: Interval | None
+    systems: Systems, flat: Container[Of], pair: tuple[str, str], task: str, said: Interval | None
 ) -> Cell | None:
     """Return the cell of the first variant of `pair` against the second, and the paper's gain."""
     change = gains.gain(systems, *pair, task)
@@ -120,7 +118,7 @@ def _cell(
     certain = change.low * change.high > 0
     sign = ("\u25b2" if change.mean > 0 else "\u25bc") if certain else ""
     mean = systems.sample(pair[0], task).values.mean()
-    words = f"{_mark(scores, pair, task)}{mean:.3f}\n"
+    words = f"{_mark(flat, pair, task)}{mean:.3f}\n"
     words += f"{sign}{_signed(change.mean)} \u00b1{change.high - change.mean:.3f}"
     words += f"\npaper {_signed(said.mean)}" if said else ""
     return Cell(change.mean, words, certain)
@@ -130,9 +128,8 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "\u2212")
 
 
-def _mark(scores: Scores, variants: Sequence[str], task: str) -> str:
+def _mark(flat: Container[Of], variants: Sequence[str], task: str) -> str:
     """Return a cross if one of the variants is not above the floor of `task`."""
-    flat = unlearned({of: seeds for of, seeds in scores.items() if of.measure == task})
     return "\u00d7" if any(Of(name, "dev", task) in flat for name in variants) else ""
 
 

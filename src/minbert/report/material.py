@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import Of, Score, Scores, read_scores
+from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS

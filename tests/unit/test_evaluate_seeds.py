@@ -14,8 +14,8 @@ from scipy.stats import t
 
 from minbert.evaluate.bootstrap import Systems
 from minbert.evaluate.gain import DELTA_M
-from minbert.evaluate.means import over_seeds
 from minbert.evaluate.reading import SCHEMA, Of, Score, Scores
+from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import NORMAL, Interval
 
 
@@ -193,6 +193,18 @@ def test_overall_scores_of_rows_that_have_learnt_one_task_or_more() -> None:
         assert half(found[Of(name, "dev", "plain")]) == pytest.approx(width)
     alone = t.ppf(0.975, 1) * np.sqrt(0.02 / 2)
     assert half(found[Of("d", "dev", "plain")]) == pytest.approx(alone)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [(("sst",), False), (("sst", "para"), True), (("sst", "sts"), None), (("lmrd",), None)],
+)
+def test_an_overall_score_has_learnt_what_one_of_its_tasks_has(
+    tasks: tuple[str, ...], expected: bool | None
+) -> None:
+    p_floors = {"sst": 0.5, "para": 0.001, "sts": None, "plain": None}
+    scores = {Of("a", "dev", of): by_seed([0.5], p, "a") for of, p in p_floors.items()}
+    assert over_seeds(scores, tasks)[Of("a", "dev", "plain")].learned is expected
 
 
 def test_gains_share_nothing_as_all_are_over_the_same_runs() -> None:
