@@ -18,9 +18,9 @@ from minbert.figures.histories import (
     History,
     Of,
     Runs,
+    by_epoch,
     curve_of,
     dev_measures,
-    last_epoch,
     last_stages,
     longest,
     read_history,
@@ -91,7 +91,8 @@ def _loss(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     window = options.smooth * longest(chain(*found.values()))
     drawn = {name: curve for name, runs in found.items() if (curve := curve_of(runs, of))}
     lines = [Line(of, style.look(n), {"window": window}) for n, of in enumerate(drawn.values())]
-    named = [f"{inputs.variants[name]} ({last_epoch(of):#.3g})" for name, of in drawn.items()]
+    ends = {name: by_epoch(of).values[:, -1].mean() for name, of in drawn.items()}
+    named = [f"{inputs.variants[name]} ({end:#.3g})" for name, end in ends.items()]
     entries = [style.entry(label, line.look) for label, line in zip(named, lines, strict=True)]
     figure = draw([[Panel("", lines, f"{options.ylabel} (log scale)")]], entries, 2.0)
     axes = figure.axes[0]

@@ -29,7 +29,10 @@ def plot_tables(tables: Sequence[Table], inputs: Inputs) -> Drawn:
     trained = False
     for n, table in enumerate(tables):
         runs, metric = read[table.title], TASKS[table.task].metric
-        losses = [Line(by_epoch(curve_of(runs, Of("train", table.task, "loss"))), TRAIN)]
+        losses = []
+        if curve := curve_of(runs, Of("train", table.task, "loss")):
+            epochs, means = by_epoch(curve)
+            losses.append(Line(Curve(epochs, means / means[:, :1]), TRAIN))
         scores = [Line(curve_of(runs, Of(s, table.task, metric)), ours[s]) for s in ours]
         trained |= scores[0].curve is not None
         relative = [loss / table.loss[0] for loss in table.loss]

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
 from minbert.figures.inputs import Inputs, OfSeeds, Values, missing_notes, present
 from minbert.spec.task import TASKS
@@ -42,23 +41,16 @@ Runs = Mapping[str, Sequence[History]]
 
 
 def read_history(path: Path) -> History:
-    """Return the contents of a `history.parquet`; one without any row raises `UserError`."""
+    """Return the contents of a `history.parquet`."""
     table = read_file(path, _COLUMNS)
-    if table.num_rows == 0:
-        raise UserError(f"{path}: holds no rows; delete it and train the stage again")
+    step, epoch, split, *about = (table[name].to_numpy() for name in _COLUMNS)
     rows: dict[Of, dict[int, float]] = {}
-    columns = (table[name].to_pylist() for name in _COLUMNS)
-    scored, steps, epochs = [], [], set()
-    for step, epoch, split, task, metric, value in zip(*columns, strict=True):
-        rows.setdefault(Of(split, task, metric), {})[step] = value
-        # Dev is scored at the end of each epoch, so its first step is the exact length of an
-        # epoch; training rows may be logged only every few steps.
-        if split == "dev" and step > 0:
-            scored.append(step)
-        if split == "train":
-            steps.append(step)
-            epochs.add(epoch)
-    length = min(scored) if scored else max(steps) / len(epochs)
+    for at, *of, value in zip(*(column.tolist() for column in (step, split, *about)), strict=True):
+        rows.setdefault(Of(*of), {})[at] = value
+    # Dev is scored at the end of each epoch, so its first step is the exact length of an epoch;
+    # training rows may be logged only every few steps.
+    dev, train = step[(split == "dev") & (step > 0)], split == "train"
+    length = dev.min() if len(dev) else step[train].max() / len(np.unique(epoch[train]))
     return History(path, rows, float(length))
 
 
@@ -87,19 +79,12 @@ def dev_measures(inputs: Inputs, found: Runs) -> list[tuple[str, str]]:
 
 
 def curve_of(histories: Sequence[History], of: Of) -> Curve | None:
-    """Return the seeds' values at the steps that all of them have; None if no run has any.
-
-    Seeds without a step in common raise `UserError`.
-    """
-    if not any(of in history.rows for history in histories):
-        return None
-    steps = sorted(set.intersection(*(set(h.rows.get(of, {})) for h in histories)))
+    """Return the seeds' values at the steps that all of them have; None if there are none."""
+    found = [history.rows.get(of, {}) for history in histories]
+    steps = sorted(set.intersection(*map(set, found))) if found else []
     if not steps:
-        raise UserError(
-            f"{histories[0].path} and the histories of the other seeds have no step in common; "
-            "they are of different settings: train the variant's seeds again"
-        )
-    values = np.array([[history.rows[of][step] for step in steps] for history in histories])
+        return None
+    values = np.array([[rows[step] for step in steps] for rows in found])
     return Curve(np.array(steps) / histories[0].length, values)
 
 
@@ -108,20 +93,12 @@ def longest(histories: Iterable[History]) -> float:
     return max(max(steps) / run.length for run in histories for steps in run.rows.values())
 
 
-def by_epoch(curve: Curve | None) -> Curve | None:
-    """Return the mean of each epoch, divided by that of the first."""
-    if curve is None:
-        return None
+def by_epoch(curve: Curve) -> Curve:
+    """Return the mean of each epoch."""
     ends = np.ceil(curve.epochs - 1e-9)
     epochs = np.unique(ends)
-    means = np.stack([curve.values[:, ends == end].mean(axis=1) for end in epochs], axis=1)
-    return Curve(epochs, means / means[:, :1])
-
-
-def last_epoch(curve: Curve) -> float:
-    """Return the mean over seeds and the steps of the last epoch."""
-    end = np.ceil(curve.epochs[-1] - 1e-9) - 1
-    return float(curve.values[:, curve.epochs > end + 1e-9].mean())
+    means = [curve.values[:, ends == end].mean(axis=1) for end in epochs]
+    return Curve(epochs, np.stack(means, axis=1))
 
 
 def is_smoothed(curve: Curve, window: float) -> bool:

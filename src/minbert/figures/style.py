@@ -27,7 +27,6 @@ from minbert.figures.inputs import Values
 
 COLUMN, WIDE = 3.5, 7.0  # inches: a column of a two-column paper, and both
 PANEL = 2.0  # inches: the least width of one of several panels in a row
-LEAST_PANEL = 0.6  # inches: the least width and height of a panel, without its labels
 
 _TITLE, _SMALL = 8.5, 7  # points: titles; legends, notes and stamp
 _LINE = 1.3 / 72  # inches: the height of a line, by points
@@ -299,8 +298,8 @@ def finish(
 ) -> None:
     """Write the title above the figure, and `notes` and, lighter, `stamp` below it.
 
-    The figure grows by them, or has `size` in inches with them; `UserError` if a panel then has no
-    room left.
+    The figure grows by them, or has `size` in inches with them; `UserError` if that leaves no room
+    for a panel.
     """
     width, height = size or figure.get_size_inches()
     across = characters(width, _SMALL)
@@ -323,25 +322,15 @@ def finish(
     for legend in figure.legends:
         legend.set_bbox_to_anchor((0, 0, 1, 1 - title_height / height), figure.transFigure)
     if size:
-        _check_panels(figure)
-
-
-def _check_panels(figure: Figure) -> None:
-    """Refuse a figure of a size that somebody asked for if a panel has no room left in it."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", UserWarning)
-        figure.draw_without_rendering()
-    boxes = [axes.get_window_extent() for axes in figure.axes if axes.axison and axes.has_data()]
-    least = min((side for box in boxes for side in (box.width, box.height)), default=np.inf)
-    if any("constrained_layout" in str(each.message) for each in said):
-        least = 0.0  # The layout was given up: panels overlap their labels.
-    if least < LEAST_PANEL * figure.dpi:
-        width, height = figure.get_size_inches()
-        left = max(least, 0) / figure.dpi
-        raise UserError(
-            f"size {width:g}x{height:g}: with title and notes, a panel of the figure would be "
-            f"{left:.1f} inches wide or high, and needs {LEAST_PANEL:g}: ask for a larger one"
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "constrained_layout not applied")
+            try:
+                figure.draw_without_rendering()
+            except UserWarning as error:
+                raise UserError(
+                    f"size {width:g}x{height:g}: title and notes leave no room for the figure's "
+                    "panels; ask for a larger one"
+                ) from error
 
 
 def save(
