@@ -89,7 +89,8 @@ def test_a_user_error_has_no_traceback(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
-    code = "import minbert.commands.cli as cli; cli._ui = print; cli.main(['ui'])"
+    code = "import minbert.track.ui as ui; ui.serve = lambda *_, **__: 'x'; "
+    code += "from minbert.commands.cli import main; main(['ui'])"
     reading, writing = os.pipe()
     os.close(reading)
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -101,7 +102,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 
 def test_ctrl_c_ends_a_command_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait(arguments: object) -> None:
+    def wait(**options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("minbert.commands.cli._follow", wait)
@@ -127,7 +128,7 @@ def test_threads_that_wait_do_not_spin(
     monkeypatch.setattr("minbert.base.process.end_with_parent", lambda: None)
     monkeypatch.setattr(
         "minbert.commands.steps.run_step",
-        lambda *_: found.append(os.environ.get("OMP_WAIT_POLICY")),
+        lambda *_, **__: found.append(os.environ.get("OMP_WAIT_POLICY")),
     )
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that what is set here goes again
     monkeypatch.delenv("OMP_WAIT_POLICY")

@@ -60,3 +60,12 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def shown_size(number: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            break
+        number /= 1000
+    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

@@ -7,13 +7,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minbert import __version__
 from minbert.base.errors import UserError, did_you_mean, explain_os_error, printable
-from minbert.base.progress import counted
+from minbert.base.progress import counted, shown_size
 from minbert.predict.inputs import FORMATS
 from minbert.spec.config import MAX_SEED, MAX_THREADS, config_files, load_config
 from minbert.store.kinds import KINDS
@@ -29,15 +30,24 @@ examples:
 Two sentences in a row are a pair; in text files a tab separates them. See docs/predicting.md.
 """
 
+Run = str | Callable[..., Any]
+"""A command: a function of its options, which returns what is printed, or the lines of it. As
+`MODULE:NAME` it is imported only when it is called."""
+
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run one command; a `UserError` is printed without a traceback and exits with 2."""
+    """Run one command and print what it returns.
+
+    A `UserError` is printed without a traceback and exits with 2.
+    """
     words = sys.argv[1:] if words is None else words
     parser = _Parser()
     try:
         parser.check_command(words)
-        arguments = parser.parse_args(words)
-        arguments.run(arguments)
+        said = _called(**vars(parser.parse_args(words)))
+        if said is not None:
+            lines = said if isinstance(said, Iterator) else [said]
+            print(printable("\n".join(map(str, lines))))
         if sys.stdout is not None:
             sys.stdout.flush()  # At the exit a closed pipe would be an error.
     except KeyboardInterrupt:
@@ -50,6 +60,34 @@ def main(words: Sequence[str] | None = None) -> None:
             raise
         print(f"minbert: {printable(message)}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _called(run: Run, on: Callable[..., Any] | None, **options: Any) -> Any:
+    """Return what a command returns; what it is `on` comes first, made of the common options."""
+    if isinstance(run, str):
+        module, _, name = run.partition(":")
+        function = getattr(import_module(f"minbert.{module}"), name)
+    else:
+        function = run
+    if on is None:
+        return function(**options)
+    first = on(*(options.pop(name) for name in ("results", "configfile", "config", "directory")))
+    return function(first, **options)
+
+
+def _plan(results: Path | None, given: list[Path], config: list[str], base: Path) -> Plan:
+    from minbert.commands.plan import read_plan
+
+    words = [*config, *([f"results={results}"] if results else [])]
+    return read_plan(config_files(given, base / "config.yaml"), words, base)
+
+
+def _root(results: Path | None, given: list[Path], config: list[str], base: Path) -> Path:
+    """Return the results folder: as given, or that of the configuration, or else `results`."""
+    files = config_files(given, base / "config.yaml")
+    if results or not (given or config or files[0].exists()):
+        return results or Path("results")
+    return Path(load_config(files, config).results)
 
 
 class _Mixed(argparse.ArgumentParser):
@@ -98,26 +136,27 @@ class _Parser(argparse.ArgumentParser):
             raise UserError(f"no command '{words[0]}'.{now} `minbert --help` lists them")
 
     def _command(
-        self,
-        name: str,
-        run: Callable[[argparse.Namespace], None],
-        help: str,
-        step: bool = False,
-        **about: Any,
+        self, name: str, run: Run, help: str, on: Callable[..., Any] | None = None, **about: Any
     ) -> argparse.ArgumentParser:
         """Add a command: people's all take the options of the configuration, a step only a root."""
-        about = {"description": help, **about, **({} if step else {"help": help})}
+        about = {"description": help, **about, **({"help": help} if on else {})}
         made: argparse.ArgumentParser = self.commands.add_parser(name, **about)
-        made.set_defaults(run=run)
-        if step:
+        made.set_defaults(run=run, on=on)
+        if on is None:
             made.add_argument("--results", type=Path, default=Path("results"), metavar="ROOT")
             return made
         results = "the results folder (default: that of the configuration)"
         made.add_argument("--results", type=Path, metavar="ROOT", help=results)
         over, names = "read after config.yaml; later files win", ("--configfile", "--configfiles")
         made.add_argument(*names, type=Path, nargs="+", default=[], metavar="FILE", help=over)
-        single = "settings; they win over all files"
-        made.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help=single)
+        made.add_argument(
+            "--config",
+            action="extend",
+            nargs="*",
+            default=[],
+            metavar="KEY=VALUE",
+            help="settings; they win over all files",
+        )
         where = "the folder of the Snakefile (default: the current one)"
         made.add_argument("--directory", type=Path, default=Path(), metavar="DIR", help=where)
         return made
@@ -125,28 +164,33 @@ class _Parser(argparse.ArgumentParser):
 
 def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands on the plan and the store."""
-    plan = command("plan", _plan, "show what is done, what would run, and why")
+    said = "show what is done, what would run, and why"
+    plan = command("plan", "commands.plan:plan_text", said, _plan)
     verify = "read data again even if the size and time of its files are unchanged"
-    plan.add_argument("--verify", action="store_true", help=verify)
+    plan.add_argument(
+        "--verify", dest="config", action="append_const", const="verify=true", help=verify
+    )
     why = "explain in full why a variant (or PAPER/VARIANT) would run"
     plan.add_argument("--why", metavar="VARIANT", help=why)
 
-    command("learned", _learned, "show which rows learnt the tasks that they learnt in their paper")
+    said = "show which rows learnt the tasks that they learnt in their paper"
+    command("learned", "commands.learned:learned_text", said, _plan)
 
-    ensemble = command(
-        "ensemble", _ensemble, "show what the seeds of each variant score as an ensemble"
-    )
+    said = "show what the seeds of each variant score as an ensemble"
+    ensemble = command("ensemble", "commands.ensemble:ensemble_text", said, _plan)
     ensemble.add_argument("--split", choices=("dev", "test"), default="dev", help="(default: dev)")
 
-    gc = command("gc", _gc, "list results that the configuration no longer needs")
-    gc.add_argument("--delete", action="store_true", help="delete them")
+    said = "list results that the configuration no longer needs"
+    gc = command("gc", "commands.gc:report", said, _plan)
+    gc.add_argument("--delete", dest="remove", action="store_true", help="delete them")
 
-    adopt = command("adopt", _adopt, "keep results after a refactoring of their code")
+    said = "keep results after a refactoring of their code"
+    adopt = command("adopt", "commands.adopt:report", said, _plan)
     adopt.add_argument("--apply", action="store_true", help="carry them over")
     why = "also accept runs of other code, as it computes the same: why it does"
     adopt.add_argument("--reason", metavar="TEXT", help=why)
 
-    bundle = command("bundle", _bundle, "write the finished runs to one file, to share them")
+    bundle = command("bundle", _bundle, "write the finished runs to one file, to share them", _root)
     bundle.add_argument("out", type=Path, metavar="OUT.zip")
     bundle.add_argument("--weights", action="store_true", help="include the weights of each run")
     no_scores = "leave out the scores that no table, figure or claim needs"
@@ -156,15 +200,15 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     known = "leave out the runs that these bundles have"
     bundle.add_argument("--without", type=Path, nargs="+", default=(), metavar="ZIP", help=known)
 
-    unbundle = command("unbundle", _unbundle, "import the finished runs of a bundle")
-    unbundle.add_argument("file", type=Path, metavar="FILE")
+    unbundle = command("unbundle", _unbundle, "import the finished runs of a bundle", _root)
+    unbundle.add_argument("path", type=Path, metavar="FILE")
     said = "what runs of minbert 0.2 were trained on, whose records do not say it"
     unbundle.add_argument("--digests", type=Path, metavar="FILE", help=said)
 
 
 def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands on finished results."""
-    ui = command("ui", _ui, "show the runs in MLflow")
+    ui = command("ui", "track.ui:serve", "show the runs in MLflow", _root)
     address = "address to listen on (default: %(default)s)"
     ui.add_argument("--host", default="127.0.0.1", help=address)
     port = "the server's port (default: %(default)s)"
@@ -172,8 +216,9 @@ def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
 
     predict = command(
         "predict",
-        _predict,
+        "predict.predict:predict",
         "make predictions for new sentences",
+        _root,
         description="Make predictions with a trained variant; prints one JSON object per line.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -193,6 +238,7 @@ def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
         "export",
         _export,
         "write a trained model as a Hugging Face folder",
+        _root,
         description="Write a trained model as a folder that transformers loads: the encoder, its "
         "tokenizer, the tasks' heads, and a card that says how to use them.",
     )
@@ -202,8 +248,9 @@ def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
 
     compare = command(
         "compare",
-        _compare,
+        "explore.compare:compare",
         "show how two variants differ, or one before and after an edit",
+        _root,
         description="Show how two variants differ in settings, dev scores and dev examples. For "
         "one variant: how its result differs from its latest earlier one in the store.",
     )
@@ -215,6 +262,7 @@ def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
         "submit",
         _submit,
         "write the course's prediction files for a trained variant",
+        _root,
         description="Write a variant's dev and test predictions in the format of the CS 224N "
         "default project.",
     )
@@ -222,7 +270,7 @@ def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
     folder = "(default: ROOT/submissions/PAPER/VARIANT/seedN)"
     submit.add_argument("--out", type=Path, metavar="DIR", help=folder)
 
-    figure = command("figure", _figure, "draw a published figure again")
+    figure = command("figure", "commands.figure:draw", "draw a published figure again", _root)
     figure.add_argument("name", metavar="PAPER/NAME", help="a figure in ROOT/figures")
     how = "(default: that of FILE, or pdf)"
     figure.add_argument("--format", dest="form", choices=("pdf", "png", "svg"), help=how)
@@ -235,15 +283,13 @@ def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
 
 def _add_steps(command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add what the rules and the workflow call."""
-    follow = command("follow", _follow, "store what jobs measure in MLflow, as they run", step=True)
+    follow = command("follow", _follow, "store what jobs measure in MLflow, as they run")
     until = "end when this process has ended"
     follow.add_argument("--until", type=_whole_number(1), metavar="PID", help=until)
     follow.add_argument("--plan", help="the plan's name, for the papers' descriptions")
     follow.add_argument("--once", action="store_true", help="store what there is, then end")
 
-    publish = command(
-        "publish", _publish, "copy tables and figures to their plain names", step=True
-    )
+    publish = command("publish", _publish, "copy tables and figures to their plain names")
     publish.add_argument("--plan", required=True, help="the plan's name, as the rule gives it")
     how = publish.add_mutually_exclusive_group(required=True)
     how.add_argument("--mark", type=Path, help="publish all, then write this file")
@@ -251,23 +297,23 @@ def _add_steps(command: Callable[..., argparse.ArgumentParser]) -> None:
     partial = "publish what there is, after a failure"
     how.add_argument("--partial", action="store_true", help=partial)
 
-    summary = command("summary", _summary, "summarise a workflow and its results", step=True)
+    summary = command("summary", _summary, "summarise a workflow and its results")
     summary.add_argument("--plan", required=True, help="the plan's name, from the workflow")
 
-    make = command("make", _make, "make what people look at", step=True)
+    make = command("make", _make, "make what people look at")
     make.add_argument("nodes", nargs="+", metavar="KIND-KEY", help="each node's kind and key")
     made = [make]
     for name, kind in KINDS.items():
         if kind.shown:
             continue
-        step = command(name, _step, kind.help, step=True)
+        step = command(name, _step, kind.help)
         step.add_argument("key", help="the node's key (16 hex digits)")
         if kind.seeded:
             step.add_argument("--seed", type=_whole_number(0, MAX_SEED), required=True)
         if kind.computes:
             memory = "GPU memory that it needs"
             step.add_argument("--memory", type=_whole_number(0), metavar="MB", help=memory)
-        step.set_defaults(step=name, seed=None, memory=None)
+        step.set_defaults(kind=name, seed=None, memory=None)
         made.append(step)
     for step in made:
         step.add_argument("--plan", help="the plan's name (default: the newest with this key)")
@@ -295,150 +341,54 @@ def _whole_number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
     return read
 
 
-def _step(arguments: argparse.Namespace) -> None:
+def _step(results: Path, kind: str, key: str, memory: int | None, **options: Any) -> None:
     from minbert.base.process import end_with_parent
     from minbert.commands.steps import run_step
 
     end_with_parent()
     # Threads that spin while they wait make steps many times slower on a busy machine.
-    if arguments.threads > 1:
+    if options["threads"] > 1:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    memory = arguments.memory and arguments.memory * 10**6
-    at = arguments.results, arguments.step, arguments.key, arguments.seed
-    run_step(*at, arguments.threads, memory, arguments.plan)
+    run_step(results, kind, key, memory=memory and memory * 10**6, **options)
 
 
-def _make(arguments: argparse.Namespace) -> None:
+def _make(results: Path, **options: Any) -> None:
     from minbert.base.process import end_with_parent
     from minbert.commands.steps import run_steps
 
     end_with_parent()
-    run_steps(arguments.results, arguments.nodes, arguments.threads, arguments.plan)
+    run_steps(results, **options)
 
 
-def _root(arguments: argparse.Namespace) -> Path:
-    """Return the results folder: as given, or that of the configuration, or else `results`."""
-    if arguments.results:
-        return Path(arguments.results)
-    files = config_files(arguments.configfile, arguments.directory / "config.yaml")
-    if not (arguments.configfile or arguments.config or files[0].exists()):
-        return Path("results")
-    return Path(load_config(files, arguments.config).results)
-
-
-def _read(arguments: argparse.Namespace) -> Plan:
-    from minbert.commands.plan import read_plan
-
-    files = config_files(arguments.configfile, arguments.directory / "config.yaml")
-    words = [*arguments.config, *([f"results={of}"] if (of := arguments.results) else [])]
-    return read_plan(files, words, arguments.directory)
-
-
-def _plan(arguments: argparse.Namespace) -> None:
-    from minbert.commands.plan import plan_text, why_text
-
-    arguments.config += ["verify=true"] if arguments.verify else []
-    plan = _read(arguments)
-    print(printable(why_text(plan, arguments.why) if arguments.why else plan_text(plan)))
-
-
-def _learned(arguments: argparse.Namespace) -> None:
-    from minbert.commands.learned import learned_text
-
-    print(printable(learned_text(_read(arguments))))
-
-
-def _ensemble(arguments: argparse.Namespace) -> None:
-    from minbert.commands.ensemble import ensemble_text
-
-    print(printable(ensemble_text(_read(arguments), arguments.split)))
-
-
-def _gc(arguments: argparse.Namespace) -> None:
-    from minbert.commands.gc import report
-
-    print(printable("\n".join(report(_read(arguments), remove=arguments.delete))))
-
-
-def _adopt(arguments: argparse.Namespace) -> None:
-    from minbert.commands.adopt import report
-
-    print(printable("\n".join(report(_read(arguments), arguments.reason, apply=arguments.apply))))
-
-
-def _bundle(arguments: argparse.Namespace) -> None:
-    from minbert.commands.gc import shown_size
+def _bundle(results: Path, out: Path, **options: Any) -> str:
     from minbert.publish.bundle import bundle
 
-    made = bundle(
-        _root(arguments),
-        arguments.out,
-        weights=arguments.weights,
-        lean=arguments.lean,
-        seeds=arguments.seeds,
-        without=arguments.without,
-    )
-    print(printable(f"{arguments.out}: {counted(made.runs, 'run')}, {shown_size(made.bytes)}"))
+    made = bundle(results, out, **options)
+    return f"{out}: {counted(made.runs, 'run')}, {shown_size(made.bytes)}"
 
 
-def _unbundle(arguments: argparse.Namespace) -> None:
+def _unbundle(results: Path, path: Path, digests: Path | None) -> str:
     from minbert.publish.unbundle import unbundle
 
-    root = _root(arguments)
-    found = unbundle(arguments.file, root, arguments.digests)
+    found = unbundle(path, results, digests)
     said = f"{counted(found.new, 'run')} imported, {found.known} already there"
-    print(printable(f"{root}: {said}; `minbert plan` says what is left to run"))
+    return f"{results}: {said}; `minbert plan` says what is left to run"
 
 
-def _ui(arguments: argparse.Namespace) -> None:
-    from minbert.track.ui import serve
-
-    serve(_root(arguments), port=arguments.port, host=arguments.host)
-
-
-def _figure(arguments: argparse.Namespace) -> None:
-    from minbert.commands.figure import FORMATS, draw, inches
-
-    out, size = arguments.out, arguments.size and inches(arguments.size)
-    form = arguments.form or (out and out.suffix[1:] in FORMATS and out.suffix[1:]) or "pdf"
-    out = out or Path(f"{Path(arguments.name).name}.{form}")
-    out = out if out.suffix == f".{form}" else out.with_name(f"{out.name}.{form}")
-    draw(_root(arguments), arguments.name, form, size, bare=arguments.bare, out=out)
-    print(out)
-
-
-def _predict(arguments: argparse.Namespace) -> None:
-    from minbert.predict.predict import predict
-
-    predict(**_asked(arguments))
-
-
-def _export(arguments: argparse.Namespace) -> None:
+def _export(results: Path, folder: Path, **options: Any) -> str:
     from minbert.predict.export import export
 
-    print(f"{arguments.folder}: {', '.join(export(**_asked(arguments)))}")
+    return f"{folder}: {', '.join(export(results, folder=folder, **options))}"
 
 
-def _compare(arguments: argparse.Namespace) -> None:
-    from minbert.explore.compare import compare
-
-    print(printable(str(compare(_root(arguments), arguments.one, arguments.other))))
-
-
-def _submit(arguments: argparse.Namespace) -> None:
+def _submit(results: Path, **options: Any) -> str:
     from minbert.predict.submit import submit
 
-    for path, rows in submit(**_asked(arguments)).items():
-        print(f"{path}: {counted(rows, 'row')}")
+    made = submit(results, **options)
+    return "\n".join(f"{path}: {counted(rows, 'row')}" for path, rows in made.items())
 
 
-def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
-    others = {"run", "config", "configfile", "directory"}
-    asked = {name: value for name, value in vars(arguments).items() if name not in others}
-    return asked | {"results": _root(arguments)}
-
-
-def _follow(arguments: argparse.Namespace) -> None:
+def _follow(results: Path, plan: str | None, until: int | None, once: bool) -> None:
     from minbert.track.follower import Follower
     from minbert.track.store import check_store
 
@@ -447,27 +397,26 @@ def _follow(arguments: argparse.Namespace) -> None:
 
         draw_run(history, title, rule, target)
 
-    if not arguments.results.is_dir():
-        raise UserError(f"{arguments.results}: there is no such results folder to follow")
-    check_store(arguments.results)
-    follower = Follower(arguments.results, plan=arguments.plan, draw=draw)
-    left = follower.finish() if arguments.once else follower.follow(until_pid=arguments.until)
-    if left:
+    if not results.is_dir():
+        raise UserError(f"{results}: there is no such results folder to follow")
+    check_store(results)
+    follower = Follower(results, plan=plan, draw=draw)
+    if follower.finish() if once else follower.follow(until_pid=until):
         raise SystemExit(1)
 
 
-def _publish(arguments: argparse.Namespace) -> None:
+def _publish(results: Path, plan: str, mark: Path, name: str | None, partial: bool) -> None:
     from minbert.publish.publish import publish, publish_one, publish_partial
 
-    if arguments.name:
-        publish_one(arguments.results, arguments.plan, arguments.name)
-    elif arguments.partial:
-        print(printable(publish_partial(arguments.results, arguments.plan)), file=sys.stderr)
+    if name:
+        publish_one(results, plan, name)
+    elif partial:
+        print(printable(publish_partial(results, plan)), file=sys.stderr)
     else:
-        publish(arguments.results, arguments.plan, arguments.mark)
+        publish(results, plan, mark)
 
 
-def _summary(arguments: argparse.Namespace) -> None:
+def _summary(results: Path, plan: str) -> None:
     from minbert.commands.summary import called, summary
 
-    print(printable(summary(arguments.results, arguments.plan, called())), file=sys.stderr)
+    print(printable(summary(results, plan, called())), file=sys.stderr)

@@ -14,17 +14,24 @@ SMALLEST, LARGEST = 1.0, 50.0
 
 
 def draw(
-    root: Path, name: str, form: str, size: tuple[float, float] | None, *, bare: bool, out: Path
-) -> None:
-    """Draw `PAPER/NAME` from finished results under `root` as the file `out`.
+    root: Path, name: str, form: str | None, size: str | None, *, bare: bool, out: Path | None
+) -> Path:
+    """Draw `PAPER/NAME` from finished results under `root`, and return the file.
 
-    A `bare` one has neither title nor stamp. Runs that did not finish are named below the figure.
+    That is `out`, with the ending of the format; the format is `form`, else that of `out`, else
+    pdf. A `bare` one has neither title nor stamp. Runs that did not finish are named below it.
     """
     from minbert.figures import make  # loads matplotlib
 
+    sides = inches(size) if size else None
+    ending = out.suffix[1:] if out else ""
+    form = form or (ending if ending in FORMATS else "pdf")
+    out = out or Path(Path(name).name)
+    out = out if out.suffix == f".{form}" else out.with_name(f"{out.name}.{form}")
     job = _job(root, name)
     out.parent.mkdir(parents=True, exist_ok=True)
-    make.draw(job, out.with_suffix(""), bare=bare, formats=(form,), size=size)
+    make.draw(job, out.with_suffix(""), bare=bare, formats=(form,), size=sides)
+    return out
 
 
 def _job(root: Path, name: str) -> Job:

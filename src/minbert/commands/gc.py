@@ -12,7 +12,7 @@ from pathlib import Path
 
 from minbert.base.errors import UserError
 from minbert.base.locks import remove_half_written, results_lock
-from minbert.base.progress import counted
+from minbert.base.progress import counted, shown_size
 from minbert.plan.plan import Plan
 from minbert.store.kinds import KINDS
 from minbert.store.node import seed_folders
@@ -109,12 +109,3 @@ def report(plan: Plan, *, remove: bool) -> Iterator[str]:
     else:
         command = f"minbert gc --delete {plan.options}".rstrip()
         yield f"{total} in {folders}; `{command}` deletes them"
-
-
-def shown_size(number: float) -> str:
-    """Return a number of bytes for people."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if number < 1000 or unit == "GB":
-            break
-        number /= 1000
-    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

@@ -38,8 +38,13 @@ def read_plan(files: Sequence[Path], words: Sequence[str], base: Path) -> Plan:
     return Plan.of(load_config(files, words), base, given, words)
 
 
-def plan_text(plan: Plan) -> str:
-    """Return a table for each paper, the other jobs that would run, and the totals."""
+def plan_text(plan: Plan, why: str | None = None) -> str:
+    """Return a table for each paper, the other jobs that would run, and the totals.
+
+    With `why`, return all that keeps that variant from being done (`why_text`).
+    """
+    if why is not None:
+        return why_text(plan, why)
     costs, jobs, earlier = Costs(plan), pending(plan), PreviousRuns(plan)
     blocks = []
     for grid in plan.grids:
