@@ -46,15 +46,14 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
                 value = score * step / POINTS if step < POINTS else -score
                 for task, metric in (("overall", "normalised"), ("sst", "accuracy")):
                     journal.log(Measured(step, step, "dev", task, metric, value, step))
-            rows = [Measured(1, 1, "best", task, "", score, 1) for task in TASKS]
+            best = {f"best/{task}": score for task in TASKS}
             tags = {"learned" if score > 0.3 else "not_learned": "sst"}
-            journal.end("FINISHED", rows=rows, tags=tags)
+            journal.end("FINISHED", metrics=best, tags=tags)
     run = {"experiment": "paper", "key": "grid-paper", "seed": "all", "name": GRID}
     about = {
         "tags": {Tag.KIND: GRID, Tag.COMPLETE: "False"},
         "params": {"variant": "three", "stage": GRID},
     }
-    rows = [Measured(0, 0, "best", "overall", "", 0.6, 1)]
     journal = Journal.start(root, {**run, **about})
     table = []
     for name, of in SCORES.items():
@@ -65,7 +64,7 @@ def addresses(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
         row |= {"chosen": False, "tags": {"learned": "sst", "not_learned": "sts"}}
         table.append(row | {"metrics": {**scores, "n": 2}})
     write_json(journal.folder / ROWS, {"rows": table, "keys": list(SCORES)})
-    journal.end("FINISHED", rows=rows)
+    journal.end("FINISHED", metrics={"best/overall": 0.6})
     plan = write_plan(root, {"papers": {"paper": FACTS}})
     Follower(root, uri, plan).finish()
     with serving(root, free_port()) as lines:

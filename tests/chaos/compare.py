@@ -99,15 +99,16 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
 
 
 def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newest: Attempt) -> None:
-    rows = attempt.rows()[0]
+    rows, end = attempt.rows()[0], attempt.end() or {}
     written = Counter(
         (metric_name(r), r.step, round(r.time * 1000), *_stored_value(r.value)) for r in rows
     )
-    found.points += len(rows)
+    for name, value in end.get("metrics", {}).items():
+        written[name, end["step"], round(end["ended"] * 1000), *_stored_value(value)] += 1
+    found.points += written.total()
     found.same(max(written.values(), default=1), 1, f"{attempt.name}: times a row was written")
     found.same(stored.points[run], written, f"{attempt.name}: points")
-    end = attempt.end()
-    found.same(stored.status[run], end["status"] if end else "KILLED", f"{attempt.name}: status")
+    found.same(stored.status[run], end.get("status", "KILLED"), f"{attempt.name}: status")
     superseded = None if attempt is newest else newest.name
     found.same(stored.tags[run].get(Tag.SUPERSEDED), superseded, f"{attempt.name}: superseded by")
 
@@ -119,8 +120,9 @@ def _stored_value(value: float) -> tuple[float, bool]:
 
 
 def _values(attempt: Attempt) -> str:
-    rows = [row for row in attempt.rows()[0] if row.split != COST]
-    return str([(metric_name(r), r.step, r.epoch, r.value) for r in rows])
+    rows, end = attempt.rows()[0], (attempt.end() or {}).get("metrics", {})
+    final = {name: value for name, value in end.items() if not name.startswith(COST)}
+    return str([*((metric_name(r), r.step, r.epoch, r.value) for r in rows), final])
 
 
 @dataclass

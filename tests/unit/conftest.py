@@ -30,11 +30,12 @@ SpecMaker = Callable[..., StageSpec]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    """Keep torch to one thread: tests run side by side, as jobs do."""
+def _own_process() -> None:
+    """Keep torch to one thread, as tests run side by side, and runs in a store of their own."""
     import torch
 
     torch.set_num_threads(1)
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
 
 
 @pytest.fixture(autouse=True)

@@ -149,13 +149,8 @@ def test_every_writer_names_its_file_and_leaves_nothing(tmp_path: Path) -> None:
     assert told.splitlines() == [*(f"{errno.EFBIG} {name}" for name in files), "[]"]
 
 
-@pytest.fixture
-def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
 def test_a_store_on_a_full_disk_gets_every_point_when_there_is_room(
-    disk: SmallDisk, mlflow_store: Path, _own_store: None, capfd: pytest.CaptureFixture[str]
+    disk: SmallDisk, mlflow_store: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     root = disk.folder / "results"
     journal = start(root, "full")

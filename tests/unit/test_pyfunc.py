@@ -37,7 +37,6 @@ def tracking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """MLflow, which is left as it was found."""
     import mlflow
 
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     yield mlflow
     mlflow.set_tracking_uri(None)  # which takes it out of the environment, too
 

@@ -20,11 +20,6 @@ from minbert.track.store import Tag, open_store
 OLD = "0123456789abcdef"
 
 
-@pytest.fixture(autouse=True)
-def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
 @pytest.fixture
 def plan(trained_plan: Plan, tmp_path: Path) -> Plan:
     """Return the plan of a copy of the trained results."""

@@ -23,8 +23,7 @@ BEST = {Tag.BEST: "v", Tag.BEST_SEED: "0", Tag.BEST_SCORE: "0.5", Tag.NOTE: "car
 
 
 @pytest.fixture
-def root(tmp_path: Path, mlflow_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def root(tmp_path: Path, mlflow_store: Path) -> Path:
     return results(tmp_path.resolve(), mlflow_store)
 
 
@@ -191,7 +190,6 @@ def test_whatever_is_answered_for_one_run_stops_no_other(
     for journal in others:
         assert stored_run(root, journal.folder).info.status == "FINISHED"
     monkeypatch.undo()
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     main(["follow", "--once", "--results", str(root)])
     assert stored_run(root, odd.folder).info.status == "FINISHED"
     assert capfd.readouterr().err == ""

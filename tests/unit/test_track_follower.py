@@ -32,11 +32,6 @@ from minbert.track.journal import Attempt
 from minbert.track.store import Tag, open_store
 
 
-@pytest.fixture(autouse=True)
-def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory, mlflow_store: Path) -> Path:
     """Results whose store all tests share; each uses an experiment or keys of its own."""

@@ -58,11 +58,6 @@ STAGES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
 @pytest.fixture
 def root(tmp_path: Path, mlflow_store: Path) -> Path:
     """What `publish` finds when the grid of paper `p` is done: tables, figures, scores, weights."""

@@ -71,19 +71,19 @@ def test_a_finished_job_says_how_it_ended(tmp_path: Path) -> None:
     (attempt,) = attempts(tmp_path)
     assert attempt.alive()
     assert attempt.end() is None
-    last = Measured(9, 3, "best", "sst", "accuracy", 0.5, 1.0)
     journal.end(
         "FAILED",
         error="loss is nan",
         artifacts={"a.txt": Path("a.txt"), "b.txt": tmp_path / "store" / "b.txt"},
         tags={"seconds": "3"},
-        rows=[last],
+        metrics={"best/sst": 0.5},
+        step=9,
     )
-    assert attempt.rows()[0] == [last]
     assert not attempt.alive()
     end = attempt.end()
     assert end is not None
     assert (end["status"], end["error"], end["tags"]) == ("FAILED", "loss is nan", {"seconds": "3"})
+    assert (end["metrics"], end["step"]) == ({"best/sst": 0.5}, 9)
     assert end["artifacts"] == {
         "a.txt": Path.cwd() / "a.txt",
         "b.txt": tmp_path / "store" / "b.txt",
@@ -116,7 +116,6 @@ def test_a_users_copy_of_an_attempt_is_none(name: str, tmp_path: Path) -> None:
 
 
 def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     assert tracking_uri(tmp_path) == "http://server:5000"

@@ -14,15 +14,9 @@ from following import log, results, start, stored_points, stored_run
 from serving import free_port, serving
 
 from minbert.base.errors import UserError
-from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts
 from minbert.track.store import open_store, own_store, relocate_store
-
-
-@pytest.fixture(autouse=True)
-def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
 def run(root: Path, key: str) -> Path:
@@ -32,8 +26,8 @@ def run(root: Path, key: str) -> Path:
     weights.write_text(f"weights of {key}")
     journal = start(root, key)
     log(journal, range(3))
-    best = Measured(3, 1, "best", "overall", "normalised", 0.5, 1.0)
-    journal.end("FINISHED", artifacts={"model.safetensors": weights}, rows=[best])
+    best = {"best/overall": 0.5}
+    journal.end("FINISHED", artifacts={"model.safetensors": weights}, metrics=best, step=3)
     return journal.folder
 
 
@@ -133,7 +127,6 @@ def test_paths_that_cannot_be_put_right_are_reported(
     with pytest.raises(UserError, match=r"copy/mlflow.db cannot be opened and changed .*readonly"):
         relocate_store(copied, own_store(copied))
     monkeypatch.undo()
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert str(made) in texts(copied), "half of the paths are changed"
     open_store(copied)
     assert str(made) not in texts(copied)

@@ -28,11 +28,6 @@ from minbert.track.store import GRID, Tag, check_sqlite, open_store, table_url
 from minbert.track.ui import check_port, command, serve
 
 
-@pytest.fixture(autouse=True)
-def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
 @pytest.fixture
 def served(tmp_path: Path, mlflow_store: Path) -> Iterator[tuple[Path, int]]:
     """Results with a store that has a run, and a port that is free."""

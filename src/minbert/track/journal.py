@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -33,8 +33,8 @@ FOLLOWER = Path(TRACKING) / ".follower"
 """The lock of the one process that writes into the store."""
 END = "end.json"
 BEST, FLOOR, TEST, COST = "best", "floor", "test", "cost"
-"""The `split` of a run's last rows: its scores on dev, those that need no learning, its scores on
-test, and its cost. A row of costs has what was measured as its `task`."""
+"""What the names of a run's final metrics begin with: its scores on dev, those that need no
+learning, its scores on test, and its cost."""
 _FLUSH_SECONDS = 1.0
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-(.+)-s(\w+)-\d+")
@@ -107,20 +107,19 @@ class Journal:
         artifacts: Mapping[str, Path] | None = None,
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
-        rows: Iterable[Measured] = (),
+        metrics: Mapping[str, float] | None = None,
+        step: int = 0,
         ended: float | None = None,
     ) -> None:
-        """Add the last `rows`, report how the run ended and free its lock.
+        """Report how the run ended and free its lock.
 
         `artifacts` are files to attach, {name in the run: path}, which must stay in place until
         the follower has taken them. `params` and `tags` are what was not known at the start,
-        `ended` is in unix seconds (default: now). Raises `OSError` on a full disk: to the follower
-        the job then looks killed.
+        `metrics` the final ones, of `step`; `ended` is in unix seconds (default: now). Raises
+        `OSError` on a full disk: to the follower the job then looks killed.
         """
         files = artifacts or {}
         try:
-            for row in rows:
-                self.log(row)
             with naming(self._path):
                 self._history.close()
             end = {
@@ -130,6 +129,8 @@ class Journal:
                 "artifacts": {name: self._told(path) for name, path in files.items()},
                 "params": dict(params or {}),
                 "tags": dict(tags or {}),
+                "metrics": dict(metrics or {}),
+                "step": step,
             }
             write_json(self.folder / END, end)
         finally:

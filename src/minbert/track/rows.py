@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from minbert.base.files import read_json
+from minbert.evaluate.scoring import CORRELATIONS
 from minbert.evaluate.text import markdown, read_csv
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
@@ -23,19 +24,10 @@ from minbert.track.writer import StoredRun, milliseconds
 
 ROWS = "rows.json"
 """The file in the attempt of a grid's own run that has the `rows`, and the `keys` of all stages."""
-_PEAKS = ("peak_memory_bytes", "peak_device_memory_bytes")
-_PARTS = {
-    "dev": {
-        "mean": f"{BEST}/{{}}",
-        "low": f"{BEST}/{{}}/low",
-        "high": f"{BEST}/{{}}/high",
-        "floor": f"{FLOOR}/{{}}",
-    },
-    "test": {"mean": f"{TEST}/{{}}", "low": f"{TEST}/{{}}/low", "high": f"{TEST}/{{}}/high"},
-}
-"""{split: {part of a column of the table: the metric of a task}}"""
-
-
+_RUN = ("seconds", "steps", "tokens_per_second")
+_PEAKS = tuple(f"{COST}/{name}" for name in ("peak_memory_bytes", "peak_device_memory_bytes"))
+_PARTS = {"mean": "", "low": "/low", "high": "/high"}
+"""What a column of the table ends with, and the metric that it is."""
 _LEGEND = (
     "Means over `n` seeds with their 95 % interval: `best/` on dev, `test/` on test. `cost/` is "
     "what one seed took. The runs of its stages and seeds are its child runs."
@@ -70,19 +62,18 @@ def read_rows(root: Path, listed: Mapping[str, Any], paper: str, table: Path) ->
 
 
 def _scores(line: Mapping[str, str], rule: str) -> dict[str, float]:
+    split = {"dev": BEST, "test": TEST}[line["split"]]
     found = {"n": float(line["seeds"])}
     for name in ("overall", *TASKS):
         column = f"overall_{rule}" if name == "overall" else name
-        for part, metric in _PARTS[line["split"]].items():
-            if value := line.get(f"{column}_{part}"):
-                found[metric.format(name)] = min(max(float(value), _least(name, rule)), 1.0)
+        parts = {f"{column}_{part}": f"{split}/{name}{end}" for part, end in _PARTS.items()}
+        if split == BEST:
+            parts[f"{column}_floor"] = f"{FLOOR}/{name}"
+        # An interval is cut where scores end.
+        signed = TASKS[name].metric in CORRELATIONS if name in TASKS else rule == "plain"
+        values = {metric: float(line[of]) for of, metric in parts.items() if line.get(of)}
+        found |= {metric: min(max(v, -1.0 * signed), 1.0) for metric, v in values.items()}
     return found
-
-
-def _least(name: str, rule: str) -> float:
-    """Return the least that a score can be; the most is 1. An interval's ends are cut at these."""
-    correlation = name in TASKS and TASKS[name].metric in ("pearson", "spearman", "matthews")
-    return -1.0 if correlation or (name == "overall" and rule == "plain") else 0.0
 
 
 def _learned(line: Mapping[str, str]) -> dict[str, str]:
@@ -103,11 +94,10 @@ def _costs(root: Path, row: Mapping[str, Any]) -> dict[str, float]:
         if not (ran := [costs(record) for f in folders if (record := sound(f / "run.json"))]):
             return {}
         stages.append(_joined(ran, fmean))
-    total = _joined(stages, sum)
-    if "tokens_per_second" in total:
-        tokens = sum(of["seconds"] * of["tokens_per_second"] for of in stages)
-        total["tokens_per_second"] = tokens / total["seconds"]
-    return {f"{COST}/{name}": value for name, value in total.items()}
+    total, rate, seconds = _joined(stages, sum), f"{COST}/tokens_per_second", f"{COST}/seconds"
+    if rate in total:
+        total[rate] = sum(of[seconds] * of[rate] for of in stages) / total[seconds]
+    return total
 
 
 def _joined(
@@ -115,15 +105,13 @@ def _joined(
 ) -> dict[str, float]:
     """Return what all of several costs have, joined; of memory the most."""
     names = [name for name in several[0] if all(name in of for of in several)]
-    ways = {name: max if name in _PEAKS else how for name in names}
-    return {name: way([of[name] for of in several]) for name, way in ways.items()}
+    return {n: (max if n in _PEAKS else how)([of[n] for of in several]) for n in names}
 
 
 def costs(record: Mapping[str, Any]) -> dict[str, float]:
     """Return what a run took, by its record: seconds, steps, tokens a second, bytes of memory."""
-    names = ("seconds", "steps", "tokens_per_second")
-    told = {name: record["outcome"].get(name) for name in names}
-    told |= {name: record.get(name) for name in _PEAKS}
+    told = {f"{COST}/{name}": record["outcome"].get(name) for name in _RUN}
+    told |= {name: record.get(name.partition("/")[2]) for name in _PEAKS}
     return {name: float(value) for name, value in told.items() if value is not None}
 
 

@@ -3,7 +3,6 @@
 Nothing here imports mlflow: the journal takes the report, and the follower stores it.
 """
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
 from minbert.evaluate.winner import Winner, winners
 from minbert.spec.grid import ALL
-from minbert.spec.protocol import OVERALL_TASKS, Measured
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.stage import StageSpec
 from minbert.spec.task import TASKS
 from minbert.store.job import Job, node_folder
@@ -23,7 +22,7 @@ from minbert.store.node import digest
 from minbert.store.plans import SCORES, products, score_tables, stage_rows
 from minbert.store.record import sound
 from minbert.track.flavour import mlmodel, model_files
-from minbert.track.journal import COST, Journal, newest_attempts
+from minbert.track.journal import Journal, newest_attempts
 from minbert.track.papers import tasks_of
 from minbert.track.rows import ROWS, costs, read_rows
 from minbert.track.scores import of_predictions
@@ -84,16 +83,11 @@ def describe_run(job: Job) -> dict[str, Any]:
 def outcome(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `Journal.end` needs of a finished training job with this record."""
     how, spec = record["outcome"], record["spec"]
-    step = how["steps"] * how["best_epoch"] // spec["epochs"]
-    predictions = job.out / "predictions.parquet"
     tasks = job.described.get("overall_tasks", OVERALL_TASKS)
-    rows, tags = of_predictions(predictions, spec["select"], step, how["best_epoch"], tasks)
-    took = [
-        Measured(step, how["best_epoch"], COST, name, "", value, round(time.time(), 3))
-        for name, value in costs(record).items()
-    ]
+    scores, tags = of_predictions(job.out / "predictions.parquet", spec["select"], tasks)
     return {
-        "rows": [*rows, *took],
+        "metrics": scores | costs(record),
+        "step": how["steps"] * how["best_epoch"] // spec["epochs"],
         "artifacts": {path.name: path for path in sorted(job.out.iterdir())},
         "params": {"best_epoch": str(how["best_epoch"])},
         "tags": {"device": record["environment"]["device"], **tags},
@@ -153,14 +147,8 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
             model["model/MLmodel"] = journal.folder / "MLmodel"
             said |= {Tag.BEST: best.variant, Tag.BEST_SEED: str(best.seed), Tag.NOTE: card}
             said[Tag.BEST_SCORE] = f"{best.dev[best.seed]:.6f}"
-        scored = _measured(own["metrics"]) if own else []
-        journal.end("FINISHED", artifacts=files | model, tags=said, rows=scored)
-
-
-def _measured(metrics: Mapping[str, float]) -> list[Measured]:
-    """Return a row's metrics as a run's, but for the number of seeds."""
-    names = ((name, *name.split("/", 1)) for name in metrics if "/" in name)
-    return [Measured(0, 0, of, task, "", metrics[name], time.time()) for name, of, task in names]
+        scored = own["metrics"] if own else {}
+        journal.end("FINISHED", artifacts=files | model, tags=said, metrics=scored)
 
 
 def _shown(root: Path, listed: Mapping[str, Any], paper: str, complete: bool) -> dict[str, Path]:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 from minbert.base.errors import UserError
 from minbert.base.process import variable
 from minbert.spec.protocol import Measured
-from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
+from minbert.track.journal import Attempt
 from minbert.track.store import Store, Tag, say
 
 if TYPE_CHECKING:
@@ -59,13 +59,8 @@ class StoredRun:
 
 
 def metric_name(row: Measured) -> str:
-    """Return MLflow's name of a metric; characters that it does not take become `_`.
-
-    `SPLIT/TASK/METRIC`; `best/TASK`, `floor/TASK` and `test/TASK`, as a task's own metric is meant.
-    """
-    last = row.split in (BEST, FLOOR, TEST, COST)
-    words = [row.split, row.task, *([] if last else [row.metric])]
-    return re.sub(r"[^\w/. :-]", "_", "/".join(words))
+    """Return MLflow's name of a metric; characters that it does not take become `_`."""
+    return re.sub(r"[^\w/. :-]", "_", f"{row.split}/{row.task}/{row.metric}")
 
 
 def known_runs(store: Store, attempt: str = "") -> dict[str, StoredRun]:
@@ -153,11 +148,12 @@ def close(
 
     `draw` draws the run's curves, if given.
     """
-    from mlflow.entities import RunTag
+    from mlflow.entities import Metric, RunTag
 
     client, run_id = store.client, stored.run_id
-    killed: dict[str, Any] = {"status": "KILLED", "ended": attempt.changed(), "error": None}
-    end = end or killed | {"params": {}, "tags": {}, "artifacts": {}}
+    end = end or {"status": "KILLED", "ended": attempt.changed(), "error": None, "metrics": {}}
+    end = {"params": {}, "tags": {}, "artifacts": {}, **end}
+    ended = milliseconds(end["ended"])
     given = attempt.run["params"]
     _log_params(store, run_id, {k: v for k, v in end["params"].items() if k not in given})
     tags = _strings(end["tags"])
@@ -177,8 +173,12 @@ def close(
                 say(f"{history}: its curves cannot be drawn: {error}")
             else:
                 _attach(store, stored, _CURVES, target)
-    client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
-    client.set_terminated(run_id, end["status"], milliseconds(end["ended"]))
+    client.log_batch(
+        run_id,
+        metrics=[Metric(name, value, ended, end["step"]) for name, value in end["metrics"].items()],
+        tags=[RunTag(name, value) for name, value in tags.items()],
+    )
+    client.set_terminated(run_id, end["status"], ended)
     stored.status = end["status"]
 
 
