@@ -243,6 +243,30 @@ def test_predictions_are_packed_by_the_rows_of_their_data(plan: Plan, made: Path
     assert {"id", "label"}.isdisjoint(packed.schema.names) and "row" in packed.schema.names
 
 
+def test_a_further_bundle_has_neither_runs_nor_rows_of_the_first(
+    plan: Plan, tmp_path: Path
+) -> None:
+    """The first is imported first: it has the ids and labels of the other's predictions."""
+    earlier, store = tmp_path / "earlier", plan.root / "store"
+    shutil.copytree(plan.root, earlier)
+    run = run_folder(plan, "three").relative_to(store)
+    shutil.rmtree(earlier / "store" / run)
+    first, further = tmp_path / "first.zip", tmp_path / "further.zip"
+    bundle(earlier, first)
+    bundle(plan.root, further, without=[first])
+    with zipfile.ZipFile(further) as archive:
+        results = {str(Path(n).parent) for n in archive.namelist() if n.endswith(".parquet")}
+    assert results == {str(run)}
+    target = tmp_path / "target"
+    with pytest.raises(UserError, match=r"labels of task '\w+' are in another bundle"):
+        unbundle(further, target)
+    unbundle(first, target)
+    assert unbundle(further, target) == ImportResult(new=1, known=0)
+    ours = (plan.root / "store" / run, target / "store" / run)
+    one, other = (pq.read_table(folder / "predictions.parquet") for folder in ours)
+    assert one.equals(other)
+
+
 def test_a_results_folder_in_use_takes_nothing_in(made: Path, tmp_path: Path) -> None:
     with results_lock(tmp_path), pytest.raises(UserError, match="is in use"):
         unbundle(made, tmp_path)

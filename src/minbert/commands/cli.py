@@ -197,7 +197,7 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     bundle.add_argument("--lean", action="store_true", help=no_scores)
     number, seeds = _whole_number(0), "only runs of these seeds (default: all)"
     bundle.add_argument("--seeds", type=number, nargs="+", default=(), metavar="N", help=seeds)
-    known = "leave out the runs that these bundles have"
+    known = "leave out the runs, ids and labels that these bundles have"
     bundle.add_argument("--without", type=Path, nargs="+", default=(), metavar="ZIP", help=known)
 
     unbundle = command("unbundle", _unbundle, "import the finished runs of a bundle", _root)

@@ -62,8 +62,9 @@ def bundle(
 
     These are the newest plan and those that the plain names are of, of parts too. With `lean`,
     predictions have no probabilities but those that figures read; with `seeds`, only their runs are
-    in it, and none that the bundles `without` have. The same results give the same bytes. Raises
-    `UserError` if no workflow was started there, or nothing is finished.
+    in it. What the bundles `without` have is left out: runs, and the ids and labels of data, so
+    that those are to be imported first. The same results give the same bytes. Raises `UserError` if
+    no workflow was started there, or nothing is finished.
     """
     if not (root / "store").is_dir():
         raise _nothing(root)
@@ -92,7 +93,7 @@ def bundle(
         files |= {path.relative_to(root / "store").as_posix(): path for path in paths}
         with whole(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             writer = Writer(archive)
-            _write(files, Rows(root / "store", described), writer, lean)
+            _write(files, Rows([root / "store"], described), writer, lean)
             writer.end(package=VERSION, tasks=tasks, sources=_sources(described, plans))
     return Bundled(runs, out.stat().st_size)
 
@@ -148,8 +149,10 @@ def _results(
                 continue
             if kind == "train" and not _names(path).isdisjoint(elsewhere):
                 continue
-            files = (path / name for name in (*FILES[kind], ADOPTED) if weights or name != WEIGHTS)
-            yield from filter(Path.is_file, files)
+            files = [path / name for name in (*FILES[kind], ADOPTED) if weights or name != WEIGHTS]
+            for file in filter(Path.is_file, files):
+                if file.relative_to(root / "store").as_posix() not in elsewhere:
+                    yield file
 
 
 def _pages(root: Path, plans: Sequence[Described]) -> dict[str, Path | str]:

@@ -5,7 +5,7 @@ packed table has the number of the row among those of the data set (`data.rows`)
 cannot be restored to the last bit so stays as it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -101,17 +101,21 @@ def write_small(table: pa.Table, path: Path) -> None:
 
 
 class Rows:
-    """The dev and test rows of each task of a run, where `store` has them.
+    """The dev and test rows of each task of a run, where one of `stores` has them.
 
     `described` are descriptions by kind and key.
     """
 
-    def __init__(self, store: Path, described: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
+    def __init__(
+        self, stores: Sequence[Path], described: Mapping[tuple[str, str], Mapping[str, Any]]
+    ) -> None:
         self._described = described
         self._paths = {
             (key if kind == "data" else of["needs"]["examples"]["key"]): path
             for (kind, key), of in described.items()
-            if kind in ("data", "rows") and (path := store / kind / key / "rows.parquet").is_file()
+            if kind in ("data", "rows")
+            for store in stores
+            if (path := store / kind / key / "rows.parquet").is_file()
         }
         self._read = cache(read_file)
 

@@ -72,7 +72,7 @@ def _take(path: Path, store: Path, root: Path, digests: Mapping[str, Any]) -> Im
     _use_tasks(manifest.tasks)
     described = _descriptions(store)
     folders = {file.parent for file in store.rglob("*") if file.is_file()} - {store / "spec"}
-    rows = Rows(store, described)
+    rows = Rows([store, root / "store"], described)
     for folder in sorted(folders):
         _check_node(folder, store, described, rows, digests)
     for each in described.values():
@@ -165,7 +165,12 @@ def _check_node(
     predictions = folder / "predictions.parquet"
     try:
         table = restored(read_file(predictions), rows.of(key), PREDICTIONS)
-    except (KeyError, pa.ArrowException) as error:
+    except KeyError as error:
+        raise UserError(
+            f"{predictions}: the ids and labels of task {error} are in another bundle, that this "
+            "one was made without; import it first"
+        ) from None
+    except pa.ArrowException as error:
         raise UserError(f"{predictions}: cannot be restored ({error})") from None
     with whole(predictions) as temporary:
         pq.write_table(table, temporary, write_page_checksum=True)
