@@ -61,7 +61,7 @@ def test_predictions_without_probabilities_make_no_ensemble(tmp_path: Path) -> N
     finish(plan, 2)
     (path, _) = sorted(plan.root.rglob("predictions.parquet"))
     pq.write_table(without_unread_scores(pq.read_table(path)), path)
-    with pytest.raises(UserError, match=r"seed0: its dev predictions of 'sst'.*without --lean"):
+    with pytest.raises(UserError, match=r"'sst' on dev have no probabilities.*without --lean"):
         ensemble_text(plan, "dev")
 
 
@@ -74,5 +74,6 @@ def test_one_seed_is_no_ensemble(tmp_path: Path) -> None:
 
 def test_predictions_of_the_mean_by_kind_of_task() -> None:
     one, two = np.array([[0.9], [0.4]]), np.array([[0.3], [0.5]])
-    np.testing.assert_array_equal(predicted("para", [one, two]), [1.0, 0.0])
-    np.testing.assert_allclose(predicted("sts", [one, two]), [0.6, 0.45])
+    both = np.stack([one, two])
+    np.testing.assert_array_equal(predicted("para", both), [1.0, 0.0])
+    np.testing.assert_allclose(predicted("sts", both), [0.6, 0.45])

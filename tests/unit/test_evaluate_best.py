@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from run_files import predictions
 
-from minbert.evaluate.floors import FloorTest
-from minbert.evaluate.score import Measured, RunScores, TaskScore, best_of, score_runs
+from minbert.evaluate.reading import Score
+from minbert.evaluate.score import SPLITS, Splits, best_of, score_runs
 from minbert.evaluate.table import write_table
 from minbert.evaluate.table_rows import read_table
 from minbert.spec.task import TASKS
@@ -19,36 +19,38 @@ THREE = ("sst", "para", "sts")
 Dev = dict[str, dict[int, dict[str, float]]]
 
 
+def scored_on(key: str, **splits: dict[str, float]) -> Splits:
+    """Return the scores of a run, by split and task."""
+    return {
+        split: {
+            task: {TASKS[task].metric: Score(value, key, None)}
+            for task, value in splits.get(split, {}).items()
+        }
+        for split in SPLITS
+    }
+
+
 def chosen(order: list[str], dev: Dev, by: Literal["overall", "task"], rule: str) -> dict[str, str]:
     """Return {task: variant} of the first seed of the best, by the key that its score has."""
     candidates = {
-        name: {
-            seed: RunScores(
-                name, {"dev": {t: score(name, t, v) for t, v in of.items()}, "test": {}}
-            )
-            for seed, of in dev.get(name, {}).items()
-        }
+        name: {seed: scored_on(name, dev=of) for seed, of in dev.get(name, {}).items()}
         for name in order
     }
     found = best_of(candidates, by, rule)
-    return {task: score.key for task, score in found[0].splits["dev"].items()} if found else {}
+    return keys(found[0])["dev"] if found else {}
 
 
-def score(key: str, task: str, value: float) -> TaskScore:
-    floor = FloorTest(value, 0.0, 0.0, constant=False)
-    return TaskScore(key, Measured({TASKS[task].metric: value}, floor, 0.0))
+def keys(run: Splits) -> dict[str, dict[str, str]]:
+    return {s: {t: of[TASKS[t].metric].key for t, of in run[s].items()} for s in SPLITS}
 
 
 def test_the_half_of_dev_that_chose_the_epoch_chooses_the_best_too() -> None:
-    def run(name: str, selection: float, dev: float) -> RunScores:
-        splits = {"selection": selection, "dev": dev, "test": dev}
-        return RunScores(name, {s: {"sst": score(name, "sst", v)} for s, v in splits.items()})
+    def run(name: str, selection: float, dev: float) -> Splits:
+        return scored_on(name, selection={"sst": selection}, dev={"sst": dev}, test={"sst": dev})
 
     candidates = {"a": {0: run("a", 0.6, 0.4)}, "b": {0: run("b", 0.5, 0.9)}}
     found = best_of(candidates, "task", "plain")[0]
-    assert {split: of["sst"].key for split, of in found.splits.items()} == {
-        **{"dev": "a", "selection": "a", "test": "a"}
-    }
+    assert keys(found) == {split: {"sst": "a"} for split in SPLITS}
 
 
 def test_the_best_overall_by_the_papers_rule() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -170,7 +171,9 @@ def test_tables_and_claims_use_the_same_rows(tmp_path: Path) -> None:
         for seed, value in enumerate(values):
             files[f"{name} sst.{seed}"] = tmp_path / f"{name}.{seed}.parquet"
             right = [float(n < round(100 * value)) for n in range(100)]
+            columns: dict[str, list[Any]]
             columns = {"id": [f"{n:03}" for n in range(100)], "prediction": right}
+            columns["scores"] = [[0.5]] * 100
             table = {**columns, "task": ["sst"] * 100, "split": ["dev"] * 100, "label": [1.0] * 100}
             pq.write_table(pa.table(table), files[f"{name} sst.{seed}"])
     systems = Systems("p", tmp_path / "scores.parquet", files, [*OVERALL, "best"], ("sst",))

@@ -62,7 +62,13 @@ def run(folder: Path, name: str, predicted: list[float]) -> dict[str, Any]:
 
 def test_the_best_of_others_by_overall_score_does_not_lead_either(tmp_path: Path) -> None:
     """It has the scores of the best, and here it is the first in the grid."""
-    chosen = {"variant": "chosen", "best_of": ["a", "b"], "by": "overall", "rule": "plain"}
+    chosen = {
+        "variant": "chosen",
+        "best_of": ["a", "b"],
+        "by": "overall",
+        "rule": "plain",
+        "key": "",
+    }
     runs = [chosen, run(tmp_path, "a", [0, 0, 1]), run(tmp_path, "b", [0, 1, 1])]
     about = {"paper": "p", "seed": 0, "tested": False}
     score_runs([{**each, **about} for each in runs], tmp_path / "s.parquet")

@@ -10,7 +10,8 @@ import pytest
 from figure_files import SIZES
 from reporting import HARM, NOT_RUN, PAPER, SEEDS, job_of, plan_results
 
-from minbert.figures.predicted import Predicted, read_predicted
+from minbert.evaluate.predictions import Predicted
+from minbert.figures.predicted import read_predicted
 from minbert.plan.plan import Plan
 from minbert.publish.packed import without_unread_scores
 from minbert.report import predictions
@@ -152,8 +153,7 @@ def test_stages_scored_on_a_half_of_dev_stand_beside_those_of_all(
         one = read_predicted(of_seeds, task)
         if one is None or of_seeds != halved:
             return one
-        values = (one.prediction[:, ::2], one.scores[:, ::2])
-        return Predicted(one.seeds, one.ids[::2], one.label[::2], *values)
+        return one.of(one.ids[::2])
 
     monkeypatch.setattr(predictions, "read_predicted", read)
     said = read_said(material)

@@ -1,15 +1,14 @@
 """`minbert ensemble`: what the seeds of a variant score together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from minbert.base.errors import UserError
 from minbert.commands.plan import aligned
-from minbert.data.labels import read_labels, with_labels
-from minbert.data.parquet import read_file
+from minbert.data.labels import read_labels
+from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.reading import Of, Score, read_scores
 from minbert.evaluate.scoring import overall, score_task
 from minbert.plan.plan import Plan
@@ -84,39 +83,21 @@ def _labels(plan: Plan, paper: str) -> dict[str, dict[str, float]]:
 def _score(
     plan: Plan, seeds: Mapping[int, Score], task: str, split: str, given: Mapping[str, float]
 ) -> float:
-    tables = []
-    for seed, score in seeds.items():
-        folder = plan.nodes["train", score.key].folder(plan.root, seed)
-        wanted = {"task": task, "split": split}
-        columns = ("id", "task", "split", "scores", "label")
-        tables.append(read_file(folder / "predictions.parquet", columns, wanted).sort_by("id"))
-    labelled = [with_labels(table, given) for table in tables]
-    for (seed, score), table in zip(seeds.items(), labelled, strict=True):
-        if table["id"] != labelled[0]["id"]:
-            raise UserError(
-                f"train/{score.key}/seed{seed}: its {split} examples of '{task}' are not those of "
-                f"seed {next(iter(seeds))}, expected the same; an ensemble needs the same data"
-            )
-        if table["scores"].null_count:
-            raise UserError(
-                f"train/{score.key}/seed{seed}: its {split} predictions of '{task}' have no "
-                "probabilities, as they came in a lean bundle; take one that was made without "
-                "--lean, or train the seed again"
-            )
-    scores = [_matrix(table["scores"]) for table in labelled]
-    return score_task(task, predicted(task, scores), labelled[0]["label"].to_numpy())
+    runs = (plan.nodes["train", of.key].folder(plan.root, seed) for seed, of in seeds.items())
+    found = read_predicted([run / "predictions.parquet" for run in runs], task, split, given)
+    if not found.scores.shape[2]:
+        raise UserError(
+            f"predictions of '{task}' on {split} have no probabilities, as they came in a lean "
+            "bundle; take one that was made without --lean, or train the seeds again"
+        )
+    return score_task(task, predicted(task, found.scores), found.label)
 
 
-def predicted(task: str, scores: Sequence[np.ndarray]) -> np.ndarray:
-    """Return what the mean of several seeds' `scores` [n, s] predicts: classes or values [n]."""
+def predicted(task: str, scores: np.ndarray) -> np.ndarray:
+    """Return what the mean of several seeds' `scores` [seeds, n, s] predicts: classes or values."""
     mean = np.mean(scores, axis=0)
     if TASKS[task].kind == "classification":
         return np.asarray(mean.argmax(1), np.float64)
     if TASKS[task].kind == "binary":
         return np.asarray(mean[:, 0] > 0.5, np.float64)
     return np.asarray(mean[:, 0])
-
-
-def _matrix(column: pa.ChunkedArray) -> np.ndarray:
-    """Return a column of lists of one length as [n, s]."""
-    return np.array(column.to_pylist(), dtype=np.float64)

@@ -12,17 +12,13 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from minbert.base.errors import UserError
-from minbert.data.parquet import read_file
 from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
+from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.reading import Of, read_scores
 from minbert.evaluate.scoring import CORRELATIONS, score_task
 from minbert.evaluate.seeds import learned, shared_spreads
-from minbert.evaluate.selected import shared_ids
 from minbert.evaluate.spread import Spread, own_spread
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.verdicts import MOST_SEEDS
@@ -95,6 +91,15 @@ class Estimate(NamedTuple):
             if float(stdtrit(freedom, 1 - level / 2)) * error <= distance:
                 return n
         return None
+
+
+def sample(task: str, predictions: Floats, labels: Floats) -> Sample:
+    """Return the scores of the `predictions` [s, n] of a system's seeds.
+
+    All systems of a task that are scored on as many examples have the same draws of them.
+    """
+    values = np.array([score_task(task, seed, labels) for seed in predictions])
+    return Sample(values, resampled_scores(task, predictions.T, labels))
 
 
 def resampled_scores(
@@ -215,11 +220,10 @@ def _caution(spread: Spread) -> float:
 
 
 class _Resampled(NamedTuple):
-    """A task's systems on the same examples: `values` [c] and `draws` [b, c] of `files` [c]."""
+    """A task's systems on the same examples: the `runs` whose files are `files`, and `majority`."""
 
     files: tuple[str, ...]
-    values: Floats
-    draws: Floats
+    runs: Sample
     majority: Sample
     examples: int
 
@@ -293,7 +297,7 @@ class Systems:
         for each in self._tasks(task):
             scored = self._resampled(each)
             at = [scored.files.index(self._files[each, variant][seed]) for seed in seeds]
-            parts[each] = Sample(scored.values[at], scored.draws[:, at])
+            parts[each] = Sample(scored.runs.values[at], scored.runs.draws[:, at])
         return combined(parts, task)
 
     def majority(self, task: str) -> Sample:
@@ -317,40 +321,15 @@ class Systems:
         return sum(self._resampled(each).examples for each in self._tasks(task))
 
     def _resample(self, task: str) -> _Resampled:
-        runs = [files for (each, _), files in self._files.items() if each == task]
-        files = tuple(dict.fromkeys(file for of in runs for file in of.values()))
-        columns, labels = self._aligned(task, files)
-        values, counts = np.unique(labels, return_counts=True)
-        always = np.full((len(labels), 1), values[counts.argmax()])
-        everyone = np.hstack([columns, always])
-        scores = np.array([score_task(task, column, labels) for column in everyone.T])
-        draws = resampled_scores(task, everyone, labels)
-        majority = Sample(scores[-1:], draws[:, -1:])
-        return _Resampled(files, scores[:-1], draws[:, :-1], majority, len(labels))
-
-    def _aligned(self, task: str, files: Sequence[str]) -> tuple[Floats, Floats]:
-        """Return the files' predictions [n, c] for a task's dev split, and its labels [n].
-
-        If a half of dev chose the epochs of some of them, these are of the other half.
-        """
-        wanted = {"task": task, "split": "dev"}
-        columns = ("id", "task", "split", "prediction", "label")
-        tables = [
-            read_file(self._predictions[file], columns, wanted).sort_by("id") for file in files
-        ]
-        shared = shared_ids([table["id"].to_pylist() for table in tables])
-        if shared is not None:
-            ids = pa.array(sorted(shared), pa.string())
-            tables = [table.filter(pc.is_in(table["id"], ids)) for table in tables]
-        examples = tables[0].select(["id", "label"])
-        for file, table in zip(files, tables, strict=True):
-            if not table.select(["id", "label"]).equals(examples):
-                raise UserError(
-                    f"{self._predictions[file]}: task '{task}': its dev examples are not those of "
-                    "the paper's other runs; train the run again"
-                )
-        predictions = [table["prediction"].to_numpy().astype(float) for table in tables]
-        return np.column_stack(predictions), examples["label"].to_numpy().astype(float)
+        of_task = [files for (each, _), files in self._files.items() if each == task]
+        files = tuple(dict.fromkeys(file for of in of_task for file in of.values()))
+        read = read_predicted([self._predictions[file] for file in files], task)
+        values, counts = np.unique(read.label, return_counts=True)
+        always = np.full(len(read.ids), values[counts.argmax()])
+        everyone = sample(task, np.vstack([read.prediction, always]), read.label)
+        runs = Sample(everyone.values[:-1], everyone.draws[:, :-1])
+        majority = Sample(everyone.values[-1:], everyone.draws[:, -1:])
+        return _Resampled(files, runs, majority, len(read.ids))
 
 
 def combined(parts: Mapping[str, Sample], measure: str) -> Sample:

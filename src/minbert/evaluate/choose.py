@@ -5,13 +5,12 @@ each method. The other half of dev and test are not looked at.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_text
-from minbert.evaluate.score import Read, files_of, run_scores, score_file
+from minbert.evaluate.score import Read, files_of, of_tasks, reader, run_scores
 from minbert.evaluate.scoring import selection_score
 from minbert.evaluate.statistics import interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
@@ -36,7 +35,7 @@ def make(job: Job) -> None:
     The spec has {paper, title, rule, seeds, rows: [{variant, label, tasks, tried}]}. `tasks` are
     those whose score chooses, `tried` are [{candidate, settings, keys, tasks: {task: key}}].
     """
-    spec, read = job.spec, cache(score_file)
+    spec, read = job.spec, reader()
     lines: list[dict[str, Any]] = []
     tasks: dict[str, None] = {}
     for row in spec["rows"]:
@@ -71,10 +70,9 @@ def _tried(job: Job, each: Mapping[str, Any], tasks: Sequence[str], read: Read) 
     single: dict[str, list[float]] = {}
     for seed in job.spec["seeds"]:
         files = files_of(job, each["tasks"], seed)
-        found = run_scores({"key": "", "tasks": files}, read)
-        if found is None:
+        if (found := run_scores(files, read)) is None:
             continue
-        main = found.main("selection")
+        main = of_tasks(found["selection"])
         if missing := [task for task in tasks if task not in main]:
             path = files[missing[0]]["predictions"]
             raise UserError(

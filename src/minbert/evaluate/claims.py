@@ -12,7 +12,7 @@ from scipy.special import stdtr
 from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, constant, difference
 from minbert.evaluate.curves import LAST, LEAST, Curves
-from minbert.evaluate.selected import FAVOURED
+from minbert.evaluate.marks import FAVOURED
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.text import (
     ABSENT,

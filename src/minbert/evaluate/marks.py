@@ -1,4 +1,4 @@
-"""How the scores of a table's row stand against their floors, and the marks that say so."""
+"""What pages and tables say of scores: the floors, the marks of those below, what chose epochs."""
 
 from collections.abc import Iterable
 
@@ -18,6 +18,14 @@ MEANING = (
     "shown that it learnt the task."
 )
 
+
+FAVOURED = {
+    "dev": "Dev was also used to choose the epoch of every run, which favours all of them",
+    "half": "One half of dev chose the epoch of every run; scores are on the other half",
+    "both": "For some runs, one half of dev chose the epoch and scores are on the other half; for "
+    "the others, all of dev served both purposes, which favours them",
+}
+"""What chose the epochs, by what the stages' `selection_split` says, or `both`."""
 
 GUESSES = {
     "f1": "for F1 always predicting class 1",

@@ -1,11 +1,11 @@
 """The score table of all runs of a paper, made from their predictions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import methodcaller
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,10 @@ from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.data.labels import read_labels, with_labels
 from minbert.data.parquet import read_file
-from minbert.evaluate.floors import FloorTest, against_floor
+from minbert.evaluate.floors import against_floor
 from minbert.evaluate.gain import DELTA_M, delta_m
 from minbert.evaluate.metrics import task_metrics
-from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.reading import SCHEMA, Score
 from minbert.evaluate.sampling import overall_error, standard_error
 from minbert.evaluate.scoring import overall
 from minbert.evaluate.tuning import read_tuning
@@ -27,57 +27,29 @@ from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS, known_task
 from minbert.store.job import Job
 
+Split = Mapping[str, Mapping[str, Score]]
+"""One run's scores in a split, {task: {metric: score}}; a task's own metric is the first."""
 
-class Measured(NamedTuple):
-    """A task's metrics on one split; of its own metric, the floor and the standard error."""
+Splits = Mapping[str, Split]
+"""One run's scores, {split: {task: {metric: score}}}.
 
-    metrics: Mapping[str, float]
-    floor: FloorTest
-    error: float | None
+A task is missing from a split in which its labels are not public. Split `selection` has tasks only
+where a half of dev chose the epoch.
+"""
 
-
-Read = Callable[[Path, str], dict[str, Measured | None]]
-
-
-class TaskScore(NamedTuple):
-    """What was measured of a task on one split, its stage's key, `last` as in `score_runs`."""
-
-    key: str
-    measured: Measured
-    last: float | None = None
-
-
-class RunScores(NamedTuple):
-    """One run's scores, {split: {task: score}}; `key` is that of its last stage.
-
-    A task is missing from a split in which its labels are not public. Split `selection` has tasks
-    only where a half of dev chose the epoch.
-    """
-
-    key: str
-    splits: Mapping[str, Mapping[str, TaskScore]]
-
-    @property
-    def chosen_on(self) -> str:
-        """The split that `best_of` compares: dev, or the half of it that chose the epoch too."""
-        return "selection" if self.splits.get("selection") else "dev"
-
-    def main(self, split: str) -> dict[str, float]:
-        """Return {task: value of the task's own metric}."""
-        measured = {task: of.measured.metrics for task, of in self.splits[split].items()}
-        return {task: metrics[TASKS[task].metric] for task, metrics in measured.items()}
-
-    def floors(self, split: str) -> dict[str, float]:
-        """Return {task: the floor of the task's own metric}."""
-        return {task: of.measured.floor.floor for task, of in self.splits[split].items()}
-
-    def last(self, split: str) -> dict[str, float]:
-        """Return {task: score after the last epoch} of those tasks where it was measured."""
-        return {t: of.last for t, of in self.splits[split].items() if of.last is not None}
-
-
-Seeds = Mapping[int, RunScores]
+Seeds = Mapping[int, Splits]
 """The runs of one variant by seed: those that have scores."""
+
+Read = Callable[..., Split]
+"""What `reader` returns."""
+
+SPLITS = ("dev", "selection", "test")
+
+
+def of_tasks(split: Split, column: str = "value") -> dict[str, float]:
+    """Return {task: what a `column` of the score table has of its own metric}, where known."""
+    own = {task: getattr(next(iter(of.values())), column) for task, of in split.items()}
+    return {task: value for task, value in own.items() if value is not None}
 
 
 def make(job: Job) -> None:
@@ -110,7 +82,7 @@ def score_runs(
     runs: Sequence[Mapping[str, Any]],
     out: Path,
     single: str = "",
-    labels: Mapping[str, Mapping[str, float]] | None = None,
+    labels: Mapping[str, Mapping[str, float]] = {},
     overall_tasks: Sequence[str] = OVERALL_TASKS,
 ) -> None:
     """Score the predictions of `runs` and write the table to `out` (parquet, `SCHEMA`).
@@ -137,12 +109,8 @@ def score_runs(
     Rows keep the order of `runs`; a file that several runs share is read once. Raises `UserError`
     if the same paper, variant and seed occur twice, or predictions are malformed.
     """
-    found: dict[tuple[str, str], dict[int, RunScores]] = {}
-
-    @cache
-    def read(path: Path, task: str) -> dict[str, Measured | None]:
-        return score_file(path, task, labels.get(task) if labels else None)
-
+    found: dict[tuple[str, str], dict[int, Splits]] = {}
+    read = reader(labels)
     seen: set[tuple[str, str, int]] = set()
     for run in runs:
         name = (run["paper"], run["variant"], run["seed"])
@@ -152,7 +120,7 @@ def score_runs(
                 "a run has one set of scores: drop one or rename its variant"
             )
         seen.add(name)
-        if "best_of" not in run and (scores := run_scores(run, read)) is not None:
+        if "best_of" not in run and (scores := run_scores(run["tasks"], read)) is not None:
             found.setdefault(name[:2], {})[name[2]] = scores
     for run in runs:
         if "best_of" in run:
@@ -166,27 +134,26 @@ def score_runs(
             alone = found.get((run["paper"], single), {})
             beside = [alone[run["seed"]]] if run["seed"] in alone else list(alone.values())
             for split in ("dev", "test") if run["tested"] else ("dev",):
-                rows.extend(_rows(run, split, scores, beside, overall_tasks))
+                about = {name: run[name] for name in ("paper", "variant", "seed")}
+                of_beside = [of[split] for of in beside]
+                every = _scores(scores[split], run["key"], of_beside, overall_tasks)
+                for task, metric, score in every:
+                    of = {"split": split, "task": task, "metric": metric}
+                    rows.append(about | of | score._asdict())
     with whole(out) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
 
 
-def run_scores(run: Mapping[str, Any], read: Read) -> RunScores | None:
-    """Return the scores of a run, {key, tasks} as of `score_runs`; None if a file is missing.
-
-    `read` is `score_file`, which need not read a file twice.
-    """
-    tasks: Mapping[str, Mapping[str, Any]] = run["tasks"]
+def run_scores(tasks: Mapping[str, Mapping[str, Any]], read: Read) -> Splits | None:
+    """Return the scores of a run with `tasks`, as of `score_runs`; None if a file is missing."""
     files = [Path(of[name]) for of in tasks.values() for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):
         return None
-    splits: dict[str, dict[str, TaskScore]] = {"dev": {}, "selection": {}, "test": {}}
+    splits: dict[str, dict[str, Mapping[str, Score]]] = {split: {} for split in SPLITS}
     for task, of in tasks.items():
-        for split, measured in read(Path(of["predictions"]), task).items():
-            if measured is not None:
-                last = _last_dev_score(of["history"], task) if split == "dev" else None
-                splits[split][task] = TaskScore(of["key"], measured, last)
-    return RunScores(run["key"], splits)
+        for split, found in read(task, **of).items():
+            splits[split][task] = found
+    return splits
 
 
 def best_of(
@@ -194,27 +161,24 @@ def best_of(
     by: Literal["overall", "task"],
     rule: str,
     overall_tasks: Sequence[str] = OVERALL_TASKS,
-) -> dict[int, RunScores]:
+) -> dict[int, Splits]:
     """Return the runs of the best of `candidates`, by seed; none if no candidate has scores.
 
     By `overall`: the candidate with the highest mean dev score under `rule`, over those of its
     seeds that have scores. By `task`: the same for each task by its own metric; the tasks of one
-    run may then come from several candidates. Its key is "", as it trains nothing. The first
-    candidate wins a tie. Test scores come along and decide nothing. Where a half of dev chose the
-    epochs, its scores choose here too.
+    run may then come from several candidates. The first candidate wins a tie. Test scores come
+    along and decide nothing. Where a half of dev chose the epochs, its scores choose here too.
     """
     if by == "overall":
-        chosen_runs = _highest(candidates, lambda main: overall(main, rule, overall_tasks))
-        return {seed: run._replace(key="") for seed, run in chosen_runs.items()}
+        return dict(_highest(candidates, lambda scores: overall(scores, rule, overall_tasks)))
     chosen = {task: _highest(candidates, methodcaller("get", task)) for task in TASKS}
-    found = {}
+    found: dict[int, Splits] = {}
     for seed in sorted({seed for seeds in chosen.values() for seed in seeds}):
-        runs = {task: seeds[seed].splits for task, seeds in chosen.items() if seed in seeds}
-        splits = {
-            split: {t: of[split][t] for t, of in runs.items() if t in of.get(split, ())}
-            for split in ("dev", "selection", "test")
+        runs = {task: seeds[seed] for task, seeds in chosen.items() if seed in seeds}
+        found[seed] = {
+            split: {task: of[split][task] for task, of in runs.items() if task in of[split]}
+            for split in SPLITS
         }
-        found[seed] = RunScores("", splits)
     return found
 
 
@@ -228,44 +192,40 @@ def _highest(
     """
     means = {}
     for name, seeds in candidates.items():
-        values = [v for run in seeds.values() if (v := score(run.main(run.chosen_on))) is not None]
+        chose = [of_tasks(run["selection"] or run["dev"]) for run in seeds.values()]
+        values = [value for scores in chose if (value := score(scores)) is not None]
         if values:
             means[name] = fmean(values)
     return candidates[max(means, key=lambda name: means[name])] if means else {}
 
 
-def _rows(
-    run: Mapping[str, Any],
-    split: str,
-    scores: RunScores,
-    beside: Sequence[RunScores],
+def _scores(
+    found: Split,
+    key: str,
+    beside: Sequence[Split],
     overall_tasks: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Return a run's rows; `beside` are the runs whose mean its gain is over."""
-    found: list[dict[str, Any]] = []
-    for task, score in scores.splits[split].items():
-        for metric, value in score.measured.metrics.items():
-            row: dict[str, Any]
-            row = {"task": task, "metric": metric, "value": value, "key": score.key}
-            if metric == TASKS[task].metric:
-                _, test, error = score.measured
-                row |= {"last": score.last, "floor": test.floor, "error": error}
-                row |= {"p_floor": test.p, "constant": test.constant}
-            found.append(row)
-    of_tasks = (scores.main(split), scores.last(split), scores.floors(split))
-    errors = {task: of.measured.error for task, of in scores.splits[split].items()}
+) -> Iterator[tuple[str, str, Score]]:
+    """Yield (task, metric, score) of all that a run has in a split, then the overall scores.
+
+    `beside` are the runs whose mean its gain is over.
+    """
+    for task, of_metrics in found.items():
+        for metric, score in of_metrics.items():
+            yield task, metric, score
+    columns = {name: of_tasks(found, name) for name in ("value", "last", "floor", "error")}
     for rule in RULES:
-        whole, last, floor = (overall(of, rule, overall_tasks) for of in of_tasks)
-        row = {"task": "overall", "metric": rule, "value": whole, "key": scores.key}
-        row["error"] = overall_error(errors, rule, overall_tasks)
-        found.append(row | {"last": last, "floor": floor})
-    singles = (_means([of.main(split) for of in beside]), _means([of.last(split) for of in beside]))
-    gains = (delta_m(*pair, overall_tasks) for pair in zip(of_tasks[:2], singles, strict=True))
-    row = {"task": "overall", "metric": DELTA_M, "key": scores.key}
-    found.append(row | dict(zip(("value", "last"), gains, strict=True)))
-    found = [row for row in found if row["value"] is not None]
-    about = {name: run[name] for name in ("paper", "variant", "seed")} | {"split": split}
-    return [about | row for row in found]
+        value, last, floor = (
+            overall(columns[name], rule, overall_tasks) for name in ("value", "last", "floor")
+        )
+        if value is not None:
+            error = overall_error(columns["error"], rule, overall_tasks)
+            yield "overall", rule, Score(value, key, last, floor, error=error)
+    gain, last = (
+        delta_m(columns[name], _means([of_tasks(of, name) for of in beside]), overall_tasks)
+        for name in ("value", "last")
+    )
+    if gain is not None:
+        yield "overall", DELTA_M, Score(gain, key, last)
 
 
 def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -274,67 +234,56 @@ def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {task: fmean(of[task] for of in scores) for task in common}
 
 
-def _last_dev_score(history: Path, task: str) -> float | None:
-    """Return the dev score of `task` after the last epoch of a run; None if it was not measured."""
-    wanted = {"split": "dev", "task": task, "metric": TASKS[task].metric}
-    columns = ("epoch", "split", "task", "metric", "value")
-    rows = read_file(history, columns, wanted).to_pylist()
-    return max(rows, key=lambda row: row["epoch"])["value"] if rows else None
+def reader(labels: Mapping[str, Mapping[str, float]] = {}) -> Read:
+    """Return a function that scores a training's files; those of several runs are read once.
 
-
-def score_file(
-    path: Path, task: str, labels: Mapping[str, float] | None = None
-) -> dict[str, Measured | None]:
-    """Return {split: what was measured} of `task` in the file at `path`; None without labels.
-
-    `labels` are those of test rows that have none in the file.
+    It takes a task, and as `score_runs` the `key`, `predictions` and `history` of its training, and
+    returns {split: {metric: score}} of the splits that have labels. `labels` are those of test rows
+    that have none in the file, {task: {id: label}}.
     """
-    columns = ("id", "task", "split", "prediction", "label")
-    table = read_file(path, columns, {"task": known_task(task).name})
-    if table.num_rows == 0:
-        raise UserError(f"{path}: no predictions of task '{task}'; train the run again")
-    dev = _score_split(path, task, table, "dev")
-    if dev is None:
-        raise UserError(f"{path}: task '{task}' has no labelled dev rows; dev is always scored")
-    test = table.filter(pc.equal(table["split"], "test"))
-    test = test if labels is None else with_labels(test, labels)
-    others = {"selection": table, "test": test}
-    found = {split: _score_split(path, task, of, split) for split, of in others.items()}
-    return {"dev": dev, **found}
+
+    @cache
+    def read(task: str, key: str, predictions: Path, history: Path) -> Split:
+        columns = ("id", "split", "prediction", "label")
+        table = read_file(predictions, columns, {"task": known_task(task).name})
+        found = {}
+        for split in SPLITS:
+            rows = table.filter(pc.equal(table["split"], split))
+            rows = with_labels(rows, labels.get(task, {}) if split == "test" else {})
+            if rows.num_rows:
+                last = _last_dev_score(history, task) if split == "dev" else None
+                where = f"{predictions}: task '{task}', {split}"
+                found[split] = _measured(rows, task, key, last, where)
+        if "dev" not in found:
+            raise UserError(
+                f"{predictions}: no predictions of task '{task}' on labelled dev rows; "
+                "train the run again"
+            )
+        return found
+
+    return read
 
 
-def _score_split(path: Path, task: str, table: pa.Table, split: str) -> Measured | None:
-    part = table.filter(pc.equal(table["split"], split))
-    where = f"{path}: task '{task}', {split}"
-    ids = part["id"].to_pylist()
-    if len(set(ids)) < len(ids):
-        twice = next(one for one in ids if ids.count(one) > 1)
-        raise UserError(f"{where}: id '{twice}' is predicted more than once; train the run again")
-    label = _floats(part["label"], f"{where}, column 'label'")
-    absent = int(np.isnan(label).sum())
-    if absent == len(label):
-        return None
-    if absent:
-        raise UserError(
-            f"{where}: {absent} of {len(label)} rows have no label; a split is labelled or is not"
-        )
-    prediction = _floats(part["prediction"], f"{where}, column 'prediction'")
+def _measured(
+    rows: pa.Table, task: str, key: str, last: float | None, where: str
+) -> dict[str, Score]:
+    label, prediction = (rows[name].to_numpy() for name in ("label", "prediction"))
     broken = ~np.isfinite(prediction)
     if broken.any():
         raise UserError(
             f"{where}: {int(broken.sum())} of {len(label)} predictions are not finite numbers, the "
-            f"first of id '{ids[int(broken.argmax())]}'; train with a lower learning rate"
+            f"first of id '{rows['id'][int(broken.argmax())]}'; train with a lower learning rate"
         )
-    return Measured(
-        task_metrics(task, prediction, label),
-        against_floor(task, prediction, label),
-        standard_error(task, prediction, label),
-    )
+    values = task_metrics(task, prediction, label)
+    found = {metric: Score(value, key, None) for metric, value in values.items()}
+    test, own = against_floor(task, prediction, label), TASKS[task].metric
+    error = standard_error(task, prediction, label)
+    found[own] = Score(values[own], key, last, test.floor, test.p, test.constant, error)
+    return found
 
 
-def _floats(column: pa.ChunkedArray, where: str) -> np.ndarray:
-    """Return `column` as float64 [n], null as nan."""
-    try:
-        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=float)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UserError(f"{where}: expected numbers, found {column.type}") from error
+def _last_dev_score(history: Path, task: str) -> float | None:
+    """Return the dev score of `task` after the last epoch of a run; None if it was not measured."""
+    wanted = {"split": "dev", "task": task, "metric": TASKS[task].metric}
+    rows = read_file(history, ("epoch", "value"), wanted).to_pylist()
+    return max(rows, key=lambda row: row["epoch"])["value"] if rows else None

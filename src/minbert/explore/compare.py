@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, zip_longest
 from pathlib import Path
-from statistics import fmean
 from textwrap import shorten
 from typing import Any
 
@@ -16,12 +15,11 @@ import pandas as pd
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import Sample, combined, constant, difference, resampled_scores
+from minbert.evaluate.bootstrap import Sample, combined, constant, difference, sample
+from minbert.evaluate.predictions import Predicted, read_predicted
 from minbert.evaluate.reading import METRIC_TITLES
-from minbert.evaluate.scoring import score_task
 from minbert.evaluate.text import one_line
 from minbert.explore.run import TEXTS, sentences
-from minbert.figures.predicted import Predicted, read_predicted
 from minbert.plan import difference as plans
 from minbert.predict.resolve_run import ResolvedVariant, earlier, find, plan_of
 from minbert.report.predictions import over_seeds
@@ -35,6 +33,10 @@ EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
 """Examples of each task and change in the text, and characters of a sentence there."""
+
+
+Sides = Sequence[Sample]
+"""The scores of A and B by seed."""
 
 
 @dataclass(frozen=True)
@@ -131,26 +133,31 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
 
 def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
     rows: list[dict[str, Any]] = []
-    about, counts, samples, changed = [], {}, {}, []
+    about, changed = [], []
+    compared: dict[str, tuple[Sides, list[list[int]]]] = {}
+    counts: dict[str, int] = {}
     for side in (one, other):
         stages = ", ".join(f"{stage} {key}" for stage, key in side.stages.items())
         when = f"trained {_trained(side):%Y-%m-%d %H:%M}" if side.chosen else "not trained yet"
         about.append(f"{side.paper}/{side.name} ({stages}), {when}")
-    for task in [task for task in one.tasks if task in other.tasks]:
-        a, b = _predicted(one, task), _predicted(other, task)
-        if a is None or b is None:
+    for task in (task for task in one.tasks if task in other.tasks):
+        seeds = [sorted(n for n, keys in of.chosen.items() if task in keys) for of in (one, other)]
+        if not all(seeds):
             continue
-        scored = {"task": task, "metric": METRIC_TITLES[TASKS[task].metric]}
-        if a.ids != b.ids or not np.array_equal(a.label, b.label):
-            rows.append(scored | _scored(_mean(task, a), _mean(task, b), a.seeds, b.seeds))
-            continue
-        counts[task] = len(a.ids)
-        samples[task] = _samples(task, a, b), (a.seeds, b.seeds)
-        # An example's weight, which a score that counts examples may hide; not of the same ones.
-        least = 1 / len(a.ids) if _counts(task) and not _equal(a, b) else 0.0
-        rows.append(scored | _difference(*samples[task], least))
-        changed.append(_changed(task, a, b, one))
-    rows += _overall(one, other, samples, counts)
+        a, b = (_predicted(*of, task) for of in zip((one, other), seeds, strict=True))
+        sides = [sample(task, of.prediction, of.label) for of in (a, b)]
+        row = {"task": task, "metric": METRIC_TITLES[TASKS[task].metric]}
+        rows.append(row | _means(sides))
+        if a.ids == b.ids and np.array_equal(a.label, b.label):
+            # An example's weight, which a score that counts examples may hide; not of the same.
+            counts_examples = TASKS[task].kind != "regression"
+            same = np.array_equal(a.prediction, b.prediction)
+            least = 1 / len(a.ids) if counts_examples and not same else 0.0
+            rows[-1] |= _interval(sides, seeds[0] == seeds[1], least)
+            compared[task] = sides, seeds
+            counts[task] = len(a.ids)
+            changed.append(_changed(task, a, b, one))
+    rows += _overall(one, other, compared, counts)
     return Comparison(
         (about[0], about[1]),
         pd.DataFrame(list(_spec(one, other)), columns=SPEC, dtype=object),
@@ -171,14 +178,10 @@ def _trained(found: ResolvedVariant) -> datetime:
     return datetime.fromtimestamp(max(chain(*times), default=0))
 
 
-def _predicted(found: ResolvedVariant, task: str) -> Predicted | None:
-    """Return what the trained seeds predict of a task on dev; None if there are none."""
-    of_seeds = {
-        seed: node_folder(found.root, "train", keys[task], seed) / "predictions.parquet"
-        for seed, keys in found.chosen.items()
-        if task in keys
-    }
-    return read_predicted(of_seeds, task)
+def _predicted(found: ResolvedVariant, seeds: Sequence[int], task: str) -> Predicted:
+    """Return what the trained seeds predict of a task on dev."""
+    folders = (node_folder(found.root, "train", found.chosen[n][task], n) for n in seeds)
+    return read_predicted([folder / "predictions.parquet" for folder in folders], task)
 
 
 def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, ...]]:
@@ -204,63 +207,41 @@ def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, .
             yield from ((name, what, of, *pair) for of, pair in differing.items() if all(pair))
 
 
-def _samples(task: str, a: Predicted, b: Predicted) -> tuple[Sample, Sample]:
-    columns = np.vstack([a.prediction, b.prediction]).T
-    values = np.array([score_task(task, column, a.label) for column in columns.T])
-    draws = resampled_scores(task, columns, a.label)
-    n = len(a.seeds)
-    return Sample(values[:n], draws[:, :n]), Sample(values[n:], draws[:, n:])
+def _means(sides: Sides) -> dict[str, Any]:
+    one, other = (float(side.values.mean()) for side in sides)
+    seeds = {f"seeds_{name}": len(side.values) for name, side in zip("AB", sides, strict=True)}
+    return {"A": one, "B": other, "difference": other - one, **seeds, "paired": False}
 
 
-def _difference(
-    samples: tuple[Sample, Sample], seeds: tuple[tuple[int, ...], tuple[int, ...]], least: float
-) -> dict[str, Any]:
-    """Return both means and the difference, with its interval; `least` is an example's weight."""
-    one, other = samples
-    if seeds[0] == seeds[1]:
-        paired = Sample(other.values - one.values, other.draws - one.draws)
-        found = difference(paired, constant(0.0), least)
+def _interval(sides: Sides, paired: bool, least: float) -> dict[str, Any]:
+    """Return the interval of the difference; `least` is an example's weight."""
+    one, other = sides
+    if paired:
+        change = Sample(other.values - one.values, other.draws - one.draws)
+        found = difference(change, constant(0.0), least)
     else:
         found = difference(other, one, least)
-    low, high = found.interval()
-    scored = _scored(float(one.values.mean()), float(other.values.mean()), *seeds)
-    return scored | {"low": low, "high": high, "paired": seeds[0] == seeds[1]}
-
-
-def _counts(task: str) -> bool:
-    """Whether a task's score counts right examples, and so changes by steps."""
-    return TASKS[task].kind != "regression"
-
-
-def _equal(a: Predicted, b: Predicted) -> bool:
-    return np.array_equal(a.prediction, b.prediction)
-
-
-def _mean(task: str, of: Predicted) -> float:
-    return fmean(score_task(task, prediction, of.label) for prediction in of.prediction)
-
-
-def _scored(one: float, other: float, a: tuple[int, ...], b: tuple[int, ...]) -> dict[str, Any]:
-    of_seeds = {"seeds_A": len(a), "seeds_B": len(b), "paired": False}
-    return {"A": one, "B": other, "difference": other - one, **of_seeds}
+    return dict(zip(("low", "high"), found.interval(), strict=True)) | {"paired": paired}
 
 
 def _overall(
     one: ResolvedVariant,
     other: ResolvedVariant,
-    samples: Mapping[str, Any],
+    compared: Mapping[str, tuple[Sides, list[list[int]]]],
     counts: Mapping[str, int],
 ) -> Iterator[dict[str, Any]]:
     """Yield the overall scores, if both have the same rule and tasks, all with the same seeds."""
-    (rule, tasks), theirs = _overall_rule(one), _overall_rule(other)
-    if (rule, tasks) != theirs or len(tasks) < 2 or not set(tasks) <= samples.keys():
+    rule, tasks = _overall_rule(one)
+    if (rule, tasks) != _overall_rule(other) or len(tasks) < 2 or not set(tasks) <= counts.keys():
         return
-    seeds = {samples[task][1] for task in tasks}
-    if len(seeds) == 1:
-        a, b = (combined({task: samples[task][0][n] for task in tasks}, rule) for n in (0, 1))
-        equal = all(np.array_equal(samples[t][0][0].values, samples[t][0][1].values) for t in tasks)
-        least = 0.0 if equal else 1 / sum(counts[task] for task in tasks)
-        yield {"task": "overall", "metric": rule} | _difference((a, b), seeds.pop(), least)
+    (a, b), *others = (compared[task][1] for task in tasks)
+    if all(seeds == [a, b] for seeds in others):
+        sides = [combined({task: compared[task][0][n] for task in tasks}, rule) for n in (0, 1)]
+        pairs = (compared[task][0] for task in tasks)
+        same = all(np.array_equal(of_a.values, of_b.values) for of_a, of_b in pairs)
+        least = 0.0 if same else 1 / sum(counts[task] for task in tasks)
+        row = {"task": "overall", "metric": rule}
+        yield row | _means(sides) | _interval(sides, a == b, least)
 
 
 def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.statistics import interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, Values
 from minbert.figures.predicted import (
-    Predicted,
     floor_note,
     over_seeds,
     panel_each,
@@ -33,7 +33,7 @@ def plot(options: Calibration, inputs: Inputs) -> Drawn:
         return figure, absent
     items = "pairs" if TASKS[task].pair else "examples"
     bars = f"Wilson over a bin's {items} (1 seed)"
-    if any(len(one.seeds) > 1 for one in found):
+    if any(len(one.prediction) > 1 for one in found):
         bars = f"Student t over seeds; where one alone has {items}, Wilson over these"
     ece = over_seeds(found, "expected calibration error (Guo et al., 2017)")
     return figure, [

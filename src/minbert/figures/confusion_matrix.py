@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.scoring import accuracy, macro_f1
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, Values, listed, mean_of
 from minbert.figures.predicted import (
-    Predicted,
     floor_note,
     over_seeds,
     panel_each,
@@ -39,7 +39,7 @@ def plot(options: ConfusionMatrix, inputs: Inputs) -> Drawn:
         return figure, absent
     names = listed([f"{number} {name}" for number, name in enumerate(TASKS[task].names)])
     return figure, [
-        f"n = {len(found[0].ids)} dev examples, {mean_of(len(one.seeds) for one in found)}."
+        f"n = {len(found[0].ids)} dev examples, {mean_of(len(one.prediction) for one in found)}."
         + f" Classes: {names}." * bool(names),
         "Shares of a row add up to 1; below each: examples. Above: "
         f"{over_seeds(found, 'accuracy')}; macro-F1. {floor_note(task, found[0])}",
@@ -78,4 +78,4 @@ def confusion(one: Predicted, classes: int) -> Values:
     counts = np.zeros((classes, classes))
     true = np.broadcast_to(one.label, one.prediction.shape).astype(int)
     np.add.at(counts, (true, one.prediction.astype(int)), 1)
-    return counts / len(one.seeds)
+    return counts / len(one.prediction)

@@ -1,76 +1,26 @@
 """Predictions of a task by seed, aligned example by example, and figures with a panel for each."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
-import numpy as np
-import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minbert.base.errors import UserError
-from minbert.data.parquet import read_file
+from minbert.evaluate import predictions
 from minbert.evaluate.floors import against_floor
+from minbert.evaluate.predictions import Predicted, aligned
 from minbert.evaluate.reading import METRIC_TITLES
-from minbert.evaluate.selected import shared_ids
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, OfSeeds, Values, missing_notes, present
+from minbert.figures.inputs import Inputs, OfSeeds, missing_notes, present
 from minbert.spec.task import TASKS
 
 MOST_PANELS = 12  # more variants would not fit on a page
-_COLUMNS = ("id", "task", "split", "prediction", "scores", "label")
-
-
-class Predicted(NamedTuple):
-    """The labelled dev examples: `ids` [n], `label` [n]; `prediction` [seeds, n], `scores`
-    [seeds, n, outputs]: probabilities of the classes, or of class 1, or the value. There are no
-    outputs if a seed lacks those of classes, as from a lean bundle."""
-
-    seeds: tuple[int, ...]
-    ids: list[str]
-    label: Values
-    prediction: Values
-    scores: Values
 
 
 def read_predicted(of_seeds: OfSeeds, task: str) -> Predicted | None:
-    """Return what the seeds whose files exist predict of `task` on dev; None without such a file.
-
-    Examples are in the order of their ids, so that variants can be compared. Seeds that predict
-    different examples, and a file without labels, raise `UserError`.
-    """
+    """Return what seeds predict of `task` on dev: those whose files exist; None without one."""
     there = present(of_seeds)
-    if not there:
-        return None
-    read = {path: _read(path, task) for path in there.values()}
-    first, (ids, label, *_) = next(iter(read.items()))
-    for path, other in read.items():
-        if other[0] != ids or not np.array_equal(other[1], label):
-            raise UserError(
-                f"{path}: its dev examples of '{task}' are not those of {first}; train the "
-                "variant's seeds again, on the same data"
-            )
-    prediction = np.stack([one[2] for one in read.values()])
-    width = min(one[3].shape[1] for one in read.values())  # 0 with a seed from a lean bundle
-    scores = np.stack([one[3][:, :width] for one in read.values()])
-    return Predicted(tuple(there), ids, label, prediction, scores)
-
-
-def _read(path: Path, task: str) -> tuple[list[str], Values, Values, Values]:
-    table = read_file(path, _COLUMNS, {"task": task, "split": "dev"})
-    table = table.filter(pc.is_valid(table["label"])).sort_by("id")
-    if table.num_rows == 0:
-        raise UserError(f"{path}: no labelled dev examples of task '{task}'")
-    scores = table["scores"].combine_chunks()
-    flat = np.asarray(scores.flatten().to_numpy(zero_copy_only=False), dtype=float)
-    if len(flat) % len(scores):
-        raise UserError(f"{path}: rows of task '{task}' have different numbers of scores")
-    label, prediction = (table[name].to_numpy().astype(float) for name in ("label", "prediction"))
-    if not len(flat) and TASKS[task].kind == "binary":
-        flat = prediction  # Lean bundles of earlier versions lack probabilities that equal these.
-    return table["id"].to_pylist(), label, prediction, flat.reshape(len(scores), -1)
+    return predictions.read_predicted(there.values(), task) if there else None
 
 
 def panel_each(
@@ -90,26 +40,13 @@ def panel_each(
     notes = missing_notes(variants, wanted, inputs.failed)
     if not found:
         return style.nothing(), [], notes
-    shared = shared_ids([one.ids for one in found.values()])
-    if shared is None:
-        raise UserError(
-            f"variants {', '.join(found)} predict different dev examples of '{task}'; "
-            "train them again, on the same data"
-        )
     if len(shown) > MOST_PANELS:
         notes.append(f"Not shown, for lack of space: {len(shown) - MOST_PANELS} more variants.")
-    found = {name: _only(one, shared) for name, one in found.items()}
+    found = dict(zip(found, aligned(found, f"dev examples of '{task}'"), strict=True))
     figure, panels = style.panels(len(found), height)
     for axes, (name, one) in zip(panels, found.items(), strict=True):
         draw(axes, one, variants[name])
     return figure, list(found.values()), notes
-
-
-def _only(one: Predicted, ids: set[str]) -> Predicted:
-    """Return what is predicted of the examples `ids`."""
-    kept = [n for n, name in enumerate(one.ids) if name in ids]
-    found = (one.label[kept], one.prediction[:, kept], one.scores[:, kept])
-    return Predicted(one.seeds, [one.ids[n] for n in kept], *found)
 
 
 def standing(task: str, one: Predicted) -> str:
@@ -148,5 +85,5 @@ def set_head(axes: Axes, label: str, measure: str, of_seeds: Sequence[float], *m
 
 def over_seeds(found: Sequence[Predicted], measure: str) -> str:
     """Return what the heads say of several seeds: "accuracy, mean and [smallest, largest] ..."."""
-    single = all(len(one.seeds) == 1 for one in found)
+    single = all(len(one.prediction) == 1 for one in found)
     return measure if single else f"{measure}, mean and [smallest, largest] of the seeds"

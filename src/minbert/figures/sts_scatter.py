@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.evaluate.scoring import score_task
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs, mean_of
 from minbert.figures.predicted import (
-    Predicted,
     floor_note,
     over_seeds,
     panel_each,
@@ -34,7 +34,8 @@ def plot(options: StsScatter, inputs: Inputs) -> Drawn:
         return figure, absent
     items = "pairs" if TASKS[task].pair else "examples"
     return figure, [
-        f"n = {len(found[0].ids)} dev {items}; points: {mean_of(len(one.seeds) for one in found)}. "
+        f"n = {len(found[0].ids)} dev {items}; points: "
+        f"{mean_of(len(one.prediction) for one in found)}. "
         f"Line: prediction = label. Bars: shares of all {items}. Above: "
         f"{over_seeds(found, METRIC_TITLES[TASKS[task].metric])}.",
         floor_note(task, found[0]),

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from minbert.data.examples import seen
 from minbert.data.parquet import read_file
+from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.reading import score_title
 from minbert.evaluate.scoring import score_task
 from minbert.evaluate.statistics import Interval, interval
-from minbert.figures.predicted import Predicted, read_predicted
+from minbert.figures.predicted import read_predicted
 from minbert.report.material import Material
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS

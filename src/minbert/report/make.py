@@ -15,8 +15,7 @@ from minbert.base.environment import commit
 from minbert.base.files import write_text
 from minbert.base.progress import clock
 from minbert.evaluate.index import in_words
-from minbert.evaluate.marks import GUESS
-from minbert.evaluate.selected import FAVOURED
+from minbert.evaluate.marks import FAVOURED, GUESS
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import FAILED, SCORED
 from minbert.evaluate.text import read_csv

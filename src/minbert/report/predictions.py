@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from minbert.data.parquet import read_file
+from minbert.evaluate.predictions import Predicted
 from minbert.evaluate.text import one_line
 from minbert.figures.inputs import Values
-from minbert.figures.predicted import Predicted, read_predicted
+from minbert.figures.predicted import read_predicted
 from minbert.report.material import Material
 from minbert.spec.task import TASKS
 
@@ -86,7 +87,7 @@ def over_seeds(task: str, one: Predicted) -> StagePredictions:
         counts = [(one.prediction == value).sum(axis=0) for value in classes]
         said, right = np.argmax(counts, axis=0), one.prediction == one.label
     about = (said.astype(float), error, right.sum(axis=0).astype(float))
-    return StagePredictions(len(one.seeds), one.ids, one.label, *about)
+    return StagePredictions(len(one.prediction), one.ids, one.label, *about)
 
 
 def _errors(kind: str, one: Predicted) -> Values:

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minbert.base.progress import counted
-from minbert.evaluate.marks import GUESS
-from minbert.evaluate.selected import FAVOURED
+from minbert.evaluate.marks import FAVOURED, GUESS
 from minbert.evaluate.table_rows import SCORED
 from minbert.report.floors import Verdicts
 from minbert.report.leaks import leaks_between_tasks
