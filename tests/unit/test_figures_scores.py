@@ -160,10 +160,9 @@ def test_a_published_number_meets_the_interval_of_a_single_run() -> None:
 
 
 def test_points_keep_their_papers_markers() -> None:
-    def point(paper: str, **more: bool) -> published.Point:
-        return published.Point(paper, "sst", *[Interval(0.5, None, None, 1)] * 2, **more)
-
-    points = [point("p"), point("q", test=True), point("q", crossed=True)]
+    one = Interval(0.5)
+    points = [published.Point("p", "sst", one, one), published.Point("q", "sst", one, one, True)]
+    points.append(published.Point("q", "sst", one, Interval(0.5, learned=False)))
     figure = published.scatter(points, ["p", "q"], "x", "y")
     shown = [line for line in figure.axes[0].lines if line.get_marker() != "None"]
     p, q = look(0), look(1)
@@ -173,7 +172,7 @@ def test_points_keep_their_papers_markers() -> None:
 
 
 def test_axes_of_scatter_plots_have_ticks_enough() -> None:
-    ends = [Interval(value, None, None, 1) for value in (-0.05, 0.87)]
+    ends = [Interval(value) for value in (-0.05, 0.87)]
     points = [published.Point("p", "sts", one, one) for one in ends]
     figure = published.scatter(points, ["p"], "x", "y")
     low, high = figure.axes[0].get_xlim()
@@ -183,7 +182,7 @@ def test_axes_of_scatter_plots_have_ticks_enough() -> None:
 def test_long_bars_do_not_squeeze_the_points_together() -> None:
     """As over two seeds, whose interval is 13 standard deviations wide."""
     ends = [Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)]
-    points = [published.Point("p", "sst", Interval(one.mean, None, None, 1), one) for one in ends]
+    points = [published.Point("p", "sst", Interval(one.mean), one) for one in ends]
     low, high = published.scatter(points, ["p"], "x", "y").axes[0].get_xlim()
     assert low <= 0.3 and 0.8 < high <= 1.0, "the short bar in whole, the long one cut"
     (alone,) = published.scatter(points[:1], ["p"], "x", "y").axes[:1]

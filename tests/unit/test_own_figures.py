@@ -139,4 +139,4 @@ def test_long_titles_of_tasks_are_wrapped_below_rows(kind: str, tmp_path: Path) 
 
 def test_words_for_scores(inputs: Inputs) -> None:
     assert title_of("same") == "same F1" and title_of("normalised") == "Overall score"
-    assert PaperScores("plain", ["news"], {}, {}, []).overall == "plain News"
+    assert PaperScores("plain", ["news"]).overall == "plain News"

@@ -24,9 +24,9 @@ class Interval(NamedTuple):
     """
 
     mean: float
-    low: float | None
-    high: float | None
-    n: int
+    low: float | None = None
+    high: float | None = None
+    n: int = 1
     sd: float | None = None
     last: float | None = None
     floor: float | None = None

@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from minbert.base.errors import UserError
-from minbert.evaluate import reading
 from minbert.figures import style
 from minbert.figures.cosines import plot_cosines
 from minbert.figures.epoch_tables import plot_tables
@@ -120,10 +119,10 @@ def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
             lines.append(Line(curve_of(runs, Of("dev", *measure)), looks[name]))
             plain, thin = style.Look(looks[name].color), THIN | {"band": False}
             lines.append(Line(curve_of(runs, Of("train", *measure)), plain, thin))
-        lowest = paper.floors_of(found, measure_of(*measure))
+        lowest = paper.floors(found, measure_of(*measure))
         panels.append(Panel("", lines, title_of(measure[0]), 1, lowest))
     rows = [panels[n : n + 2] for n in range(0, len(panels), 2)]
-    figure = draw(rows, entries + style.floor_entry(paper.floors), 1.75)
+    figure = draw(rows, entries, 1.75)
     more = "; thin, without bands: on the training batches, during training" * trained
     return figure, [
         f"Dev scores after each epoch{more}. {FLOOR}",
@@ -156,10 +155,9 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         loss = zip(run.loss, (TRAIN, DEV), (0.5, 0.0), strict=True)
         lines = [Line(of, look, {"window": width, "faint": False}) for of, look, width in loss]
         scores = [Line(of, look) for of, look in zip(run.score, (TRAIN, DEV), strict=True)]
-        floor = paper.floors.get(reading.Of(name, "dev", measure_of(run.task, run.metric)))
         shown = "overall score" if run.task == "overall" else title_of(run.task)
         head = f"{label * bool(options.pairs)}\n{shown}"
-        at = [floor] if floor is not None else []
+        at = paper.floors([name], measure_of(run.task, run.metric))
         return [
             Panel(f"{label}\nloss", lines, scale=scales[0]),
             Panel(head, scores, first=1, floors=at, scale=scales[1]),
@@ -171,11 +169,7 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     else:
         each = [panels(name, (None, "score")) for name in runs]
         rows = [[*chain(*each[n : n + 3])] for n in range(0, len(each), 3)]
-    entries = [
-        style.entry("train", TRAIN),
-        style.entry("dev", DEV),
-        *style.floor_entry(paper.floors),
-    ]
+    entries = [style.entry("train", TRAIN), style.entry("dev", DEV)]
     below = sorted(
         of
         for of in paper.flat

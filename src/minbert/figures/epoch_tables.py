@@ -1,11 +1,11 @@
 """What a paper printed for each epoch, beside our curves."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.evaluate import reading
 from minbert.figures import style
 from minbert.figures.histories import Curve, Of, by_epoch, curve_of, longest, read_histories
 from minbert.figures.inputs import Drawn, Inputs, OfSeeds, listed, missing_notes
@@ -39,8 +39,7 @@ def plot_tables(tables: Sequence[Table], inputs: Inputs) -> Drawn:
         losses += _published(relative, printed["train"])
         scores += _published(table.train, printed["train"])
         scores += _published(table.dev, printed["dev"])
-        floor = paper.floors.get(reading.Of(table.variant, "dev", table.task))
-        at = [floor] if floor is not None else []
+        at = paper.floors([table.variant], table.task)
         if first := n % 4 == 0:
             rows += [[], []]
         rows[-2].append(Panel(table.title, losses, "Training loss,\nrelative" * first, 1))
@@ -51,17 +50,17 @@ def plot_tables(tables: Sequence[Table], inputs: Inputs) -> Drawn:
     entries = [style.entry(f"ours, {split}", look) for split, look in ours.items()]
     entries += [style.entry(f"published, {split}", look) for split, look in printed.items()]
     said = "; ".join(f"{length} ({listed(of)})" for length, of in shorter.items())
-    low = [table.title for table in tables if (table.variant, "dev", table.task) in paper.flat]
+    low = [table.title for table in tables if paper.flat_one([table.variant], table.task)]
     tasks = [title_of(task) for task in TASKS if any(table.task == task for table in tables)]
     counts = [len(runs) for runs in read.values() if runs]
     # By table: a variant may have only some of its stages.
     failed = {table.title for table in tables if table.variant in inputs.failed}
-    return draw(rows, entries + style.floor_entry(paper.floors), 1.2), [
+    return draw(rows, entries, 1.2), [
         "Training loss: the mean of each epoch divided by the first epoch's, as the paper does "
         "not say how it scales its losses; ours is with dropout.",
         f"Scores: {', '.join(tasks)}.",
         f"Ours ran for {said}." * bool(said),
-        FLOOR * bool(paper.floors),
+        FLOOR * any(panel.floors for panel in chain(*rows)),
         f"Ours is not above the floor at the 5 % level: {listed(low)}." * bool(low),
         "Our runs recorded no scores on train." * (not trained),
         lines_note(counts) * bool(counts),

@@ -48,4 +48,4 @@ def published(rows: Iterable[Mapping[str, Any]], rule: str = "") -> dict[Of, flo
 def printed(scores: Mapping[Of, float], name: str, other: str, measure: str) -> Interval | None:
     """Return the published gain; None if one of the two scores is not `published`."""
     one, below = (scores.get(Of(variant, "dev", measure)) for variant in (name, other))
-    return None if one is None or below is None else Interval(one - below, None, None, 1)
+    return None if one is None or below is None else Interval(one - below)

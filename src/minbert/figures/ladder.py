@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.evaluate.reading import Of
 from minbert.figures import gains, rows, scored, style
 from minbert.figures.inputs import Drawn, Inputs, mean_of
 from minbert.spec.figures import Ladder
@@ -34,7 +33,7 @@ def plot(options: Ladder, inputs: Inputs) -> Drawn:
     systems = gains.systems(inputs)
     cut = False
     for axes, measure in zip(panels, paper.measures, strict=True):
-        low = [any(Of(name, "dev", measure) in paper.flat for name in pair) for pair in pairs]
+        low = [paper.flat_one(pair, measure) for pair in pairs]
         ours = [gains.gain(systems, *pair, measure) for pair in pairs]
         said = [gains.printed(published, *pair, measure) for pair in pairs]
         axes.axvline(0, **style.ZERO)

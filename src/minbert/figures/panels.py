@@ -56,7 +56,8 @@ def draw(rows: Rows, entries: Sequence[Any], height: float) -> Figure:
     """Return a figure of panels, each `height` inches high; empty ones only say so."""
     across = max(map(len, rows))
     width = style.column() if [*map(len, rows)] == [1] else style.wide()
-    figure, grid = style.grid(len(rows), across, height, entries, width)
+    floor = style.floor_entry([panel for row in rows for panel in row if panel.floors])
+    figure, grid = style.grid(len(rows), across, height, [*entries, *floor], width)
     size = 6.5 if across > 3 else 8
     used: dict[tuple[int, int], tuple[Axes, Panel]] = {}
     for n, row in enumerate(grid):

@@ -35,7 +35,11 @@ class Point(NamedTuple):
     x: Interval
     y: Interval
     test: bool = False
-    crossed: bool = False
+
+    @property
+    def crossed(self) -> bool:
+        """Whether it is of a row that has not learnt."""
+        return False in (self.x.learned, self.y.learned)
 
     @property
     def panel(self) -> str:
@@ -87,8 +91,7 @@ def _on_dev_and_test(paper: str, rule: str, means: Mapping[Of, Interval]) -> Ite
         on_dev = of._replace(split="dev")
         shown = "overall" if of.measure == rule else of.measure
         if of.split == "test" and on_dev in means and shown in ("overall", *TASKS):
-            crossed = False in (test.learned, means[on_dev].learned)
-            yield Point(paper, shown, means[on_dev], test, crossed=crossed)
+            yield Point(paper, shown, means[on_dev], test)
 
 
 def single_run(of_mean: Interval) -> Interval:
@@ -99,25 +102,23 @@ def single_run(of_mean: Interval) -> Interval:
     """
     mean, low, high, n, *_ = of_mean
     if n == 1 or low is None or high is None:
-        return Interval(mean, None, None, n)
+        return of_mean._replace(low=None, high=None)
     wider = (n + 1) ** 0.5
-    return Interval(mean, mean - wider * (mean - low), mean + wider * (high - mean), n)
+    return of_mean._replace(low=mean - wider * (mean - low), high=mean + wider * (high - mean))
 
 
 def _published(row: Mapping[str, Any], rule: str, means: Mapping[Of, Interval]) -> Iterator[Point]:
     """Yield the numbers of a published row that we have, too."""
-    ours = {of.measure: of for of in means if of[:2] == (row["variant"], row["split"])}
-    others = [task for task in ours if task in TASKS and task not in OVERALL_TASKS]
+    known = {of.measure: of for of in means if of[:2] == (row["variant"], row["split"])}
+    others = [task for task in known if task in TASKS and task not in OVERALL_TASKS]
     other = row["other_task"] or (others[0] if len(others) == 1 else None)
     names = {**{task: task for task in OVERALL_TASKS}, "other": other, "overall": rule}
     for measure, task in names.items():
-        value, of = row["figures"][measure], ours.get(task or "")
+        value, of = row["figures"][measure], known.get(task or "")
         if value is not None and of is not None:
-            x = Interval(value, None, None, 1)
-            y = single_run(means[of])
-            crossed = means[of].learned is False
             shown = "overall" if measure == "overall" else of.measure
-            yield Point(row["paper"], shown, x, y, row["split"] == "test", crossed)
+            ours = single_run(means[of])
+            yield Point(row["paper"], shown, Interval(value), ours, row["split"] == "test")
 
 
 def scatter(points: Sequence[Point], papers: Sequence[str], x: str, y: str) -> Figure:

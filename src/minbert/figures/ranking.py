@@ -4,7 +4,6 @@ from statistics import fmean
 from typing import Any
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.winner import ranked
 from minbert.figures import rows, scored, style
@@ -22,14 +21,13 @@ def plot(options: Ranking, inputs: Inputs) -> Drawn:
     """
     labels, split = inputs.variants, options.split
     paper = scored.paper_scores(inputs, split)
-    found = paper.means
 
     def over_tasks(name: str) -> float:
-        of_tasks = (found.get(Of(name, split, task)) for task in TASKS)
+        of_tasks = (paper.get(name, task) for task in TASKS)
         return fmean(one.mean for one in of_tasks if one)
 
     best_first = [n for n in ranked(paper.scores, paper.rule, split) if n in paper.shown]
-    whole = {of.variant for of in found if of.measure == paper.rule}
+    whole = {name for name in labels if paper.get(name, paper.rule)}
     parts = [name for name in labels if paper.shown[name] and name not in whole]
     names = [*best_first, *sorted(parts, key=over_tasks, reverse=True)]
     if not names:
@@ -39,18 +37,16 @@ def plot(options: Ranking, inputs: Inputs) -> Drawn:
     shown: list[Interval] = []
     cut = False
     for axes, measure in zip(panels, paper.measures, strict=True):
-        of_rows = [Of(name, split, measure) for name in names]
-        crossed = {row for row, of in enumerate(of_rows) if of in paper.flat}
-        rows.marks(axes, [found.get(of) for of in of_rows], crossed=crossed)
-        rows.floor_lines(axes, [paper.floors.get(of) for of in of_rows])
-        there = [found[of] for of in of_rows if of in found]
-        cut |= rows.limit(axes, there, paper.floors_of(names, measure))
-        shown += there
+        found = [paper.get(name, measure) for name in names]
+        rows.marks(axes, found)
+        rows.floor_lines(axes, found)
+        cut |= rows.limit(axes, found, paper.floors(names, measure))
+        shown += filter(None, found)
     rows.rows_legend(figure, panels)
     best_of = [labels[n] for n in labels if n in whole and n not in best_first]
     return figure, [
         f"Overall: {paper.overall}, on {split}. {scored.FLOOR}",
-        scored.CROSSED * bool(paper.flat),
+        scored.crossed_note(shown),
         scored.seeds_note(shown, cut=cut),
         f"Not ranked: {listed(best_of)}, the best of others." * bool(best_of),
         *paper.absent,

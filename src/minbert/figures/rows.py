@@ -1,7 +1,7 @@
 """Figures with a row per variant: panels that share rows, means with intervals, floors."""
 
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -51,29 +51,24 @@ def marks(
     filled: bool = True,
     label: str | None = None,
     lower: float = 0.0,
-    crossed: Collection[int] = (),
 ) -> None:
     """Draw each row's mean as a point and its interval as a bar, `lower` rows further down.
 
-    The rows in `crossed` have a cross for a point: they are not above their floor.
+    Rows that have not learnt have a cross for a point.
     """
-    there = {row: one for row, one in enumerate(found) if one is not None}
-    for part, name, shape in (
-        ([row for row in there if row not in crossed], label, look),
-        ([row for row in there if row in crossed], CROSS, style.cross(look)),
-    ):
-        if not part:
-            continue
-        means, reach = [there[row].mean for row in part], bars(there[row] for row in part)
-        face = look.color if filled else "white"
-        about: dict[str, Any] = {"xerr": reach, "markerfacecolor": face, "label": name}
-        style.points(axes, means, [row + lower for row in part], shape, **about)
+    face = look.color if filled else "white"
+    for flat, name, shape in ((False, label, look), (True, CROSS, style.cross(look))):
+        part = {n: one for n, one in enumerate(found) if one and (one.learned is False) == flat}
+        if part:
+            means, rows = [one.mean for one in part.values()], [n + lower for n in part]
+            about: dict[str, Any] = {"xerr": bars(part.values()), "label": name}
+            style.points(axes, means, rows, shape, markerfacecolor=face, **about)
 
 
-def floor_lines(axes: Axes, floors: Sequence[float | None]) -> None:
+def floor_lines(axes: Axes, found: Sequence[Interval | None]) -> None:
     """Draw the floors of all rows, as one line if it is one number, and widen the panel."""
     about = {**style.FLOOR, "zorder": 1}
-    there = {row: at for row, at in enumerate(floors) if at is not None}
+    there = {n: one.floor for n, one in enumerate(found) if one and one.floor is not None}
     if len(set(there.values())) == 1:
         axes.axvline(next(iter(there.values())), **about)
     elif there:
@@ -88,7 +83,7 @@ def limit(axes: Axes, shown: Iterable[Interval | None], lines: Iterable[float]) 
     Vertical `lines` stay in the panel, too.
     """
     there = [one for one in shown if one is not None]
-    low, high = ends([*there, *(Interval(line, None, None, 0) for line in lines)])
+    low, high = ends([*there, *(Interval(line) for line in lines)])
     reached = [value for one in there for value in one[1:3] if value is not None]
     if all(low <= value <= high for value in reached):
         return False

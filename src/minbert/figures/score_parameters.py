@@ -5,14 +5,13 @@ from itertools import chain, product
 
 from matplotlib.ticker import MaxNLocator
 
-from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import style
 from minbert.figures.inputs import Drawn, Inputs
 from minbert.figures.scored import (
     CROSS,
-    CROSSED,
     bars,
+    crossed_note,
     ends,
     paper_scores,
     seeds_note,
@@ -34,8 +33,8 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
     notes = [f"Left out (parameters not counted): {', '.join(uncounted)}."] if uncounted else []
     by_measure: dict[str, dict[str, Interval]] = {}
     for measure, name in product(paper.measures, labels):
-        if name in sizes and (of := Of(name, split, measure)) in paper.means:
-            by_measure.setdefault(measure, {})[name] = paper.means[of]
+        if name in sizes and (one := paper.get(name, measure)):
+            by_measure.setdefault(measure, {})[name] = one
     if not by_measure:
         return style.nothing(), [*paper.absent, *notes]
     fronts = [
@@ -46,7 +45,7 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
     entries = [style.entry(labels[n], of, linestyle="none") for n, of in looks.items()]
     if len(named) < len(set().union(*by_measure.values())):
         entries.append(style.entry("other variants", _OTHER))
-    if paper.flat:
+    if crossed := crossed_note(chain(*(of.values() for of in by_measure.values()))):
         entries.append(style.entry(CROSS, style.cross(_OTHER)))
     entries.append(style.entry("front", style.Look("0.4")))
     figure, panels = style.panels(len(by_measure), 1.75, 2, entries)
@@ -54,7 +53,7 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
         for name, one in of_variants.items():
             about = {"markersize": 4, "elinewidth": 0.8} if name in looks else {}
             look = looks.get(name, _OTHER)
-            if Of(name, split, measure) in paper.flat:
+            if one.learned is False:
                 look = style.cross(look)
             about = about or {"markersize": 2.5, "elinewidth": 0.4, "zorder": 2}
             style.points(axes, [sizes[name]], [one.mean], look, yerr=bars([one]), **about)
@@ -68,7 +67,7 @@ def plot(options: ScoreParameters, inputs: Inputs) -> Drawn:
     return figure, [
         f"Scores on {split}; overall: {paper.overall}. "
         "Front: no other variant with as many or fewer parameters has a mean as high.",
-        CROSSED * bool(paper.flat),
+        crossed,
         seeds_note(chain(*(of.values() for of in by_measure.values()))),
         *paper.absent,
         *notes,

@@ -1,7 +1,7 @@
 """Scores by variant, split and measure, as figures show them: intervals, floors, and notes."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def measure_of(task: str, metric: str) -> str:
 
 
 def unlearned_note(found: Iterable[Of], labels: Mapping[str, str]) -> str:
-    """Return the note that names the variants, and tasks, in `flat`."""
+    """Return the note that names the variants, and tasks, in `found`."""
     tasks: dict[str, list[str]] = {}
     for of in found:
         if of.variant in labels and of.measure in TASKS:
@@ -68,9 +68,10 @@ class PaperScores:
 
     rule: str
     overall_tasks: Sequence[str]
-    scores: Scores
-    shown: dict[str, set[int]]
-    absent: list[str]
+    split: str = "dev"
+    scores: Scores = field(default_factory=dict)
+    shown: dict[str, set[int]] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
 
     @cached_property
     def means(self) -> dict[Of, Interval]:
@@ -82,20 +83,27 @@ class PaperScores:
         """The rule and the tasks that have scores."""
         return [m for m in (self.rule, *TASKS) if any(of.measure == m for of in self.scores)]
 
-    @cached_property
-    def flat(self) -> set[Of]:
+    @property
+    def flat(self) -> list[Of]:
         """The scores of rows that have not learnt; overall, that have learnt none of the tasks."""
-        return {of for of, one in self.means.items() if one.learned is False}
+        return [of for of, one in self.means.items() if one.learned is False]
 
-    @cached_property
-    def floors(self) -> dict[Of, float]:
-        """The floor of each score: that of the examples, which may be half of dev or all."""
-        return {of: one.floor for of, one in self.means.items() if one.floor is not None}
+    def get(self, variant: str, measure: str) -> Interval | None:
+        """Return the mean of a variant; None without scores."""
+        return self.means.get(Of(variant, self.split, measure))
 
-    def floors_of(self, variants: Container[str], measure: str) -> list[float]:
-        """Return the floors of `measure` that the variants have, each once."""
-        found = self.floors.items()
-        return sorted({at for of, at in found if of.measure == measure and of[0] in variants})
+    def flat_one(self, variants: Iterable[str], measure: str) -> bool:
+        """Whether one of the variants has not learnt."""
+        found = (self.get(name, measure) for name in variants)
+        return any(one is not None and one.learned is False for one in found)
+
+    def floors(self, variants: Iterable[str], measure: str) -> list[float]:
+        """Return the floors of `measure` that the variants have, each once.
+
+        They are of the examples, which may be half of dev or all.
+        """
+        found = (self.get(name, measure) for name in variants)
+        return sorted({one.floor for one in found if one and one.floor is not None})
 
     @property
     def overall(self) -> str:
@@ -117,7 +125,12 @@ def paper_scores(inputs: Inputs, split: str = "dev") -> PaperScores:
     wanted = dict.fromkeys(shown, set().union(*shown.values()))
     absent = absent_notes(inputs.variants, shown, wanted, inputs.failed)
     rule = inputs.facts.get("rules", {}).get(paper, "")
-    return PaperScores(rule, inputs.overall_tasks(paper), scores, shown, absent)
+    return PaperScores(rule, inputs.overall_tasks(paper), split, scores, shown, absent)
+
+
+def crossed_note(shown: Iterable[Interval | None]) -> str:
+    """Return the note on crosses, if there are any."""
+    return CROSSED * any(one is not None and one.learned is False for one in shown)
 
 
 def seeds_note(shown: Iterable[Interval], more: str = "", cut: bool = True) -> str:

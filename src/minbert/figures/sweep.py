@@ -12,6 +12,7 @@ from minbert.figures.scored import (
     CROSS,
     FLOOR,
     bars,
+    crossed_note,
     ends,
     paper_scores,
     seeds_note,
@@ -33,12 +34,11 @@ def plot(options: Sweep, inputs: Inputs) -> Drawn:
     if not found:
         return style.nothing(), paper.absent
     measures = [m for m in paper.measures if any(of.measure == m for of in found)]
-    flat = paper.flat & found.keys()
     looks = {label: style.look(number) for number, label in enumerate(options.lines)}
     entries = [style.entry(label, look) for label, look in looks.items()]
-    if flat:
+    if any(one.learned is False for one in found.values()):
         entries.append(style.entry(CROSS, style.cross(style.Look("0.4", "none", "o"))))
-    lowest = {measure: paper.floors_of(shown, measure) for measure in measures}
+    lowest = {measure: paper.floors(shown, measure) for measure in measures}
     entries += style.floor_entry(any(lowest.values()))
     figure, panels = style.panels(len(measures), 1.75, 2, entries)
     ticks = sorted({x for of in options.lines.values() for x in of.values()})
@@ -60,7 +60,7 @@ def plot(options: Sweep, inputs: Inputs) -> Drawn:
             look, means = looks[label], [found[of].mean for of in at]
             axes.plot(list(at.values()), means, **look._replace(marker="")._asdict())
             for of, x in at.items():
-                point = style.cross(look) if of in flat else look
+                point = style.cross(look) if found[of].learned is False else look
                 style.points(axes, [x], [found[of].mean], point, yerr=bars([found[of]]))
                 if len(single[of]) > 1:
                     aside = [beside(values[of.variant], shift - _ASIDE / 2)] * len(single[of])
@@ -74,9 +74,8 @@ def plot(options: Sweep, inputs: Inputs) -> Drawn:
             axes.axhline(floor, **style.FLOOR)
         of_panel = [of for of in found if of.measure == measure]
         reached = [*lowest[measure], *(value for of in of_panel for value in single[of])]
-        alone = [Interval(value, None, None, 0) for value in reached]
-        axes.set_ylim(*ends([*(found[of] for of in of_panel), *alone]))
-    known = FLOOR + " \u00d7: not above it at the 5 % level." * bool(flat)
+        axes.set_ylim(*ends([*(found[of] for of in of_panel), *map(Interval, reached)]))
+    known = FLOOR + " \u00d7: not above it at the 5 % level." * bool(crossed_note(found.values()))
     hollow = " Small and hollow: each seed." * any(len(of) > 1 for of in single.values())
     return figure, [
         f"Scores on {options.split}; overall: {paper.overall}."

@@ -1,14 +1,12 @@
 """From one task to another: what the first gives to the second, and what of it is forgotten."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from minbert.base.errors import UserError
-from minbert.evaluate.bootstrap import Systems
-from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.figures import gains, style
 from minbert.figures.inputs import Drawn, Inputs, listed, mean_of
@@ -60,10 +58,13 @@ def plot(_: Transfer, inputs: Inputs) -> Drawn:
             )
         for task, cells in ((second, after), (first, left)):
             said = gains.printed(published, name, alone, task)
-            cells[first, second] = _cell(systems, paper.flat, (name, alone), task, said)
-        if scored := paper.means.get(Of(alone, "dev", second)):
-            mark = _mark(paper.flat, [alone], second)
-            same[second, second] = Cell(0.0, f"{mark}{scored.mean:.3f}\nalone")
+            change = gains.gain(systems, name, alone, task)
+            score = paper.get(name, task)
+            crossed = paper.flat_one((name, alone), task)
+            cells[first, second] = change and score and _cell(score, change, said, crossed)
+        if score := paper.get(alone, second):
+            mark = "\u00d7" * (score.learned is False)
+            same[second, second] = Cell(0.0, f"{mark}{score.mean:.3f}\nalone")
     every = [cell for cell in (*after.values(), *left.values()) if cell]
     furthest = max((abs(cell.difference) for cell in every if cell.certain), default=1.0)
     rows, columns = ([t for t in TASKS if any(t == of[n] for of in after)] for n in (0, 1))
@@ -108,29 +109,19 @@ def transfer(variant: str, stages: Sequence[Mapping[str, Any]]) -> tuple[str, st
     return scored[0], trained[0], str(last["start"]).partition("/")[0]
 
 
-def _cell(
-    systems: Systems, flat: Container[Of], pair: tuple[str, str], task: str, said: Interval | None
-) -> Cell | None:
-    """Return the cell of the first variant of `pair` against the second, and the paper's gain."""
-    change = gains.gain(systems, *pair, task)
-    if change is None or change.low is None or change.high is None:
-        return None
-    certain = change.low * change.high > 0
+def _cell(score: Interval, change: Interval, said: Interval | None, crossed: bool) -> Cell:
+    """Return the cell of a score, our change and the one `said` by the paper."""
+    low, high = change.low or 0.0, change.high or 0.0
+    certain = low * high > 0
     sign = ("\u25b2" if change.mean > 0 else "\u25bc") if certain else ""
-    mean = systems.sample(pair[0], task).values.mean()
-    words = f"{_mark(flat, pair, task)}{mean:.3f}\n"
-    words += f"{sign}{_signed(change.mean)} \u00b1{change.high - change.mean:.3f}"
+    words = "\u00d7" * crossed + f"{score.mean:.3f}\n"
+    words += f"{sign}{_signed(change.mean)} \u00b1{high - change.mean:.3f}"
     words += f"\npaper {_signed(said.mean)}" if said else ""
     return Cell(change.mean, words, certain)
 
 
 def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "\u2212")
-
-
-def _mark(flat: Container[Of], variants: Sequence[str], task: str) -> str:
-    """Return a cross if one of the variants is not above the floor of `task`."""
-    return "\u00d7" if any(Of(name, "dev", task) in flat for name in variants) else ""
 
 
 def _matrix(
