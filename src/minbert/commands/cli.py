@@ -301,7 +301,7 @@ def _add_steps(command: Callable[..., argparse.ArgumentParser]) -> None:
     summary.add_argument("--plan", required=True, help="the plan's name, from the workflow")
 
     make = command("make", _make, "make what people look at")
-    make.add_argument("nodes", nargs="+", metavar="KIND-KEY", help="each node's kind and key")
+    make.add_argument("names", nargs="+", metavar="KIND-KEY", help="each node's kind and key")
     made = [make]
     for name, kind in KINDS.items():
         if kind.shown:
