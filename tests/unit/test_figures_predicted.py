@@ -14,11 +14,11 @@ from figure_values import points, texts
 from scipy.stats import binomtest
 
 from minbert.base.errors import UserError
+from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.scoring import macro_f1
 from minbert.figures import confusion_matrix
 from minbert.figures.calibration import binned, calibration_error, wilson
 from minbert.figures.inputs import Inputs, mean_of
-from minbert.figures.predicted import read_predicted
 
 
 def predictions(
@@ -43,8 +43,8 @@ def classes(*pairs: tuple[int, int]) -> list[tuple[float, float, list[float]]]:
 def test_confusion_counts_are_rows_of_shares(tmp_path: Path) -> None:
     first = predictions(tmp_path / "0", "sst", classes((0, 0), (0, 1), (0, 0), (4, 3)))
     second = predictions(tmp_path / "1", "sst", classes((0, 0), (0, 0), (0, 0), (4, 4)))
-    one = read_predicted({0: first, 1: second}, "sst")
-    assert one is not None and one.ids == list("abcd")
+    one = read_predicted([first, second], "sst")
+    assert one.ids == list("abcd")
     counts = confusion_matrix.confusion(one, 5)
     expected = np.zeros((5, 5))
     expected[0, :2], expected[4, 3:] = (2.5, 0.5), (0.5, 0.5)
@@ -153,11 +153,10 @@ def test_seeds_of_other_examples_are_refused(tmp_path: Path) -> None:
     first = predictions(tmp_path / "0", "sst", classes((0, 0), (1, 1)))
     other = predictions(tmp_path / "1", "sst", classes((0, 0), (1, 1)), names="ax")
     with pytest.raises(UserError, match=r"1: its dev examples of 'sst' are not those of .*0;"):
-        read_predicted({0: first, 1: other}, "sst")
+        read_predicted([first, other], "sst")
     inputs = Inputs(predictions={"v": {"sst": {0: first}}, "w": {"sst": {0: other}}})
     with pytest.raises(UserError, match="w: its dev examples of 'sst' are not those of v;"):
         drawn("confusion-matrix", inputs, "v w", task="sst")
-    assert read_predicted({0: tmp_path / "none"}, "sst") is None
 
 
 def test_numbers_of_seeds_in_words() -> None:

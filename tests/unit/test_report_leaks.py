@@ -12,7 +12,7 @@ import pytest
 
 from minbert.data.examples import Example, write_examples
 from minbert.data.rows import SCHEMA
-from minbert.evaluate.reading import Of, Score
+from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import interval
 from minbert.report.leaks import leaked, leaks_between_tasks
 from minbert.report.material import Material
@@ -83,13 +83,13 @@ def of_paper(folder: Path, in_train: str) -> Material:
                 for name, one in zip("abcdefgh", right, strict=True)
             ]
             pq.write_table(pa.Table.from_pylist(said), folder / f"{variant}{seed}")
-    found = [(Of(name, "dev", "sst"), {0: Score(0.5, name, None)}) for name in RIGHT]
+    found = [(Of(name, "dev", "sst"), name) for name in RIGHT]
     material: Any = SimpleNamespace(
         job=SimpleNamespace(need=lambda _: folder / "rows"),
         names=lambda _: ["sst"],
         trained=lambda _: iter(found),
         labels={("p", name): name.upper() for name in RIGHT},
-        predictions=lambda key: {seed: folder / f"{key}{seed}" for seed in (0, 1)},
+        predictions=lambda name: [folder / f"{name}{seed}" for seed in (0, 1)],
     )
     return cast(Material, material)
 

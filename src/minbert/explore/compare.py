@@ -22,7 +22,7 @@ from minbert.evaluate.text import one_line
 from minbert.explore.run import TEXTS, sentences
 from minbert.plan import difference as plans
 from minbert.predict.resolve_run import ResolvedVariant, earlier, find, plan_of
-from minbert.report.predictions import over_seeds
+from minbert.report.worst import over_runs
 from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
 from minbert.store.plans import read_description
@@ -255,9 +255,10 @@ def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
 
 def _changed(task: str, a: Predicted, b: Predicted, one: ResolvedVariant) -> pd.DataFrame:
     """Return the examples that most seeds of one side get right, and of the other wrong."""
-    before, after = over_seeds(task, a), over_seeds(task, b)
-    right = [2 * of.right > of.seeds for of in (before, after)]
-    wrong = [2 * of.right < of.seeds for of in (before, after)]
+    before, after = over_runs(task, a), over_runs(task, b)
+    sides = [(before.right, len(a.prediction)), (after.right, len(b.prediction))]
+    right = [2 * of_runs > runs for of_runs, runs in sides]
+    wrong = [2 * of_runs < runs for of_runs, runs in sides]
     frame = pd.DataFrame(
         {
             "task": task,

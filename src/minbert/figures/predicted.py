@@ -6,21 +6,14 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from minbert.evaluate import predictions
 from minbert.evaluate.floors import against_floor
-from minbert.evaluate.predictions import Predicted, aligned
+from minbert.evaluate.predictions import Predicted, aligned, read_predicted
 from minbert.evaluate.reading import METRIC_TITLES
 from minbert.figures import style
-from minbert.figures.inputs import Inputs, OfSeeds, missing_notes, present
+from minbert.figures.inputs import Inputs, missing_notes, present
 from minbert.spec.task import TASKS
 
 MOST_PANELS = 12  # more variants would not fit on a page
-
-
-def read_predicted(of_seeds: OfSeeds, task: str) -> Predicted | None:
-    """Return what seeds predict of `task` on dev: those whose files exist; None without one."""
-    there = present(of_seeds)
-    return predictions.read_predicted(there.values(), task) if there else None
 
 
 def panel_each(
@@ -34,14 +27,14 @@ def panel_each(
     """
     variants = inputs.variants
     wanted = {name: inputs.predictions.get(name, {}).get(task, {}) for name in variants}
-    shown = [name for name, of_seeds in wanted.items() if present(of_seeds)]
-    read = {name: read_predicted(wanted[name], task) for name in shown[:MOST_PANELS]}
-    found = {name: one for name, one in read.items() if one is not None}
+    there = {name: paths for name, of in wanted.items() if (paths := present(of).values())}
+    shown = list(there)[:MOST_PANELS]
+    found = {name: read_predicted(there[name], task) for name in shown}
     notes = missing_notes(variants, wanted, inputs.failed)
     if not found:
         return style.nothing(), [], notes
-    if len(shown) > MOST_PANELS:
-        notes.append(f"Not shown, for lack of space: {len(shown) - MOST_PANELS} more variants.")
+    if len(there) > MOST_PANELS:
+        notes.append(f"Not shown, for lack of space: {len(there) - MOST_PANELS} more variants.")
     found = dict(zip(found, aligned(found, f"dev examples of '{task}'"), strict=True))
     figure, panels = style.panels(len(found), height)
     for axes, (name, one) in zip(panels, found.items(), strict=True):

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from minbert.data.examples import seen
 from minbert.data.parquet import read_file
-from minbert.evaluate.predictions import Predicted
+from minbert.evaluate.predictions import Predicted, read_predicted
 from minbert.evaluate.reading import score_title
 from minbert.evaluate.scoring import score_task
 from minbert.evaluate.statistics import Interval, interval
-from minbert.figures.predicted import read_predicted
 from minbert.report.material import Material
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS
@@ -41,10 +40,8 @@ def leaked(material: Material, paper: str) -> Leaked | None:
     heads: dict[str, str] = {}
     found: dict[str, dict[str, Interval | None]] = {}
     for of, by_seed in material.trained(paper):
-        (key, *_) = {score.key for score in by_seed.values()}
-        if not (ids := in_train.get(of.measure)):
-            continue
-        if one := read_predicted(material.predictions(key), of.measure):
+        if ids := in_train.get(of.measure):
+            one = read_predicted(material.predictions(by_seed), of.measure)
             # Not all of dev if a half of it chose the epochs.
             count = f"{len(ids.intersection(one.ids)):,} of {len(one.ids):,}"
             heads.setdefault(of.measure, f"{score_title(of.measure)} ({count})")
@@ -58,15 +55,12 @@ def leaked(material: Material, paper: str) -> Leaked | None:
 
 def added(task: str, one: Predicted, ids: set[str]) -> Interval | None:
     """Return what the examples `ids` add to the score; None if there are no others."""
-    clean = [n for n, name in enumerate(one.ids) if name not in ids]
-    if not clean:
+    clean = one.of(set(one.ids) - ids)
+    if not clean.ids:
         return None
-    return interval(
-        [
-            score_task(task, seed, one.label) - score_task(task, seed[clean], one.label[clean])
-            for seed in one.prediction
-        ]
-    )
+    pairs = zip(one.prediction, clean.prediction, strict=True)
+    scores = [(score_task(task, a, one.label), score_task(task, b, clean.label)) for a, b in pairs]
+    return interval([whole - without for whole, without in scores])
 
 
 Sentences = Mapping[str, set[str]]

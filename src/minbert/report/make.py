@@ -25,7 +25,6 @@ from minbert.report.leaks import leaked
 from minbert.report.material import Material
 from minbert.report.opening import banner, best_variants, findings
 from minbert.report.pictures import picture
-from minbert.report.predictions import read_said, read_texts
 from minbert.report.runs import Runs, read_runs
 from minbert.report.tables import claims_of, paper_tables
 from minbert.report.warnings import find_warnings
@@ -105,18 +104,9 @@ def _page(material: Material) -> dict[str, Any]:
         "config": yaml.safe_dump(job.spec["config"], **YAML),
         "command": command.read_text(encoding="utf-8").strip() if command.is_file() else "",
         "commit": commit(),
-        **_examples(material),
+        "worst": {paper: worst(material, paper) for paper in material.papers},
+        "tasks": TASKS,
     }
-
-
-def _examples(material: Material) -> dict[str, Any]:
-    """Return the examples that each paper's variants get most wrong, and their texts."""
-    said = read_said(material)
-    worst_of = {paper: worst(material, paper, said) for paper in material.papers}
-    wanted: dict[str, set[str]] = {}
-    for each in (each for of_paper in worst_of.values() for each in of_paper):
-        wanted.setdefault(each.task, set()).add(each.id)
-    return {"worst": worst_of, "texts": read_texts(material, wanted), "tasks": TASKS}
 
 
 def _facts(material: Material, runs: Runs, index: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -81,6 +81,6 @@ class Material:
             if of.split == "dev" and of.measure in TASKS and (paper, of.variant) in self.labels:
                 yield of, by_seed
 
-    def predictions(self, key: str) -> dict[int, Path]:
-        """Return {seed: path of the predictions} of a training's runs."""
-        return {seed: self.job.need(f"predictions/{key}/{seed}") for seed in self.job.spec["seeds"]}
+    def predictions(self, by_seed: Mapping[int, Score]) -> list[Path]:
+        """Return the files of predictions that scores come from."""
+        return [self.job.need(f"predictions/{of.key}/{seed}") for seed, of in by_seed.items()]

@@ -1,26 +1,33 @@
 """The dev examples that a paper's variants get most wrong, as rows of a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from minbert.data.parquet import read_file
+from minbert.evaluate.counts import Floats
+from minbert.evaluate.predictions import Predicted, read_predicted
+from minbert.evaluate.text import one_line
 from minbert.report.material import Material
-from minbert.report.predictions import Stage, StagePredictions, label_name
 from minbert.spec.task import TASKS
 
 WORST = 15
 """Examples of each task."""
 
+LONGEST = 300
+"""Characters of a text that are shown; a review has thousands."""
+
 
 class Example(NamedTuple):
-    """One row; the page adds the sentences of its `id` (`predictions.read_texts`).
+    """One row, with the example's one or two texts.
 
     `said` is what most runs predict, or their mean; `right` is how many of the `runs` are right.
     `more` is how many other examples of the task, without a row, have the same error.
     """
 
-    id: str
+    texts: Sequence[str]
     task: str
     label: str
     said: str
@@ -30,37 +37,85 @@ class Example(NamedTuple):
     more: int
 
 
-def worst(material: Material, paper: str, found: Mapping[Stage, StagePredictions]) -> list[Example]:
+class OverRuns(NamedTuple):
+    """What runs predict of each example: the commonest class or the mean value, the mean error, and
+    how many runs are right.
+
+    An error is 1 minus the probability of the label, or the distance from it; of classes without
+    probabilities, as from a lean bundle, 1 if wrong. A value is right within a tenth of the labels'
+    range (of STS half a point).
+    """
+
+    said: Floats
+    error: Floats
+    right: Floats
+
+
+def worst(material: Material, paper: str) -> list[Example]:
     """Return the examples with the largest mean error over all runs of the paper, task by task.
 
     Tasks without texts, as from a bundle, have none: ids alone tell nothing.
     """
-    of_task: dict[str, dict[str, StagePredictions]] = {}
+    files: dict[str, dict[Path, None]] = {}
     for of, by_seed in material.trained(paper):
-        for score in by_seed.values():
-            if one := found.get((score.key, of.measure)):
-                of_task.setdefault(of.measure, {})[score.key] = one
-    shown = [t for t in TASKS if t in of_task and material.job.need(f"examples/{t}").is_file()]
-    return [each for task in shown for each in _worst(task, list(of_task[task].values()))]
-
-
-def _worst(task: str, stages: Sequence[StagePredictions]) -> list[Example]:
-    """Return a task's examples, the worst first; each run counts as much as any other."""
-    runs = [one.seeds for one in stages]
-    errors = np.average([one.error for one in stages], axis=0, weights=runs)
-    right = np.sum([one.right for one in stages], axis=0)
-    label, ids = stages[0].label, stages[0].ids
-    chosen = np.lexsort((np.arange(len(errors)), -errors))[:WORST]
+        files.setdefault(of.measure, {}).update(dict.fromkeys(material.predictions(by_seed)))
     rows = []
-    for n in map(int, chosen):
-        said = np.array([one.said[n] for one in stages])
-        if TASKS[task].kind == "regression":
-            most = f"{np.average(said, weights=runs):.2f}"
-        else:
-            most = label_name(task, int(np.bincount(said.astype(int), weights=runs).argmax()))
-        alike = np.isclose(errors, errors[n])
-        counts = (int(right[n]), sum(runs), int(alike.sum() - alike[chosen].sum()))
-        rows.append(
-            Example(ids[n], task, label_name(task, label[n]), most, f"{errors[n]:.2f}", *counts)
-        )
+    for task in (task for task in TASKS if task in files):
+        if (examples := material.job.need(f"examples/{task}")).is_file():
+            rows += _worst(task, read_predicted(files[task], task), examples)
     return rows
+
+
+def over_runs(task: str, one: Predicted) -> OverRuns:
+    """Return what runs predict of a task, example by example."""
+    known = TASKS[task]
+    error = _errors(known.kind, one).mean(axis=0)
+    if known.kind == "regression":
+        near = (known.high - known.low) / 10
+        said, right = one.prediction.mean(axis=0), np.abs(one.prediction - one.label) <= near
+    else:
+        classes = range(round(known.low), round(known.high) + 1)
+        counts = [(one.prediction == value).sum(axis=0) for value in classes]
+        said, right = np.argmax(counts, axis=0), one.prediction == one.label
+    return OverRuns(said.astype(float), error, right.sum(axis=0).astype(float))
+
+
+def _errors(kind: str, one: Predicted) -> Floats:
+    """Return the errors [runs, n]; of classes without probabilities 1 or 0."""
+    if kind == "regression":
+        return np.abs(one.prediction - one.label)
+    if kind == "binary":
+        return np.where(one.label > 0, 1 - one.scores[:, :, 0], one.scores[:, :, 0])
+    if one.scores.shape[2] == 0:
+        return np.asarray(one.prediction != one.label, dtype=float)
+    true = one.label.astype(int)
+    return np.asarray(1 - one.scores[:, np.arange(len(true)), true])
+
+
+def _worst(task: str, one: Predicted, examples: Path) -> list[Example]:
+    """Return a task's examples, the worst first; each run counts as much as any other."""
+    said, error, right = over_runs(task, one)
+    chosen = np.argsort(-error, kind="stable")[:WORST].tolist()
+    wanted = {"id": [one.ids[n] for n in chosen]}
+    table = read_file(examples, ("id", "sentence1", "sentence2"), wanted).to_pylist()
+    texts = {row["id"]: [t for t in (row["sentence1"], row["sentence2"]) if t] for row in table}
+    rows = []
+    for n in chosen:
+        alike = np.isclose(error, error[n])
+        counts = (int(right[n]), len(one.prediction), int(alike.sum() - alike[chosen].sum()))
+        words = (_name(task, one.label[n]), _name(task, said[n], ".2f"), f"{error[n]:.2f}")
+        rows.append(Example([*map(_short, texts[one.ids[n]])], task, *words, *counts))
+    return rows
+
+
+def _name(task: str, label: float, digits: str = "g") -> str:
+    """Return the name of a class, or a number."""
+    names = TASKS[task].names
+    if TASKS[task].kind == "regression":
+        return f"{label:{digits}}"
+    return names[int(label)] if names else f"{label:g}"
+
+
+def _short(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
