@@ -8,12 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from minbert.base.files import write_json, write_text
+from minbert.base.files import write_json
 from minbert.evaluate.reading import SCHEMA
-from minbert.store.plans import write_plan
+from minbert.store.plans import plan_path, write_plan
 from minbert.train.evaluation import PREDICTIONS
-
-HEADER = "paper\tvariant\tstage\ttasks\tkey\tstart\tlabel\trow\n"
 
 
 class Planned:
@@ -21,24 +19,36 @@ class Planned:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        write_text(root / "variants.tsv", HEADER)
+        self.rows: list[list[str]] = []
+        self.jobs: dict[str, Any] = {}
 
     def stage(
         self, key: str, tasks: str, variant: str, paper: str = "p", seeds: tuple[int, ...] = (0,)
     ) -> None:
         """Plan a stage of `tasks` (words), and leave the record of training it with `seeds`."""
         words = tasks.split()
-        with (self.root / "variants.tsv").open("a", encoding="utf-8") as file:
-            # Only one task is trained: which ones a stage has, its description says.
-            file.write(f"{paper}\t{variant}\t{key}\t{words[0]}\t{key}\tbackbone\t{variant}\t\n")
+        # Only one task is trained: which ones a stage has, its description says.
+        self.rows.append([paper, variant, key, words[0], key, "backbone", variant, ""])
         spec = {"stage": {"tasks": {task: {} for task in words}}}
         owner = {"paper": paper, "variant": variant, "stage": "s"}
         described = {"kind": "train", "key": key, "spec": spec, "code": {}, "needs": {}}
         write_json(self.root / "store" / "spec" / f"train-{key}.json", described)
         own = {"title": variant, "owner": owner, "extra": {}, "needs": {}}
-        write_plan(self.root, {"jobs": {f"train-{key}": own}, "files": {}})
+        self.jobs[f"train-{key}"] = own
+        self.publish(self.rows)
         for seed in seeds:
             write_json(self.folder(key, seed) / "run.json", {})
+
+    def publish(self, rows: list[list[str]], **more: Any) -> None:
+        """Publish a plan with these `rows`, the only one."""
+        for path in plan_path(self.root, "").parent.glob("*.json"):
+            path.unlink()
+        self.plan(rows, **more)
+
+    def plan(self, rows: list[list[str]], **more: Any) -> None:
+        """Publish a plan with these `rows`; earlier ones stay."""
+        name = write_plan(self.root, {"jobs": self.jobs, "files": {}, "variants": rows, **more})
+        write_json(self.root / "published.json", {"plan": name, "stamp": "", "names": []})
 
     def folder(self, key: str, seed: int = 0) -> Path:
         """Return where a run's files lie."""
@@ -60,5 +70,5 @@ class Planned:
             for variant, seed, task, key in rows
         ]
         path = self.root / "tables" / "scores.parquet"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(table, schema=SCHEMA), path)

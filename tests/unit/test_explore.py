@@ -244,7 +244,7 @@ def test_variants_of_a_part_come_after_those_of_whole_grids(root: Path) -> None:
 def test_before_the_first_publication_the_newest_plan_counts(
     root: Path, trained_plan: Plan
 ) -> None:
-    (root / "variants.tsv").unlink()
+    (root / "published.json").unlink()
     shutil.rmtree(root / "tables")
     shutil.rmtree(next((root / "store" / "train").glob(f"{_key(trained_plan, 'frozen')}*")))
     results = minbert.open(root)
@@ -268,7 +268,7 @@ def test_patterns_and_folders_without_results(results: Results, tmp_path: Path) 
         results.histories("later")
     with pytest.raises(UserError, match=r"no run of 'frozen' with seed 3 has finished yet"):
         results.predictions("frozen", seed=3)
-    with pytest.raises(UserError, match=r"variants.tsv: there is no such file, so the folder has"):
+    with pytest.raises(UserError, match=f"{tmp_path}: the folder has no results"):
         minbert.open(tmp_path)
 
 

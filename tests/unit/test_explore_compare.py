@@ -18,16 +18,14 @@ import trained_root
 from own_tasks import using
 
 from minbert.base.errors import UserError
-from minbert.base.files import write_text
 from minbert.commands.cli import main
 from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.scoring import score_task
-from minbert.evaluate.text import csv_text
 from minbert.explore.compare import compare
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
-from minbert.store.plans import VARIANT_COLUMNS, plan_path, records, stage_rows, write_plan
+from minbert.store.plans import plan_path, records, write_plan
 
 
 @pytest.fixture(autouse=True)
@@ -269,8 +267,7 @@ def test_the_newest_plan_is_the_one_written_last_in_a_copy_too(first: int, tmp_p
 
 def test_what_is_not_trained_again_yet_comes_after(edited: Plan) -> None:
     """As after a failure, whose partial results are published."""
-    rows = stage_rows(edited.publication["variants"])
-    write_text(edited.root / "variants.tsv", csv_text(VARIANT_COLUMNS, rows, "\t"))
+    trained_root.publish(edited)
     shutil.rmtree(edited.train(StageRef("one", "frozen", "main")).folder(edited.root, 0))
     assert compare(edited.root, "frozen").spec["B"].tolist() == [2e-2]
 

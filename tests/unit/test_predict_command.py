@@ -265,7 +265,7 @@ def test_sentences_may_stand_before_and_after_options(
     words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(command, "predict", lambda **given: asked.append(given))
+    monkeypatch.setattr(command, "predict", lambda root, **given: asked.append(given))
     main(["predict", *words])
     (given,) = asked
     assert (given["variant"], given["task"], given["sentences"]) == ("v", "sst", ["a b", "- c"])

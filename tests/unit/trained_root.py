@@ -10,14 +10,13 @@ import pyarrow.parquet as pq
 from encoders import write_tiny
 from planning import planning_folder
 
-from minbert.base.files import write_text
+from minbert.base.files import write_json, write_text
 from minbert.commands.steps import load_job, run_job
 from minbert.evaluate.score import SCHEMA
-from minbert.evaluate.text import csv_text
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.spec.resolve import StageRef
-from minbert.store.plans import VARIANT_COLUMNS, stage_rows
+from minbert.store.plans import PUBLISHED
 
 ONE = """\
 paper: one
@@ -75,14 +74,18 @@ def make_root(base: Path) -> Plan:
     write_text(base / "one.yaml", ONE)
     write_text(base / "two.yaml", TWO)
     plan = plan_of(base)
-    write(plan)
-    rows = stage_rows(plan.publication["variants"])
-    write_text(plan.root / "variants.tsv", csv_text(VARIANT_COLUMNS, rows, "\t"))
+    publish(plan)
     for ref in plan.stages:
         if ref.variant not in UNTRAINED:
             _make(plan, "train", plan.train(ref).key)
     _score(plan)
     return plan
+
+
+def publish(plan: Plan) -> None:
+    """Write a plan, and say that what is published is of it."""
+    page = {"plan": write(plan), "stamp": "", "names": []}
+    write_json(plan.root / PUBLISHED, page)
 
 
 def plan_of(base: Path, **more: Any) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import pandas as pd
 from minbert.base.errors import UserError, did_you_mean
 from minbert.data.parquet import read_file
 from minbert.explore.run import Run, stage_settings
-from minbert.predict.resolve_run import ResolvedVariant, find, plan_of, variant_rows
+from minbert.predict.resolve_run import ResolvedVariant, find, plan_of, variants
 from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
@@ -46,7 +47,7 @@ class Results:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
-        variant_rows(self.root)  # An empty or wrong folder is refused here.
+        variants(self.root)  # An empty or wrong folder is refused here.
 
     def __repr__(self) -> str:
         states = self.runs["state"].value_counts()
@@ -60,7 +61,8 @@ class Results:
     @property
     def variants(self) -> pd.DataFrame:
         """Every stage of every variant, with its tasks, key, start and label (`variants.tsv`)."""
-        return pd.DataFrame(variant_rows(self.root), columns=list(VARIANT_COLUMNS))
+        rows = chain(*variants(self.root).values())
+        return pd.DataFrame(rows, columns=list(VARIANT_COLUMNS))
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -70,7 +72,7 @@ class Results:
         finished runs there are the best epoch and its score, steps, seconds, tokens a second,
         device, precision and number of parameters.
         """
-        newest, stages = newest_attempts(self.root), variant_rows(self.root)
+        newest, stages = newest_attempts(self.root), [*chain(*variants(self.root).values())]
         wanted = {
             paper: plan_of(self.root, paper).get("papers", {}).get(paper, {}).get("seeds", ())
             for paper in {row["paper"] for row in stages}
@@ -168,9 +170,8 @@ class Results:
         if "@" in names:
             yield find(self.root, names)
             return
-        known = dict.fromkeys(
-            (row["paper"], row["variant"]) for row in [*variant_rows(self.root), *self._scored()]
-        )
+        scored = ((row["paper"], row["variant"]) for row in self._scored())
+        known = dict.fromkeys([*variants(self.root), *scored])
         wanted = [
             f"{paper}/{name}"
             for paper, name in known

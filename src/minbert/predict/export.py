@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,12 @@ from minbert.model.export import save_plain, state_of, write_hugging_face
 from minbert.model.lora import merge_lora
 from minbert.model.multitask import MultitaskModel
 from minbert.predict.predictor import Predictor, source_of
-from minbert.predict.resolve_run import Run, find, plan_of
+from minbert.predict.resolve_run import Run, find, plans
 from minbert.predict.usage import HEADS, POOLINGS, example
 from minbert.spec.architecture import Architecture
 from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
-from minbert.store.plans import read_description, records
+from minbert.store.plans import read_description
 from minbert.track.runs import card_facts
 
 CARD, HEAD_WEIGHTS, HEAD_FACTS = "README.md", "heads.safetensors", "heads.json"
@@ -136,8 +135,7 @@ def _several(tasks: Sequence[str]) -> UserError:
 
 def _card(run: Run, tasks: Sequence[str]) -> str:
     # What is published may be of a later training.
-    plans = chain([plan_of(run.root, run.paper)], (record for _, record in records(run.root)))
-    papers = (p["papers"] for p in plans if f"train-{run.key}" in p.get("jobs", ()))
+    papers = (p["papers"] for p in plans(run.root) if f"train-{run.key}" in p.get("jobs", ()))
     facts = next(known[run.paper] for known in papers if run.paper in known)
     label = facts["labels"].get(run.variant, run.variant)
     need = run.job.described["needs"]["backbone.config.json"]

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.evaluate.text import read_csv
+from minbert.plan.difference import some
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import (
-    ONLY,
+    PUBLISHED,
     SCORES,
-    VARIANTS,
     check_root,
     describe_job,
     description_path,
@@ -31,6 +30,8 @@ from minbert.store.plans import (
 
 Names = tuple[str, str]
 """A paper and a variant of it."""
+
+Variants = dict[Names, list[dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -143,28 +144,27 @@ def find(root: Path, variant: str) -> ResolvedVariant:
     variant, paper or key.
     """
     named, _, key = variant.partition("@")
-    before, slash, named = named.rpartition("/")
+    before, slash, name = named.rpartition("/")
     paper = before if slash else None
-    rows = variant_rows(root)
-    stages = _by_variant(rows)
-    best = {} if (paper, named) in stages else _best_of(root, stages)
-    if not any(v == named and paper in (None, p) for p, v in (*stages, *best)):
-        for _, record in records(root):
-            for of in _by_variant(stage_rows(record.get("variants", ()))):
-                wanted = of[1] == named and paper in (None, of[0])
-                if wanted and (older := next(_versions(root, of), None)):
-                    stages.setdefault(of, dict(older.stages))
-    names = _named([*stages, *best], named, paper, root)
+    known = variants(root)
+    best = {} if (paper, name) in known else _best_of(root, known)
+    names, found = _named([*known, *best], name, paper), None
+    if names is None:
+        planned = (of for record in plans(root) for of in _variants(record))
+        if names := _named(planned, name, paper):
+            found = next(_versions(root, names), None)
+    if names is None or (found is None and names not in {*known, *best}):
+        raise _unknown(root, [*known, *best], name, paper)
     _use_tasks_of(root, names[0])
     if names in best:
         used = {key for of_seed in best[names].values() for key in of_seed.values()}
         others: dict[str, str] = {}
-        for row in rows:
+        for row in itertools.chain(*known.values()):
             if row["paper"] == names[0] and row["key"] in used - {*others.values()}:
                 others[f"{row['variant']}/{row['stage']}"] = row["key"]
         found = ResolvedVariant(root, *names, None, best[names], others)
-    else:
-        found = _trained(root, names, stages[names])
+    elif found is None:
+        found = _trained(root, names, _stages(known[names]))
     return _with_key(found, key) if key else found
 
 
@@ -179,7 +179,7 @@ def _versions(root: Path, names: Names) -> Iterator[ResolvedVariant]:
     """Yield what the plans had under these names, the newest first, as far as trained."""
     seen: list[Mapping[str, str]] = []
     for _, record in records(root):
-        stages = _by_variant(stage_rows(record.get("variants", ()))).get(names)
+        stages = _stages(_variants(record).get(names, ()))
         if stages and stages not in seen:
             seen.append(stages)
             with suppress(UserError):  # Its descriptions were deleted, and so its results.
@@ -187,54 +187,46 @@ def _versions(root: Path, names: Names) -> Iterator[ResolvedVariant]:
                     yield found
 
 
-def variant_rows(root: Path) -> list[dict[str, str]]:
-    """Return every stage of every variant, by `VARIANT_COLUMNS`.
+def variants(root: Path) -> Variants:
+    """Return the stages of every variant, each a row by `VARIANT_COLUMNS`.
 
     They are those published of whole grids, then those of a part alone; before the first
     publication, those of the newest plan.
     """
     check_root(root)
-    paths = _lists(root)
-    if not paths:
-        for _, record in records(root):
-            if rows := record.get("variants"):
-                return stage_rows(rows)
-        below = [shlex.quote(str(p.parent)) for p in sorted(root.glob(f"*/{VARIANTS}"))]
+    published = len(published_plans(root)) or 1
+    found = list(itertools.islice(filter(None, map(_variants, plans(root))), published))
+    if not found:
+        below = [shlex.quote(str(p.parent)) for p in sorted(root.glob(f"*/{PUBLISHED}"))]
         hint = f" Did you mean --results {' or --results '.join(below)}?" if below else ""
         raise UserError(
-            f"{root / VARIANTS}: there is no such file, so the folder has no results; give another "
-            "one (`--results ROOT`, in Python `minbert.open(ROOT)`), or make results with "
-            f"`snakemake --cores 2 all`.{hint}"
+            f"{root}: the folder has no results; give another one (`--results ROOT`, in Python "
+            f"`minbert.open(ROOT)`), or make results with `snakemake --cores 2 all`.{hint}"
         )
-    found: list[dict[str, str]] = []
-    for path in paths:
-        known = {(row["paper"], row["variant"]) for row in found}
-        rows = read_csv(path, delimiter="\t")
-        found += [row for row in rows if (row["paper"], row["variant"]) not in known]
-    return found
+    return {**found[0], **found[-1], **found[0]}
 
 
-def _lists(root: Path) -> list[Path]:
-    """Return the published lists of variants: of whole grids, then of a part alone."""
-    return [path for path in (root / VARIANTS, root / ONLY / VARIANTS) if path.is_file()]
+def plans(root: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of the plans that are published, then of the others, the newest first."""
+    published = published_plans(root)
+    yield from (read_plan(root, plan) for plan in published)
+    yield from (record for plan, record in records(root) if plan not in published)
 
 
 def plan_of(root: Path, paper: str) -> dict[str, Any]:
-    """Return the record of the plan that a paper was published by; empty if there is none.
-
-    Before the first publication it is the newest plan that has the paper.
-    """
-    published = [read_plan(root, plan) for plan in published_plans(root)]
-    found = itertools.chain(published, (record for _, record in records(root)))
-    return next((record for record in found if paper in record.get("papers", ())), {})
+    """Return the record of the first of `plans` that has a paper; empty if there is none."""
+    return next((record for record in plans(root) if paper in record.get("papers", ())), {})
 
 
-def _by_variant(rows: Iterable[Mapping[str, str]]) -> dict[Names, dict[str, str]]:
-    """Return {(paper, variant): {stage: key}}."""
-    found: dict[Names, dict[str, str]] = {}
-    for row in rows:
-        found.setdefault((row["paper"], row["variant"]), {})[row["stage"]] = row["key"]
+def _variants(record: Mapping[str, Any]) -> Variants:
+    found: Variants = {}
+    for row in stage_rows(record.get("variants", ())):
+        found.setdefault((row["paper"], row["variant"]), []).append(row)
     return found
+
+
+def _stages(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {row["stage"]: row["key"] for row in rows}
 
 
 def _trained(root: Path, names: Names, stages: Mapping[str, str]) -> ResolvedVariant:
@@ -271,33 +263,32 @@ def _with_key(found: ResolvedVariant, wanted: str) -> ResolvedVariant:
     )
 
 
-def _named(known: Sequence[Names], variant: str, paper: str | None, root: Path) -> Names:
-    papers = {name for name, _ in known}
+def _named(known: Iterable[Names], name: str, paper: str | None) -> Names | None:
+    """Return the only one of `known` with a variant's name, and paper if given, or else None."""
+    having = {names for names in known if names[1] == name and paper in (None, names[0])}
+    return having.pop() if len(having) == 1 else None
+
+
+def _unknown(root: Path, known: Sequence[Names], name: str, paper: str | None) -> UserError:
+    papers = {of for of, _ in known}
     if paper is not None and paper not in papers:
-        raise UserError(
+        return UserError(
             f"{root}: no paper '{paper}'; there are {', '.join(sorted(papers))}."
             f"{did_you_mean(paper, papers)}"
         )
-    having = sorted(p for p, v in known if v == variant)
-    if paper in having:
-        return paper, variant
-    if paper is None and len(having) == 1:
-        return having[0], variant
-    if having:
-        several = f"'{variant}' is a variant of several papers"
-        elsewhere = f"paper '{paper}' has no variant '{variant}'"
-        raise UserError(
-            f"{root}: {elsewhere if paper else several}; choose one: "
-            f"{' or '.join(f'{name}/{variant}' for name in having)}"
+    if having := sorted(f"{of}/{name}" for of, variant in known if variant == name):
+        several = f"'{name}' is a variant of several papers"
+        elsewhere = f"paper '{paper}' has no variant '{name}'"
+        return UserError(
+            f"{root}: {elsewhere if paper else several}; choose one: {' or '.join(having)}"
         )
     unscored = ""
     if not score_tables(root):
         unscored = f" (the best of other variants is known once {root / SCORES} exists)"
-    lists = shlex.join(["cut", "-f", "1,2", *map(str, _lists(root))])
-    names = [v for p, v in known if paper in (None, p)]
-    raise UserError(
-        f"{root}: no variant '{variant}'{unscored}; `{lists}` lists them."
-        f"{did_you_mean(variant, names)}"
+    names = [variant for of, variant in known if paper in (None, of)]
+    return UserError(
+        f"{root}: no variant '{name}'{unscored}; there are {some(names)}."
+        f"{did_you_mean(name, names)}"
     )
 
 
