@@ -50,9 +50,9 @@ def finish(plan: Plan, seeds: int, order: tuple[int, ...] = (0, 1, 2, 3)) -> Non
 def test_seeds_that_err_apart_are_right_together_in_any_order(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     finish(plan, 3, order=(3, 1, 0, 2))
-    (row,) = ensembles(plan, "dev")
+    (row,) = ensembles(plan)
     assert (row.variant, row.measure, row.seeds, row.ensemble) == (VARIANT, "sst", (0.75,) * 3, 1.0)
-    line = ensemble_text(plan, "dev").splitlines()[2]
+    line = ensemble_text(plan).splitlines()[2]
     assert line.split() == [PAPER, VARIANT, "sst", "3", "0.750", "0.750", "1.000"]
 
 
@@ -61,19 +61,18 @@ def test_predictions_without_probabilities_make_no_ensemble(tmp_path: Path) -> N
     finish(plan, 2)
     (path, _) = sorted(plan.root.rglob("predictions.parquet"))
     pq.write_table(without_unread_scores(pq.read_table(path)), path)
-    with pytest.raises(UserError, match=r"'sst' on dev have no probabilities.*without --lean"):
-        ensemble_text(plan, "dev")
+    with pytest.raises(UserError, match=r"predictions of 'sst' have no .*without --lean"):
+        ensemble_text(plan)
 
 
 def test_one_seed_is_no_ensemble(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     finish(plan, 1)
     with pytest.raises(UserError, match=r"no variant has dev scores of two seeds.*seeds: \[0, 1"):
-        ensemble_text(plan, "dev")
+        ensemble_text(plan)
 
 
 def test_predictions_of_the_mean_by_kind_of_task() -> None:
-    one, two = np.array([[0.9], [0.4]]), np.array([[0.3], [0.5]])
-    both = np.stack([one, two])
-    np.testing.assert_array_equal(predicted("para", both), [1.0, 0.0])
-    np.testing.assert_allclose(predicted("sts", both), [0.6, 0.45])
+    scores = np.array([[0.6], [0.45]])
+    np.testing.assert_array_equal(predicted("para", scores), [1.0, 0.0])
+    np.testing.assert_allclose(predicted("sts", scores), [0.6, 0.45])

@@ -303,7 +303,7 @@ def test_the_experiment_says_what_it_compares_and_shows_the_papers_columns(root:
     changed = {**FACTS, "title": "Renamed"}
     describe(open_store(root), "p", changed)
     assert client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"] == "mine"
-    client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", said)
+    client.set_experiment_tag(experiment.experiment_id, "mlflow.note.content", f"mine\n{said}")
     describe(open_store(root), "p", changed)
     told = client.get_experiment(experiment.experiment_id).tags["mlflow.note.content"]
     assert told.startswith("**Renamed.**")

@@ -177,8 +177,7 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     command("learned", "commands.learned:learned_text", said, _plan)
 
     said = "show what the seeds of each variant score as an ensemble"
-    ensemble = command("ensemble", "commands.ensemble:ensemble_text", said, _plan)
-    ensemble.add_argument("--split", choices=("dev", "test"), default="dev", help="(default: dev)")
+    command("ensemble", "commands.ensemble:ensemble_text", said, _plan)
 
     said = "list results that the configuration no longer needs"
     gc = command("gc", "commands.gc:report", said, _plan)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from minbert.commands.plan import aligned
-from minbert.evaluate.reading import Of, Score, Scores, read_scores
+from minbert.commands.plan import aligned, paper_scores
+from minbert.evaluate.reading import Of, Score, Scores
 from minbert.evaluate.text import p_value
 from minbert.plan.cost import SIZES
 from minbert.plan.plan import Plan
@@ -53,8 +53,7 @@ def learned_text(plan: Plan) -> str:
 def learned(plan: Plan) -> Iterator[Row]:
     """Yield a row for each published score that is clearly above its floor, and each seed."""
     for grid in plan.grids:
-        path = plan.shown[f"scores/{grid.paper}"].folder(plan.root) / "scores.parquet"
-        scores = read_scores(path, grid.paper) if path.exists() else {}
+        scores = paper_scores(plan, grid.paper)
         for row in plan.published:
             if row.paper != grid.paper or row.split != "dev" or row.variant not in grid.variants:
                 continue

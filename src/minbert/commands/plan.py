@@ -1,7 +1,10 @@
 """`minbert plan`: what is done, what would run and why, and for how long, before anything runs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.base.locks import is_held
@@ -20,6 +23,9 @@ from minbert.spec.config import load_config
 from minbert.spec.resolve import Stage, Variant
 from minbert.store.kinds import KINDS
 from minbert.store.node import Node
+
+if TYPE_CHECKING:
+    from minbert.evaluate.reading import Scores
 
 TOTALS = (
     *("paper", "variants", "stages", "distinct", "jobs", "to run"),
@@ -233,6 +239,16 @@ def _totals(plan: Plan, costs: Costs, jobs: Pending, earlier: PreviousRuns) -> I
         notes = plan.shown[f"tables/{grid.paper}"].spec["footnotes"]
         yield from (f"{grid.paper}: {note}" for note in notes)
     yield from undecided(plan.root)
+
+
+def paper_scores(plan: Plan, paper: str) -> Scores:
+    """Return the scores of a paper's runs; none before they were made."""
+    path = plan.shown[f"scores/{paper}"].folder(plan.root) / "scores.parquet"
+    if not path.exists():
+        return {}
+    from minbert.evaluate.reading import read_scores  # loads pyarrow
+
+    return read_scores(path, paper)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -21,12 +21,12 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from minbert.base.progress import counted, duration
 from minbert.plan.cost import Costs
 from minbert.plan.describe import title
+from minbert.plan.difference import some
 from minbert.plan.plan import Plan
 from minbert.track.journal import newest_attempts
 
 OTHERS = 4.0
 """Seconds that other jobs are expected to take, and that a training takes to start and to end."""
-LISTED = 3  # running jobs that a line names
 REPLACED = {
     LogEvent.JOB_INFO,
     LogEvent.GROUP_INFO,
@@ -69,20 +69,20 @@ class Progress(logging.Handler):
         nodes = {w: plan.nodes["train", w.key] for w in jobs if w.rule == "train"}
         self._expected = {w: OTHERS + costs.of(node).seconds for w, node in nodes.items()}
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="minbert-progress", daemon=True)
         self._console: list[logging.Handler] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count one record, if it is an event of a job."""
         event, said = getattr(record, "event", None), record.__dict__
+        number = said.get("jobid", said.get("job_id", 0))
         if event == LogEvent.JOB_INFO and said["rule_name"] != "all":
-            self.failed.pop(said["jobid"], None)
+            self.failed.pop(number, None)
             work = Work.of(said["rule_name"], said.get("wildcards"))
-            self.running[said["jobid"]] = work, time.monotonic()
-        elif event == LogEvent.JOB_FINISHED and said["job_id"] in self.running:
-            self.done.append(self.running.pop(said["job_id"])[0])
-        elif event == LogEvent.JOB_ERROR and said["jobid"] in self.running:
-            self.failed[said["jobid"]] = self.running.pop(said["jobid"])[0]
+            self.running[number] = work, time.monotonic()
+        elif event == LogEvent.JOB_FINISHED and number in self.running:
+            self.done.append(self.running.pop(number)[0])
+        elif event == LogEvent.JOB_ERROR and number in self.running:
+            self.failed[number] = self.running.pop(number)[0]
 
     def start(self, logger: logging.Logger) -> None:
         """Follow `logger`'s events from now on, in place of its own lines about jobs."""
@@ -91,7 +91,7 @@ class Progress(logging.Handler):
         for handler in self._console:
             handler.addFilter(_is_shown)
         logger.addHandler(self)
-        self._thread.start()
+        threading.Thread(target=self._run, name="minbert-progress", daemon=True).start()
 
     def stop(self, logger: logging.Logger) -> None:
         """End the lines; Snakemake prints all of its own again."""
@@ -112,10 +112,8 @@ class Progress(logging.Handler):
         if self.failed:
             parts.append(f"failed: {len(self.failed)}")
         running = Counter(self._title(work) for work, _ in list(self.running.values()))
-        names = [f"{name} x{n}" if n > 1 else name for name, n in sorted(running.items())]
-        if names:
-            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-            parts.append(f"now: {', '.join(names[:LISTED])}{more}")
+        if names := [f"{name} x{n}" if n > 1 else name for name, n in sorted(running.items())]:
+            parts.append(f"now: {some(names)}")
         return " | ".join(parts)
 
     def ran(self) -> str:
@@ -145,15 +143,15 @@ class Progress(logging.Handler):
         be known how many run side by side, and how fast this machine is.
         """
         now = time.monotonic()
-        reached = sum(
-            min(now - since, self._expected.get(work, OTHERS))
-            for work, since in list(self.running.values())
-        )
-        ended = sum(self._expected.get(work, OTHERS) for work in list(self.done))
-        given_up = list(self.failed.values())
-        left = sum(self._expected.get(work, OTHERS) for work in self.jobs) - ended - reached
-        left -= sum(self._expected.get(work, OTHERS) for work in given_up)
+        running = list(self.running.values())
+        ended = sum(map(self._seconds, list(self.done)))
+        reached = sum(min(now - since, self._seconds(work)) for work, since in running)
+        given_up = sum(map(self._seconds, list(self.failed.values())))
+        left = sum(map(self._seconds, self.jobs)) - ended - reached - given_up
         return (now - self.started) * left / (ended + reached) if ended else None
+
+    def _seconds(self, work: Work) -> float:
+        return self._expected.get(work, OTHERS)
 
     def _title(self, work: Work) -> str:
         if work.rule != "train":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +13,7 @@ from minbert.track.store import CURVES, MODE, ROW, VIEW, Store, Tag, table_url, 
 from minbert.track.writer import StoredRun
 
 ALIAS = "best"
-_OURS = "minbert.note"
+_OURS = "Without this last line minbert leaves this description as it is."
 _SCORE = f"{BEST}/overall"
 _LEGEND = """One run for each row of this paper's table, with the runs of its stages and seeds \
 below it, and one, `grid`, with all results.
@@ -38,8 +37,8 @@ def describe(
     """Give a paper's experiment its views and description, if they differ from what is there.
 
     `grid` is the id of the grid's own run, with which there are rows. `facts` are the plan's
-    (`minbert.plan.describe`); without them all that is there stays. So does a description that a
-    person has changed.
+    (`minbert.plan.describe`); without them all that is there stays. So does a description without
+    its last line.
     """
     client, identity = store.client, store.experiment(paper)
     tags = client.get_experiment(identity).tags
@@ -47,14 +46,9 @@ def describe(
         return
     for name, view in _views(facts, grid is not None).items():
         client.set_experiment_tag(identity, view_tag(name), json.dumps(view))
-    old = tags.get(Tag.NOTE)
-    if old is not None and _digest(old) not in tags.get(_OURS, ""):
-        return
-    text = _note(facts, paper, identity, grid)
-    # Both count as ours: this process may be killed before the text is changed, or after.
-    ours = [_digest(one) for one in (old, text) if one is not None]
-    client.set_experiment_tag(identity, _OURS, " ".join(ours))
-    client.set_experiment_tag(identity, Tag.NOTE, text)
+    if _OURS in tags.get(Tag.NOTE, _OURS):
+        text = f"{_note(facts, paper, identity, grid)}\n{_OURS}\n"
+        client.set_experiment_tag(identity, Tag.NOTE, text)
 
 
 def _views(facts: Mapping[str, Any] | None, rows: bool) -> dict[str, dict[str, Any]]:
@@ -116,10 +110,6 @@ def _note(facts: Mapping[str, Any] | None, paper: str, identity: str, grid: str 
 - In MLflow: {links}; {where}
 
 {_LEGEND}"""
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def register_best(store: Store, attempt: Attempt, run: StoredRun) -> None:

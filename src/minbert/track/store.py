@@ -127,11 +127,14 @@ def check_sqlite(path: Path) -> None:
         ) from None
 
 
-def check_uri(root: Path) -> None:
+def check_store(root: Path, *, ask: bool = True) -> None:
     """Raise `UserError`, with the reason, if the URI of `root`'s store can never be one.
 
-    Contacts no server, and imports mlflow for neither a server nor a sqlite file.
+    That is also one of a server that, if we `ask` it, answers that it takes no request of ours; one
+    that does not answer may do so later. Imports mlflow for a server that is asked, or a database
+    other than sqlite.
     """
+    root = Path(root).resolve()
     uri = tracking_uri(root)
     path = sqlite_path(uri)
     if path is not None:
@@ -148,42 +151,25 @@ def check_uri(root: Path) -> None:
             server = urlsplit(uri)
             if not server.hostname or server.port == 0:
                 raise ValueError("it has no host, or no port")
+            if ask:
+                open_store(root).client.search_experiments(max_results=1)
         else:
             from mlflow.store.db.utils import create_sqlalchemy_engine
 
             create_sqlalchemy_engine(uri).dispose()  # Finds the driver, and does not connect.
     except Exception as error:
-        raise _no_store(root, uri, error) from None
-
-
-def check_store(root: Path) -> None:
-    """Raise `UserError` like `check_uri`, and if a server answers that it takes no request of ours.
-
-    One that does not answer may do so later.
-    """
-    root = Path(root).resolve()
-    check_uri(root)
-    if not is_remote(uri := tracking_uri(root)):
-        return
-    from mlflow.exceptions import MlflowException
-
-    try:
-        open_store(root).client.search_experiments(max_results=1)
-    except MlflowException as error:
-        if error.get_http_status_code() < 500:
-            raise _no_store(root, uri, error) from None
-
-
-def _no_store(root: Path, uri: str, error: Exception) -> UserError:
-    install = "install it, or " if isinstance(error, ImportError) else ""
-    return UserError(
-        shown(
-            f"MLFLOW_TRACKING_URI is '{uri}', where no run can be stored: "
-            f"{first_line(error).partition('. ')[0].rstrip('.')}; {install}set it to a server "
-            "(http://HOST:PORT) or a database (sqlite:////FOLDER/mlflow.db), or unset it: runs "
-            f"are then stored in {root / 'mlflow.db'}"
-        )
-    )
+        answered = getattr(error, "get_http_status_code", lambda: 0)()
+        if answered >= 500:
+            return
+        install = "install it, or " if isinstance(error, ImportError) else ""
+        why = first_line(error).partition(". ")[0].rstrip(".")
+        raise UserError(
+            shown(
+                f"MLFLOW_TRACKING_URI is '{uri}', where no run can be stored: {why}; {install}set "
+                "it to a server (http://HOST:PORT) or a database (sqlite:////FOLDER/mlflow.db), or "
+                f"unset it: runs are then stored in {root / 'mlflow.db'}"
+            )
+        ) from None
 
 
 def relocate_store(root: Path, uri: str) -> None:

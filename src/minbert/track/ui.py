@@ -38,11 +38,11 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
 
     If the store is itself a server, this prints its addresses and returns. Raises `UserError` if
     there is no store yet, the port is taken, or the server does not start, or ends by itself, and
-    for a URI that is no store (`store.check_uri`).
+    for a URI that is no store (`store.check_store`).
     """
     root = Path(root).resolve()
     uri = store.tracking_uri(root)
-    store.check_uri(root)
+    store.check_store(root, ask=False)
     if store.is_remote(uri):
         _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
         return
