@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import trained_root
@@ -213,25 +212,6 @@ def test_a_lean_bundle_leaves_out_scores_that_no_figure_reads(
     before = sha256(run / "predictions.parquet")
     assert unbundle(tmp_path / "lean.zip", plan.root).known == len(runs_of(plan))
     assert sha256(run / "predictions.parquet") == before, "what is there is more, and stays"
-
-
-def test_a_binary_task_stays_one_in_a_lean_bundle_if_its_probabilities_are_its_classes(
-    tmp_path: Path,
-) -> None:
-    """As of a run that is sure of everything; they look like those of a regression."""
-    plan = trained_root.make_root(tmp_path / "made")
-    path = run_folder(plan, "three") / "predictions.parquet"
-    sure = [
-        row | ({"scores": [row["prediction"]]} if row["task"] == "para" else {})
-        for row in pq.read_table(path).to_pylist()
-    ]
-    pq.write_table(pa.Table.from_pylist(sure, schema=pq.read_schema(path)), path)
-    bundle(plan.root, tmp_path / "lean.zip", lean=True)
-    unbundle(tmp_path / "lean.zip", tmp_path / "other")
-    new = tmp_path / "other" / path.relative_to(plan.root)
-    for row in pq.read_table(new).to_pylist():
-        read = row["split"] != "test" and row["task"] == "para"
-        assert row["scores"] == ([row["prediction"]] if read else None)
 
 
 def test_predictions_are_packed_by_the_rows_of_their_data(plan: Plan, made: Path) -> None:

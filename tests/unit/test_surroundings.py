@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from minbert.commands.plan import read_plan
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
 from minbert.predict.predict import predict
-from minbert.spec.protocol import Measured
 from minbert.track import journal as journals
 from minbert.track.journal import Journal, attempts
 
@@ -108,20 +106,3 @@ def test_the_last_attempt_counts_also_after_the_clock_was_set_back(
     Journal.start(tmp_path, run).end("FINISHED")
     found = [(a.end() or {})["error"] for a in attempts(tmp_path)]
     assert found == ["another seed", "first", "second", None]
-
-
-def test_times_that_run_backwards_are_kept(tmp_path: Path) -> None:
-    run = {"experiment": "paper", "key": "abc", "seed": 1, "name": "a . s1"}
-    journal = Journal.start(tmp_path, run)
-    for step, time in enumerate([5e9, 4e9, 3e9, 4e9], 1):
-        journal.log(Measured(step, 1, "train", "sst", "loss", 1.0, time))
-    journal.end("FINISHED")
-    (attempt,) = attempts(tmp_path)
-    assert [(row.step, row.time) for row in attempt.rows(0, 9)[0]] == [
-        (1, 5e9),
-        (2, 4e9),
-        (3, 3e9),
-        (4, 4e9),
-    ]
-    lines = (attempt.path / "history.jsonl").read_text("utf-8").splitlines()
-    assert [json.loads(line)["time"] for line in lines] == [5e9, 4e9, 3e9, 4e9]

@@ -25,7 +25,7 @@ from minbert.track.follower import Follower
 from minbert.track.journal import Journal
 from minbert.track.rows import ROWS
 from minbert.track.store import GRID, Tag, check_sqlite, open_store, table_url
-from minbert.track.ui import check_port, command, serve
+from minbert.track.ui import check_port, serve
 
 
 @pytest.fixture
@@ -162,22 +162,8 @@ def test_a_taken_port_is_refused() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=rf"port {port} on '127\.0\.0\.1' is not free.*--port"):
-            check_port("127.0.0.1", port)
-
-
-@pytest.mark.parametrize("host", ["no.such.host.invalid", "a" * 100])
-def test_a_host_that_is_none_is_refused(host: str) -> None:
-    with pytest.raises(UserError, match=f"port 5000 on '{host}' is not free"):
-        check_port(host, 5000)
-
-
-def test_only_a_host_beyond_this_machine_opens_the_server_to_others(tmp_path: Path) -> None:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    assert "--allowed-hosts" not in command(tmp_path, uri, "127.0.0.1", 5000)
-    words = command(tmp_path, uri, "node7", 5001)
-    assert words[words.index("--allowed-hosts") + 1].startswith("node7:*,")
-    assert words[words.index("--cors-allowed-origins") + 1] == "http://node7:5001"
+        with pytest.raises(UserError, match=rf"port {port} is not free.*--port"):
+            check_port(port)
 
 
 BRIEF = """

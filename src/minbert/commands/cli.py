@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +48,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if said is not None:
             lines = said if isinstance(said, Iterator) else [said]
             print(printable("\n".join(map(str, lines))))
-        if sys.stdout is not None:
-            sys.stdout.flush()  # At the exit a closed pipe would be an error.
+        sys.stdout.flush()  # At the exit a closed pipe would be an error.
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
     except BrokenPipeError:
@@ -166,10 +165,6 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands on the plan and the store."""
     said = "show what is done, what would run, and why"
     plan = command("plan", "commands.plan:plan_text", said, _plan)
-    verify = "read data again even if the size and time of its files are unchanged"
-    plan.add_argument(
-        "--verify", dest="config", action="append_const", const="verify=true", help=verify
-    )
     why = "explain in full why a variant (or PAPER/VARIANT) would run"
     plan.add_argument("--why", metavar="VARIANT", help=why)
 
@@ -208,8 +203,6 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
 def _add_uses(command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands on finished results."""
     ui = command("ui", "track.ui:serve", "show the runs in MLflow", _root)
-    address = "address to listen on (default: %(default)s)"
-    ui.add_argument("--host", default="127.0.0.1", help=address)
     port = "the server's port (default: %(default)s)"
     ui.add_argument("--port", type=_whole_number(1, 65535), default=5000, help=port)
 
@@ -331,11 +324,12 @@ def _whole_number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
     """Return a `type` of an option: a whole number from `low` to `high`."""
 
     def read(word: str) -> int:
-        if not re.fullmatch("[0-9]{1,19}", word) or not low <= int(word) <= high:
-            raise argparse.ArgumentTypeError(
-                f"found {word[:40]!r}, expected a whole number from {low} to {high}"
-            )
-        return int(word)
+        with suppress(ValueError):
+            if low <= (number := int(word)) <= high:
+                return number
+        raise argparse.ArgumentTypeError(
+            f"found {word[:40]!r}, expected a whole number from {low} to {high}"
+        )
 
     return read
 

@@ -72,7 +72,7 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
         if source is not None:
             raise UserError(f"found sentences on the command line and --in {source}; give only one")
         return from_words(sentences, TASKS[task])
-    if sys.stdin is None or (source is None and sys.stdin.isatty()):
+    if source is None and sys.stdin.isatty():
         raise UserError(
             "no sentences: give them after the variant, in a file (--in FILE), or by a pipe"
         )
@@ -89,8 +89,6 @@ def _read(task: str, sentences: Sequence[str], source: str | None, form: str | N
 
 
 def _standard_output() -> TextIO:
-    if sys.stdout is None:
-        raise UserError("standard output is closed; give --out FILE")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
     return sys.stdout

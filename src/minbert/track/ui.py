@@ -25,16 +25,15 @@ from minbert.base.process import variable
 from minbert.track import store
 from minbert.track.journal import FOLLOWER, TRACKING, attempts
 
-_LOOPBACK = {"127.0.0.1", "localhost"}
-_ANY = "0.0.0.0"
+HOST = "127.0.0.1"
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10
 _GUARD = f"read _; trap '' TERM; kill 0; sleep {_STOP_SECONDS}; kill -9 0"
 """Ends its process group when its input closes, as it does when this process ends, or is killed."""
 
 
-def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
-    """Serve the store of `root` until Ctrl-C, and print the address of each paper's table.
+def serve(root: Path | str, port: int = 5000) -> None:
+    """Serve the store of `root` to this machine until Ctrl-C; print each paper's addresses.
 
     If the store is itself a server, this prints its addresses and returns. Raises `UserError` if
     there is no store yet, the port is taken, or the server does not start, or ends by itself, and
@@ -44,7 +43,7 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
     uri = store.tracking_uri(root)
     store.check_store(root, ask=False)
     if store.is_remote(uri):
-        _print_tables(uri.rstrip("/"), store.shown(uri).rstrip("/"))
+        _print_tables(uri.rstrip("/"))
         return
     if (path := store.sqlite_path(uri)) is not None and not path.exists():
         why = (
@@ -57,20 +56,19 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
         raise UserError(f"no MLflow store at {path}{why}")
     if not is_held(root / FOLLOWER):  # else it has done so, by the name that it knows `root` by
         store.relocate_store(root, uri)
-    check_port(host, port)
+    check_port(port)
     print("starting MLflow, which takes about 10 seconds", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # The server and its workers are a process group, which the guard joins.
     # MLflow warns of the server that `command` asks for.
     environment = {"PYTHONWARNINGS": "ignore::FutureWarning", **store.environment()}
-    server = subprocess.Popen(command(root, uri, host, port), env=environment, process_group=0)
+    server = subprocess.Popen(command(root, uri, port), env=environment, process_group=0)
     guard = subprocess.Popen(["sh", "-c", _GUARD], stdin=subprocess.PIPE, process_group=server.pid)
     try:
-        # A server on all interfaces is asked on this one.
-        local = f"http://{'127.0.0.1' if host == _ANY else host}:{port}"
+        address = f"http://{HOST}:{port}"
         with variable("no_proxy", "*"):  # A proxy does not reach this machine's own server.
-            _wait(server, local)
-            _print_tables(local, f"http://{_public_name(host)}:{port}")
+            _wait(server, address)
+            _print_tables(address)
         print("Ctrl-C stops it", flush=True)
         server.wait()
         raise _ended(server)
@@ -85,30 +83,24 @@ def serve(root: Path | str, port: int = 5000, host: str = "127.0.0.1") -> None:
             os.killpg(server.pid, signal.SIGKILL)
 
 
-def command(root: Path, uri: str, host: str, port: int) -> list[str]:
+def command(root: Path, uri: str, port: int) -> list[str]:
     """Return the command that serves store `uri` of results `root`."""
     words = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
     words += ["--backend-store-uri", uri, "--registry-store-uri", uri]
     words += ["--artifacts-destination", str(root / store.ARTIFACTS)]
-    words += ["--host", host, "--port", str(port)]
+    words += ["--host", HOST, "--port", str(port)]
     # MLflow's usual server has an assistant, which may run commands for whoever reaches the port;
     # this one lacks it. Browsers open connections that they do not use: one thread would wait.
-    words += ["--gunicorn-opts", "--log-level warning --threads 8"]
-    if host not in _LOOPBACK:
-        name = _public_name(host)
-        words += ["--allowed-hosts", f"{name}:*,localhost:*,127.0.0.1:*"]
-        words += ["--cors-allowed-origins", f"http://{name}:{port}"]
-    return words
+    return [*words, "--gunicorn-opts", "--log-level warning --threads 8"]
 
 
-def check_port(host: str, port: int) -> None:
-    """Raise `UserError` if a server on `host` cannot have the port."""
+def check_port(port: int) -> None:
+    """Raise `UserError` if a server here cannot have the port."""
     try:
-        socket.create_server((host, port)).close()
-    except (OSError, UnicodeError) as error:  # the latter: no name at all
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
         raise UserError(
-            f"port {port} on '{host}' is not free ({error}); choose a different one with --port, "
-            "or check the host's name"
+            f"port {port} is not free ({error}); choose a different one with --port"
         ) from None
 
 
@@ -131,7 +123,8 @@ def _ended(server: subprocess.Popen[bytes]) -> UserError:
     )
 
 
-def _print_tables(address: str, public: str) -> None:
+def _print_tables(address: str) -> None:
+    public = store.shown(address)
     request = urllib.request.Request(
         f"{address}/api/2.0/mlflow/experiments/search",
         data=json.dumps({"max_results": 1000}).encode(),
@@ -147,11 +140,7 @@ def _print_tables(address: str, public: str) -> None:
     ours = [e for e in found if store.view_tag(store.VIEW) in {t["key"] for t in e.get("tags", [])}]
     for experiment in sorted(ours, key=lambda one: str(one["name"])):
         for view, said in ((store.VIEW, experiment["name"]), (store.CURVES, "  curves")):
-            address = store.table_url(public, experiment["experiment_id"], view)
-            print(f"{said}: {address}", flush=True)
+            url = store.table_url(public, experiment["experiment_id"], view)
+            print(f"{said}: {url}", flush=True)
     if not ours:
         print(f"MLflow: {public}/#/experiments (no run is stored yet)", flush=True)
-
-
-def _public_name(host: str) -> str:
-    return socket.gethostname() if host == _ANY else host
