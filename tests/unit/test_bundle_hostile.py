@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-import trained_root
 from own_tasks import using
 from trained_root import run_folder
 
@@ -38,8 +37,8 @@ def _own_tasks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return trained_root.make_root(tmp_path_factory.mktemp("attacked"))
+def plan(trained_plan: Plan) -> Plan:
+    return trained_plan
 
 
 @pytest.fixture(scope="module")

@@ -199,16 +199,10 @@ class Acceptance:
                     )
 
     def _check_data(self, tokens: Node, task: str, old: Described, said: Any) -> None:
-        was = self._described_need(old["needs"][f"tokens.{task}"])
         if tokens.key not in self._digests:
             path = tokens.folder(self.plan.root) / "tokens.parquet"
-            if not path.exists() and was["key"] != tokens.key:
-                if self._is_absent(tokens):
-                    self._check_sources(was, tokens, ("data", "backbone"))
-                    return
-                self._make(tokens)
-            if not path.exists():
-                return  # Those of the same key, which were let go.
+            if not self._is_there(path, tokens, old["needs"][f"tokens.{task}"]):
+                return
             self._digests[tokens.key] = task_digests(path)
         here = self._digests[tokens.key]
         if other := [
@@ -220,19 +214,27 @@ class Acceptance:
             raise UserError(f"was trained on other data of '{task}': {', '.join(other)}")
 
     def _check_backbone(self, backbone: Node, old: Described, said: str | None) -> None:
-        was = self._described_need(old["needs"][f"backbone.{WEIGHTS}"])
         weights = backbone.folder(self.plan.root) / WEIGHTS
-        if not weights.exists() and was["key"] != backbone.key:
-            if self._is_absent(backbone):
-                self._check_sources(was, backbone, ("backbone",))
-                return
-            self._make(backbone)
-        if weights.exists() and backbone_digest(weights) != said:
+        there = self._is_there(weights, backbone, old["needs"][f"backbone.{WEIGHTS}"])
+        if there and backbone_digest(weights) != said:
             raise UserError("started from a backbone with other weights")
 
-    def _check_sources(self, old: Described, new: Node, kinds: tuple[str, ...]) -> None:
+    def _is_there(self, path: Path, node: Node, need: Described) -> bool:
+        """Whether a node's file is there to be compared with what a run needed, or can be made.
+
+        If not, it is of the same key, or of the same sources as that.
+        """
+        was = self._described_need(need)
+        if not path.exists() and was["key"] != node.key:
+            if self._is_absent(node):
+                self._check_sources(was, node)
+            else:
+                self._make(node)
+        return path.exists()
+
+    def _check_sources(self, old: Described, new: Node) -> None:
         """Raise `UserError` unless two nodes come from files with the same checksums."""
-        for kind in kinds:
+        for kind in ("backbone",) if new.kind == "backbone" else ("data", "backbone"):
             one, two = self._origin(old, kind), self._origin(new.describe(), kind)
             if not one or not two or not _same_source(one, two):
                 raise UserError(
