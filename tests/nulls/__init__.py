@@ -98,7 +98,7 @@ def tails(papers: int, seeds: int, ratios: Sequence[float], seed: int = 0) -> Ta
     while len(found) < papers:
         found += p_values(at_once, seeds, ratios, draw)
     p = np.array(found)
-    alarms = [min(holm(family, CLAIMS)) <= LEVEL for family in found]
+    alarms = [min(holm(family, CLAIMS))[0] <= LEVEL for family in found]
     first = float(np.mean(p <= LEVEL / CLAIMS))
     return Tails(float(np.mean(p <= LEVEL)), first, float(np.mean(alarms)), len(found))
 

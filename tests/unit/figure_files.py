@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from minbert.data.examples import Example, write_examples
 from minbert.data.rows import write_rows
+from minbert.evaluate.bootstrap import overall_error, standard_error
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.metrics import task_metrics
 from minbert.evaluate.reading import SCHEMA as SCORES
-from minbert.evaluate.sampling import overall_error, standard_error
 from minbert.evaluate.scoring import overall
 from minbert.figures.inputs import Inputs
 from minbert.spec.task import TASKS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minbert.evaluate.gain import delta_m
+from minbert.evaluate.metrics import delta_m
 
 SINGLE = {"sst": 0.5, "para": 0.8, "sts": 0.9}
 

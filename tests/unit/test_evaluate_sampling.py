@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minbert.evaluate.bootstrap import resampled_scores
-from minbert.evaluate.sampling import overall_error, standard_error
+from minbert.evaluate.bootstrap import overall_error, resampled_scores, standard_error
 from minbert.evaluate.statistics import NORMAL, interval
 
 

@@ -13,11 +13,10 @@ from nulls import coverage
 from nulls.__main__ import SPREADS
 from scipy.stats import t
 
-from minbert.evaluate.bootstrap import Systems
-from minbert.evaluate.gain import DELTA_M
-from minbert.evaluate.reading import SCHEMA, Of, Score, Scores
+from minbert.evaluate.reading import DELTA_M, SCHEMA, Of, Score, Scores
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import NORMAL, Interval
+from minbert.evaluate.systems import Systems
 
 
 def by_seed(values: list[float], p_floor: float | None = 0.001, key: str = "") -> dict[int, Score]:

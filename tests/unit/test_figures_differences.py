@@ -15,8 +15,9 @@ from figure_texts import drawn
 from figure_values import scores, texts
 
 from minbert.base.errors import UserError
-from minbert.evaluate.bootstrap import Systems, difference
+from minbert.evaluate.bootstrap import difference
 from minbert.evaluate.reading import SCHEMA, read_scores
+from minbert.evaluate.systems import Systems
 from minbert.figures import ladder
 from minbert.figures.inputs import Inputs
 

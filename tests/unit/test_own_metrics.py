@@ -12,11 +12,11 @@ from own_tasks import ALL, SAME, using
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from minbert.evaluate.bootstrap import Systems, difference, resampled_scores
+from minbert.evaluate.bootstrap import difference, overall_error, resampled_scores, standard_error
 from minbert.evaluate.floors import against_floor
 from minbert.evaluate.metrics import task_metrics
-from minbert.evaluate.sampling import overall_error, standard_error
 from minbert.evaluate.scoring import f1, macro_f1, matthews, overall, score_task, selection_score
+from minbert.evaluate.systems import Systems
 
 
 @pytest.fixture(autouse=True)

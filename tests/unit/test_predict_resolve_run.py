@@ -6,14 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from planned_root import Planned
 
 from minbert.base.errors import UserError
 from minbert.base.files import read_json, write_json
-from minbert.evaluate.reading import read_scores
 from minbert.predict.resolve_run import earlier, find, plan_of
 
 
@@ -166,24 +163,6 @@ def test_a_dangling_link_among_the_plans_stops_nothing(planned: Planned) -> None
     (planned.root / "store/plans/x.json").symlink_to("nowhere")
     run = find(planned.root, "one").runs(["sst"])["sst"]
     assert run.job.title == "one . s0"
-
-
-@pytest.mark.parametrize(
-    ("column", "wrong"),
-    [
-        (pa.array(["one"]), "column 'seed' is string, expected int64"),
-        (pa.array([None], pa.int64()), "column 'seed' has 1 empty cells"),
-    ],
-)
-def test_score_tables_of_other_types_are_refused(
-    planned: Planned, column: pa.Array, wrong: str
-) -> None:
-    planned.scores([("one", 0, "sst", "a1")])
-    path = planned.root / "tables" / "scores.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.set_column(table.column_names.index("seed"), "seed", column), path)
-    with pytest.raises(UserError, match=f"scores.parquet: {wrong}.*; delete it, and snakemake"):
-        read_scores(path, "p")
 
 
 def version(planned: Planned, *stages: tuple[str, str]) -> None:

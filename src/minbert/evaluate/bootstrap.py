@@ -5,24 +5,20 @@ scored on the same draws, so that what makes an example hard or easy for all of 
 difference: the paired bootstrap. If there are several seeds, their variance is added (`spread`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
-from minbert.evaluate.predictions import read_predicted
-from minbert.evaluate.reading import Of, read_scores
-from minbert.evaluate.scoring import CORRELATIONS, score_task
-from minbert.evaluate.seeds import learned, shared_spreads
+from minbert.evaluate.scoring import CORRELATIONS, paired, score_task
 from minbert.evaluate.spread import Spread, own_spread
 from minbert.evaluate.statistics import LEVEL
 from minbert.evaluate.verdicts import MOST_SEEDS
-from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 RESAMPLES = 2000
@@ -219,119 +215,6 @@ def _caution(spread: Spread) -> float:
     return CAUTION_OF_ONE if spread.freedom == 1 else CAUTION
 
 
-class _Resampled(NamedTuple):
-    """A task's systems on the same examples: the `runs` whose files are `files`, and `majority`."""
-
-    files: tuple[str, ...]
-    runs: Sample
-    majority: Sample
-    examples: int
-
-
-class Systems:
-    """Those of a paper's `variants` that have scores on dev, by its score table `scores`.
-
-    `predictions` are the files by KEY.SEED, `overall_tasks` those of the overall score. A task's
-    systems are resampled together.
-    """
-
-    def __init__(
-        self,
-        paper: str,
-        scores: Path,
-        predictions: Mapping[str, Path],
-        variants: Iterable[str],
-        overall_tasks: Sequence[str] = OVERALL_TASKS,
-    ) -> None:
-        self._overall = tuple(overall_tasks)
-        self._predictions = predictions
-        self._resampled = cache(self._resample)
-        self._spreads = cache(self._steady)
-        wanted = set(variants)
-        self._scores = {
-            of: by_seed
-            for of, by_seed in read_scores(scores, paper).items()
-            if of.split == "dev" and of.variant in wanted
-        }
-        self._files = {
-            (of.measure, of.variant): {seed: f"{s.key}.{seed}" for seed, s in by_seed.items()}
-            for of, by_seed in self._scores.items()
-            if of.measure in TASKS
-        }
-
-    def seeds(self, variant: str, task: str) -> list[int]:
-        """Return the seeds for which a variant has scores, of all tasks for an overall rule."""
-        of_task = [set(self._files.get((each, variant), ())) for each in self._tasks(task)]
-        return sorted(set.intersection(*of_task))
-
-    def learned(self, variant: str, task: str) -> bool:
-        """Whether a variant has learned `task` (`seeds.learned`)."""
-        return learned(self._scores, Of(variant, "dev", task), self._overall) is True
-
-    def sample(self, variant: str, task: str) -> Sample:
-        """Return a variant's scores on `task`, or by an overall rule, over its seeds.
-
-        Their spread is steadied by that of the other variants which have learned the task.
-        """
-        return self._scored(variant, task)._replace(spread=self._spreads(task).get(variant))
-
-    def _steady(self, task: str) -> dict[str, Spread]:
-        """Return the spread to be used of each variant that has learned `task`."""
-
-        def own(variant: str) -> Spread | None:
-            scored = self._scored(variant, task)
-            return own_spread(scored.values, scored.draws)
-
-        return self._shared(task, own)
-
-    def _shared(self, task: str, own: Callable[[str], Spread | None]) -> dict[str, Spread]:
-        """Return the spread to be used of each variant that has learned `task`, from its own."""
-        of_task = shared_spreads(
-            self._scores, lambda of: own(of.variant) if of.measure == task else None, self._overall
-        )
-        return {of.variant: spread for of, spread in of_task.items()}
-
-    def _scored(self, variant: str, task: str) -> Sample:
-        seeds = self.seeds(variant, task)
-        parts = {}
-        for each in self._tasks(task):
-            scored = self._resampled(each)
-            at = [scored.files.index(self._files[each, variant][seed]) for seed in seeds]
-            parts[each] = Sample(scored.runs.values[at], scored.runs.draws[:, at])
-        return combined(parts, task)
-
-    def majority(self, task: str) -> Sample:
-        """Return the scores of always predicting the most frequent dev label."""
-        parts = {each: self._resampled(each).majority for each in self._tasks(task)}
-        return combined(parts, task)
-
-    def _tasks(self, task: str) -> tuple[str, ...]:
-        return self._overall if task in RULES else (task,)
-
-    def same(self, variant: str, other: str, task: str) -> bool:
-        """Whether two variants are the same trained stages under two names."""
-        one, two = (
-            [set(self._files.get((t, name), {}).values()) for t in self._tasks(task)]
-            for name in (variant, other)
-        )
-        return all(ours & theirs for ours, theirs in zip(one, two, strict=True))
-
-    def examples(self, task: str) -> int:
-        """Return the number of dev examples; for an overall rule, of its tasks together."""
-        return sum(self._resampled(each).examples for each in self._tasks(task))
-
-    def _resample(self, task: str) -> _Resampled:
-        of_task = [files for (each, _), files in self._files.items() if each == task]
-        files = tuple(dict.fromkeys(file for of in of_task for file in of.values()))
-        read = read_predicted([self._predictions[file] for file in files], task)
-        values, counts = np.unique(read.label, return_counts=True)
-        always = np.full(len(read.ids), values[counts.argmax()])
-        everyone = sample(task, np.vstack([read.prediction, always]), read.label)
-        runs = Sample(everyone.values[:-1], everyone.draws[:, :-1])
-        majority = Sample(everyone.values[-1:], everyone.draws[:, -1:])
-        return _Resampled(files, runs, majority, len(read.ids))
-
-
 def combined(parts: Mapping[str, Sample], measure: str) -> Sample:
     """Return the part of the task `measure`, or the mean by that overall rule of all parts.
 
@@ -355,3 +238,46 @@ def _normalised(part: Sample, task: str) -> Sample:
     if TASKS[task].metric not in CORRELATIONS:
         return part
     return Sample((part.values + 1) / 2, (part.draws + 1) / 2)
+
+
+def standard_error(task: str, prediction: ArrayLike, label: ArrayLike) -> float | None:
+    """Return the standard error over examples of the score that `scoring.score_task` gives.
+
+    Accuracy: that of a share. Pearson r: by the infinitesimal jackknife, the root mean square of
+    what each example adds to r, over sqrt(n). Both are what the bootstrap over examples comes to
+    with many resamples (Efron & Tibshirani 1993, chapters 5 and 22); of other metrics it is that
+    bootstrap's. Correlations of constant predictions have none.
+    """
+    predicted, true = paired(prediction, label)
+    n = len(true)
+    metric = TASKS[task].metric
+    if metric == "accuracy":
+        right = float(np.mean(predicted == true))
+        return float(np.sqrt(right * (1 - right) / n))
+    if predicted.std() == 0 or true.std() == 0:
+        return None if metric in CORRELATIONS else _resampled_error(task, predicted, true)
+    if metric != "pearson":
+        return _resampled_error(task, predicted, true)
+    x = (predicted - predicted.mean()) / predicted.std()
+    y = (true - true.mean()) / true.std()
+    influence = x * y - float(np.mean(x * y)) * (x**2 + y**2) / 2
+    return float(np.sqrt(np.mean(influence**2) / n))
+
+
+def _resampled_error(task: str, predicted: Floats, true: Floats) -> float:
+    return float(resampled_scores(task, predicted[:, None], true).std())
+
+
+def overall_error(
+    errors: Mapping[str, float | None], rule: str, tasks: Sequence[str] = OVERALL_TASKS
+) -> float | None:
+    """Return that of the overall score of `tasks` by `rule`; None unless all of them have one.
+
+    Tasks have different examples, so variances add up; (r + 1) / 2 halves that of r.
+    """
+    known = [error for task in tasks if (error := errors.get(task)) is not None]
+    if len(known) < len(tasks):
+        return None
+    halved = [t for t in tasks if rule == "normalised" and TASKS[t].metric in CORRELATIONS]
+    parts = [error / (2 if task in halved else 1) for task, error in zip(tasks, known, strict=True)]
+    return float(np.linalg.norm(parts) / len(parts))

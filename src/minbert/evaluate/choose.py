@@ -12,7 +12,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.score import Read, files_of, of_tasks, reader, run_scores
 from minbert.evaluate.scoring import selection_score
-from minbert.evaluate.statistics import interval
+from minbert.evaluate.statistics import Interval, interval
 from minbert.evaluate.text import ABSENT, csv_text, markdown, markdown_table
 from minbert.evaluate.tuning import COLUMNS
 from minbert.spec.task import TASKS
@@ -28,6 +28,15 @@ class Tried(NamedTuple):
     scores: Mapping[int, float]
     tasks: Mapping[str, float]
 
+    @property
+    def interval(self) -> Interval | None:
+        """The mean score over seeds; None if it has none."""
+        return interval(list(self.scores.values())) if self.scores else None
+
+
+Line = tuple[Mapping[str, Any], Tried, bool]
+"""A row of the spec, one of its candidates, and whether that is chosen."""
+
 
 def make(job: Job) -> None:
     """Write `tuning.csv` and `tuning.md`: what a paper's tuned variants tried, and what is chosen.
@@ -36,21 +45,14 @@ def make(job: Job) -> None:
     those whose score chooses, `tried` are [{candidate, settings, keys, tasks: {task: key}}].
     """
     spec, read = job.spec, reader()
-    lines: list[dict[str, Any]] = []
-    tasks: dict[str, None] = {}
+    lines: list[Line] = []
     for row in spec["rows"]:
         tried = [_tried(job, each, row["tasks"], read) for each in row["tried"]]
         best = choose(tried)
-        for each in tried:
-            line = {"variant": row["variant"], "label": row["label"], "candidate": each.candidate}
-            line |= {"settings": each.settings, "chosen": "yes" if each is best else ""}
-            scores = list(each.scores.values())
-            line |= {"scores": interval(scores) if scores else None}
-            line |= {"seeds": " ".join(map(str, each.scores)), "asked": len(spec["seeds"])}
-            lines.append(line | {"keys": " ".join(each.keys), "tasks": each.tasks})
-        tasks |= dict.fromkeys(row["tasks"])
-    write_text(job.out / "tuning.csv", _to_csv(lines, list(tasks)))
-    write_text(job.out / "tuning.md", _to_markdown(spec, lines, list(tasks)))
+        lines += [(row, each, each is best) for each in tried]
+    tasks = list(dict.fromkeys(task for row in spec["rows"] for task in row["tasks"]))
+    write_text(job.out / "tuning.csv", _to_csv(spec, lines, tasks))
+    write_text(job.out / "tuning.md", _to_markdown(spec, lines, tasks))
 
 
 def choose(tried: Sequence[Tried]) -> Tried | None:
@@ -86,27 +88,26 @@ def _tried(job: Job, each: Mapping[str, Any], tasks: Sequence[str], read: Read) 
     return Tried(each["candidate"], each["settings"], each["keys"], scores, means)
 
 
-def _to_csv(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> str:
+def _to_csv(spec: Mapping[str, Any], lines: Sequence[Line], tasks: Sequence[str]) -> str:
     cells = []
-    for line in lines:
-        cell = {name: line[name] for name in COLUMNS if name in line}
-        cell |= {f"{task}_mean": mean for task, mean in line["tasks"].items()}
-        if of := line["scores"]:
+    for row, each, chosen in lines:
+        cell = {"variant": row["variant"], "candidate": each.candidate, "settings": each.settings}
+        cell |= {"chosen": "yes" * chosen, "seeds": " ".join(map(str, each.scores))}
+        cell |= {"asked": len(spec["seeds"]), "keys": " ".join(each.keys)}
+        if of := each.interval:
             cell |= {"score": of.mean, "low": of.low, "high": of.high}
-        cells.append(cell)
+        cells.append(cell | {f"{task}_mean": mean for task, mean in each.tasks.items()})
     return csv_text([*COLUMNS, *(f"{task}_mean" for task in tasks)], cells)
 
 
-def _to_markdown(
-    spec: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]
-) -> str:
+def _to_markdown(spec: Mapping[str, Any], lines: Sequence[Line], tasks: Sequence[str]) -> str:
     heads = ["Row", "Settings", "Chosen", f"Overall, {spec['rule']}"]
     cells = [[*heads, *(TASKS[task].title for task in tasks), "n"]]
-    for line in lines:
-        own = [line["label"], line["settings"], line["chosen"] or ABSENT]
-        own.append(line["scores"].in_words() if line["scores"] else ABSENT)
-        own += [f"{line['tasks'][t]:.3f}" if t in line["tasks"] else ABSENT for t in tasks]
-        cells.append([*own, str(len(line["seeds"].split()))])
+    for row, each, chosen in lines:
+        own = [row["label"], each.settings, "yes" if chosen else ABSENT]
+        own.append(each.interval.in_words() if each.interval else ABSENT)
+        own += [f"{each.tasks[task]:.3f}" if task in each.tasks else ABSENT for task in tasks]
+        cells.append([*own, str(len(each.scores))])
     count = len(spec["seeds"])
     over = f"mean over n of {count} seeds, with its 95 % Student-t interval" * (count > 1)
     said = (

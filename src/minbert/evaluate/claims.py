@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ from scipy.special import stdtr
 
 from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, constant, difference
-from minbert.evaluate.curves import LAST, LEAST, Curves
+from minbert.evaluate.curves import LAST, LEAST
 from minbert.evaluate.marks import FAVOURED
 from minbert.evaluate.statistics import LEVEL
+from minbert.evaluate.systems import Systems
 from minbert.evaluate.text import (
     ABSENT,
     csv_text,
@@ -91,12 +91,12 @@ def build_claims(
         claims = [claim for claim in spec["claims"] if claim["paper"] == paper]
         compared = {name for claim in claims for name in (claim["variant"], *claim["others"])}
         of_overall = spec.get("overall_tasks", {}).get(paper, OVERALL_TASKS)
-        systems = Curves(histories, paper, scores[paper], predictions, compared, of_overall)
+        files = scores[paper], predictions, compared, of_overall, histories
+        systems = Systems(paper, *files)
         of_paper = [_line(claim, systems) for claim in claims]
         judged = [line for line in of_paper if "p" in line]
-        p_values = [line["p"] for line in judged]
-        adjusted = holm(p_values, len(of_paper)), levels(p_values, len(of_paper))
-        for line, p, level in zip(judged, *adjusted, strict=True):
+        adjusted = holm([line["p"] for line in judged], len(of_paper))
+        for line, (p, level) in zip(judged, adjusted, strict=True):
             line.update(_adjusted(line, p, level))
         lines += of_paper
     columns = (*COLUMNS, MEASURE) if on_curves(spec) else COLUMNS
@@ -123,7 +123,7 @@ def on_curves(spec: Line) -> bool:
     return any(MEASURE in claim for claim in spec["claims"])
 
 
-def _line(claim: Line, systems: Curves) -> dict[str, Any]:
+def _line(claim: Line, systems: Systems) -> dict[str, Any]:
     """Return the csv line of a claim; without a verdict if it could be judged."""
     names = claim["others"] or ["majority" if claim["score"] is None else f"{claim['score']:g}"]
     line = {name: claim[name] for name in ("paper", "section", "variant", "task", "direction")}
@@ -140,7 +140,7 @@ def _line(claim: Line, systems: Curves) -> dict[str, Any]:
     return line | _judge(claim, names, systems)
 
 
-def _why_open(claim: Line, systems: Curves) -> str:
+def _why_open(claim: Line, systems: Systems) -> str:
     """Return why a claim about two or more variants cannot be judged; empty if it can."""
     variant, others, task = claim["variant"], claim["others"], claim["task"]
     twins = [name for name in others if systems.same(variant, name, task)]
@@ -155,28 +155,27 @@ def _why_open(claim: Line, systems: Curves) -> str:
     return f"{variant} did not learn" if not one else f"{', '.join(others)} did not learn"
 
 
-def _why_no_curve(claim: Line, systems: Curves) -> str:
+def _why_no_curve(claim: Line, systems: Systems) -> str:
     """Return why a claim on curves cannot be judged; empty if it can, or is about scores."""
     if not (measure := claim.get(MEASURE)):
         return ""
     compared, task = (claim["variant"], *claim["others"]), claim["task"]
     if 1 in (len(systems.seeds(name, task)) for name in compared):
         return "one seed"
-    epochs = {name: systems.epochs(measure, name, task) for name in compared}
+    epochs = {name: systems.epochs(name, task, measure) for name in compared}
     short = [f"{name} {n}" for name, n in epochs.items() if n < LEAST[measure]]
     return f"fewer than {LEAST[measure]} scored epochs: {', '.join(short)}" if short else ""
 
 
-def _judge(claim: Line, names: Sequence[str], systems: Curves) -> dict[str, Any]:
+def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any]:
     """Return what the systems say of a claim, before the claims judged beside it are counted.
 
     `strongest` is the one of several others that speaks most against the claim.
     """
-    variant, task, measure = claim["variant"], claim["task"], claim.get(MEASURE)
-    sample = partial(systems.measured, measure) if measure else systems.sample
-    one = sample(variant, task)
+    variant, task, measure = claim["variant"], claim["task"], claim.get(MEASURE, "")
+    one = systems.sample(variant, task, measure)
     if claim["others"]:
-        others = {name: sample(name, task) for name in names}
+        others = {name: systems.sample(name, task, measure) for name in names}
     else:
         given = claim["score"]
         others = {names[0]: systems.majority(task) if given is None else constant(given)}
@@ -184,7 +183,7 @@ def _judge(claim: Line, names: Sequence[str], systems: Curves) -> dict[str, Any]
     # What one example, or one scored epoch, weighs.
     least = 1 / examples
     if measure == "epoch":
-        least = 1 / min(systems.epochs(measure, name, task) for name in (variant, *claim["others"]))
+        least = 1 / min(systems.epochs(name, task, measure) for name in (variant, *claim["others"]))
     estimates = {name: difference(one, other, least) for name, other in others.items()}
     tails = {n: against(e, claim["direction"], claim["margin"]) for n, e in estimates.items()}
     worst = max(tails, key=lambda name: tails[name])
@@ -258,34 +257,25 @@ def verdict(adjusted: float, supports: bool) -> str:
     return HOLDS if supports else FAILS
 
 
-def holm(p: Sequence[float], tests: int) -> list[float]:
-    """Return the p-values adjusted by Holm's step-down procedure (Holm 1979), in their order.
+def holm(p: Sequence[float], tests: int) -> list[tuple[float, float]]:
+    """Return p-values adjusted by Holm's step-down procedure (Holm 1979), and the levels of tests.
 
     The smallest of m `tests` is multiplied by m, the next by m - 1 and so on; none may fall below
     the one before it or rise above 1. The chance that any of those at or below .05 is a false alarm
     is at most 5 %, however the tests depend on each other. Tests without a p-value count too, so
     that what could not be judged does not change what is said of the others.
+
+    From the first p-value that is not rejected, all are tested at that one's level: so an interval
+    at its level lies wholly on one side if and only if the adjusted p-value is at most .05.
     """
-    adjusted = [0.0] * len(p)
-    largest = 0.0
+    found = {}
+    largest, passed = 0.0, 0
     for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
         largest = max(largest, (tests - rank) * p[i])
-        adjusted[i] = min(1.0, largest)
-    return adjusted
-
-
-def levels(p: Sequence[float], tests: int) -> list[float]:
-    """Return the level at which Holm's procedure tests each p-value, in their order.
-
-    From the first that it does not reject, all have that one's level: so an interval at its level
-    lies wholly on one side if and only if the adjusted p-value is at most .05.
-    """
-    found = [0.0] * len(p)
-    passed = 0
-    for i in sorted(range(len(p)), key=lambda i: p[i]):
-        found[i] = LEVEL / (tests - passed)
-        passed += p[i] <= found[i]
-    return found
+        level = LEVEL / (tests - passed)
+        passed += p[i] <= level
+        found[i] = min(1.0, largest), level
+    return [found[i] for i in range(len(p))]
 
 
 def _to_markdown(spec: Line, lines: Sequence[Line]) -> str:

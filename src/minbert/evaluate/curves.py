@@ -4,19 +4,12 @@ There are no examples to draw again for such a number. So its error comes from t
 their variance pooled over rows as for scores (`spread`).
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.bootstrap import RESAMPLES, Sample, Systems, combined
 from minbert.evaluate.counts import Floats
-from minbert.evaluate.spread import Spread
-from minbert.spec.task import TASKS
 
 LAST = 5
 """The epochs at the end that `spread` is over."""
@@ -41,68 +34,8 @@ def measured(measure: str, train: Floats, dev: Floats) -> float:
     return float(train[-1] - dev[-1] if measure == "gap" else train.mean())
 
 
-class Curves(Systems):
-    """A paper's systems, whose runs can also be measured by their `histories`, by KEY.SEED."""
-
-    def __init__(self, histories: Mapping[str, Path], *args: Any) -> None:
-        super().__init__(*args)
-        self._histories = histories
-        self._curve = cache(self._read)
-        self._pooled = cache(self._pool)
-
-    def epochs(self, measure: str, variant: str, task: str) -> int:
-        """Return after how many epochs each of a variant's runs was scored, on all tasks alike."""
-        return min(len(curve) for run in self._runs(measure, variant, task) for curve in run)
-
-    def measured(self, measure: str, variant: str, task: str) -> Sample:
-        """Return a measure of a variant's runs, the same for all draws of examples."""
-        values = self._values(measure, variant, task)
-        spread = self._pooled(measure, task).get(variant)
-        return Sample(values, np.tile(values, (RESAMPLES, 1)), spread)
-
-    def _pool(self, measure: str, task: str) -> dict[str, Spread]:
-        """Return the spread of each variant that has learned `task` and whose curves are known."""
-
-        def own(variant: str) -> Spread | None:
-            runs = [self._files[each, variant] for each in self._tasks(task)]
-            known = all(of[seed] in self._histories for of in runs for seed in of)
-            if not known or self.epochs(measure, variant, task) < LEAST[measure]:
-                return None
-            values = self._values(measure, variant, task)
-            variance = float(values.var(ddof=1))
-            return Spread(variance, variance, len(values) - 1)
-
-        return self._shared(task, own)
-
-    def _values(self, measure: str, variant: str, task: str) -> Floats:
-        return np.array([measured(measure, *run) for run in self._runs(measure, variant, task)])
-
-    def _runs(self, measure: str, variant: str, task: str) -> list[tuple[Floats, Floats]]:
-        """Return the curves on train and dev of a variant's runs."""
-        sides = ("train", "loss" if measure == "loss" else ""), ("dev", "")
-        of_seeds = ((variant, task, seed) for seed in self.seeds(variant, task))
-        return [(self._curve(*of, *sides[0]), self._curve(*of, *sides[1])) for of in of_seeds]
-
-    def _read(self, variant: str, task: str, seed: int, split: str, metric: str) -> Floats:
-        """Return a run's score by epoch, or another `metric`; overall, the metrics' sum.
-
-        There is none if the tasks of an overall score were not scored equally often.
-        """
-        curves = {}
-        for each in self._tasks(task):
-            path = self._histories[self._files[each, variant][seed]]
-            curves[each] = by_epoch(path, split, each, metric or TASKS[each].metric)
-        if len({len(curve) for curve in curves.values()}) > 1:
-            return np.empty(0)
-        if metric:
-            return np.sum(list(curves.values()), axis=0)
-        return combined({each: Sample(curve, curve) for each, curve in curves.items()}, task).values
-
-
 def by_epoch(history: Path, split: str, task: str, metric: str) -> Floats:
     """Return the mean of a metric over each epoch of a run; of scores there is one an epoch."""
-    wanted = {"split": split, "task": task, "metric": metric}
-    epochs: defaultdict[int, list[float]] = defaultdict(list)
-    for row in read_file(history, ("epoch", "value"), wanted).to_pylist():
-        epochs[row["epoch"]].append(row["value"])
-    return np.array([np.mean(epochs[epoch]) for epoch in sorted(epochs)])
+    rows = read_file(history, ("epoch", "value"), {"split": split, "task": task, "metric": metric})
+    epochs = rows.group_by("epoch").aggregate([("value", "mean")]).sort_by("epoch")
+    return np.asarray(epochs["value_mean"].to_numpy(), dtype=float)

@@ -1,9 +1,13 @@
-"""All metrics reported for a task: its own, then additional ones."""
+"""All metrics reported for a task, its own and additional ones; the gain over single tasks."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minbert.evaluate.scoring import METRICS, paired
+from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
 
@@ -29,3 +33,16 @@ def task_metrics(task: str, prediction: ArrayLike, label: ArrayLike) -> dict[str
     """
     names = dict.fromkeys((TASKS[task].metric, *_REPORTED[TASKS[task].kind]))
     return {name: _KNOWN[name](prediction, label) for name in names}
+
+
+def delta_m(
+    scores: Mapping[str, float], single: Mapping[str, float], tasks: Sequence[str] = OVERALL_TASKS
+) -> float | None:
+    """Return delta m: the mean over `tasks` of (score - single) / single, in per cent.
+
+    Equation 5 of Maninis et al. (2019), where all scores are better when higher. None if a score
+    is missing or a `single` is not above 0, as a gain is then no share of it.
+    """
+    if not all(task in scores and single.get(task, 0.0) > 0 for task in tasks):
+        return None
+    return 100 * fmean((scores[task] - single[task]) / single[task] for task in tasks)

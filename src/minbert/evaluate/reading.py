@@ -5,23 +5,28 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.statistics import LEVEL
 from minbert.spec.protocol import RULES
 from minbert.spec.task import TASKS
 
-_NULLABLE = {
-    "last": pa.float64(),
-    "floor": pa.float64(),
-    "p_floor": pa.float64(),
-    "constant": pa.bool_(),
-    "error": pa.float64(),
-}
-_NAMES = ("paper", "variant", "seed", "split", "task", "metric", "value", "key", *_NULLABLE)
-_TYPES = {"seed": pa.int64(), "value": pa.float64(), **_NULLABLE}
-SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
+SCHEMA = pa.schema(
+    {
+        "paper": "string",
+        "variant": "string",
+        "seed": "int64",
+        "split": "string",
+        "task": "string",
+        "metric": "string",
+        "value": "float64",
+        "key": "string",
+        "last": "float64",
+        "floor": "float64",
+        "p_floor": "float64",
+        "constant": "bool",
+        "error": "float64",
+    }
+)
 """The score table's columns. `score.score_runs` says what is in them."""
 
 
@@ -38,6 +43,10 @@ METRIC_TITLES = {
 def score_title(task: str) -> str:
     """Return what a task's own score is called: "SST accuracy"."""
     return f"{TASKS[task].title} {METRIC_TITLES[TASKS[task].metric]}"
+
+
+DELTA_M = "delta_m"
+"""The name of the gain over single tasks (`metrics.delta_m`) as a metric of the task `overall`."""
 
 
 class Of(NamedTuple):
@@ -86,20 +95,10 @@ def read_scores(path: Path | str, paper: str) -> Scores:
     measures: dict[tuple[str, str], str] = {(n, t.metric): n for n, t in TASKS.items()}
     measures |= {("overall", rule): rule for rule in (*RULES, DELTA_M)}
     found: Scores = {}
-    table = read_file(path, SCHEMA.names)
-    for name, column in zip(SCHEMA.names, table.columns, strict=True):
-        if column.type != (wanted := SCHEMA.field(name).type):
-            raise _damaged(path, f"column '{name}' is {column.type}, expected {wanted}")
-        if column.null_count and name not in _NULLABLE:
-            raise _damaged(path, f"column '{name}' has {column.null_count} empty cells")
-    for row in table.to_pylist():
+    for row in read_file(path, SCHEMA.names).to_pylist():
         measure = measures.get((row["task"], row["metric"]))
         if measure and row["paper"] == paper:
             of = Of(row["variant"], row["split"], measure)
-            values = (row[name] for name in ("value", "key", *_NULLABLE))
-            found.setdefault(of, {})[row["seed"]] = Score(*values)
+            score = Score(*(row[name] for name in Score._fields))
+            found.setdefault(of, {})[row["seed"]] = score
     return found
-
-
-def _damaged(path: Path | str, what: str) -> UserError:
-    return UserError(f"{path}: {what}; delete it, and snakemake makes it again")

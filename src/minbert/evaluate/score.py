@@ -16,11 +16,10 @@ from minbert.base.errors import UserError
 from minbert.base.files import whole
 from minbert.data.labels import read_labels, with_labels
 from minbert.data.parquet import read_file
+from minbert.evaluate.bootstrap import overall_error, standard_error
 from minbert.evaluate.floors import against_floor
-from minbert.evaluate.gain import DELTA_M, delta_m
-from minbert.evaluate.metrics import task_metrics
-from minbert.evaluate.reading import SCHEMA, Score
-from minbert.evaluate.sampling import overall_error, standard_error
+from minbert.evaluate.metrics import delta_m, task_metrics
+from minbert.evaluate.reading import DELTA_M, SCHEMA, Score
 from minbert.evaluate.scoring import overall
 from minbert.evaluate.tuning import read_tuning
 from minbert.spec.protocol import OVERALL_TASKS, RULES

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minbert.base.files import write_text
-from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.marks import marks
+from minbert.evaluate.reading import DELTA_M
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_notes import FLOOR, OWN_RULE, remarks
 from minbert.evaluate.table_rows import NO_LABELS, NOT_RUN, SCORED, Row, Table, read_table

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from minbert.evaluate.gain import DELTA_M
 from minbert.evaluate.marks import FAVOURED, MEANING, guesses
-from minbert.evaluate.reading import score_title
+from minbert.evaluate.reading import DELTA_M, score_title
 from minbert.evaluate.scoring import CORRELATIONS
 from minbert.evaluate.table_rows import Row, Table
 from minbert.evaluate.text import ABSENT

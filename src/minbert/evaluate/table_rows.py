@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minbert.base.errors import UserError
-from minbert.evaluate.gain import DELTA_M
-from minbert.evaluate.reading import Of, Scores, read_scores
+from minbert.evaluate.reading import DELTA_M, Of, Scores, read_scores
 from minbert.evaluate.seeds import over_seeds
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.tuning import Tuned, read_tuning

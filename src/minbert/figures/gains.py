@@ -1,14 +1,15 @@
 """What one variant gains over another on dev, with the claims' interval, and what its paper says.
 
-Both are scored on the same resampled examples (`minbert.evaluate.bootstrap`).
+Both are scored on the same resampled examples (`minbert.evaluate.systems`).
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minbert.evaluate.bootstrap import Systems, difference
+from minbert.evaluate.bootstrap import difference
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
+from minbert.evaluate.systems import Systems
 from minbert.figures.inputs import Inputs
 from minbert.figures.scored import read_scores
 
