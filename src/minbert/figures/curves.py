@@ -54,25 +54,26 @@ def plot(options: Curves, inputs: Inputs) -> Drawn:
 def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
     """Draw the run of `history` (parquet) as PNG `target`; `rule` names its overall score.
 
-    For its page in MLflow: training loss, smoothed over half an epoch, and dev scores. A history
-    without any row raises `UserError`.
+    For its page in MLflow: training loss, smoothed over half an epoch, and dev scores.
     """
     run = read_history(history)
     metrics = {name: task.metric for name, task in TASKS.items()} | {"overall": rule}
     looks = {task: style.look(n) for n, task in enumerate(metrics)}
     losses = [of for of in run.rows if (of.split, of.metric) == ("train", "loss")]
-    scores = [Of("dev", *of) for of in metrics.items()]
-    about = {"window": 0.5, "faint": False}
-    panels = [
-        Panel(
-            "", [Line(curve_of([run], of), looks[of.task], about) for of in losses], "train loss"
-        ),
-        Panel("", [Line(curve_of([run], of), looks[of.task]) for of in scores], "dev score", 1),
+    scores = [of for of in (Of("dev", *each) for each in metrics.items()) if of in run.rows]
+    smoothed = {"window": 0.5, "faint": False}
+    loss = [Line(curve_of([run], of), looks[of.task], smoothed) for of in losses]
+    score = [Line(curve_of([run], of), looks[of.task]) for of in scores]
+    shown = {of.task for of in (*losses, *scores)}
+    entries = [
+        style.entry(TASKS[task].title if task in TASKS else task, look)
+        for task, look in looks.items()
+        if task in shown
     ]
-    shown = {of.task for of in (*losses, *scores) if of in run.rows}
-    names = {name: TASKS[name].title if name in TASKS else name for name in looks if name in shown}
     with style.style():
-        figure = draw([panels], [style.entry(of, looks[name]) for name, of in names.items()], 2.2)
+        figure = draw(
+            [[Panel("", loss, "train loss"), Panel("", score, "dev score", 1)]], entries, 2.2
+        )
         notes = ["Losses: running mean over half an epoch, with penalties and dropout."]
         style.finish(figure, notes, f"overall: {rule}", style.shorten(title, 80))
         figure.savefig(target, format="png", dpi=150, metadata={"Software": None})
@@ -133,12 +134,11 @@ def _scores(_: Curves, inputs: Inputs, found: Runs) -> Drawn:
 
 
 class Run(NamedTuple):
-    """What is drawn of a variant: `loss` and the score of `task`, each on train and dev."""
+    """What is drawn of a variant: lines of its loss, and of the score of `task`, train and dev."""
 
     task: str
-    metric: str
-    loss: tuple[Curve | None, Curve | None]
-    score: tuple[Curve | None, Curve | None]
+    loss: list[Line]
+    score: list[Line]
 
 
 def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
@@ -152,15 +152,12 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
         if name not in runs:
             return [Panel(label, ()), Panel(label, ())]
         run = runs[name]
-        loss = zip(run.loss, (TRAIN, DEV), (0.5, 0.0), strict=True)
-        lines = [Line(of, look, {"window": width, "faint": False}) for of, look, width in loss]
-        scores = [Line(of, look) for of, look in zip(run.score, (TRAIN, DEV), strict=True)]
         shown = "overall score" if run.task == "overall" else title_of(run.task)
         head = f"{label * bool(options.pairs)}\n{shown}"
-        at = paper.floors([name], measure_of(run.task, run.metric))
+        at = paper.floors([name], measure_of(run.task, paper.rule))
         return [
-            Panel(f"{label}\nloss", lines, scale=scales[0]),
-            Panel(head, scores, first=1, floors=at, scale=scales[1]),
+            Panel(f"{label}\nloss", run.loss, scale=scales[0]),
+            Panel(head, run.score, first=1, floors=at, scale=scales[1]),
         ]
 
     if options.pairs:
@@ -169,15 +166,14 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
     else:
         each = [panels(name, (None, "score")) for name in runs]
         rows = [[*chain(*each[n : n + 3])] for n in range(0, len(each), 3)]
-    entries = [style.entry("train", TRAIN), style.entry("dev", DEV)]
     below = sorted(
         of
         for of in paper.flat
         if of.variant in runs and runs[of.variant].task in ("overall", of.measure)
     )
     whole = any(run.task == "overall" for run in runs.values())
-    trained = any(run.score[0] for run in runs.values())
-    return draw(rows, entries, 1.15), [
+    trained = any(run.score[0].curve for run in runs.values())
+    return draw(rows, [style.entry("train", TRAIN), style.entry("dev", DEV)], 1.15), [
         f"Overall: {paper.overall}." * whole,
         "Loss: per training step, all its tasks combined; on train a running mean over half an "
         "epoch, with penalties and dropout; on dev without either. The squared error of numbers "
@@ -194,13 +190,12 @@ def _runs(options: Curves, inputs: Inputs, found: Runs) -> Drawn:
 
 def _run(histories: Sequence[History], spec: Mapping[str, Any], paper: PaperScores) -> Run:
     weights = {name: of["weight"] for name, of in spec["tasks"].items() if of["trained"]}
-    first = next(iter(weights))
     # The history has the overall score of what the stage trains.
-    of_overall = set(paper.overall_tasks)
-    whole = of_overall <= set(weights) and set(overall_tasks(weights)) == of_overall
+    whole = set(paper.overall_tasks) <= set(weights)
+    whole &= set(overall_tasks(weights)) == set(paper.overall_tasks)
+    first = next(iter(weights))
     task, metric = ("overall", paper.rule) if whole else (first, TASKS[first].metric)
-    total = "overall" if len(weights) > 1 else task
-    train, dev = (curve_of(histories, Of(split, task, metric)) for split in ("train", "dev"))
+    trained = curve_of(histories, Of("train", "overall" if len(weights) > 1 else task, "loss"))
     # The tasks' dev losses, added up like those of a training step.
     parts = [curve_of(histories, Of("dev", task, "loss")) for task in weights]
     tested = None
@@ -209,5 +204,10 @@ def _run(histories: Sequence[History], spec: Mapping[str, Any], paper: PaperScor
         combined = losses.mean(axis=0) if spec["reduction"] == "mean" else losses.sum(axis=0)
         tested = Curve(there[0].epochs, combined)
     return Run(
-        task, metric, (curve_of(histories, Of("train", total, "loss")), tested), (train, dev)
+        task,
+        [Line(trained, TRAIN, {"window": 0.5, "faint": False}), Line(tested, DEV)],
+        [
+            Line(curve_of(histories, Of(split, task, metric)), look)
+            for split, look in (("train", TRAIN), ("dev", DEV))
+        ],
     )

@@ -117,9 +117,8 @@ def floor_of(
     rule = material.spec(f"table/{paper}")["rule"]
     wanted = rule if measure == "overall" else measure
     found = {
-        score.floor
-        for of, by_seed in material.scores[paper].items()
-        for score in by_seed.values()
+        one.floor
+        for of, one in material.means(paper).items()
         if (of.split, of.measure) == ("dev", wanted) and of.variant in variants
     }
     return found.pop() if len(found) == 1 else None

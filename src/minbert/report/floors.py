@@ -25,29 +25,25 @@ class Verdicts(NamedTuple):
 
 def judge(material: Material) -> Verdicts:
     """Hold every run against its floors, which the score tables have."""
-    counts: dict[tuple[str, str, int], tuple[bool, bool]] = {}
+    runs: dict[tuple[str, str, int], Score] = {}
     trains: dict[tuple[str, str], set[str]] = {}
     for stage in material.job.spec["stages"]:
         trains.setdefault((stage["paper"], stage["row"]), set()).update(stage["tasks"])
-    constant: list[str] = []
-    low: list[str] = []
+    cases: dict[bool, list[str]] = {True: [], False: []}  # by whether all predictions are the same
     for paper in material.papers:
         for of, by_seed in material.trained(paper):
-            known = {seed: s for seed, s in by_seed.items() if s.learned is not None}
-            for seed, score in known.items():
-                counts[score.key, of.measure, seed] = (bool(score.learned), bool(score.constant))
-            alike = [n for n, s in known.items() if not s.learned and s.constant]
-            rest = [n for n, s in known.items() if not s.learned and not s.constant]
+            known = {seed: one for seed, one in by_seed.items() if one.learned is not None}
+            runs |= {(one.key, of.measure, seed): one for seed, one in known.items()}
             name = f"{paper} / {material.labels[paper, of.variant]}: {TASKS[of.measure].title}"
             untrained = of.measure not in trains[paper, of.variant]
-            for seeds, cases in ((alike, constant), (rest, low)):
-                if seeds:
-                    said = _in_words({seed: known[seed] for seed in seeds})
+            for constant, found in cases.items():
+                low = {n: one for n, one in known.items() if not one.learned}
+                if alike := {n: one for n, one in low.items() if one.constant is constant}:
                     why = "; not trained on this task" * untrained
-                    cases.append(f"{name} {said}{why}")
-    above = sum(learned for learned, _ in counts.values())
-    single = sum(constant for learned, constant in counts.values() if not learned)
-    return Verdicts(len(counts), above, single, constant, low)
+                    found.append(f"{name} {_in_words(alike)}{why}")
+    below = [one for one in runs.values() if not one.learned]
+    single = sum(bool(one.constant) for one in below)
+    return Verdicts(len(runs), len(runs) - len(below), single, cases[True], cases[False])
 
 
 def _in_words(scores: Mapping[int, Score]) -> str:
