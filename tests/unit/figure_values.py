@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from minbert.evaluate.reading import SCHEMA
+from minbert.spec.task import TASKS
 
 Row = tuple[int, str, str, str, float]
 
@@ -29,21 +30,25 @@ def history(path: Path, rows: list[Row], length: int = 2) -> Path:
     return path
 
 
-def scores(
-    path: Path, rows: list[tuple[str, int, str, float]], floors: Mapping[str, float] | None = None
-) -> Path:
-    """Write dev scores of (variant, seed, task, value), by each task's own metric.
+Scored = tuple[str, int, str, float] | tuple[str, int, str, str, str, float]
 
-    Scores up to the floor, by variant or else 0.2, are not above it; standard errors are .05.
+
+def scores(path: Path, rows: Sequence[Scored], floors: Mapping[str, float] | None = None) -> Path:
+    """Write scores of (variant, seed, task, value), of dev by each task's own metric, or of
+    (variant, seed, split, task, metric, value).
+
+    Tasks' scores up to the floor, by variant or else 0.2, are not above it; errors are .05.
     """
+    names = ("variant", "seed", "split", "task", "metric", "value")
     lines = []
-    for variant, seed, task, value in rows:
-        floor = (floors or {}).get(variant, 0.2)
-        lines.append(
-            {"paper": "p", "variant": variant, "seed": seed, "split": "dev", "task": task}
-            | {"metric": "pearson" if task == "sts" else "accuracy", "value": value, "floor": floor}
-            | {"p_floor": 0.5 if value <= floor else 0.01, "error": 0.05, "key": variant}
-        )
+    for row in rows:
+        whole = row if len(row) == 6 else (*row[:2], "dev", row[2], TASKS[row[2]].metric, row[3])
+        line = dict(zip(names, whole, strict=True)) | {"paper": "p", "key": row[0]}
+        if whole[3] in TASKS:
+            floor = (floors or {}).get(row[0], 0.2)
+            p = 0.5 if whole[5] <= floor else 0.01
+            line |= {"floor": floor, "p_floor": p, "error": 0.05}
+        lines.append(line)
     pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
     return path
 

@@ -5,46 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from figure_texts import drawn
-from figure_values import Row, history, last, lines, points, texts
-from figure_values import scores as task_scores
+from figure_values import Row, history, last, points, scores, texts
 from matplotlib.collections import PathCollection
 from scipy.stats import t
 
 from minbert.data.examples import Example, write_examples
 from minbert.data.rows import write_rows
-from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.statistics import Interval, interval
 from minbert.figures import published_reproduced as published
 from minbert.figures.inputs import Inputs
 from minbert.figures.score_parameters import front
+from minbert.figures.scored import ends
 from minbert.figures.style import look
-from minbert.spec.task import TASKS
 
 TUNED = {"t": 0.3}
 """The floor of a variant that is scored on half of dev; the others have 0.2, on all of it."""
-
-
-def scores(path: Path, paper: str, rows: list[tuple[str, int, str, str, str, float]]) -> Path:
-    """Write a score table of (variant, seed, split, task, metric, value).
-
-    Tasks have a floor of .25, which scores up to .3 are not above, and errors of .05.
-    """
-    names = ("variant", "seed", "split", "task", "metric", "value")
-    lines: list[dict[str, Any]] = []
-    for row in rows:
-        line = {**dict(zip(names, row, strict=True)), "paper": paper, "key": "k"}
-        if row[3] in TASKS:
-            line |= {"floor": 0.25, "p_floor": 0.5 if row[-1] <= 0.3 else 0.01, "error": 0.05}
-        lines.append(line)
-    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
-    return path
 
 
 def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
@@ -54,9 +33,9 @@ def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
         *(("high", seed, "dev", "overall", "plain", 0.5) for seed in (0, 1)),
         *(("high", seed, "test", "overall", "plain", 0.1) for seed in (0, 1)),
         *(("sts-only", seed, "dev", "sts", "pearson", 0.99) for seed in (0, 1)),
-        *(("sst-only", 0, "dev", "sst", metric, 0.3) for metric in ("accuracy", "macro_f1")),
+        *(("sst-only", 0, "dev", "sst", metric, 0.2) for metric in ("accuracy", "macro_f1")),
     ]
-    path = scores(tmp_path / "s", "p", rows)
+    path = scores(tmp_path / "s", rows)
     inputs = Inputs(scores={"p": path}, facts={"rules": {"p": "plain"}})
     figure, notes = drawn("ranking", inputs, "low sst-only sts-only high gone")
     names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
@@ -68,14 +47,14 @@ def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
         for line in axes.lines
         if line.get_marker() in ("o", "x")
     }
-    assert shown == {"x": 0.3, "o": 0.99}, "a cross is not above its floor"
+    assert shown == {"x": 0.2, "o": 0.99}, "a cross is not above its floor"
     floor = next(line for line in figure.axes[1].lines if line.get_label() == "floor")
-    assert list(floor.get_xdata()) == [0.25, 0.25]
+    assert list(floor.get_xdata()) == [0.2, 0.2]
     low, high = figure.axes[0].get_xlim()
     assert high - low >= 0.2 - 1e-9, "small differences stay small"
     assert any(note.startswith("\u00d7: not above the floor") for note in notes)
     np.testing.assert_allclose(overall, [(0.5, 0), (0.405, 1)])
-    assert (sst, sts) == ([(0.3, 3)], [(0.99, 2)])
+    assert (sst, sts) == ([(0.2, 3)], [(0.99, 2)])
     assert notes[-1] == "Not run: SST-ONLY (seed 1), GONE."
     assert notes[0].startswith("Overall: plain mean of SST, Paraphrase and STS, on dev. Floor:")
     test, _ = drawn("ranking", inputs, "high low", split="test")
@@ -83,7 +62,7 @@ def test_ranking_is_by_the_papers_rule_then_by_tasks(tmp_path: Path) -> None:
 
 
 def test_one_seed_has_an_interval_over_examples(tmp_path: Path) -> None:
-    path = scores(tmp_path / "s", "p", [("v", 0, "dev", "sst", "accuracy", 0.5)])
+    path = scores(tmp_path / "s", [("v", 0, "sst", 0.5)])
     held = {"sst": rows_of(tmp_path / "e", "sst", [("a", "dev", "x"), ("b", "train", "y")])}
     inputs = Inputs(scores={"p": path}, rows=held, facts={"rules": {"p": "plain"}})
     figure, notes = drawn("ranking", inputs, "v")
@@ -103,7 +82,7 @@ def test_a_bar_that_is_far_longer_than_the_points_are_apart_is_cut(tmp_path: Pat
     unsteady = [("d", seed, "dev", "sst", "accuracy", v) for seed, v in enumerate((0.35, 0.85))]
 
     def panel(rows: list[tuple[str, int, str, str, str, float]]) -> tuple[float, float, str]:
-        inputs = Inputs(scores={"p": scores(tmp_path / "s", "p", rows)}, facts={})
+        inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts={})
         figure, notes = drawn("ranking", inputs, " ".join(sorted({row[0] for row in rows})))
         return *figure.axes[0].get_xlim(), notes[-1]
 
@@ -119,7 +98,7 @@ def test_a_bar_that_is_far_longer_than_the_points_are_apart_is_cut(tmp_path: Pat
 def test_ranking_counts_the_examples_that_scores_are_on(
     tmp_path: Path, how: str, count: str
 ) -> None:
-    path = scores(tmp_path / "s", "p", [("v", 0, "dev", "sst", "accuracy", 0.5)])
+    path = scores(tmp_path / "s", [("v", 0, "sst", 0.5)])
     rows = [(name, "dev", name) for name in ascii_lowercase]
     held = {"sst": rows_of(tmp_path / "e", "sst", [*rows, ("train", "train", "y")])}
     facts = {"rules": {"p": "plain"}, "selection_split": how}
@@ -141,7 +120,7 @@ def test_published_rows_meet_our_scores_of_their_split(tmp_path: Path) -> None:
     row = {"paper": "p", "variant": "v", "split": "dev", "other_task": "", "figures": figures}
     more = [{**row, "variant": "gone"}, {**row, "variant": "w", "split": "test"}]
     facts = {"rules": {"p": "plain"}, "published": [row, *more]}
-    inputs = Inputs(scores={"p": scores(tmp_path / "s", "p", rows)}, facts=facts)
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts=facts)
     figure, notes = drawn("published-reproduced", inputs)
     np.testing.assert_allclose(points(figure), [(0.52, 0.55), (0.97, 0.8), (0.75, 0.7)])
     heads = {"SST accuracy\nn = 1", "Other tasks: CFIMDB\nn = 1", "Overall score\nn = 1"}
@@ -171,22 +150,12 @@ def test_points_keep_their_papers_markers() -> None:
     assert {"not above its floor", "scored on test"} <= set(texts(figure))
 
 
-def test_axes_of_scatter_plots_have_ticks_enough() -> None:
-    ends = [Interval(value) for value in (-0.05, 0.87)]
-    points = [published.Point("p", "sts", one, one) for one in ends]
-    figure = published.scatter(points, ["p"], "x", "y")
-    low, high = figure.axes[0].get_xlim()
-    assert sum(low < tick < high for tick in figure.axes[0].get_xticks()) == 5
-
-
 def test_long_bars_do_not_squeeze_the_points_together() -> None:
     """As over two seeds, whose interval is 13 standard deviations wide."""
-    ends = [Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)]
-    points = [published.Point("p", "sst", Interval(one.mean), one) for one in ends]
-    low, high = published.scatter(points, ["p"], "x", "y").axes[0].get_xlim()
+    short, long = Interval(0.4, 0.3, 0.5, 2), Interval(0.8, -2.0, 3.6, 2)
+    low, high = ends([short, long])
     assert low <= 0.3 and 0.8 < high <= 1.0, "the short bar in whole, the long one cut"
-    (alone,) = published.scatter(points[:1], ["p"], "x", "y").axes[:1]
-    low, high = alone.get_ylim()
+    low, high = ends([short])
     assert low < 0.3 and 0.5 < high < 0.6, "there is no span that a bar could be too long for"
 
 
@@ -198,9 +167,7 @@ def test_dev_against_test(tmp_path: Path) -> None:
     for split, value in (("dev", 0.8), ("test", 0.7)):
         rows += [("v", 0, split, "cfimdb", "accuracy", value)]
         rows += [("v", 0, split, "overall", rule, value + 0.1) for rule in ("plain", "normalised")]
-    inputs = Inputs(
-        scores={"p": scores(tmp_path / "s", "p", rows)}, facts={"rules": {"p": "plain"}}
-    )
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts={"rules": {"p": "plain"}})
     figure, _ = drawn("published-reproduced", inputs, against="dev")
     np.testing.assert_allclose(points(figure), [(0.5, 0.4), (0.8, 0.7), (0.9, 0.8)])
     heads = ["SST accuracy\nn = 1", "Other tasks: CFIMDB\nn = 1", "Overall score\nn = 1"]
@@ -221,29 +188,6 @@ def test_the_front_has_what_nothing_smaller_beats() -> None:
     assert front(sizes, {"d": 0.1, "e": 0.1}) == ["d"]
 
 
-def test_a_long_bar_does_not_hide_scores_against_parameters(tmp_path: Path) -> None:
-    rows = [("a", 0, "sst", 0.4), ("a", 1, "sst", 0.6), ("b", 0, "sst", 0.55)]
-    facts = {"rules": {"p": ""}, "parameters": {"a": {"here": 2 * 10**6}, "b": {"here": 10**6}}}
-    inputs = Inputs(scores={"p": task_scores(tmp_path / "s", rows)}, facts=facts)
-    figure, notes = drawn("score-parameters", inputs, "a b")
-    (axes,) = (axes for axes in figure.axes if axes.axison)
-    low, high = axes.get_ylim()
-    assert 0.3 < low < 0.5 and 0.55 < high < 0.75, "the bar is from -0.8 to 1.8"
-    assert any(note.endswith("Longer bars are cut at the edges of a panel.") for note in notes)
-
-
-def test_points_of_one_size_stand_at_that_size(tmp_path: Path) -> None:
-    rows = [(name, 0, "sst", 0.3 + n / 10) for n, name in enumerate("abcd")]
-    sizes = {"a": 20, "b": 20, "c": 20, "d": 21}
-    counted = {name: {"here": millions * 10**6} for name, millions in sizes.items()}
-    facts = {"rules": {"p": ""}, "parameters": counted}
-    inputs = Inputs(scores={"p": task_scores(tmp_path / "s", rows)}, facts=facts)
-    figure, _ = drawn("score-parameters", inputs, "a b c d")
-    (axes,) = (axes for axes in figure.axes if axes.axison)
-    shown = [made.lines[0].get_xydata()[0].tolist() for made in axes.containers]
-    np.testing.assert_allclose(shown, [(20, 0.3), (20, 0.4), (20, 0.5), (21, 0.6)])
-
-
 def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
     of_seeds = {}
     for seed, values in enumerate([(0.9, 0.1, 0.3), (0.1, 0.5, 0.3)]):
@@ -252,7 +196,7 @@ def test_the_spread_is_of_the_last_epochs(tmp_path: Path) -> None:
     facts = {"rules": {"p": "plain"}}
     low = Inputs(histories=last(a=of_seeds), facts=facts, scores={"p": tmp_path / "s"})
     inputs = replace(low, scores={"p": tmp_path / "none"})
-    task_scores(tmp_path / "s", [("a", 0, "sst", 0.1)])
+    scores(tmp_path / "s", [("a", 0, "sst", 0.1)])
     figure, notes = drawn("stability", low, "a", last=2)
     assert {made.lines[0].get_marker() for made in figure.axes[0].containers} == {"x"}
     assert notes[-1].startswith("\u00d7: not above the floor")
@@ -292,7 +236,7 @@ def test_scores_that_stay_the_same_have_no_spread(tmp_path: Path) -> None:
 def test_a_sweep_has_a_line_for_each_method_by_value(tmp_path: Path) -> None:
     rows = [("a", 0, "sst", 0.3), ("b", 0, "sst", 0.1), ("c", 0, "sst", 0.5), ("c", 1, "sst", 0.7)]
     of_lines = {"with": {"c": 2, "a": 0, "d": 3}, "without": {"a": 0, "b": 2}}
-    inputs = Inputs(scores={"p": task_scores(tmp_path / "s", rows)}, facts={"rules": {"p": ""}})
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts={"rules": {"p": ""}})
     figure, notes = drawn("sweep", inputs, "a b c d", x="Layers", lines=of_lines)
     (axes,) = figure.axes
     shown = [line.get_xydata() for line in axes.lines if len(line.get_xydata()) == 2]
@@ -316,7 +260,7 @@ def test_a_sweep_has_a_line_for_each_method_by_value(tmp_path: Path) -> None:
 def test_values_of_a_sweep_that_are_far_apart_keep_their_order(tmp_path: Path) -> None:
     values = dict(zip("abcd", (1, 10, 100, 1000), strict=True))
     rows = [(name, 0, "sst", 0.5) for name in values]
-    inputs = Inputs(scores={"p": task_scores(tmp_path / "s", rows)}, facts={"rules": {"p": ""}})
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows)}, facts={"rules": {"p": ""}})
     of_lines = {"with": values, "without": values}
     figure, _ = drawn("sweep", inputs, "a b c d", x="Steps", lines=of_lines)
     (axes,) = (axes for axes in figure.axes if axes.axison)
@@ -335,9 +279,7 @@ def test_each_row_of_a_ranking_has_its_own_floor(
     variants: str, expected: list[float], tmp_path: Path
 ) -> None:
     rows = [(name, 0, "sst", value) for name, value in (("a", 0.6), ("b", 0.5), ("t", 0.4))]
-    inputs = Inputs(
-        scores={"p": task_scores(tmp_path / "s", rows, TUNED)}, facts={"rules": {"p": ""}}
-    )
+    inputs = Inputs(scores={"p": scores(tmp_path / "s", rows, TUNED)}, facts={"rules": {"p": ""}})
     figure, _ = drawn("ranking", inputs, variants)
     axes = figure.axes[0]
     whole = [line.get_xdata()[0] for line in axes.lines if line.get_label() == "floor"]
@@ -350,18 +292,6 @@ def test_each_row_of_a_ranking_has_its_own_floor(
             (0.5, 1.5),
             (1.5, 2.5),
         ]
-
-
-def test_a_sweep_has_the_floors_of_its_own_variants(tmp_path: Path) -> None:
-    rows = [(name, 0, "sst", value) for name, value in (("a", 0.6), ("b", 0.5), ("t", 0.4))]
-    inputs = Inputs(
-        scores={"p": task_scores(tmp_path / "s", rows, TUNED)}, facts={"rules": {"p": ""}}
-    )
-    for values, expected in (({"a": 0, "b": 1}, [0.2]), ({"a": 0, "t": 1}, [0.2, 0.3])):
-        figure, notes = drawn("sweep", inputs, "a b t", x="Layers", lines={"one": values})
-        (axes,) = (axes for axes in figure.axes if axes.axison)
-        assert lines(axes, "0.35") == [[at, at] for at in expected]
-        assert any(n.startswith("Several floors:") for n in notes) == (len(expected) > 1)
 
 
 def test_attention_is_the_mean_of_seeds_with_the_last_layer_on_top(tmp_path: Path) -> None:

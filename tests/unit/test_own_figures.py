@@ -45,16 +45,6 @@ def test_a_confusion_matrix_names_the_classes(inputs: Inputs) -> None:
     assert len(figure.axes[0].get_xticks()) == 3 and "macro-F1" in texts(figure)
 
 
-def test_many_classes_are_drawn_without_numbers(tmp_path: Path) -> None:
-    many = own("many", kind="classification", classes=30)
-    with using(many), style(), pytest.MonkeyPatch.context() as patch:
-        patch.setitem(figure_files.SIZES, "many", 300)
-        given = make_inputs(tmp_path, VARIANTS, tasks=("many",), paper="mine")
-        figure, notes = drawn("confusion-matrix", given, task="many")
-        assert "Classes:" not in notes[0] and not figure.axes[0].texts
-        assert 3 < len(figure.axes[0].get_xticks()) < 15, "labels of all classes would overlap"
-
-
 @pytest.mark.parametrize("count", [MOST_WRITTEN, 12, 60])
 def test_texts_of_many_classes_do_not_overlap(count: int, tmp_path: Path) -> None:
     """Of four variants, of which one never predicts four classes, and one only predicts one."""
