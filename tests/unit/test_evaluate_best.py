@@ -124,17 +124,6 @@ def test_dev_chooses_and_test_is_scored_once(tmp_path: Path, runs: list[dict[str
     assert ("a", 0, "test") not in found and ("b", 0, "test") not in found
 
 
-def test_a_choice_among_runs_that_are_not_there(tmp_path: Path, runs: list[dict[str, Any]]) -> None:
-    (tmp_path / "b" / "0.parquet").unlink()
-    (tmp_path / "b" / "1.parquet").unlink()
-    score_runs([*runs, best(0, False)], tmp_path / "s.parquet")
-    assert scored(tmp_path / "s.parquet")["best", 0, "dev"] == (0.25, "key-a")
-    (tmp_path / "a" / "0.parquet").unlink()
-    (tmp_path / "a" / "1.parquet").unlink()
-    score_runs([*runs, best(0, False)], tmp_path / "s.parquet")
-    assert scored(tmp_path / "s.parquet") == {}
-
-
 def test_the_table_names_the_choice(tmp_path: Path, runs: list[dict[str, Any]]) -> None:
     score_runs([*runs, best(0, True), best(1, True)], tmp_path / "s.parquet")
     row = {"row": "Best", "variant": "best", "split": "test", "published": {"sst": 0.5}}

@@ -106,12 +106,6 @@ def test_the_index_counts_by_status(made: Path) -> None:
     assert text == "# Every published row\n\nNone of these papers has a published row.\n"
 
 
-def test_the_index_of_rows_that_are_all_scored(made: Path) -> None:
-    build_index([published("a", "1")], [made / "table.csv"], made)
-    text = (made / "index.md").read_text(encoding="utf-8")
-    assert "\n1 of 1 published rows scored.\n" in text
-
-
 @pytest.mark.parametrize(
     ("figures", "scored", "status", "ours"),
     [

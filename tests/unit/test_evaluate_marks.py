@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from test_evaluate_table import build, cells, row, table
 
 from minbert.evaluate.marks import MEANING
@@ -83,26 +82,3 @@ def test_a_line_of_floors_for_each_split(tmp_path: Path) -> None:
         *("Floor", "test", "0.280", "—")
     ]
     assert dev[at["SST paper"]] == "—" and len(rows) == 2
-
-
-def test_each_task_has_a_floor_of_its_own(tmp_path: Path) -> None:
-    made = write(
-        tmp_path / "scores.parquet",
-        score("a", "cfimdb", 0.8, 0.001),
-        score("b", "lmrd", 0.5, 0.001),
-        score("b", "sst", 0.5, 0.001),
-    )
-    tasks = ["sst", "para", "sts", "cfimdb", "lmrd"]
-    lines, text, _ = build(tmp_path, table(row("A", "a"), row("B", "b"), tasks=tasks), made)
-    floors = shown(text, "Floor")
-    assert (floors["CFIMDB ours"], floors["LMRD ours"]) == ("0.500", "0.300")
-    assert [line["cfimdb_floor"] for line in lines] == ["0.5", ""]
-    assert [line["lmrd_floor"] for line in lines] == ["", "0.3"]
-
-
-@pytest.mark.parametrize("error", [0.02, None])
-def test_one_seed_has_the_interval_over_examples(tmp_path: Path, error: float | None) -> None:
-    made = write(tmp_path / "scores.parquet", score("a", "sst", 0.5, 0.001, error=error))
-    ((line,), text, _) = build(tmp_path, table(row("A", "a")), made)
-    assert shown(text, "A")["SST ours"] == ("0.500 ± 0.039" if error else "0.500")
-    assert bool(line["sst_low"]) == bool(error)

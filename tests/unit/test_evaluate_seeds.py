@@ -185,18 +185,6 @@ def test_tables_and_claims_use_the_same_rows(tmp_path: Path) -> None:
             assert half(means[Of(name, "dev", measure)]) == pytest.approx(width)
 
 
-def test_overall_scores_of_rows_that_have_learnt_one_task_or_more() -> None:
-    overall = {name: [value + 0.1 for value in of] for name, of in ROWS.items()}
-    unlearnt = {Of("d", "dev", "sst"): by_seed([0.25, 0.35], 0.5, "d")}
-    unlearnt[Of("d", "dev", "plain")] = by_seed([0.2, 0.4], None, "d")
-    plain = {Of(name, "dev", "plain"): by_seed(of, None, name) for name, of in overall.items()}
-    found = over_seeds(on_dev(ROWS) | plain | unlearnt)
-    for name, width in widths(on_dev(ROWS)).items():
-        assert half(found[Of(name, "dev", "plain")]) == pytest.approx(width)
-    alone = t.ppf(0.975, 1) * np.sqrt(0.02 / 2)
-    assert half(found[Of("d", "dev", "plain")]) == pytest.approx(alone)
-
-
 @pytest.mark.parametrize(
     ("tasks", "expected"),
     [(("sst",), False), (("sst", "para"), True), (("sst", "sts"), None), (("lmrd",), None)],

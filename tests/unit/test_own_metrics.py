@@ -28,10 +28,10 @@ def _tasks() -> Iterator[None]:
 def drawn(task: str, n: int, skill: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return predictions and labels of a task, right with probability `skill`."""
     draw = np.random.default_rng(seed)
-    if task == "rank":
+    if task in ("rank", "sts"):
         labels = draw.integers(0, 11, n).astype(float)
         return np.round(skill * labels + (1 - skill) * draw.normal(5, 4, n), 1), labels
-    classes = {"same": 2, "cola": 2, "macro": 4, "mood": 3}[task]
+    classes = {"same": 2, "cola": 2, "macro": 4, "mood": 3, "sst": 5}[task]
     labels = draw.choice(classes, n, p=np.arange(1, classes + 1) / sum(range(classes + 1)))
     other = draw.integers(0, classes, n)
     return np.where(draw.random(n) < skill, labels, other).astype(float), labels.astype(float)
@@ -59,7 +59,7 @@ def test_scores_of_one_class_alone() -> None:
         matthews([1, 2], [1, None])
 
 
-@pytest.mark.parametrize("task", ["same", "macro", "cola", "mood", "rank"])
+@pytest.mark.parametrize("task", ["sst", "sts", "same", "macro", "cola", "mood", "rank"])
 def test_every_resample_is_scored_as_a_whole_set_is(task: str) -> None:
     """By drawing the same examples again."""
     from minbert.evaluate.bootstrap import SEED, _stream
