@@ -21,7 +21,7 @@ from minbert.predict.predict import predict
 from minbert.spec.resolve import StageRef
 from minbert.store.plans import records
 from minbert.track.follower import Follower
-from minbert.track.runs import record_grids
+from minbert.track.grid_run import record_grids
 from minbert.track.store import open_store
 
 FIRST = ["a warm film", "it drags", "how far is it ?"]

@@ -12,9 +12,9 @@ from trained_root import plan_of, run_folder
 from minbert.base.files import read_json, write_json, write_text
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
-from minbert.track.arrived import log_imported_runs
 from minbert.track.follower import Follower
 from minbert.track.journal import attempts, newest_attempts
+from minbert.track.runs import log_imported_runs
 from minbert.track.store import Tag, open_store
 
 OLD = "0123456789abcdef"

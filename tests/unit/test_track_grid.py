@@ -18,10 +18,10 @@ from minbert.evaluate.table import write_table
 from minbert.evaluate.table_rows import read_table
 from minbert.store.plans import description_path, plan_path, read_plan, write_plan
 from minbert.track.follower import Follower
+from minbert.track.grid_run import record_grids
 from minbert.track.journal import attempts
 from minbert.track.papers import describe
 from minbert.track.rows import ROWS
-from minbert.track.runs import record_grids
 from minbert.track.store import CURVES, VIEW, Tag, open_store, own_store, view_tag
 
 SHOWN = {
@@ -250,7 +250,7 @@ def test_what_is_published_again_as_it_was_makes_no_second_run(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (first,) = record(root)
-    monkeypatch.setattr("minbert.track.runs.commit", lambda: "another")
+    monkeypatch.setattr("minbert.track.grid_run.commit", lambda: "another")
     assert record(root) == [first]
     keyed(root, "tables/p.md").write_text("| b |")
     assert record(root) == [first, (second := record(root)[-1])]

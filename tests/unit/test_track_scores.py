@@ -18,7 +18,7 @@ from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
 from minbert.store.job import node_folder
 from minbert.track.follower import Follower
-from minbert.track.scores import of_predictions
+from minbert.track.runs import of_predictions
 from minbert.track.store import Tag, open_store
 
 TYPES = {"prediction": pa.float64(), "label": pa.float64()}

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from minbert.base.errors import UserError
-from minbert.data.labels import with_labels
 from minbert.data.parquet import read_file
 from minbert.evaluate.counts import Floats
 from minbert.spec.task import TASKS
@@ -17,7 +16,7 @@ _COLUMNS = ("id", "prediction", "scores", "label")
 
 
 class Predicted(NamedTuple):
-    """The labelled examples of a split: `ids` [n], `label` [n]; `prediction` [runs, n], `scores`
+    """The labelled examples of dev: `ids` [n], `label` [n]; `prediction` [runs, n], `scores`
     [runs, n, outputs]: probabilities of the classes, or of class 1, or the value. There are no
     outputs if a run lacks those of classes, as from a lean bundle."""
 
@@ -33,17 +32,14 @@ class Predicted(NamedTuple):
         return Predicted([self.ids[n] for n in kept], *found)
 
 
-def read_predicted(
-    paths: Iterable[Path], task: str, split: str = "dev", labels: Mapping[str, float] = {}
-) -> Predicted:
-    """Return what the runs whose files are `paths` predict of the labelled examples of a split.
+def read_predicted(paths: Iterable[Path], task: str) -> Predicted:
+    """Return what the runs whose files are `paths` predict of the labelled examples of dev.
 
-    Examples are in the order of their ids. `labels` are those of test rows without one, by id. If a
-    half of dev chose the epochs of some runs, examples are those of the other half. Raises
-    `UserError` for runs of different examples.
+    Examples are in the order of their ids. If a half of dev chose the epochs of some runs, examples
+    are those of the other half. Raises `UserError` for runs of different examples.
     """
-    runs = {str(path): _read(path, task, split, labels) for path in paths}
-    cut = aligned(runs, f"{split} examples of '{task}'")
+    runs = {str(path): _read(path, task) for path in paths}
+    cut = aligned(runs, f"dev examples of '{task}'")
     outputs = min(one.scores.shape[2] for one in cut)  # 0 with a run from a lean bundle
     prediction = np.concatenate([one.prediction for one in cut])
     scores = np.concatenate([one.scores[:, :, :outputs] for one in cut])
@@ -68,10 +64,9 @@ def aligned(found: Mapping[str, Predicted], what: str) -> list[Predicted]:
     return list(cut.values())
 
 
-def _read(path: Path, task: str, split: str, labels: Mapping[str, float]) -> Predicted:
-    table = read_file(path, _COLUMNS, {"task": task, "split": split})
-    known = table.filter(pc.is_valid(table["label"])) if not labels else with_labels(table, labels)
-    table = known.sort_by("id")
+def _read(path: Path, task: str) -> Predicted:
+    table = read_file(path, _COLUMNS, {"task": task, "split": "dev"})
+    table = table.filter(pc.is_valid(table["label"])).sort_by("id")
     outputs = table["scores"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     label, prediction = (table[name].to_numpy().astype(float) for name in ("label", "prediction"))
     if not len(outputs) and TASKS[task].kind == "binary":

@@ -26,7 +26,7 @@ from minbert.spec.architecture import Architecture
 from minbert.spec.parts import load_part
 from minbert.spec.task import TASKS
 from minbert.store.plans import read_description
-from minbert.track.runs import card_facts
+from minbert.track.grid_run import card_facts
 
 CARD, HEAD_WEIGHTS, HEAD_FACTS = "README.md", "heads.safetensors", "heads.json"
 

@@ -23,8 +23,8 @@ from minbert.spec.task import use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import finished
 from minbert.store.plans import describe_job, read_plan, shown_of
+from minbert.track.grid_run import record_grids
 from minbert.track.journal import newest_attempts
-from minbert.track.runs import record_grids
 
 
 def publish(root: Path, plan: str, mark: Path) -> None:

@@ -18,9 +18,9 @@ from minbert.spec.grid import ALL
 from minbert.spec.task import use_tasks_of
 from minbert.store.plans import read_plan
 from minbert.track import papers, writer
-from minbert.track.arrived import log_imported_runs
 from minbert.track.journal import FOLLOWER, TRACKING, Attempt, attempts
 from minbert.track.rows import store_rows
+from minbert.track.runs import log_imported_runs
 from minbert.track.store import Store, first_line, open_store, say, tracking_uri
 
 _PATIENCE = 20.0

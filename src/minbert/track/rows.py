@@ -19,13 +19,13 @@ from minbert.store.job import node_folder
 from minbert.store.plans import stage_rows
 from minbert.store.record import sound
 from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
+from minbert.track.runs import PEAKS, costs
 from minbert.track.store import ROW, Store, Tag
 from minbert.track.writer import StoredRun, milliseconds
 
 ROWS = "rows.json"
 """The file in the attempt of a grid's own run that has the `rows`, and the `keys` of all stages."""
-_RUN = ("seconds", "steps", "tokens_per_second")
-_PEAKS = tuple(f"{COST}/{name}" for name in ("peak_memory_bytes", "peak_device_memory_bytes"))
+_PEAKS = {f"{COST}/{name}" for name in PEAKS}
 _PARTS = {"mean": "", "low": "/low", "high": "/high"}
 """What a column of the table ends with, and the metric that it is."""
 _LEGEND = (
@@ -106,13 +106,6 @@ def _joined(
     """Return what all of several costs have, joined; of memory the most."""
     names = [name for name in several[0] if all(name in of for of in several)]
     return {n: (max if n in _PEAKS else how)([of[n] for of in several]) for n in names}
-
-
-def costs(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a run took, by its record: seconds, steps, tokens a second, bytes of memory."""
-    told = {f"{COST}/{name}": record["outcome"].get(name) for name in _RUN}
-    told |= {name: record.get(name.partition("/")[2]) for name in _PEAKS}
-    return {name: float(value) for name, value in told.items() if value is not None}
 
 
 def store_rows(
