@@ -99,18 +99,24 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
 
 
 def _compare_run(found: Found, attempt: Attempt, stored: Stored, run: str, newest: Attempt) -> None:
-    rows, end = attempt.rows()[0], attempt.end() or {}
-    written = Counter(
-        (metric_name(r), r.step, round(r.time * 1000), *_stored_value(r.value)) for r in rows
-    )
-    for name, value in end.get("metrics", {}).items():
-        written[name, end["step"], round(end["ended"] * 1000), *_stored_value(value)] += 1
+    written, end = written_points(attempt), attempt.end() or {}
     found.points += written.total()
     found.same(max(written.values(), default=1), 1, f"{attempt.name}: times a row was written")
     found.same(stored.points[run], written, f"{attempt.name}: points")
     found.same(stored.status[run], end.get("status", "KILLED"), f"{attempt.name}: status")
     superseded = None if attempt is newest else newest.name
     found.same(stored.tags[run].get(Tag.SUPERSEDED), superseded, f"{attempt.name}: superseded by")
+
+
+def written_points(attempt: Attempt) -> Counter[Point]:
+    """Return what the store must have of an attempt."""
+    rows, end = attempt.rows()[0], attempt.end() or {}
+    found: Counter[Point] = Counter(
+        (metric_name(r), r.step, round(r.time * 1000), *_stored_value(r.value)) for r in rows
+    )
+    for name, value in end.get("metrics", {}).items():
+        found[name, end["step"], round(end["ended"] * 1000), *_stored_value(value)] += 1
+    return found
 
 
 def _stored_value(value: float) -> tuple[float, bool]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import shutil
-import sqlite3
 import sys
 import time
 from collections import Counter
@@ -16,9 +14,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaos.compare import Point, read_store
+
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
-from minbert.track.journal import Attempt, Journal
+from minbert.track.journal import Journal
 from minbert.track.store import Tag, open_store
 
 if TYPE_CHECKING:
@@ -77,34 +77,12 @@ def stored_run(root: Path, attempt: Path | str) -> Run:
 
 def offset(root: Path, attempt: Path) -> int:
     """Return how far the store has come with an attempt's history; 0 if it has no such run."""
-    query = (
-        "SELECT p.value FROM tags a JOIN tags p ON p.run_uuid = a.run_uuid AND p.key = ?"
-        " WHERE a.key = ? AND a.value = ?"
-    )
-    with sqlite3.connect(root / "mlflow.db") as connection:
-        found = connection.execute(query, (Tag.OFFSET, Tag.ATTEMPT, attempt.name)).fetchone()
-    return int(found[0]) if found else 0
+    every = read_store(root / "mlflow.db").tags.values()
+    return sum(int(tags.get(Tag.OFFSET, 0)) for tags in every if tags[Tag.ATTEMPT] == attempt.name)
 
 
-def stored_points(root: Path, run_id: str) -> Counter[tuple[str, int, int, float, bool]]:
-    with sqlite3.connect(root / "mlflow.db") as connection:
-        query = "SELECT key, step, timestamp, value, is_nan FROM metrics WHERE run_uuid = ?"
-        rows = connection.execute(query, (run_id,)).fetchall()
-    return Counter((k, s, t, 0.0 if nan else v, bool(nan)) for k, s, t, v, nan in rows)
-
-
-def written_points(attempt: Attempt) -> Counter[tuple[str, int, int, float, bool]]:
-    largest = sys.float_info.max
-    return Counter(
-        (
-            f"{row.split}/{row.task}/{row.metric}",
-            row.step,
-            round(row.time * 1000),
-            0.0 if math.isnan(row.value) else max(-largest, min(largest, row.value)),
-            math.isnan(row.value),
-        )
-        for row in attempt.rows()[0]
-    )
+def stored_points(root: Path, run_id: str) -> Counter[Point]:
+    return read_store(root / "mlflow.db").points[run_id]
 
 
 def results(folder: Path, store: Path) -> Path:

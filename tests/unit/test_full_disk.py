@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from following import log, start, stored_points, stored_run, written_points
+from chaos.compare import written_points
+from following import log, start, stored_points, stored_run
 from small_disk import SmallDisk, small_disk
 
 from minbert.base.errors import explain_os_error

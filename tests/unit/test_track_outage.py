@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chaos.compare import read_store
+from chaos.compare import read_store, written_points
 from chaos.server import Server
-from following import log, processes, results, start, wait_for, written_points
+from following import log, processes, results, start, wait_for
 
 from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, attempts
