@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from minbert.base.errors import UserError
 from minbert.evaluate.index import build_index
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.table import write_table
@@ -143,8 +142,3 @@ def test_a_row_is_scored_if_a_figure_of_the_paper_has_a_score(
     assert f"{int(status == 'scored')} of 1 published rows scored" in text
     (cells,) = (line.split("|") for line in text.splitlines() if line.startswith("| p "))
     assert cells[-2].strip() == ours
-
-
-def test_a_table_of_another_split_is_refused(made: Path) -> None:
-    with pytest.raises(UserError, match=r"p / 1 / Row a / a: .*split 'dev'.*'test'"):
-        build_index([published("a", "1", split="test")], [made / "table.csv"], made)

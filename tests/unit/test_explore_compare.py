@@ -19,8 +19,7 @@ from own_tasks import using
 
 from minbert.base.errors import UserError
 from minbert.commands.cli import main
-from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
-from minbert.evaluate.scoring import score_task
+from minbert.evaluate.bootstrap import difference, sample
 from minbert.explore.compare import compare
 from minbert.plan.describe import write
 from minbert.plan.plan import Plan
@@ -105,22 +104,18 @@ def test_differences_have_intervals(root: Path, trained_plan: Plan, seeds: tuple
     for variant, count in zip(("three", "frozen"), seeds, strict=True):
         paths = [folder(root, trained_plan, variant, n) for n in range(count)]
         sides.append([dev(path / "predictions.parquet", "para") for path in paths])
-    columns = np.stack([of["prediction"].to_numpy() for side in sides for of in side], axis=1)
     label = sides[0][0]["label"].to_numpy()
-    draws = resampled_scores("para", columns, label)
-    values = np.array([score_task("para", column, label) for column in columns.T])
-    cut = seeds[0]
-    samples = [Sample(values[:cut], draws[:, :cut]), Sample(values[cut:], draws[:, cut:])]
+    one, other = (
+        sample("para", np.stack([of["prediction"] for of in side]), label) for side in sides
+    )
     (row,) = found.scores.query("task == 'para'").itertuples()
-    assert (row.A, row.seeds_B) == (pytest.approx(values[:cut].mean()), seeds[1])
-    assert row.difference == pytest.approx(values[cut:].mean() - values[:cut].mean())
-    unpaired = difference(samples[1], samples[0], 1 / len(label)).interval()
+    assert (row.A, row.seeds_B) == (pytest.approx(one.values.mean()), seeds[1])
+    assert row.difference == pytest.approx(other.values.mean() - one.values.mean())
+    unpaired = difference(other, one, 1 / len(label)).interval()
     assert row.paired == (seeds[0] == seeds[1])
     if seeds == (2, 2):
-        gains = values[cut:] - values[:cut]
-        assert (
-            gains.std() < 1e-12
-        )  # Both lose the same with seed 1, so that pairing leaves no spread.
+        # Both lose the same with seed 1, so that pairing leaves no spread.
+        assert (other.values - one.values).std() < 1e-12
         assert row.high - row.low < 0.9 * (unpaired[1] - unpaired[0])
     else:
         assert (row.low, row.high) == pytest.approx(unpaired)

@@ -12,7 +12,7 @@ from typing import Any
 
 from minbert.evaluate.text import read_csv
 from minbert.evaluate.verdicts import NOISE
-from minbert.spec.task import TASKS, use_tasks_of
+from minbert.spec.task import use_tasks_of
 from minbert.store.plans import SCORES, read_plan
 
 PLACES = {
@@ -83,7 +83,7 @@ def _places(root: Path, names: Path, tracking: bool, command: str) -> Lines:
 def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the best variant of each of `papers`, then what a reader must know first."""
     from minbert.evaluate.index import NOT_CONFIGURED, in_words  # These load pyarrow,
-    from minbert.evaluate.reading import read_scores  # which `places` can do without.
+    from minbert.evaluate.reading import read_scores, tested  # which `places` can do without.
     from minbert.evaluate.table_rows import SCORED
     from minbert.evaluate.winner import winners
 
@@ -94,13 +94,7 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
             of = f"mean of {len(one.dev)} seeds" if len(one.dev) > 1 else "one seed"
             said = f"best: {one.variant}, {one.rule} overall dev score {one.score:.3f} ({of})"
         yield paper, said
-    runs = {
-        (score.key, of.measure, seed): score
-        for paper in papers
-        for of, by_seed in read_scores(names / SCORES, paper).items()
-        for seed, score in by_seed.items()
-        if of.split == "dev" and of.measure in TASKS and score.learned is not None
-    }
+    runs = tested(read_scores(names / SCORES, paper) for paper in papers)
     if low := [score for score in runs.values() if not score.learned]:
         said = f"{len(low)} of {len(runs)} dev scores are not above their floor"
         constant = sum(bool(score.constant) for score in low)

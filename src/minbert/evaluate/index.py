@@ -6,18 +6,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.evaluate.table_rows import SCORED
 from minbert.evaluate.text import csv_text, markdown, markdown_table, read_csv
 from minbert.spec.published import FIGURES
 from minbert.store.job import Job
 
-NAMES = ("paper", "table", "row", "variant")
+NAMES = ("paper", "table", "row", "variant", "split")
 """What tells published rows apart."""
 
 COLUMNS = (
-    *(*NAMES, "split", "status", "seeds"),
+    *(*NAMES, "status", "seeds"),
     *(f"{figure}_{side}" for figure in FIGURES for side in ("published", "ours")),
     *("backbone", "reason", "keys"),
 )
@@ -59,16 +58,10 @@ def in_words(lines: Sequence[Line]) -> str:
 
 
 def _line(row: Line, found: Mapping[tuple[str, ...], Line]) -> dict[str, Any]:
-    names = tuple(str(row[name]) for name in NAMES)
-    line = {name: row[name] for name in (*NAMES, "split")}
+    line = {name: row[name] for name in NAMES}
     line |= {f"{figure}_published": row["figures"][figure] for figure in FIGURES}
-    if (ours := found.get(names)) is None:
+    if (ours := found.get(tuple(str(row[name]) for name in NAMES))) is None:
         return line | {"status": NOT_CONFIGURED}
-    if ours["split"] != row["split"]:
-        raise UserError(
-            f"{' / '.join(names)}: the paper's table has split '{ours['split']}', published.csv "
-            f"'{row['split']}'; make the tables again"
-        )
     columns = {"other": ours["other_task"], "overall": f"overall_{ours['overall_rule']}"}
     scores = {figure: ours.get(f"{columns.get(figure, figure)}_mean", "") for figure in FIGURES}
     line |= {f"{figure}_ours": scores[figure] for figure in FIGURES}

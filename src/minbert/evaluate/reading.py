@@ -1,5 +1,6 @@
 """The score table: its columns, and the scores in it by what they are of."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,3 +103,14 @@ def read_scores(path: Path | str, paper: str) -> Scores:
             score = Score(*(row[name] for name in Score._fields))
             found.setdefault(of, {})[row["seed"]] = score
     return found
+
+
+def tested(papers: Iterable[Scores]) -> dict[tuple[str, str, int], Score]:
+    """Return {(key, task, seed): score} of the runs whose dev scores are held against a floor."""
+    return {
+        (score.key, of.measure, seed): score
+        for scores in papers
+        for of, by_seed in scores.items()
+        for seed, score in by_seed.items()
+        if of.split == "dev" and score.learned is not None
+    }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from minbert.evaluate.reading import Score
+from minbert.evaluate.reading import Score, tested
 from minbert.report.material import Material
 from minbert.spec.task import TASKS
 
@@ -25,7 +25,6 @@ class Verdicts(NamedTuple):
 
 def judge(material: Material) -> Verdicts:
     """Hold every run against its floors, which the score tables have."""
-    runs: dict[tuple[str, str, int], Score] = {}
     trains: dict[tuple[str, str], set[str]] = {}
     for stage in material.job.spec["stages"]:
         trains.setdefault((stage["paper"], stage["row"]), set()).update(stage["tasks"])
@@ -33,7 +32,6 @@ def judge(material: Material) -> Verdicts:
     for paper in material.papers:
         for of, by_seed in material.trained(paper):
             known = {seed: one for seed, one in by_seed.items() if one.learned is not None}
-            runs |= {(one.key, of.measure, seed): one for seed, one in known.items()}
             name = f"{paper} / {material.labels[paper, of.variant]}: {TASKS[of.measure].title}"
             untrained = of.measure not in trains[paper, of.variant]
             for constant, found in cases.items():
@@ -41,6 +39,7 @@ def judge(material: Material) -> Verdicts:
                 if alike := {n: one for n, one in low.items() if one.constant is constant}:
                     why = "; not trained on this task" * untrained
                     found.append(f"{name} {_in_words(alike)}{why}")
+    runs = tested(material.scores[paper] for paper in material.papers)
     below = [one for one in runs.values() if not one.learned]
     single = sum(bool(one.constant) for one in below)
     return Verdicts(len(runs), len(runs) - len(below), single, cases[True], cases[False])
