@@ -11,7 +11,7 @@ from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import Of
 from minbert.evaluate.text import read_csv
 from minbert.plan.plan import Plan
-from minbert.report.chart import MARGIN, WIDTH, Scale, panels
+from minbert.report.chart import MARGIN, WIDTH, panels, place, ticks_over
 from minbert.report.floors import judge
 from minbert.report.material import Material
 from minbert.report.opening import banner, best_variants, findings
@@ -113,10 +113,10 @@ def test_rows_of_other_examples_have_no_floor_in_common(
     """As a tuned row, scored on half of dev, beside others."""
     best = next(one for one in best_variants(material, index) if one.paper == PAPER)
     label = {label: name for (paper, name), label in material.labels.items() if paper == PAPER}
-    for of, by_seed in material.scores[PAPER].items():
-        if of.split == "dev" and of.variant != label[best.label or ""]:
-            floors = {seed: score._replace(floor=0.1) for seed, score in by_seed.items()}
-            material.scores[PAPER][of] = floors
+    means = material.means[PAPER]
+    for of, one in means.items():
+        if of.variant != label[best.label or ""]:
+            means[of] = one._replace(floor=0.1)
     again = next(one for one in best_variants(material, index) if one.paper == PAPER)
     assert again.floor == best.floor != 0.1
     drawn = {panel.title: panel for panel in panels(material, index)}
@@ -142,11 +142,18 @@ def test_tasks_besides_the_three_are_in_the_chart_and_among_the_medians(
 
 
 def test_a_place_on_the_scale_is_in_proportion() -> None:
-    scale = Scale.over([-0.05, 0.62])
-    assert scale.ticks == [-0.2, 0.0, 0.2, 0.4, 0.6, 0.8]
-    assert scale.mark(-0.2, "").x == MARGIN and scale.mark(0.8, "").x == WIDTH - MARGIN
-    assert scale.mark(0.3, "").x == WIDTH / 2
-    assert Scale.over([0.3]).ticks == [0.3, 0.4], "of a single value"
+    ticks = ticks_over([-0.05, 0.62])
+    assert ticks == [-0.2, 0.0, 0.2, 0.4, 0.6, 0.8]
+    assert [place(at, ticks) for at in (-0.2, 0.3, 0.8)] == [MARGIN, WIDTH / 2, WIDTH - MARGIN]
+    assert ticks_over([0.3]) == [0.3, 0.4], "of a single value"
+
+
+def test_without_published_rows_the_chart_has_all_variants(material: Material) -> None:
+    drawn = {panel.title: panel for panel in panels(material, [])}
+    assert list(drawn) == ["SST", "Paraphrase", "STS", "Overall"]
+    (strip,) = drawn["SST"].strips
+    scored = [of for of, _ in material.trained(PAPER) if of.measure == "sst"]
+    assert len(strip.ours) == len(scored) > 3 and not strip.published and strip.floor
 
 
 def test_the_best_variant_stands_beside_its_floor_and_the_papers_best(

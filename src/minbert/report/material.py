@@ -62,10 +62,18 @@ class Material:
             paper: read_scores(self.job.need(f"scores/{paper}"), paper) for paper in self.papers
         }
 
-    def means(self, paper: str) -> dict[Of, Interval]:
-        """Return the means over seeds of all scores of a paper."""
-        of_overall = self.spec(f"table/{paper}").get("overall_tasks", OVERALL_TASKS)
-        return over_seeds(self.scores[paper], of_overall)
+    @cached_property
+    def means(self) -> dict[str, dict[Of, Interval]]:
+        """The means over seeds of all scores of each paper."""
+        tables = {paper: self.spec(f"table/{paper}") for paper in self.papers}
+        return {
+            paper: over_seeds(self.scores[paper], spec.get("overall_tasks", OVERALL_TASKS))
+            for paper, spec in tables.items()
+        }
+
+    def measure(self, paper: str, name: str) -> str:
+        """Return the measure of scores that is a task, or for `overall` the paper's rule."""
+        return str(self.spec(f"table/{paper}")["rule"]) if name == "overall" else name
 
     @cached_property
     def labels(self) -> dict[tuple[str, str], str]:

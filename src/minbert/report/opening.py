@@ -1,6 +1,7 @@
 """The page's first screen: what was found, in sentences, and the best variant of each paper."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import SCORED
 from minbert.evaluate.winner import winners
-from minbert.report.chart import TITLES, floor_of
+from minbert.report.chart import MEASURES, floor_of, rows_of, title_of
 from minbert.report.floors import Verdicts
 from minbert.report.material import Material
 from minbert.report.tables import Claims
@@ -56,24 +57,25 @@ def findings(
         )
     if claims:
         yield f"Claims of the papers: {claims.counted}."
-    if material.job.spec["data"] != "builtin" and (said := _against_papers(index)):
+    if material.job.spec["data"] != "builtin" and (said := _against_papers(material, index)):
         yield f"Our scores minus the papers' on dev, median over rows: {said}."
 
 
-def _against_papers(index: Sequence[Line]) -> str:
+def _against_papers(material: Material, index: Sequence[Line]) -> str:
     said = []
-    for name, title in TITLES.items():
-        pairs = [(r[f"{name}_ours"], r[f"{name}_published"]) for r in index if r["split"] == "dev"]
-        gaps = [float(ours) - float(theirs) for ours, theirs in pairs if ours and theirs]
-        if gaps:
-            said.append(f"{title} {median(gaps):+.3f} ({len(gaps)} row{'s' * (len(gaps) != 1)})")
+    for name in MEASURES:
+        rows = chain(*(rows_of(material, index, paper, name) for paper in material.papers))
+        pairs = [row[2:] for row in rows]
+        if gaps := [ours - theirs for theirs, ours in pairs if ours is not None and theirs]:
+            count = f"{len(gaps)} row{'s' * (len(gaps) != 1)}"
+            said.append(f"{title_of(name)} {median(gaps):+.3f} ({count})")
     return ", ".join(said).replace("-", "−")  # noqa: RUF001 - the minus sign
 
 
 def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
     """Yield the best variant of each paper, its floor and the paper's best figure."""
     for paper in material.papers:
-        rule = material.spec(f"table/{paper}")["rule"]
+        rule = material.measure(paper, "overall")
         best = winners(material.job.need(f"scores/{paper}"), {paper: rule}).get(paper)
         lines = [line for line in index if (line["paper"], line["split"]) == (paper, "dev")]
         figures = [line["overall_published"] for line in lines]
@@ -82,5 +84,5 @@ def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
         if best:
             floor = floor_of(material, paper, "overall", {best.variant})
             label = material.labels[paper, best.variant]
-            ours = material.means(paper)[Of(best.variant, "dev", rule)]
+            ours = material.means[paper][Of(best.variant, "dev", rule)]
         yield Best(paper, rule, label, ours, floor, published)
