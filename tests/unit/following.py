@@ -54,7 +54,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def make(root: Path) -> None:
-    open_store(root).experiment("x")
+    open_store(root).experiments()
 
 
 def start(root: Path, key: str, seed: int | str = 0, **more: Any) -> Journal:

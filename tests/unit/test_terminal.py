@@ -17,7 +17,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import write_text
 from minbert.commands import progress
 from minbert.commands.progress import Idle, Progress, Work
-from minbert.commands.summary import CLAIMS, places, summary, undecided
+from minbert.commands.summary import CLAIMS, called, places, summary, undecided
 from minbert.evaluate.claims import COLUMNS
 from minbert.evaluate.reading import SCHEMA
 from minbert.evaluate.text import csv_text
@@ -175,12 +175,15 @@ def test_the_best_variant_is_the_best_mean_on_dev_by_the_papers_rule(tmp_path: P
     assert one.test == {1: 0.7}
 
 
-def test_the_summary_names_the_best_and_what_is_there(tmp_path: Path) -> None:
+def test_the_summary_names_the_best_and_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scores(tmp_path, ROWS)
     about = {"source": "DIR", "seeds": [0, 1]}
     papers = {"p": {"rule": "normalised", **about}, "none": {"rule": "plain", **about}}
     plan = write_plan(tmp_path, {"papers": papers, "tracking": True, "below": ""})
-    said = summary(tmp_path, plan, ".venv/bin/minbert")
+    monkeypatch.setattr("minbert.commands.summary.called", lambda: ".venv/bin/minbert")
+    said = summary(tmp_path, plan)
     assert "p       best: b, normalised overall dev score 0.600 (mean of 2 seeds)" in said
     assert "none    no variant has an overall score yet" in said
     assert f"runs    .venv/bin/minbert ui --results {tmp_path}" in said
@@ -227,13 +230,13 @@ def test_when_there_is_nothing_to_be_done_the_places_are_told(
 ) -> None:
     (tmp_path / "report.html").touch()
     logger = logging.Logger("snakemake-like")
-    logger.addHandler(Idle(places(tmp_path, tmp_path, tracking=True, command="minbert")))
+    logger.addHandler(Idle(places(tmp_path, tmp_path, tracking=True)))
     logger.info("Building DAG of jobs...")
     assert capsys.readouterr().err == ""
     logger.info("Nothing to be done (all requested files are present and up to date).")
     assert capsys.readouterr().err.splitlines() == [
         f"report  {tmp_path / 'report.html'}",
-        f"runs    minbert ui --results {tmp_path}",
+        f"runs    {called()} ui --results {tmp_path}",
     ]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from following import log, start
+from http_server import in_thread
 
 from minbert.base.errors import UserError
 from minbert.commands.cli import main
@@ -71,20 +71,15 @@ def answering(status: int) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", "5")
-            self.end_headers()
-            self.wfile.write(b"words")
+            self.send_error(status)
 
         do_GET = do_POST
 
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://me:secret@127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with in_thread(Handler) as address:
+        yield address.replace("//", "//me:secret@")
 
 
 @pytest.mark.parametrize("status", [401, 404])

@@ -410,6 +410,6 @@ def _publish(results: Path, plan: str, mark: Path, name: str | None, partial: bo
 
 
 def _summary(results: Path, plan: str) -> None:
-    from minbert.commands.summary import called, summary
+    from minbert.commands.summary import summary
 
-    print(printable(summary(results, plan, called())), file=sys.stderr)
+    print(printable(summary(results, plan)), file=sys.stderr)

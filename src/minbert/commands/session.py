@@ -17,7 +17,7 @@ from typing import Any
 
 from minbert.base.locks import exclusive_lock, results_lock
 from minbert.commands.progress import Idle, Progress, Work
-from minbert.commands.summary import called, places
+from minbert.commands.summary import places
 from minbert.devices.cards import in_words
 from minbert.devices.slurm import cancel_orphans
 from minbert.plan.describe import write
@@ -42,8 +42,7 @@ class Session:
         self._progress: Progress | None = None
         self._follower: subprocess.Popen[bytes] | None = None
         self._logger = logger
-        told = places(plan.root, plan.names, plan.config.tracking.enabled, called())
-        logger.addHandler(Idle(told))
+        logger.addHandler(Idle(places(plan.root, plan.names, plan.config.tracking.enabled)))
 
     def start(self, workflow: Any, gpu: bool | None) -> None:
         """Lock the results, write what jobs read, and follow Snakemake's `workflow` from now on.

@@ -26,21 +26,21 @@ CLAIMS = Path("tables") / "claims.csv"
 Lines = list[tuple[str, str]]
 
 
-def summary(root: Path, plan: str, command: str = "minbert") -> str:
+def summary(root: Path, plan: str) -> str:
     """Return the summary of what is published under `root`; `plan` names its record.
 
-    `command` is how `minbert` is called here. Raises `UserError` if there is no such record.
+    Raises `UserError` if there is no such record.
     """
     record = read_plan(root, plan)
     use_tasks_of(record)
     names = root / record["below"]
     found = list(_results(names, record["papers"])) if (names / SCORES).exists() else []
-    return _aligned(found + _places(root, names, record["tracking"], command))
+    return _aligned(found + _places(root, names, record["tracking"]))
 
 
-def places(root: Path, names: Path, tracking: bool, command: str = "minbert") -> str:
+def places(root: Path, names: Path, tracking: bool) -> str:
     """Return where the results are whose plain names are in `names`; quick, as it reads none."""
-    return _aligned(_places(root, names, tracking, command))
+    return _aligned(_places(root, names, tracking))
 
 
 def called() -> str:
@@ -72,11 +72,11 @@ def _seeds(line: Mapping[str, str]) -> int:
     return int(line["seeds_needed"])
 
 
-def _places(root: Path, names: Path, tracking: bool, command: str) -> Lines:
+def _places(root: Path, names: Path, tracking: bool) -> Lines:
     found = {what: names / path for what, path in PLACES.items()}
     lines = [(what, str(path)) for what, path in found.items() if path.exists()]
     if tracking:
-        lines.append(("runs", f"{shlex.quote(command)} ui --results {shlex.quote(str(root))}"))
+        lines.append(("runs", shlex.join([called(), "ui", "--results", str(root)])))
     return lines
 
 

@@ -17,13 +17,12 @@ from minbert.evaluate.winner import Winner, winners
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS
-from minbert.store.job import node_folder
+from minbert.store.job import Job, node_folder
 from minbert.store.node import digest
 from minbert.store.plans import (
     SCORES,
     describe_job,
     products,
-    read_description,
     score_tables,
     stage_rows,
 )
@@ -66,7 +65,7 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
         files = _shown(root, listed, paper, complete)
         table = files.get(f"tables/{paper}.csv")
         rows = read_rows(root, listed, paper, table) if table else []
-        model = model_files(root, best) if best else {}
+        model, flavour = model_of(root, best) if best else ({}, {})
         card = model_card(root, facts, best) if best and model else ""
         # The keyed paths of a model identify it; what is shown may be at plain paths.
         what = {name: sha256(path) for name, path in files.items()}
@@ -90,7 +89,7 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
         said = dict(own["tags"]) if own else {}
         if best and card:
             write_text(journal.folder / "card.md", card)
-            write_json(journal.folder / "MLmodel", mlmodel(root, best))
+            write_json(journal.folder / "MLmodel", flavour)
             model["model/README.md"] = journal.folder / "card.md"
             model["model/MLmodel"] = journal.folder / "MLmodel"
             said |= {Tag.BEST: best.variant, Tag.BEST_SEED: str(best.seed), Tag.NOTE: card}
@@ -192,43 +191,28 @@ Notes for guidance, not legal advice: read the terms at the source before you pa
 {terms}"""
 
 
-def model_files(root: Path, best: Winner) -> dict[str, Path]:
-    """Return the files of the best seed's model; nothing if any of its weights were not kept.
+def model_of(root: Path, best: Winner) -> tuple[dict[str, Path], dict[str, Any]]:
+    """Return the files of the best seed's model, {name in the run: path}, and its `MLmodel`.
 
-    They are {name in the run: path}. The backbone's weights are among them if a stage froze it.
+    Nothing if any of its weights were not kept. The backbone's weights are among them if a stage
+    froze it. The `config` in `MLmodel` is all that the loader needs.
     """
-    found = {}
-    for task, key in best.keys.items():
-        folder = node_folder(root, "train", key, best.seed)
-        if not (folder / WEIGHTS).exists():
-            return {}
-        found[f"model/{_name(best, task)}.safetensors"] = folder / WEIGHTS
-        found[f"model/{_name(best, task)}.json"] = folder / "run.json"
-        described = read_description(root, "train", key)
-        need = described["needs"]["backbone.config.json"]
-        backbone = node_folder(root, need["kind"], need["key"])
-        frozen = described["spec"]["stage"]["trainable"] != "all"
-        for name in (*_BACKBONE, *([WEIGHTS] if frozen else [])):
-            found[f"model/backbone/{name}"] = backbone / name
-    return found
-
-
-def mlmodel(root: Path, best: Winner) -> dict[str, Any]:
-    """Return the content of the file `MLmodel`, whose `config` is all that the loader needs."""
+    files: dict[str, Path] = {}
     tasks, own = {}, []
     for task, key in best.keys.items():
-        job = describe_job(root, "train", key)
-        record = sound(node_folder(root, "train", key, best.seed) / "run.json")
-        own = job["tasks"]
-        tasks[task] = {
-            "weights": f"{_name(best, task)}.safetensors",
-            "stage": job["spec"]["stage"],
-            "precision": precision_of(record) if record else "fp32",
-        }
+        job = Job(root, describe_job(root, "train", key), best.seed, threads=1)
+        if not (job.out / WEIGHTS).exists():
+            return {}, {}
+        name = task if len({*best.keys.values()}) > 1 else "model"
+        weights, backbone = f"{name}.safetensors", job.need("backbone.config.json").parent
+        files[f"model/{weights}"] = job.out / WEIGHTS
+        files[f"model/{name}.json"] = job.out / "run.json"
+        frozen, record = job.spec["stage"]["trainable"] != "all", sound(job.out / "run.json")
+        for file in (*_BACKBONE, *[WEIGHTS] * frozen):
+            files[f"model/backbone/{file}"] = backbone / file
+        precision = precision_of(record) if record else "fp32"
+        tasks[task] = {"weights": weights, "stage": job.spec["stage"], "precision": precision}
+        own = job.described["tasks"]
     config = {"variant": best.variant, "tasks": tasks, "own_tasks": own}
     flavour = {"loader_module": LOADER, "python_version": python_version(), "config": config}
-    return {"flavors": {"python_function": flavour}}
-
-
-def _name(best: Winner, task: str) -> str:
-    return "model" if len(set(best.keys.values())) == 1 else task
+    return files, {"flavors": {"python_function": flavour}}
