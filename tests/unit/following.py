@@ -54,7 +54,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def make(root: Path) -> None:
-    open_store(root).experiments()
+    list(open_store(root).runs())
 
 
 def start(root: Path, key: str, seed: int | str = 0, **more: Any) -> Journal:
@@ -70,7 +70,7 @@ def log(journal: Journal, steps: range, value: Callable[[int], float] = float) -
 def stored_run(root: Path, attempt: Path | str) -> Run:
     store = open_store(root)
     name = Path(attempt).name
-    found = list(store.runs(store.experiments(), f"tags.`{Tag.ATTEMPT}` = '{name}'"))
+    found = list(store.runs(f"tags.`{Tag.ATTEMPT}` = '{name}'"))
     assert len(found) == 1, f"{name} is stored {len(found)} times"
     return found[0]
 

@@ -97,7 +97,7 @@ def test_a_job_that_was_told_to_stop_saves_its_state_and_has_not_failed(
     follower.sweep()
     assert follower.pending() == []
     store = open_store(plan.root, follower.uri)
-    runs = store.runs([store.experiment("one")])
+    runs = store.runs("", store.experiment("one"))
     (run,) = [run for run in runs if run.data.tags[Tag.ATTEMPT] == attempt.name]
     assert run.info.status == "KILLED"
     assert f"stopped by signal {number}" in run.data.tags["minbert.error"]

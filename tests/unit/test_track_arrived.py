@@ -36,7 +36,7 @@ def stored(plan: Plan, store: Path) -> dict[str, Run]:
     return {
         run.data.tags[Tag.KEY]: run
         for paper in ("one", "two")
-        for run in opened.runs([opened.experiment(paper)])
+        for run in opened.runs("", opened.experiment(paper))
         if Tag.SUPERSEDED not in run.data.tags
     }
 

@@ -156,7 +156,7 @@ def rows_of(root: Path) -> dict[str, Any]:
 
 def runs_in(root: Path) -> int:
     store = open_store(root)
-    return len(list(store.runs([store.experiment("p")])))
+    return len(list(store.runs("", store.experiment("p"))))
 
 
 def plan(root: Path) -> str:
@@ -424,7 +424,7 @@ def test_two_folders_with_one_store_keep_their_rows_apart(root: Path, tmp_path: 
             record(root)
         Follower(folder, own_store(root)).finish()
     store = open_store(root)
-    found = store.runs([store.experiment("p")], f"tags.`{Tag.ROW}` = 'one'")
+    found = store.runs(f"tags.`{Tag.ROW}` = 'one'", store.experiment("p"))
     scores = [
         run.data.metrics["best/overall"] for run in found if Tag.SUPERSEDED not in run.data.tags
     ]

@@ -51,7 +51,7 @@ def test_the_metrics_of_runs_are_the_figures_of_the_table(trained_plan: Plan, ro
     shutil.copytree(trained_plan.root / "tracking", root / "tracking")
     Follower(root).finish()
     store = open_store(root)
-    runs = {r.data.tags[Tag.KEY]: r.data for r in store.runs([store.experiment("one")])}
+    runs = {r.data.tags[Tag.KEY]: r.data for r in store.runs("", store.experiment("one"))}
     columns = {"overall_normalised_mean": "overall"}
     columns |= {f"{task}_mean": task for task in ("sst", "para", "sts")}
     compared = set()

@@ -1,6 +1,6 @@
 """`minbert learned`: which rows learnt, of those that learnt in their paper."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from minbert.commands.plan import aligned, paper_scores
@@ -34,19 +34,15 @@ class Row(NamedTuple):
 def learned_text(plan: Plan) -> str:
     """Return a line for each published score on dev that is clearly above its floor, and counts."""
     rows = list(learned(plan))
-    lines = [HEADER, *map(_cells, rows)]
     run = [row.ours for row in rows if row.ours]
     above, constant = sum(bool(one.learned) for one in run), sum(bool(one.constant) for one in run)
     missing = f"; {len(rows) - len(run)} have not run" if len(rows) > len(run) else ""
-    return "\n".join(
-        [
-            aligned(lines),
-            "",
-            f"{above} of {len(run)} above their floor at the 5 % level, {constant} of {len(run)} "
-            f"constant predictors{missing}.",
-            "Floors: the most frequent label of dev (exact McNemar test), r = 0 (t test). Listed: "
-            "rows whose published score is clearly above the floor of the paper's dev set.",
-        ]
+    return (
+        f"{aligned([HEADER, *map(_cells, rows)])}\n\n"
+        f"{above} of {len(run)} above their floor at the 5 % level, {constant} of {len(run)} "
+        f"constant predictors{missing}.\n"
+        "Floors: the most frequent label of dev (exact McNemar test), r = 0 (t test). Listed: "
+        "rows whose published score is clearly above the floor of the paper's dev set."
     )
 
 
@@ -74,22 +70,16 @@ def _clear(row: Published, scores: Scores) -> Iterator[tuple[str, float]]:
     named = {task: row.figures[task] for task in OVERALL_TASKS}
     if row.other_task:
         named[row.other_task] = row.figures["other"]
-    for task, score in named.items():
-        if task not in FLOORS:
-            yield from _above_ours(task, score, scores.get(Of(row.variant, "dev", task), {}))
+    for task, published in named.items():
+        ours = next(iter(scores.get(Of(row.variant, "dev", task), {}).values()), None)
+        if task in FLOORS:
+            floor, n = FLOORS[task], SIZES[task].dev
+            error = (floor * (1 - floor) / n) ** 0.5 or n**-0.5  # of r = 0
+        elif ours:
+            floor, error = ours.floor or 0.0, ours.error or 0.0
+        else:
             continue
-        floor, n = FLOORS[task], SIZES[task].dev
-        error = (floor * (1 - floor) / n) ** 0.5 or n**-0.5  # of r = 0
-        if score is not None and score > floor + CLEARLY * error:
-            yield task, score
-
-
-def _above_ours(
-    task: str, published: float | None, ours: Mapping[int, Score]
-) -> Iterator[tuple[str, float]]:
-    for score in list(ours.values())[:1]:
-        clearly = (score.floor or 0.0) + CLEARLY * (score.error or 0.0)
-        if published is not None and published > clearly:
+        if published is not None and published > floor + CLEARLY * error:
             yield task, published
 
 

@@ -127,7 +127,7 @@ def store_rows(
     page, ended = read_json(attempt.path / ROWS), milliseconds((attempt.end() or {})["ended"])
     query = f"tags.`{Tag.KIND}` = '{ROW}' AND tags.`{Tag.GRID}` = '{grid}'"
     query += f" AND tags.`{Tag.SUPERSEDED}` IS NULL"
-    found = (r for r in store.runs([experiment], query) if r.info.lifecycle_stage == "active")
+    found = (r for r in store.runs(query, experiment) if r.info.lifecycle_stage == "active")
     old = {run.data.tags[Tag.ROW]: run for run in found}
     rows = {}
     for row in page["rows"]:

@@ -250,26 +250,22 @@ class Store:
             folder = None if is_remote(self.uri) else str(self.root / ARTIFACTS / name)
             return str(self.client.create_experiment(name, artifact_location=folder))
         if found.lifecycle_stage == "deleted":
-            gone = [run.info.run_id for run in self.runs([found.experiment_id])]
+            gone = [run.info.run_id for run in self.runs("", found.experiment_id)]
             self.client.restore_experiment(found.experiment_id)
             for run_id in gone:  # MLflow restores them too.
                 self.client.delete_run(run_id)
             say(f"experiment '{name}' was deleted in MLflow; restored, as it has new runs")
         return str(found.experiment_id)
 
-    def experiments(self) -> list[str]:
-        """Return the ids of all experiments, deleted ones too."""
+    def runs(self, query: str = "", *experiments: str) -> Iterator[Run]:
+        """Yield every run that a query finds, of some experiments or all, deleted ones too."""
         from mlflow.entities import ViewType
 
-        search = partial(self.client.search_experiments, ViewType.ALL)
-        return [experiment.experiment_id for experiment in _every(search)]
-
-    def runs(self, experiments: list[str], query: str = "") -> Iterator[Run]:
-        """Yield every run of the experiments that a query finds, deleted ones too."""
-        from mlflow.entities import ViewType
-
+        if not experiments:
+            search_all = partial(self.client.search_experiments, ViewType.ALL)
+            experiments = tuple(each.experiment_id for each in _every(search_all))
         search = self.client.search_runs
-        return _every(partial(search, experiments, query, ViewType.ALL, max_results=_PAGE))
+        return _every(partial(search, list(experiments), query, ViewType.ALL, max_results=_PAGE))
 
     def supersede(self, run_id: str, by: str | None) -> None:
         """Mark a run that no longer counts with what took its place; None takes the mark away."""

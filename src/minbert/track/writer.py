@@ -66,7 +66,7 @@ def metric_name(row: Measured) -> str:
 def known_runs(store: Store, attempt: str = "") -> dict[str, StoredRun]:
     """Return the runs, deleted ones too, by the name of their attempt: all, or that of one."""
     named = f"= '{attempt}'" if attempt else "IS NOT NULL"
-    found = store.runs(store.experiments(), f"tags.`{Tag.ATTEMPT}` {named}")
+    found = store.runs(f"tags.`{Tag.ATTEMPT}` {named}")
     return {run.data.tags[Tag.ATTEMPT]: _known(run) for run in found}
 
 
