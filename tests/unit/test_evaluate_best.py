@@ -8,11 +8,10 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 import pytest
 from run_files import predictions
+from test_evaluate_table import build, row, table
 
 from minbert.evaluate.reading import Score
 from minbert.evaluate.score import SPLITS, Splits, best_of, score_runs
-from minbert.evaluate.table import write_table
-from minbert.evaluate.table_rows import read_table
 from minbert.spec.task import TASKS
 
 THREE = ("sst", "para", "sts")
@@ -126,10 +125,7 @@ def test_dev_chooses_and_test_is_scored_once(tmp_path: Path, runs: list[dict[str
 
 def test_the_table_names_the_choice(tmp_path: Path, runs: list[dict[str, Any]]) -> None:
     score_runs([*runs, best(0, True), best(1, True)], tmp_path / "s.parquet")
-    row = {"row": "Best", "variant": "best", "split": "test", "published": {"sst": 0.5}}
-    row |= {"choice": {"key-a": "a", "key-b": "b"}, "table": "2"}
-    spec = {"paper": "p", "title": "T", "caption": "", "rule": "plain", "seeds": [0, 1]}
-    spec |= {"backbone": "tiny", "data": "builtin", "rows": [row]}
-    write_table(read_table(spec, tmp_path / "s.parquet", {}), tmp_path)
-    assert "here: b" in (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert "key-b" in (tmp_path / "table.csv").read_text(encoding="utf-8")
+    about = {"choice": {"key-a": "a", "key-b": "b"}, "table": "2", "published": {"sst": 0.5}}
+    spec = table(row("Best", "best", split="test", **about))
+    (line,), text, _ = build(tmp_path, spec, tmp_path / "s.parquet")
+    assert "here: b" in text and line["keys"] == "key-b"

@@ -6,44 +6,29 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from test_evaluate_table import build, row, scores, table
 
 from minbert.evaluate.index import build_index
-from minbert.evaluate.reading import SCHEMA
-from minbert.evaluate.table import write_table
-from minbert.evaluate.table_rows import read_table
 
 FIGURES = {"sst": 0.5, "para": None, "sts": None, "other": None, "overall": None}
 
 
-def row(variant: str, table: str | None, **more: Any) -> dict[str, Any]:
-    return {
-        "row": f"Row {variant}",
-        "variant": variant,
-        "table": table,
-        "split": "dev",
-        "published": FIGURES if table else {},
-    } | more
+def paper_row(variant: str, table: str | None, **more: Any) -> dict[str, Any]:
+    about = {"table": table, "published": FIGURES if table else {}}
+    return row(f"Row {variant}", variant, **about | more)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     """Three published rows in two tables, and one that the paper has not; b has failed."""
     values = {"a": 0.25, "c": 0.75, "extra": 0.5}
-    lines = [
-        {"paper": "p", "variant": v, "seed": 0, "split": "dev", "task": "sst"}
-        | {"metric": "accuracy", "value": value, "key": f"k{v}"}
-        for v, value in values.items()
-    ]
-    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), tmp_path / "s.parquet")
-    spec = {"paper": "p", "title": "T", "caption": "", "rule": "plain", "seeds": [0]}
-    spec |= {"backbone": "tiny", "data": "builtin", "footnotes": ["A foot."]}
-    rows = [row("a", "1", note="n"), row("b", "1"), row("c", "text"), row("extra", None)]
+    found = [{"variant": name, "task": "sst", "value": value} for name, value in values.items()]
+    rows = [paper_row("a", "1", note="n"), paper_row("b", "1"), paper_row("c", "text")]
+    spec = table(*rows, paper_row("extra", None), title="T", footnotes=["A foot."])
     failures = {"b": "stage 'main', seed 0: UserError: too | hot", "a": "an old failure"}
-    write_table(read_table(spec | {"rows": rows}, tmp_path / "s.parquet", failures), tmp_path)
-    return tmp_path
+    build(tmp_path, spec, scores(tmp_path / "s.parquet", *found), failures)
+    return tmp_path / "tables"
 
 
 def lines(path: Path) -> list[dict[str, str]]:
@@ -121,23 +106,18 @@ def test_a_row_is_scored_if_a_figure_of_the_paper_has_a_score(
     figures: dict[str, float], scored: list[str], status: str, ours: str, tmp_path: Path
 ) -> None:
     """As a test row of several tasks, of which only one that the paper does not give has labels."""
-    made = [
-        {"paper": "p", "variant": "a", "seed": 0, "split": split, "task": task, "key": "k"}
-        | {"metric": "plain" if task == "overall" else "accuracy", "value": 0.75}
+    found = [
+        {"variant": "a", "split": split, "task": task, "value": 0.75}
         for split, tasks in (("dev", ["sst", "lmrd"]), ("test", scored))
         for task in tasks
     ]
-    pq.write_table(pa.Table.from_pylist(made, schema=SCHEMA), tmp_path / "s.parquet")
-    spec = {"paper": "p", "title": "T", "caption": "", "rule": "plain", "seeds": [0]}
-    spec |= {"backbone": "tiny", "data": "builtin", "tasks": ["sst", "para", "sts", "lmrd"]}
-    rows = [row("a", "1", split="test", published=figures)]
-    write_table(read_table(spec | {"rows": rows}, tmp_path / "s.parquet", {}), tmp_path)
-    figures = dict.fromkeys(FIGURES) | figures
-    build_index(
-        [published("a", "1", split="test", figures=figures)], [tmp_path / "table.csv"], tmp_path
-    )
+    tasks = ["sst", "para", "sts", "lmrd"]
+    spec = table(paper_row("a", "1", split="test", published=figures), tasks=tasks, rule="plain")
+    ((shown,), *_) = build(tmp_path, spec, scores(tmp_path / "s.parquet", *found))
+    row = published("a", "1", split="test", figures=dict.fromkeys(FIGURES) | figures)
+    build_index([row], [tmp_path / "tables" / "table.csv"], tmp_path)
     (line,) = lines(tmp_path / "index.csv")
-    assert (lines(tmp_path / "table.csv")[0]["status"], line["status"]) == (status, status)
+    assert (shown["status"], line["status"]) == (status, status)
     text = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert f"{int(status == 'scored')} of 1 published rows scored" in text
     (cells,) = (line.split("|") for line in text.splitlines() if line.startswith("| p "))

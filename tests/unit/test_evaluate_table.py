@@ -1,6 +1,7 @@
 """A paper's table: our figures beside the published ones, in three forms."""
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,26 @@ import pytest
 
 from minbert.base.errors import UserError
 from minbert.evaluate import text as typeset
+from minbert.evaluate.marks import MEANING
 from minbert.evaluate.reading import SCHEMA
+from minbert.evaluate.statistics import NORMAL
 from minbert.evaluate.table import write_table
 from minbert.evaluate.table_rows import read_table
+from minbert.spec.task import TASKS
 
 
-def scores(path: Path, *values: tuple[str, int, str, str, str, float]) -> Path:
-    """Write a score table of (variant, seed, split, task, metric, value) of paper `p`."""
-    names = ("variant", "seed", "split", "task", "metric", "value")
-    lines = [{"paper": "p", "key": "k"} | dict(zip(names, value, strict=True)) for value in values]
+def scores(path: Path, *values: tuple[Any, ...] | dict[str, Any]) -> Path:
+    """Write a score table of paper `p`: (variant, seed, split, task, metric, value, last), or more.
+
+    In what is given by name, seed, split and metric may be missing.
+    """
+    names = ("variant", "seed", "split", "task", "metric", "value", "last")
+    lines = []
+    for value in values:
+        line = value if isinstance(value, dict) else dict(zip(names, value, strict=False))
+        metric = TASKS[line["task"]].metric if line["task"] in TASKS else "plain"
+        about = {"paper": "p", "key": f"k{line['variant']}", "seed": 0, "split": "dev"}
+        lines.append(about | {"metric": metric} | line)
     pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), path)
     return path
 
@@ -35,9 +47,9 @@ def table(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def build(
-    tmp_path: Path, spec: dict[str, Any], made: Path
+    tmp_path: Path, spec: dict[str, Any], made: Path, failures: Mapping[str, str] = {}
 ) -> tuple[list[dict[str, str]], str, str]:
-    write_table(read_table(spec, made, {}), tmp_path / "tables")
+    write_table(read_table(spec, made, failures), tmp_path / "tables")
     with (tmp_path / "tables" / "table.csv").open(newline="", encoding="utf-8") as handle:
         lines = list(csv.DictReader(handle))
     texts = [
@@ -52,20 +64,14 @@ def cells(markdown: str) -> list[list[str]]:
 
 
 def test_the_last_epochs_scores_stand_beside_the_best(tmp_path: Path) -> None:
-    names = ("seed", "task", "metric", "value", "last")
-    lines = [
-        {"paper": "p", "key": "k", "variant": "a", "split": "dev"}
-        | dict(zip(names, each, strict=True))
-        for each in (
-            (0, "sst", "accuracy", 0.50, 0.40),
-            (1, "sst", "accuracy", 0.52, 0.48),
-            (0, "sts", "pearson", 0.50, None),
-            (0, "overall", "normalised", 0.70, 0.65),
-            (1, "overall", "normalised", 0.72, 0.61),
-        )
-    ]
-    made = tmp_path / "scores.parquet"
-    pq.write_table(pa.Table.from_pylist(lines, schema=SCHEMA), made)
+    made = scores(
+        tmp_path / "scores.parquet",
+        ("a", 0, "dev", "sst", "accuracy", 0.50, 0.40),
+        ("a", 1, "dev", "sst", "accuracy", 0.52, 0.48),
+        ("a", 0, "dev", "sts", "pearson", 0.50, None),
+        ("a", 0, "dev", "overall", "normalised", 0.70, 0.65),
+        ("a", 1, "dev", "overall", "normalised", 0.72, 0.61),
+    )
     ((line,), markdown, latex) = build(tmp_path, table(row("A", "a")), made)
     assert float(line["sst_last"]) == pytest.approx(0.44)
     assert float(line["overall_normalised_last"]) == pytest.approx(0.63)
@@ -310,3 +316,62 @@ def test_latex_is_well_formed(tmp_path: Path, two_seeds: Path) -> None:
     for name in (r"\toprule", r"\midrule", r"\bottomrule", r"\cmidrule(lr){3-4}", r"\label{tab:p}"):
         assert name in tex
     assert all(line.endswith(r"\\") for line in body)
+
+
+def held(variant: str, task: str, value: float, p: float, **more: Any) -> dict[str, Any]:
+    floor = {"sst": 0.25, "para": 0.62, "sts": 0.0}[task]
+    line = {"variant": variant, "task": task, "value": value, "p_floor": p, "floor": floor}
+    return line | {"constant": False, "error": 0.01} | more
+
+
+def shown(text: str, label: str) -> dict[str, str]:
+    head, _, *body = cells(text)
+    found = {line[0]: dict(zip(head, line, strict=True)) for line in body}
+    return found[label]
+
+
+def test_scores_at_their_floor_are_marked(tmp_path: Path) -> None:
+    made = scores(
+        tmp_path / "scores.parquet",
+        held("good", "sst", 0.5, 0.001),
+        held("good", "para", 0.63, 0.2),
+        held("good", "sts", 0.4, 0.05),
+        held("bad", "sst", 0.25, 1.0, constant=True),
+        *(held("some", "para", 0.6, p, seed=n) for n, p in enumerate((0.001, 0.3, 0.01))),
+        held("some", "sst", 0.25, 1.0, constant=True),
+        held("some", "sst", 0.2, 1.0, seed=1),
+        held("some", "sst", 0.3, 0.01, seed=2),
+    )
+    lines, text, tex = build(tmp_path, table(*(row(n, n) for n in ("good", "bad", "some"))), made)
+    good, bad, some = (shown(text, name) for name in ("good", "bad", "some"))
+    assert good["SST ours"] == f"0.500 ± {0.01 * NORMAL:.3f}"
+    assert good["Paraphrase ours"].endswith(" °") and not good["STS ours"].endswith("°")
+    assert bad["SST ours"].endswith(" ‡")
+    assert some["Paraphrase ours"].endswith(" °1/3")
+    assert some["SST ours"].endswith(" ‡1/3 °1/3")
+    assert (lines[0]["para_above"], lines[1]["sst_constant"], lines[2]["sst_above"]) == (
+        *("0", "1", "1"),
+    )
+    assert [line["para_floor"] for line in lines] == ["0.62", "", "0.62"]
+    assert typeset.markdown(MEANING) in text
+    assert r"$^\circ$" in tex and r"$\ddagger$" in tex and tex.isascii()
+
+
+def test_a_line_of_floors_for_each_split(tmp_path: Path) -> None:
+    made = scores(
+        tmp_path / "scores.parquet",
+        held("a", "sst", 0.5, 0.001),
+        held("a", "sts", 0.5, 0.001),
+        held("a", "sst", 0.5, 0.001, split="test", floor=0.28),
+        {"variant": "a", "task": "overall", "value": 0.5, "floor": 0.29},
+    )
+    _, text, _ = build(tmp_path, table(row("A", "a"), row("B", "a", split="test")), made)
+    head, _, dev, test, *rows = (dict(enumerate(line)) for line in cells(text))
+    at = {name: place for place, name in head.items()}
+    assert [dev[at[n]] for n in ("Row", "Split", "SST ours", "STS ours", "Overall plain")] == [
+        *("Floor", "dev", "0.250", "0.000", "0.290")
+    ]
+    assert [test[at[n]] for n in ("Row", "Split", "SST ours", "STS ours")] == [
+        *("Floor", "test", "0.280", "—")
+    ]
+    assert dev[at["SST paper"]] == "—" and len(rows) == 2
