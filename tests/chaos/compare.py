@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from pipeline.project import Project
 
-from minbert.evaluate.winner import winners
+from minbert.evaluate.reading import read_scores
+from minbert.evaluate.winner import winner
 from minbert.track.journal import COST, Attempt, attempts
 from minbert.track.store import Tag
 from minbert.track.writer import metric_name
@@ -92,8 +93,9 @@ def _compare_store(found: Found, reference: Project, project: Project, store: Pa
         if group in undisturbed:
             found.same(_values(newest), _values(undisturbed[group]), f"history of {newest.name}")
     rules = {a.run["experiment"]: a.run["tags"]["minbert.select"] for a in undisturbed.values()}
-    best = winners(project.root / "tables" / "scores.parquet", rules)
-    expected = {paper: f"{one.dev[one.seed]:.6f}" for paper, one in best.items()}
+    path = project.root / "tables" / "scores.parquet"
+    best = {paper: winner(read_scores(path, paper), rule) for paper, rule in rules.items()}
+    expected = {paper: f"{one.dev[one.seed]:.6f}" for paper, one in best.items() if one}
     scores = {model: stored.tags[run][Tag.BEST_SCORE] for model, run in stored.best.items()}
     found.same(scores, expected, "scores of the aliases best")
 

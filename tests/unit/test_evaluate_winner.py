@@ -13,7 +13,7 @@ from run_files import history
 
 from minbert.evaluate.reading import SCHEMA, Of, read_scores
 from minbert.evaluate.score import score_runs
-from minbert.evaluate.winner import ranked, winners
+from minbert.evaluate.winner import ranked, winner
 from minbert.figures.inputs import Inputs
 from minbert.spec.protocol import OVERALL_TASKS
 
@@ -37,8 +37,8 @@ def test_the_best_of_others_does_not_lead_and_the_first_wins_a_tie(tmp_path: Pat
     path = scores(tmp_path / "s.parquet")
     assert list(ranked(read_scores(path, "p"), "plain")) == ["high", "same", "low"]
     assert next(iter(ranked(read_scores(path, "p"), "plain", "test"))) == "low"
-    best = winners(path, {"p": "plain"})["p"]
-    assert (best.variant, best.rule) == ("high", "plain")
+    best = winner(read_scores(path, "p"), "plain")
+    assert best and best.variant == "high"
     inputs = Inputs(scores={"p": path}, facts={"rules": {"p": "plain"}})
     names = {name: name for name in ("low", "same", "chosen", "high")}
     figure, notes = drawn("ranking", replace(inputs, variants=names))

@@ -85,16 +85,16 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
     from minbert.evaluate.index import NOT_CONFIGURED, in_words  # These load pyarrow,
     from minbert.evaluate.reading import read_scores, tested  # which `places` can do without.
     from minbert.evaluate.table_rows import SCORED
-    from minbert.evaluate.winner import winners
+    from minbert.evaluate.winner import winner
 
-    best = winners(names / SCORES, {paper: of["rule"] for paper, of in papers.items()})
-    for paper in papers:
+    scores = {paper: read_scores(names / SCORES, paper) for paper in papers}
+    for paper, facts in papers.items():
         said = "no variant has an overall score yet"
-        if one := best.get(paper):
+        if one := winner(scores[paper], facts["rule"]):
             of = f"mean of {len(one.dev)} seeds" if len(one.dev) > 1 else "one seed"
-            said = f"best: {one.variant}, {one.rule} overall dev score {one.score:.3f} ({of})"
+            said = f"best: {one.variant}, {facts['rule']} overall dev score {one.score:.3f} ({of})"
         yield paper, said
-    runs = tested(read_scores(names / SCORES, paper) for paper in papers)
+    runs = tested(scores.values())
     if low := [score for score in runs.values() if not score.learned]:
         said = f"{len(low)} of {len(runs)} dev scores are not above their floor"
         constant = sum(bool(score.constant) for score in low)

@@ -1,26 +1,21 @@
 """The best variant of each paper: that with the highest overall dev score, averaged over seeds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
-from minbert.evaluate.reading import Scores, read_scores
+from minbert.evaluate.reading import Scores
 from minbert.spec.task import TASKS
 
 
-@dataclass(frozen=True)
-class Winner:
-    """A paper's best variant. `dev` and `test` are {seed: overall score} by the paper's `rule`.
+class Winner(NamedTuple):
+    """A paper's best variant. `dev` is {seed: overall score} by the paper's rule.
 
     `keys` are {task: key of the training that it is scored by}.
     """
 
-    paper: str
     variant: str
-    rule: str
     dev: Mapping[int, float]
-    test: Mapping[int, float]
     keys: Mapping[str, str]
 
     @property
@@ -48,17 +43,10 @@ def ranked(scores: Scores, rule: str, split: str = "dev") -> dict[str, dict[int,
     return dict(sorted(found.items(), key=lambda item: -fmean(item[1].values())))
 
 
-def winners(scores: Path, rules: Mapping[str, str]) -> dict[str, Winner]:
-    """Return {paper: its best variant} for those of `rules` ({paper: overall rule}) with scores.
-
-    `scores` is the published `scores.parquet`. The best is the first of `ranked`.
-    """
-    best: dict[str, Winner] = {}
-    for paper, rule in rules.items():
-        table = read_scores(scores, paper)
-        for variant, dev in list(ranked(table, rule).items())[:1]:
-            test = ranked(table, rule, "test").get(variant, {})
-            scored = {of.measure: s for of, s in table.items() if of[:2] == (variant, "dev")}
-            keys = {task: next(iter(scored[task].values())).key for task in TASKS if task in scored}
-            best[paper] = Winner(paper, variant, rule, dev, test, keys)
-    return best
+def winner(scores: Scores, rule: str) -> Winner | None:
+    """Return the best variant of a paper, the first of `ranked`; None if none has a score."""
+    for variant, dev in ranked(scores, rule).items():
+        scored = {of.measure: seeds for of, seeds in scores.items() if of[:2] == (variant, "dev")}
+        keys = {task: next(iter(scored[task].values())).key for task in TASKS if task in scored}
+        return Winner(variant, dev, keys)
+    return None

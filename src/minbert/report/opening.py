@@ -10,7 +10,7 @@ from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import Of
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import SCORED
-from minbert.evaluate.winner import winners
+from minbert.evaluate.winner import winner
 from minbert.report.chart import MEASURES, floor_of, rows_of, title_of
 from minbert.report.floors import Verdicts
 from minbert.report.material import Material
@@ -76,7 +76,7 @@ def best_variants(material: Material, index: Sequence[Line]) -> Iterator[Best]:
     """Yield the best variant of each paper, its floor and the paper's best figure."""
     for paper in material.papers:
         rule = material.measure(paper, "overall")
-        best = winners(material.job.need(f"scores/{paper}"), {paper: rule}).get(paper)
+        best = winner(material.scores[paper], rule)
         lines = [line for line in index if (line["paper"], line["split"]) == (paper, "dev")]
         figures = [line["overall_published"] for line in lines]
         published = max((float(text) for text in figures if text), default=None)

@@ -13,7 +13,8 @@ from minbert.base.environment import commit
 from minbert.base.files import write_json, write_text
 from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
-from minbert.evaluate.winner import Winner, winners
+from minbert.evaluate.reading import read_scores
+from minbert.evaluate.winner import Winner, winner
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS
@@ -56,17 +57,16 @@ def record_grids(root: Path, listed: Mapping[str, Any], complete: bool) -> None:
     `listed` says what is published under `root`. If not `complete`, some rows are missing, and the
     run says so. A paper published again with the same content gets no second run.
     """
-    rules = {paper: facts["rule"] for paper, facts in listed["papers"].items()}
-    winner = winners(root / SCORES, rules)
     earlier = newest_attempts(root)
     keys = sorted({row["key"] for row in stage_rows(listed["variants"])})
     for paper, facts in listed["papers"].items():
-        key, best = f"{GRID}-{paper}", winner.get(paper)
+        key = f"{GRID}-{paper}"
+        best = winner(read_scores(root / SCORES, paper), facts["rule"])
         files = _shown(root, listed, paper, complete)
         table = files.get(f"tables/{paper}.csv")
         rows = read_rows(root, listed, paper, table) if table else []
         model, flavour = model_of(root, best) if best else ({}, {})
-        card = model_card(root, facts, best) if best and model else ""
+        card = model_card(root, paper, facts, best) if best and model else ""
         # The keyed paths of a model identify it; what is shown may be at plain paths.
         what = {name: sha256(path) for name, path in files.items()}
         what |= {name: str(path) for name, path in model.items()}
@@ -114,7 +114,7 @@ def _shown(root: Path, listed: Mapping[str, Any], paper: str, complete: bool) ->
     return found
 
 
-def model_card(root: Path, facts: Mapping[str, Any], best: Winner) -> str:
+def model_card(root: Path, paper: str, facts: Mapping[str, Any], best: Winner) -> str:
     """Return the card of the best variant's best seed, Markdown: what it is, scores, data, terms.
 
     `facts` are the plan's (`minbert.plan.describe`), the scores those that are published.
@@ -124,7 +124,7 @@ def model_card(root: Path, facts: Mapping[str, Any], best: Winner) -> str:
     runs = (sound(folder / "run.json") or {} for folder in folders)
     commits = {run.get("environment", {}).get("commit", "unknown") for run in runs}
     of = f"the mean of {len(best.dev)} seeds" if len(best.dev) > 1 else "one seed"
-    return f"""# {best.paper}: {best.variant}
+    return f"""# {paper}: {best.variant}
 
 {facts["labels"][best.variant]} ({facts["title"]}), seed {best.seed}. \
 Trained by commit {", ".join(sorted(commits))}. Stages: {keys}.
@@ -133,7 +133,7 @@ Chosen by its overall dev score ({facts["rule"]}): {best.score:.4f}, {of}; \
 this seed {best.dev[best.seed]:.4f}. \
 The best of {len(facts["labels"])} variants on dev: expect lower scores on other data.
 
-{card_facts(root, facts, best.paper, best.variant, best.seed, best.keys)}"""
+{card_facts(root, facts, paper, best.variant, best.seed, best.keys)}"""
 
 
 def card_facts(
