@@ -51,37 +51,6 @@ def test_links_to_files_lead_to_files(finished: Project, browser: Browser) -> No
     assert [link for link in links if not Path(link).exists()] == []
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_screen(finished: Project, browser: Browser, width: int) -> None:
-    """Wide tables scroll by themselves."""
-    browser.resize(width, 844)
-    browser.open((finished.root / "report.html").as_uri())
-    assert browser.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_a_dark_screen_gets_a_dark_page(finished: Project, browser: Browser) -> None:
-    browser.open((finished.root / "report.html").as_uri())
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = browser.evaluate(ground)
-    browser.resize(1280, 900, dark=True)
-    assert light == "rgb(255, 255, 255)"
-    assert sum(map(int, browser.evaluate(ground)[4:-1].split(","))) < 120
-
-
-def test_scripts_in_texts_show_as_text(finished: Project, browser: Browser, tmp_path: Path) -> None:
-    """Also in the report of a workflow whose runs failed, which comes another way."""
-    project = finished.copy(tmp_path / "project")
-    harm = "<script>document.title = 'broken'</script>"
-    project.edit(f"workflow/grids/{PAPER}.yaml", "label: SST alone", f'label: "SST {harm}"')
-    project.configure(tracking="{enabled: false}")
-    project.snakemake("all")
-    project.minbert("publish", "--plan", project.plan(), "--partial")
-    browser.open((project.root / "report.html").as_uri())
-    assert harm in browser.evaluate("document.body.innerText")
-    assert browser.evaluate("document.scripts.length") == 1
-    assert "broken" not in browser.evaluate("document.title")
-
-
 def test_snakemakes_own_report_has_every_figure_and_table(
     finished: Project, browser: Browser, tmp_path: Path
 ) -> None:

@@ -214,7 +214,7 @@ def test_task_curves_tell_dev_train_and_floor_apart(tmp_path: Path) -> None:
     assert "Not above the floor at the 5 % level: C (SST)." in notes
 
 
-@pytest.mark.parametrize("show", ["scores", "runs", "pairs", "tables"])
+@pytest.mark.parametrize("show", ["scores", "runs", "tables"])
 def test_curves_have_the_floor_of_their_own_variant(show: str, tmp_path: Path) -> None:
     """The last row of the paper is scored on half of dev, as tuned rows are."""
     rows: list[Row] = [(2, "dev", "sst", "accuracy", 0.5), (2, "dev", "sst", "loss", 1.0)]
@@ -230,11 +230,9 @@ def test_curves_have_the_floor_of_their_own_variant(show: str, tmp_path: Path) -
         more: dict[str, Any] = {"show": show}
         if show == "tables":
             more["tables"] = [table | {"title": n, "variant": n} for n in variants.split()]
-        if show == "pairs":
-            more = {"show": "runs", "pairs": [tuple(variants.split() * 2)[:2]]}
         figure, notes = drawn("curves", inputs, variants, **more)
         found = [line[0] for axes in figure.axes for line in lines(axes, "0.35")]
         assert sorted(set(found)) == floors
-        assert len(found) == len(floors) or show == "pairs"
+        assert len(found) == len(floors)
         several = any(note.startswith("Several floors:") for note in notes)
         assert several == (show == "scores" and len(floors) > 1)

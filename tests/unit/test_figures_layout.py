@@ -202,13 +202,11 @@ def test_the_same_bytes_twice(case: str, one: Inputs, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("calibration", {"bin": 1}, "figure 'calibration': unknown key 'bin'. Did you mean 'bins'"),
         ("calibration", {"bins": 1}, "'bins' is 1; expected .*greater than or equal to 2"),
         ("ranking", {"split": "train"}, "'split' is 'train'; expected 'dev' or 'test'"),
         ("stability", {"last": 1}, "'last' is 1"),
         ("curves", {"smooth": 1}, "'smooth' is 1; expected .*less than 1"),
         ("curves", {"show": "runs", "smooth": 0.1}, "'show: runs' has no option 'smooth'"),
-        ("curves", {"show": "tables"}, "'show: tables' needs the option 'tables'"),
         ("curves", {"show": "runs", "pairs": [["v1"]]}, r"'pairs\.0"),
         (
             "curves",

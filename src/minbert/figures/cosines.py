@@ -1,16 +1,16 @@
 """Cosines between gradients, over epochs and by layer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from minbert.figures import style
 from minbert.figures.histories import Curve, History, Of, Runs, curve_of, longest
-from minbert.figures.inputs import Drawn, Inputs
+from minbert.figures.inputs import Drawn, Inputs, task_title
 from minbert.figures.panels import THIN, Line, Panel, draw, smoothed_note
 from minbert.spec.figures import Curves
-from minbert.spec.task import TASKS
 
 PAIR, BEFORE, AFTER = "gradient_cosine", "sum_cosine", "update_cosine"  # metrics
 _SPAN = 0.1  # of a cosine: a shorter axis would make differences that are noise look large
@@ -37,38 +37,52 @@ def plot_cosines(options: Curves, inputs: Inputs, read: Runs) -> Drawn:
     names = [metric.partition("/")[2] for metric in groups]
     short = {"embeddings": "E", "pooler": "P"}  # 24 layers have to fit side by side
     ticks = [short.get(name, name.rpartition("_")[2]) for name in names]
-    pairs: list[Panel] = []
-    steps: list[Panel] = []
-    layers: list[Panel] = []
-    for pair in _tasks(every, PAIR):
-        said = " and ".join(map(_said, pair.split("-")))
-        lines, means = [], []
-        for name, runs in found.items():
-            lines.append(
-                Line(curve_of(runs, Of("train", pair, PAIR)), looks[name], {"window": window})
-            )
-            of_groups = [curve_of(runs, Of("train", pair, group)) for group in groups]
-            there = {n: of.values.mean(axis=1) for n, of in enumerate(of_groups) if of}
-            if there:
-                curve = Curve(np.array([*there], float), np.stack([*there.values()], axis=1))
-                means.append(Line(curve, looks[name], {"markevery": 1}))
-        pairs.append(Panel(said, lines, "Cosine" * (not pairs), scale="pairs", span=_SPAN))
-        layer = "Cosine by layer" * (not layers)
-        layers.append(Panel(said, means, layer, scale="layers", span=_SPAN, ticks=ticks))
-    for task in _tasks(every, AFTER):
-        lines = []
-        for name, runs in found.items():
-            of, about = Of("train", task, AFTER), {"window": window, "faint": False}
-            lines.append(Line(curve_of(runs, of), looks[name], about))
-            plain = style.Look(looks[name].color)
-            lines.append(Line(curve_of(runs, of._replace(metric=BEFORE)), plain, about | THIN))
-        ylabel = "Cosine" * (not steps)
-        steps.append(Panel(f"{_said(task)} and the step", lines, ylabel, scale="steps", span=_SPAN))
+
+    def lines(task: str, metric: str, **about: Any) -> list[Line]:
+        of, about = Of("train", task, metric), about | {"window": window}
+        return [Line(curve_of(runs, of), looks[name], about) for name, runs in found.items()]
+
+    def by_layer(pair: str, runs: Sequence[History]) -> Curve | None:
+        curves = [curve_of(runs, Of("train", pair, group)) for group in groups]
+        there = {n: of.values.mean(axis=1) for n, of in enumerate(curves) if of}
+        return Curve(np.array([*there], float), np.array([*there.values()]).T) if there else None
+
+    def against_step(task: str) -> list[Line]:
+        thin = [of._replace(look=style.Look(of.look.color)) for of in lines(task, BEFORE, **THIN)]
+        return [*chain(*zip(lines(task, AFTER, faint=False), thin, strict=True))]
+
+    of_pairs = {p: " and ".join(map(task_title, p.split("-"))) for p in _tasks(every, PAIR)}
+    pairs = [
+        Panel(said, lines(pair, PAIR), "Cosine", scale="pairs", span=_SPAN)
+        for pair, said in of_pairs.items()
+    ]
+    steps = [
+        Panel(
+            f"{task_title(task)} and the step",
+            against_step(task),
+            "Cosine",
+            scale="steps",
+            span=_SPAN,
+        )
+        for task in _tasks(every, AFTER)
+    ]
+    layers = [
+        Panel(
+            said,
+            [Line(by_layer(pair, of), looks[name], {"markevery": 1}) for name, of in found.items()],
+            "Cosine by layer",
+            scale="layers",
+            span=_SPAN,
+            ticks=ticks,
+        )
+        for pair, said in of_pairs.items()
+        if groups
+    ]
     entries = [style.entry(inputs.variants[name], look) for name, look in looks.items()]
     if steps:
         thin = style.entry("second row: before surgery", style.Look("0.4"), linewidth=0.6)
         entries.append(thin)
-    rows = [row for row in (pairs, steps, layers * bool(groups)) if row]
+    rows = [row for row in (pairs, steps, layers) if row]
     about_steps = (
         " Second row: between a task's gradient and the actual step, after surgery; thin: and the "
         "plain sum, before surgery."
@@ -85,7 +99,3 @@ def plot_cosines(options: Curves, inputs: Inputs, read: Runs) -> Drawn:
 def _tasks(runs: Iterable[History], metric: str) -> list[str]:
     """Return the tasks, or pairs of tasks, that the runs have rows of `metric` for."""
     return list(dict.fromkeys(of.task for run in runs for of in run.rows if of.metric == metric))
-
-
-def _said(task: str) -> str:
-    return TASKS[task].title if task in TASKS else task

@@ -24,7 +24,7 @@ from minbert.figures.histories import (
     longest,
     read_history,
 )
-from minbert.figures.inputs import Drawn, Inputs
+from minbert.figures.inputs import Drawn, Inputs, task_title
 from minbert.figures.panels import DEV, THIN, TRAIN, Line, Panel, draw, lines_note, smoothed_note
 from minbert.figures.scored import (
     FLOOR,
@@ -65,11 +65,7 @@ def draw_run(history: Path, title: str, rule: str, target: Path) -> None:
     loss = [Line(curve_of([run], of), looks[of.task], smoothed) for of in losses]
     score = [Line(curve_of([run], of), looks[of.task]) for of in scores]
     shown = {of.task for of in (*losses, *scores)}
-    entries = [
-        style.entry(TASKS[task].title if task in TASKS else task, look)
-        for task, look in looks.items()
-        if task in shown
-    ]
+    entries = [style.entry(task_title(task), look) for task, look in looks.items() if task in shown]
     with style.style():
         figure = draw(
             [[Panel("", loss, "train loss"), Panel("", score, "dev score", 1)]], entries, 2.2

@@ -40,10 +40,10 @@ def plot_tables(tables: Sequence[Table], inputs: Inputs) -> Drawn:
         scores += _published(table.train, printed["train"])
         scores += _published(table.dev, printed["dev"])
         at = paper.floors([table.variant], table.task)
-        if first := n % 4 == 0:
+        if n % 4 == 0:
             rows += [[], []]
-        rows[-2].append(Panel(table.title, losses, "Training loss,\nrelative" * first, 1))
-        rows[-1].append(Panel("", scores, "Score" * first, 1, at))
+        rows[-2].append(Panel(table.title, losses, "Training loss,\nrelative", 1))
+        rows[-1].append(Panel("", scores, "Score", 1, at))
         length = max(map(len, (table.loss, table.train, table.dev)))
         if runs and (of := round(longest(runs))) < length:
             shorter.setdefault(f"{of} of the paper's {length} epochs", []).append(table.title)

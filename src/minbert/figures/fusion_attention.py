@@ -8,9 +8,17 @@ import numpy as np
 
 from minbert.figures import style
 from minbert.figures.histories import History, read_histories
-from minbert.figures.inputs import Drawn, Inputs, OfSeeds, Values, mean_of, missing_notes, present
+from minbert.figures.inputs import (
+    Drawn,
+    Inputs,
+    OfSeeds,
+    Values,
+    mean_of,
+    missing_notes,
+    present,
+    task_title,
+)
 from minbert.spec.figures import FusionAttention
-from minbert.spec.task import TASKS
 
 _METRIC = re.compile(r"fusion_attention/(\d+)/(attention|feed_forward)/(\d+)")
 _WORDS = {"attention": "attention", "feed_forward": "feed-forward"}
@@ -69,15 +77,11 @@ def _targets(inputs: Inputs) -> Iterator[Target]:
     for name, label in inputs.variants.items():
         for stage in (s for s in inputs.facts["stages"][name] if s["fused"]):
             files = inputs.histories.get(name, {}).get(stage["name"], {})
-            adapters = [_title(ref.partition("/")[2]) for ref in stage["fused"]]
+            adapters = [task_title(ref.partition("/")[2]) for ref in stage["fused"]]
             for task, about in stage["spec"]["tasks"].items():
                 if about["trained"]:
                     of = "" if len(inputs.variants) == 1 else f"{label}, "
-                    yield Target(of + _title(task), task, name, files, adapters)
-
-
-def _title(task: str) -> str:
-    return TASKS[task].title if task in TASKS else task
+                    yield Target(of + task_title(task), task, name, files, adapters)
 
 
 def _weights(runs: Sequence[History], target: Target) -> dict[tuple[int, str], Values]:

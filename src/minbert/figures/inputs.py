@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from minbert.spec.protocol import OVERALL_TASKS
+from minbert.spec.task import TASKS
 
 OfSeeds = Mapping[int, Path]
 Values = NDArray[np.float64]
@@ -73,6 +74,11 @@ def missing_notes(
     """Return `absent_notes` on the seeds whose files do not exist."""
     shown = {name: present(of_seeds) for name, of_seeds in wanted.items()}
     return absent_notes(labels, shown, wanted, failed)
+
+
+def task_title(name: str) -> str:
+    """Return the title of a task, or the name of what is none."""
+    return TASKS[name].title if name in TASKS else name
 
 
 def mean_of(counts: Iterable[int]) -> str:

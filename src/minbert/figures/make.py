@@ -1,6 +1,5 @@
 """Drawing a planned figure: its inputs are found and its kind draws them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -66,10 +65,8 @@ def draw_kind(
     shows decides). Raises `UserError` for a wrong option or file.
     """
     given = validated(FIGURE_KINDS[kind], options, f"figure '{kind}'")
-    own = [task.model_dump() for task in TASKS.own]
-    written = [title, stamp, options, inputs.variants, inputs.facts, own]
-    text = json.dumps(written, ensure_ascii=False, default=str)
-    with style.style(size and size[0], text):
+    written = (title, stamp, options, inputs.variants, inputs.facts, TASKS.own)
+    with style.style(size and size[0], repr(written)):
         figure, notes = load_part("figure", kind)(given, inputs)
         above = ("", "") if given.bare else (stamp, title)
         style.finish(figure, notes, *above, size)

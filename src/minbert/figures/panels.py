@@ -69,9 +69,11 @@ def draw(rows: Rows, entries: Sequence[Any], height: float) -> Figure:
             else:
                 style.say(axes, panel.title and f"{panel.title}\nno run" if panel else "")
     for (n, m), (axes, panel) in used.items():
-        below = used.get((n + 1, m))
+        below, left = used.get((n + 1, m)), used.get((n, m - 1))
         if below is None or below[1].xlabel != panel.xlabel:
             axes.set_xlabel(panel.xlabel, fontsize=size)
+        if left is None or left[1].ylabel != panel.ylabel:
+            axes.set_ylabel(panel.ylabel, fontsize=size)
         if panel.scale is None:  # Limits that are set would not follow a logarithmic axis.
             continue
         alike = [other for other, of in used.values() if of.scale == panel.scale]
@@ -93,7 +95,6 @@ def _draw_panel(axes: Axes, panel: Panel, size: float, across: int) -> None:
         axes.axhline(0, **style.ZERO)
     head = [style.shorten(text, across) for text in panel.title.splitlines()]
     axes.set_title("\n".join(head), fontsize=size, loc="left" if size < 8 else "center")
-    axes.set_ylabel(panel.ylabel, fontsize=size)
     axes.tick_params(labelsize=min(7, size - 0.5), pad=1.5)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
     if panel.ticks:
