@@ -80,6 +80,21 @@ def write_predictions(
     return path
 
 
+Row = tuple[int, str, str, str, float]
+
+
+def history(path: Path, rows: list[Row], length: int = 2) -> Path:
+    """Write a history of (step, split, task, metric, value), epochs of `length` steps."""
+    names = ("step", "split", "task", "metric", "value")
+    lines = [
+        {**dict(zip(names, row, strict=True)), "epoch": (row[0] - 1) // length + 1, "time": row[0]}
+        for row in rows
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(lines, schema=pa.schema(HISTORY)), path)
+    return path
+
+
 def write_history(
     path: Path,
     tasks: Sequence[str] = OVERALL,
@@ -94,47 +109,40 @@ def write_history(
     With `adapters` it is that of a fusion of so many, in twelve layers.
     """
     draw = np.random.default_rng([seed, int(1000 * quality)])
-    rows: list[tuple[int, int, str, str, str, float]] = []
+    rows: list[Row] = []
     for step in range(1, epochs * steps + 1):
         epoch = (step - 1) // steps + 1
         level = (1.5 - quality) * np.exp(-step / (3 * steps)) + 0.2
         losses = {task: level * draw.lognormal(0, 0.2) for task in tasks}
         for task, loss in {**losses, "overall": sum(losses.values())}.items():
-            rows.append((step, epoch, "train", task, "loss", loss))
+            rows.append((step, "train", task, "loss", loss))
         if step % 10 == 0:
             for a, b in combinations(tasks, 2):
                 cosine = float(draw.normal(0.05, 0.1))
-                rows.append((step, epoch, "train", f"{a}-{b}", "gradient_cosine", cosine))
+                rows.append((step, "train", f"{a}-{b}", "gradient_cosine", cosine))
                 for number, group in enumerate(GROUPS):
                     metric = f"gradient_cosine/{group}"
-                    rows.append((step, epoch, "train", f"{a}-{b}", metric, cosine + number / 20))
+                    rows.append((step, "train", f"{a}-{b}", metric, cosine + number / 20))
             for task in tasks:
                 before = float(draw.normal(0.5, 0.1))
-                rows.append((step, epoch, "train", task, "sum_cosine", before))
-                rows.append((step, epoch, "train", task, "update_cosine", before + 0.1))
+                rows.append((step, "train", task, "sum_cosine", before))
+                rows.append((step, "train", task, "update_cosine", before + 0.1))
         if step % steps == 0:
             scores = {t: quality * (1 - np.exp(-epoch / 2)) + draw.normal(0, 0.01) for t in tasks}
             for task, score in scores.items():
-                rows.append((step, epoch, "dev", task, TASKS[task].metric, score))
-                rows.append((step, epoch, "dev", task, "loss", 1.5 - score))
-                rows.append((step, epoch, "train", task, TASKS[task].metric, score + 0.05))
+                rows.append((step, "dev", task, TASKS[task].metric, score))
+                rows.append((step, "dev", task, "loss", 1.5 - score))
+                rows.append((step, "train", task, TASKS[task].metric, score + 0.05))
             if set(OVERALL) <= set(tasks):
                 for rule in ("normalised", "plain"):
                     whole = overall(scores, rule) or 0
-                    rows.append((step, epoch, "dev", "overall", rule, whole))
-                    rows.append((step, epoch, "train", "overall", rule, whole + 0.05))
+                    rows.append((step, "dev", "overall", rule, whole))
+                    rows.append((step, "train", "overall", rule, whole + 0.05))
     for task, layer, place in product(tasks, range(1, 13), ("attention", "feed_forward")):
         for number, share in enumerate(draw.dirichlet(np.ones(adapters)) if adapters else ()):
             metric = f"fusion_attention/{layer}/{place}/{number}"
-            rows.append((epochs * steps, epochs, "dev", task, metric, share))
-    lines = [
-        dict(zip(("step", "epoch", "split", "task", "metric", "value"), row, strict=True))
-        | {"time": 1e9 + row[0]}
-        for row in rows
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(lines, schema=pa.schema(HISTORY)), path)
-    return path
+            rows.append((epochs * steps, "dev", task, metric, share))
+    return history(path, rows, steps)
 
 
 def write_texts(path: Path, task: str, sizes: Mapping[str, int] = SIZES) -> Path:

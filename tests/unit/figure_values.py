@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from figure_files import HISTORY
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
@@ -15,20 +14,6 @@ from matplotlib.text import Text
 
 from minbert.evaluate.reading import SCHEMA
 from minbert.spec.task import TASKS
-
-Row = tuple[int, str, str, str, float]
-
-
-def history(path: Path, rows: list[Row], length: int = 2) -> Path:
-    """Write a history of (step, split, task, metric, value), epochs of `length` steps."""
-    names = ("step", "split", "task", "metric", "value")
-    lines = [
-        {**dict(zip(names, row, strict=True)), "epoch": (row[0] - 1) // length + 1, "time": 0.0}
-        for row in rows
-    ]
-    pq.write_table(pa.Table.from_pylist(lines, schema=pa.schema(HISTORY)), path)
-    return path
-
 
 Scored = tuple[str, int, str, float] | tuple[str, int, str, str, str, float]
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from figure_files import Row, history
 from figure_texts import drawn
-from figure_values import Row, history, last, lines, scores
+from figure_values import last, lines, scores
 from matplotlib.colors import to_hex
 
 from minbert.base.errors import UserError

@@ -8,8 +8,9 @@ from string import ascii_lowercase
 
 import numpy as np
 import pytest
+from figure_files import Row, history
 from figure_texts import drawn
-from figure_values import Row, history, last, points, scores, texts
+from figure_values import last, points, scores, texts
 from matplotlib.collections import PathCollection
 from scipy.stats import t
 
