@@ -1,5 +1,6 @@
 """The score table that is made of runs' predictions."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from minbert.evaluate.reading import SCHEMA, read_scores
 from minbert.evaluate.score import score_runs
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
-Rows = dict[tuple[str, str], tuple[list[float], list[float] | None]]
+Rows = dict[tuple[str, str], tuple[list[float], Sequence[float | None] | None]]
 
 DEV: Rows = {
     ("sst", "dev"): ([0, 1, 2, 3], [0, 1, 2, 4]),
@@ -84,6 +85,14 @@ def test_test_is_scored_only_where_tested_and_labelled(tmp_path: Path) -> None:
     tested = [row for row in rows if row["split"] == "test"]
     assert {(row["seed"], row["task"]) for row in tested} == {(1, "sst")}
     assert column(tested)["test", "sst", "accuracy"] == 0.5
+
+
+def test_a_split_is_scored_on_its_rows_that_have_labels(tmp_path: Path) -> None:
+    """As the test split of a task of one's own, of which some rows are labelled."""
+    test: Rows = {("sst", "test"): ([0, 1, 2], [0, None, 1])}
+    made = predictions(tmp_path / "a.parquet", DEV | test)
+    found = column(score(tmp_path, run(made, "sst", tested=True)))
+    assert found["test", "sst", "accuracy"] == 0.5
 
 
 def test_overall_needs_all_three_tasks_and_takes_them_from_any_file(tmp_path: Path) -> None:
