@@ -15,7 +15,7 @@ from minbert.publish.publish import failed_variants, publish_one
 from minbert.publish.publish import publish as publish_all
 from minbert.store.kinds import KINDS
 from minbert.store.plans import PUBLISHED, VARIANT_COLUMNS, held, read_plan, write_plan
-from minbert.track.journal import Journal
+from minbert.track.journal import Attempt, Journal
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +136,20 @@ def test_rows_that_were_interrupted_or_whose_journal_is_damaged_have_not_failed(
         ("p", "damaged"): "stage 's', seed 0: killed",
         ("p", "silent"): "stage 's', seed 0: no error was noted",
     }
+
+
+def test_a_run_that_ends_as_it_is_looked_at_was_not_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = {"experiment": "p", "key": "k", "seed": 0, "name": "k"}
+    journal, alive = Journal.start(tmp_path, run), Attempt.alive
+
+    def ending(attempt: Attempt) -> bool:
+        journal.end("FINISHED")
+        return alive(attempt)
+
+    monkeypatch.setattr(Attempt, "alive", ending)
+    assert failed_variants(tmp_path, [["p", "v", "s", "sst", "k", "backbone", "L", ""]]) == {}
 
 
 @pytest.mark.parametrize("name", ["../config.yaml", "tables/../../config.yaml", "store", 3])

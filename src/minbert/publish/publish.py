@@ -115,11 +115,8 @@ def failed_variants(root: Path, variants: Iterable[Sequence[str]]) -> dict[tuple
     for (key, seed), attempt in newest_attempts(root).items():
         if seed == ALL or (node_folder(root, "train", key, int(seed)) / "run.json").exists():
             continue
-        end = attempt.end() or {}
-        if not end and not attempt.alive():
-            why[key] = f"seed {seed}: killed"
-        elif end.get("status") == "FAILED":
-            why[key] = f"seed {seed}: {end.get('error', 'no error was noted')}"
+        if failure := attempt.failure():
+            why[key] = f"seed {seed}: {failure}"
     found: dict[tuple[str, str], str] = {}
     for paper, variant, stage, _, key, *_ in variants:
         if key in why:

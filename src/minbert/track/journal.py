@@ -182,6 +182,13 @@ class Attempt:
         """How the job said that it ended, `FINISHED`, `FAILED` or `KILLED`; "" if it has not."""
         return str((self.end() or {}).get("status", ""))
 
+    def failure(self) -> str | None:
+        """Why the job failed: its error, or that it was killed. None if it has not."""
+        alive, end = self.alive(), self.end()  # In this order: a job frees its lock last.
+        if end is None:
+            return None if alive else "killed"
+        return end.get("error", "no error was noted") if end.get("status") == "FAILED" else None
+
     def size(self) -> int:
         """Bytes of history so far."""
         return self.history.stat().st_size if self.history.exists() else 0
