@@ -66,7 +66,7 @@ class Table(NamedTuple):
 
     It has columns for each of `tasks`; the overall score is that of `overall_tasks`. `single` is
     the label of the variant that the gain `delta_m` is over, if the paper has one, and
-    `selection_split` says what chose the epochs (`selected.FAVOURED`).
+    `selection_split` says what chose the epochs (`marks.FAVOURED`).
     """
 
     paper: str

@@ -192,6 +192,6 @@ class Experiment:
 
 
 def selection_split(stages: Iterable[Stage]) -> str:
-    """Return the stages' `selection_split`, `both` if they differ (`evaluate.selected`)."""
+    """Return the stages' `selection_split`, `both` if they differ (`evaluate.marks`)."""
     said = {stage.spec.selection_split for stage in stages}
     return said.pop() if len(said) == 1 else "both"
