@@ -43,4 +43,4 @@ def ui(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], list[str]]
         yield server, lines
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(120)  # A machine that other work shares may stand still for half a minute.
+        server.wait(60)

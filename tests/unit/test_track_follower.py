@@ -176,6 +176,7 @@ def test_the_second_follower_waits_or_leaves(
         wait_for(lambda: offset(root, journal.folder) > 0, "the first point")
         monkeypatch.setattr("minbert.track.follower._PATIENCE", 0.2)
         assert Follower(root).follow() == Follower(root).finish() == 1
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()), "children would ignore them, too"
         assert capfd.readouterr().err.count("another follower works on") == 2
         journal.end("FINISHED")
         assert first.pid is not None

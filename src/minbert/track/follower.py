@@ -60,17 +60,22 @@ class Follower:
         Ends after process `until_pid`, or when SIGTERM asks for it; what is left is stored first.
         Problems with the store are reported, never raised.
         """
-        born = "" if until_pid is None else process_start_time(until_pid)
-        stop = {signal.SIGTERM}
         # Ctrl-C ends the workflow, which the follower outlives.
-        waits = stop if until_pid is None else {*stop, signal.SIGINT}
-        signal.pthread_sigmask(signal.SIG_BLOCK, waits)
+        waits = {signal.SIGTERM} if until_pid is None else {signal.SIGTERM, signal.SIGINT}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, waits)
+        try:
+            return self._follow(until_pid, interval)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _follow(self, until_pid: int | None, interval: float) -> int:
+        born = "" if until_pid is None else process_start_time(until_pid)
         with self._turn() as ours:
             if not ours:
                 return 1
             while until_pid is None or (born and process_start_time(until_pid) == born):
                 self.sweep()
-                if signal.sigtimedwait(stop, interval):
+                if signal.sigtimedwait({signal.SIGTERM}, interval):
                     break
             # Jobs end with the workflow, but not at the same instant.
             deadline = time.monotonic() + _LAST_SECONDS
