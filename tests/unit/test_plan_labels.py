@@ -13,7 +13,6 @@ from run_files import history
 
 from minbert.base.errors import UserError
 from minbert.base.files import write_json, write_text
-from minbert.commands.ensemble import ensembles
 from minbert.data import labels
 from minbert.data.labels import SCHEMA
 from minbert.evaluate.score import make, score_runs
@@ -142,8 +141,6 @@ def test_rows_that_were_joined_are_scored_and_choose_nothing(planned: Any, tmp_p
     # Dev chose the second, though the first is better on test.
     assert found["best", "test", "sst"] == (0, keys["second"])
     assert ("first", "test", "sts") not in found  # the folder has no labels of STS
-    together = {row.variant: row.ensemble for row in ensembles(plan, "test")}
-    assert together == {"first": pytest.approx(2 / 3), "second": 0, "best": 0}
 
 
 def test_the_report_says_how_many_rows_have_labels(planned: Any, tmp_path: Path) -> None:

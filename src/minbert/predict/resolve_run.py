@@ -148,13 +148,14 @@ def find(root: Path, variant: str) -> ResolvedVariant:
     paper = before if slash else None
     known = variants(root)
     best = {} if (paper, name) in known else _best_of(root, known)
-    names, found = _named([*known, *best], name, paper), None
+    there = dict.fromkeys([*known, *best])
+    names, found = _named(there, name, paper), None
     if names is None:
-        planned = (of for record in plans(root) for of in _variants(record))
-        if names := _named(planned, name, paper):
+        there |= dict.fromkeys(of for record in plans(root) for of in _variants(record))
+        if names := _named(there, name, paper):
             found = next(_versions(root, names), None)
     if names is None or (found is None and names not in {*known, *best}):
-        raise _unknown(root, [*known, *best], name, paper)
+        raise _unknown(root, [*there], name, paper)
     _use_tasks_of(root, names[0])
     if names in best:
         used = {key for of_seed in best[names].values() for key in of_seed.values()}
