@@ -26,6 +26,7 @@ from following import (
     wait_for,
 )
 
+from minbert.base.files import read_json, write_json
 from minbert.spec.protocol import Measured
 from minbert.track.follower import Follower
 from minbert.track.journal import Attempt, attempts
@@ -161,6 +162,18 @@ def test_an_unreadable_attempt_does_not_stop_the_others(
     assert stored_run(root, sound.folder).info.status == "FINISHED"
     (broken.folder / "run.json").unlink()
     refused.folder.rename(root / "tracking" / ".refused")
+
+
+def test_an_attempt_of_an_earlier_version_has_its_scores_among_its_points(root: Path) -> None:
+    journal = start(root, "earlier")
+    journal.log(Measured(3, 1, "best", "sst", "accuracy", 0.5, 1.7e9))
+    journal.end("FINISHED")
+    said = read_json(journal.folder / "end.json")
+    kept = {name: said[name] for name in said.keys() - {"metrics", "step"}}
+    write_json(journal.folder / "end.json", kept)
+    Follower(root).finish()
+    run = stored_run(root, journal.folder)
+    assert (run.data.metrics, run.info.status) == ({"best/sst": 0.5}, "FINISHED")
 
 
 def test_the_second_follower_waits_or_leaves(

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 from minbert.base.errors import UserError
 from minbert.base.process import variable
 from minbert.spec.protocol import Measured
-from minbert.track.journal import Attempt
+from minbert.track.journal import BEST, COST, FLOOR, TEST, Attempt
 from minbert.track.store import Store, Tag, say
 
 if TYPE_CHECKING:
@@ -59,8 +59,13 @@ class StoredRun:
 
 
 def metric_name(row: Measured) -> str:
-    """Return MLflow's name of a metric; characters that it does not take become `_`."""
-    return re.sub(r"[^\w/. :-]", "_", f"{row.split}/{row.task}/{row.metric}")
+    """Return MLflow's name of a metric; characters that it does not take become `_`.
+
+    Final metrics, which earlier versions have among the rows of a history, are named without it.
+    """
+    final = row.split in (BEST, FLOOR, TEST, COST)
+    name = f"{row.split}/{row.task}" if final else f"{row.split}/{row.task}/{row.metric}"
+    return re.sub(r"[^\w/. :-]", "_", name)
 
 
 def known_runs(store: Store, attempt: str = "") -> dict[str, StoredRun]:
@@ -151,8 +156,8 @@ def close(
     from mlflow.entities import Metric, RunTag
 
     client, run_id = store.client, stored.run_id
-    end = end or {"status": "KILLED", "ended": attempt.changed(), "error": None, "metrics": {}}
-    end = {"params": {}, "tags": {}, "artifacts": {}, **end}
+    end = end or {"status": "KILLED", "ended": attempt.changed(), "error": None}
+    end = {"params": {}, "tags": {}, "artifacts": {}, "metrics": {}, **end}
     ended = milliseconds(end["ended"])
     given = attempt.run["params"]
     _log_params(store, run_id, {k: v for k, v in end["params"].items() if k not in given})
