@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -324,12 +324,11 @@ def _whole_number(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
     """Return a `type` of an option: a whole number from `low` to `high`."""
 
     def read(word: str) -> int:
-        with suppress(ValueError):
-            if low <= (number := int(word)) <= high:
-                return number
-        raise argparse.ArgumentTypeError(
-            f"found {word[:40]!r}, expected a whole number from {low} to {high}"
-        )
+        if not re.fullmatch("[0-9]{1,19}", word) or not low <= int(word) <= high:
+            raise argparse.ArgumentTypeError(
+                f"found {word[:40]!r}, expected a whole number from {low} to {high}"
+            )
+        return int(word)
 
     return read
 
