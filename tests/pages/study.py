@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import yaml
 
@@ -38,22 +37,6 @@ VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
 SIGNS = {"higher": 1, "lower": -1}
 STOPPED = 900
 """Seconds between two values of a history: so many, or more, mean that the training was stopped."""
-CLAIMED = (
-    "Claim",
-    "Compared",
-    "Task",
-    "Claimed",
-    "Paper",
-    "Ours",
-    "Interval",
-    "Detectable",
-    "Verdict",
-)
-EQUAL_TRAININGS = {
-    ("hybrid-bert", "single-task"): "3-bert",
-    ("hybrid-bert", "sequential-cosine-wd1e-3"): "sequential-cosine",
-}
-"""Rows that differ from another one only in their random draws, or in what cannot matter."""
 
 Line = tuple[str, ...]
 
@@ -123,27 +106,6 @@ def _stopped(archive: zipfile.ZipFile, run: str) -> bool:
     return bool(times.sort_values().diff().max() >= STOPPED)
 
 
-def settings() -> Iterator[Line]:
-    """Yield how the trainings that rows are scored by ran, by what they train and the schedule."""
-    yield "paper", "trained", "schedule", "scored", "steps", "batches", "learning rates"
-    of = {run["of"].split("/")[1]: run for records in runs().values() for run in records}
-    for paper in PAPERS:
-        keys = sorted({key for keys in table(paper)["keys"] for key in str(keys).split()})
-        found: dict[Line, list[str]] = {}
-        for key in keys:
-            spec = of[key]["spec"]
-            kind = spec["trainable"], spec["optimiser"]["schedule"]["name"]
-            found.setdefault(kind, []).append(key)
-        for kind, alike in found.items():
-            steps = {of[key]["outcome"]["steps"] for key in alike}
-            specs = [of[key]["spec"] for key in alike]
-            tasks = [task for spec in specs for task in spec["tasks"].values() if task["trained"]]
-            rates = {spec["optimiser"]["lr"] for spec in specs}
-            numbers = steps, {task["batch_size"] for task in tasks}, rates
-            spans = (", ".join(f"{one:,g}" for one in sorted(numbers)) for numbers in numbers)
-            yield paper, *kind, str(len(alike)), *spans
-
-
 def rows_reached() -> Iterator[Line]:
     """Yield for each paper and task: rows, and how many of them are above the floor."""
     yield "paper", "task", "rows", "above the floor", "published", "ours"
@@ -191,35 +153,6 @@ def _published_above(row: Mapping[str, Any], task: str) -> bool:
 def _failed(row: Mapping[str, Any], task: str) -> int:
     """Return how many seeds are at the floor of `task`; none of a row without it."""
     return int(row[f"{task}_n"] - row[f"{task}_above"]) if row[f"{task}_n"] > 0 else 0
-
-
-def scatter() -> Iterator[Line]:
-    """Yield the standard deviation of scores over seeds: of equal trainings, and of each paper.
-
-    That of a paper is the root mean square over its variants that have learnt the task.
-    """
-    columns = [*TASKS, "overall_normalised"]
-    yield "standard deviation over seeds", *TASKS.values(), "overall"
-    for (paper, variant), other in EQUAL_TRAININGS.items():
-        rows = table(paper).set_index("variant").loc[[variant, other]]
-        deviations = (_deviation(rows, name) for name in columns)
-        yield f"{paper}: {variant} and {other}, as one", *map("{:.3f}".format, deviations)
-    for paper in PAPERS:
-        rows = table(paper).drop_duplicates("keys")
-        learnt = {task: rows[f"{task}_above"] * 2 > rows[f"{task}_n"] for task in TASKS}
-        learnt["overall_normalised"] = pd.DataFrame(learnt).any(axis=1)
-        squares = (rows[of][f"{name}_sd"] ** 2 for name, of in learnt.items())
-        yield (
-            f"{paper}: all that have learnt the task",
-            *(f"{s.mean() ** 0.5:.3f}" for s in squares),
-        )
-
-
-def _deviation(rows: pd.DataFrame, name: str) -> float:
-    """Return the standard deviation of a score over all seeds of the `rows`, as if of one."""
-    mean, sd, n = (rows[f"{name}_{part}"].to_numpy(float) for part in ("mean", "sd", "n"))
-    squares = ((n - 1) * sd**2 + n * (mean - np.average(mean, weights=n)) ** 2).sum()
-    return float(np.sqrt(squares / (n.sum() - 1)))
 
 
 def gains() -> Iterator[Line]:
@@ -296,14 +229,6 @@ def tuned() -> Iterator[Line]:
         yield row["variant"], _rate(row["settings"]), *means, *versus
 
 
-def rates() -> Iterator[Line]:
-    """Yield the overall score of each method of tuned-sum at each rate, on the half that chose."""
-    tried = pd.read_csv(STUDY / "tables" / "tuned" / "tuned-sum.tuning.csv")
-    yield "method", *map(_rate, tried["settings"].unique())
-    for method, of in tried.groupby("variant", sort=False):
-        yield str(method), *(f"{score:.3f}" for score in of["score"])
-
-
 def _rate(settings: str) -> str:
     return settings.removeprefix("lr ")
 
@@ -330,32 +255,6 @@ def verdicts() -> Iterator[Line]:
             for those in (both, clear)
         )
         yield paper, *map(str, counts), str(len(of)), *(f"{sum(s)} of {len(s)}" for s in signs)
-
-
-def noise() -> Iterator[Line]:
-    """Yield how many claims are within noise, of which published differences."""
-    yield "paper", "within noise", "published difference too small", "outside our interval"
-    for paper in (*PAPERS, "all"):
-        of = [one for one in claimed() if paper in (one["paper"], "all")]
-        open_ones = [one for one in of if one["verdict"] == NOISE]
-        published = [one for one in open_ones if one["published_difference"]]
-        small = [
-            abs(one["published_difference"]) < one["detectable"]
-            for one in published
-            if one["direction"] in SIGNS
-        ]
-        yield paper, str(len(open_ones)), str(sum(small)), str(sum(map(_outside, published)))
-
-
-def all_claims() -> Iterator[Line]:
-    """Yield every claim with the difference that the paper found, and ours."""
-    shown = [claims.HEADS.index(name) for name in CLAIMED]
-    yield "of", *("Published" if name == "Paper" else name for name in CLAIMED)
-    for paper in PAPERS:
-        for one in claimed():
-            if one["paper"] == paper:
-                cells = claims.cells(one)
-                yield paper, *(cells[column] for column in shown)
 
 
 def why_different() -> Iterator[Line]:
@@ -414,19 +313,14 @@ def _signed(value: float, digits: int = 3) -> str:
 
 
 TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
-    "settings": settings,
     "rows": rows_reached,
     "floors": at_the_floor,
-    "scatter": scatter,
     "gains": gains,
     "depths": depths,
     "heads": heads,
     "tuned": tuned,
-    "rates": rates,
     "differences": differences,
     "verdicts": verdicts,
-    "noise": noise,
-    "claims": all_claims,
     "reasons": why_different,
     "cost": cost,
 }
