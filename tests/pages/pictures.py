@@ -30,7 +30,6 @@ PICTURES = {
         "study/figures/adapter-fusion/transfer": "study-transfer",
         "study/figures/minibert-unleashed/ladder": "study-ladder",
         "study-depths/only/figures/hybrid-bert/sharing-depth": "study-depths",
-        "study-tuned/only/figures/tuned-sum/ranking": "study-tuned",
     },
 }
 """Figures under `results`, by what draws them, and their names in the documentation.

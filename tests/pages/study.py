@@ -214,25 +214,6 @@ def _floored(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{TASKS[task]}: {count}" for task, count in failed.items() if count) or "none"
 
 
-def tuned() -> Iterator[Line]:
-    """Yield the methods of tuned-sum, best first, and how a plain sum compares with each."""
-    shown = [claims.HEADS.index(name) for name in ("Ours", "Interval", "Verdict")]
-    compared = claims.read_claims(STUDY / "tables" / "tuned" / "claims.csv")
-    against = {one["against"]: claims.cells(one) for one in compared}
-    rows = table("tuned-sum", "tuned").sort_values("overall_normalised_mean", ascending=False)
-    heads = "method", "learning rate", "overall", *TASKS.values()
-    yield *heads, f"plain sum {MINUS} method", "interval", "verdict"
-    for row in rows.to_dict("records"):
-        means = (f"{row[f'{name}_mean']:.3f}" for name in ("overall_normalised", *TASKS))
-        cells = against.get(row["variant"])
-        versus = [cells[column] for column in shown] if cells else [ABSENT] * len(shown)
-        yield row["variant"], _rate(row["settings"]), *means, *versus
-
-
-def _rate(settings: str) -> str:
-    return settings.removeprefix("lr ")
-
-
 def differences(*names: str) -> Iterator[Line]:
     """Yield the claims about each of `names`, PAPER/VARIANT/AGAINST."""
     yield "compared", "task", "claimed", "paper", "ours", "interval", "verdict"
@@ -318,7 +299,6 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "gains": gains,
     "depths": depths,
     "heads": heads,
-    "tuned": tuned,
     "differences": differences,
     "verdicts": verdicts,
     "reasons": why_different,
