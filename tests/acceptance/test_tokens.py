@@ -24,7 +24,6 @@ import encoders
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.torch import load_file, save_file
 
 from minbert.base.errors import UserError
 from minbert.commands.plan import read_plan
@@ -459,31 +458,3 @@ def test_a_sentence_of_no_tokens_in_a_pair(
     folder = edited(models["bert"], PLAIN, tmp_path / "model")
     (tmp_path / "base").mkdir()
     check(folder, project(tmp_path / "base", [texts, ("a", "the film")]), [])
-
-
-@pytest.mark.parametrize("prefix", ["module.bert.", "_orig_mod.", "model.bert.", "auto_model."])
-def test_names_that_a_wrapper_gave_are_called_that(
-    prefix: str, models: dict[str, Path], base: Path, tmp_path: Path
-) -> None:
-    folder = edited(models["bert"], PLAIN, tmp_path / "model")
-    path = folder / "model.safetensors"
-    save_file({prefix + name: tensor for name, tensor in load_file(path).items()}, path)
-    with pytest.raises(UserError) as told:
-        made_of(folder, base)
-    said = str(told.value)
-    assert said.startswith(f"{path}: ") and "\n" not in said
-    assert f"'{prefix}'" in said and "save the encoder" in said and "from one model" not in said
-
-
-def test_a_missing_model_type_is_called_missing(
-    models: dict[str, Path], base: Path, tmp_path: Path
-) -> None:
-    folder = edited(models["bert"], PLAIN, tmp_path / "model")
-    config = json.loads((folder / CONFIG).read_text("utf-8"))
-    del config["model_type"]
-    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(UserError) as told:
-        made_of(folder, base)
-    said = str(told.value)
-    assert said.startswith(f"{folder / CONFIG}: has no model_type; add") and "\n" not in said
-    assert "(known: bert, " in said and "None" not in said

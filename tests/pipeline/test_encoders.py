@@ -121,9 +121,6 @@ print("parameters", sum(p.numel() for p in encoder.parameters()), arch.parameter
 PRENORM = """\
         "roberta-prelayernorm": "minbert.spec.encoders.prenorm:PreNormRoberta",
 """
-PRENORM_STACK = """\
-        "prenorm": "minbert.model.prenorm:PreNormStack",
-"""
 
 
 def add(project: Project, kind: str, line: str, path: str, module: str) -> None:
@@ -155,16 +152,12 @@ def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
     assert "shared" in project.minbert("plan")
 
 
-def test_an_encoder_with_layers_of_its_own(tmp_path: Path) -> None:
+def test_an_encoder_with_norms_first(tmp_path: Path) -> None:
     """The page's second example, to a row."""
     kind = ("RobertaPreLayerNorm", encoders.ROBERTA, encoders.write_byte_pairs)
     project = make_project(tmp_path / "checkout", kind)
-    names, layers = (
-        (CHECKOUT / "tests" / "prenorm" / f"{name}.py").read_text("utf-8")
-        for name in ("architecture", "stack")
-    )
+    names = (CHECKOUT / "tests" / "prenorm" / "architecture.py").read_text("utf-8")
     add(project, "architecture", PRENORM, "spec/encoders/prenorm.py", names)
-    add(project, "encoder", PRENORM_STACK, "model/prenorm.py", layers)
     check_parity(project, "RobertaPreLayerNorm")
     project.snakemake("all")
     assert {line["status"] for line in project.table("mine")} == {"scored"}

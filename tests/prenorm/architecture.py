@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from minbert.spec.architecture import EncoderParameters
 from minbert.spec.encoders.roberta import Roberta
 
 
 class PreNormRoberta(Roberta):
     family: str = "roberta-prelayernorm"
 
-    encoder: ClassVar[str] = "prenorm"
+    norm_first: ClassVar[bool] = True
     prefix: ClassVar[str] = "roberta_prelayernorm."
     layer_tensors: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **Roberta.layer_tensors,
@@ -22,8 +21,3 @@ class PreNormRoberta(Roberta):
         if "final_norm" not in name:
             return super().hugging_face(name)
         return [f"LayerNorm.{name.rpartition('.')[2]}"]
-
-    def parameters(self) -> EncoderParameters:
-        found = super().parameters()
-        *others, last = found.layers
-        return found._replace(layers=(*others, last + 2 * self.hidden))

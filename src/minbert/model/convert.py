@@ -13,13 +13,11 @@ from minbert.data.tokenizer import folder_tokenizer, save_tokenizer
 from minbert.model.encoder import whole_encoder
 from minbert.model.weights import load_weights, save_weights
 from minbert.spec.architecture import WEIGHTS, Architecture
-from minbert.spec.hugging_face import SHARDS, from_hugging_face, shards
-from minbert.spec.parts import PARTS, load_part
+from minbert.spec.hugging_face import backbone_files, from_hugging_face
 from minbert.spec.stage import Dropout
 
 log = logging.getLogger(__name__)
 
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.ckpt")
 _OLD_NAMES = {"gamma": "weight", "beta": "bias"}  # TensorFlow's, of a norm
 
 
@@ -33,36 +31,26 @@ def convert_hugging_face(folder: Path, out: Path) -> Architecture:
     """
     arch = from_hugging_face(folder / "config.json")
     tokenizer = folder_tokenizer(folder, arch)
-    tensors, path = _read_weights(folder)
-    save_weights(out / WEIGHTS, _convert(tensors, arch, path))
+    save_weights(out / WEIGHTS, _convert(_read_weights(folder), arch, folder))
     write_json(out / "config.json", arch.model_dump())
     save_tokenizer(tokenizer, out / "tokenizer.json")
     return arch
 
 
-def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
-    """Return the tensors of one file or of all shards, and the file to name in errors."""
-    path, index = folder / WEIGHTS, folder / SHARDS
-    if path.is_file():
-        return load_weights(path), path
-    if index.is_file():
-        state: dict[str, Tensor] = {}
-        for name in sorted(set(shards(folder).values())):
-            state |= load_weights(folder / name)
-        return state, index
-    for name in _PICKLES:
-        if (folder / name).is_file():
-            raise UserError(
-                f"{folder / name}: weights in a pickle, which can run code when read, are "
-                f"refused. Use a revision of the model that has {WEIGHTS}, or convert it where "
-                "you trust it: transformers' from_pretrained, then "
-                "save_pretrained(..., safe_serialization=True)"
-            )
-    there = ", ".join(sorted(p.name for p in folder.iterdir()))
-    raise UserError(f"{path}: no such file; the folder has {there or 'nothing'}")
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    """Return the tensors of one file or of all shards."""
+    paths = [path for path in backbone_files(folder) if path.suffix == ".safetensors"]
+    if not paths:
+        raise UserError(
+            f"{folder}: has no {WEIGHTS}. Weights in a pickle, such as pytorch_model.bin, can run "
+            "code when read, and are refused: use a revision of the model that has the file, or "
+            "convert them where you trust them: transformers' from_pretrained, then "
+            "save_pretrained(..., safe_serialization=True)"
+        )
+    return {name: tensor for path in paths for name, tensor in load_weights(path).items()}
 
 
-def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> dict[str, Tensor]:
+def _convert(tensors: Mapping[str, Tensor], arch: Architecture, folder: Path) -> dict[str, Tensor]:
     with torch.device("meta"):
         encoder = whole_encoder(arch, Dropout()).state_dict()
     pooler = arch.tensors.get("pooler.dense")
@@ -71,42 +59,35 @@ def _convert(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> d
         for ours in encoder
         if pooler or not ours.startswith("pooler.")
     }
-    found = _plain_names(tensors, arch, {n for theirs in sources.values() for n in theirs}, path)
-    state = {}
-    if pooler is None or not any(name.startswith(f"{pooler}.") for name in found):
+    first_words = {name.partition(".")[0] for names in sources.values() for name in names}
+    found, state = _plain_names(tensors, arch.prefix, first_words), dict[str, Tensor]()
+    if pooler is None or f"{pooler}.weight" not in found:
         log.warning(
             "%s: has no pooler. 'pooling: cls' starts from a new one, which gives tanh of the "
             "first token's state; 'mean' and 'max' need none",
-            path,
+            folder,
         )
         # Not drawn: a frozen one would be a random map, and cached features know no seed.
         state["pooler.dense.weight"] = torch.eye(arch.hidden)
         state["pooler.dense.bias"] = torch.zeros(arch.hidden)
-    for ours, theirs in sources.items():
+    for ours, names in sources.items():
         if ours not in state:
             rows, *columns = encoder[ours].shape
-            shape = [rows // len(theirs), *columns]
-            state[ours] = torch.cat([_take(found, name, shape, path) for name in theirs])
+            shape = [rows // len(names), *columns]
+            state[ours] = torch.cat([_take(found, name, shape, folder) for name in names])
     if found:
         raise UserError(
-            f"{path}: unexpected tensor '{min(found)}' of shape {list(found[min(found)].shape)}; "
-            f"config.json says {arch.family} with {arch.layers} layers. Does it belong to the "
-            "weights?"
+            f"{folder}: unexpected tensor '{min(found)}'; config.json says {arch.family} with "
+            f"{arch.layers} layers. Does it belong to the weights?"
         )
     return state
 
 
 def _plain_names(
-    tensors: Mapping[str, Tensor], arch: Architecture, names: set[str], path: Path
+    tensors: Mapping[str, Tensor], prefix: str, first_words: set[str]
 ) -> dict[str, Tensor]:
-    """Return the encoder's tensors under today's names: no heads, no constant `position_ids`.
-
-    They begin with the same words as its `names`.
-    """
-    prefix = arch.prefix if any(name.startswith(arch.prefix) for name in tensors) else ""
-    if not prefix:
-        _check_prefix(tensors, arch, path)
-    first_words = {name.partition(".")[0] for name in names}
+    """Return the encoder's tensors under today's names: no heads, no constant `position_ids`."""
+    prefix = prefix if any(name.startswith(prefix) for name in tensors) else ""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         stem, _, last = name.removeprefix(prefix).rpartition(".")
@@ -116,43 +97,16 @@ def _plain_names(
     return found
 
 
-def _check_prefix(tensors: Mapping[str, Tensor], arch: Architecture, path: Path) -> None:
-    """Refuse names that begin as those in a wrapper do, or of another kind of encoder."""
-    families = {load_part("architecture", name).prefix: name for name in PARTS["architecture"]}
-    word = "." + arch.hugging_face("embeddings.word.weight")[0]
-    for name in tensors:
-        wrapper = name.removesuffix(word) + "."
-        if name.endswith(word) and wrapper not in families:
-            raise UserError(
-                f"{path}: the names of its tensors begin with '{wrapper}', which a wrapper gave "
-                f"them, expected '{arch.prefix}' or nothing; save the encoder that is in the "
-                "wrapper, or take the rest off the names"
-            )
-    for prefix, family in families.items():
-        if theirs := [name for name in tensors if name.startswith(prefix)]:
-            raise UserError(
-                f"{path}: has tensor '{theirs[0]}', as a model of model_type '{family}' has, but "
-                f"config.json's model_type is '{arch.family}'; take both files from one model"
-            )
-
-
-def _take(found: dict[str, Tensor], name: str, shape: list[int], path: Path) -> Tensor:
+def _take(found: dict[str, Tensor], name: str, shape: list[int], folder: Path) -> Tensor:
     """Take a tensor out of `found`, float32; `UserError` if it is missing or unfit."""
-    if name not in found:
-        raise UserError(f"{path}: has no tensor '{name}', expected of shape {shape} by config.json")
-    tensor = found.pop(name)
-    if list(tensor.shape) != shape:
-        wrong = f"has shape {list(tensor.shape)}, expected {shape} by config.json"
-    elif not tensor.is_floating_point():
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        wrong = (
-            f"is {dtype}, expected floating-point numbers; choose weights that are not quantised"
-        )
-    elif not (full := tensor.to(torch.float32)).isfinite().all():
-        wrong = (
-            "holds NaN or infinity, expected finite numbers (float32); download the weights "
-            "again, or choose others"
-        )
-    else:
-        return full
-    raise UserError(f"{path}: tensor '{name}' {wrong}")
+    wrong = "missing"
+    if name in found:
+        tensor = found.pop(name)
+        wrong, full = f"{tensor.dtype} of shape {list(tensor.shape)}", tensor.float()
+        if list(full.shape) == shape and tensor.is_floating_point() and full.isfinite().all():
+            return full
+    raise UserError(
+        f"{folder}: tensor '{name}' of the weights is {wrong}, expected finite floating-point "
+        f"numbers of shape {shape} by config.json; take both files from one model, which is not "
+        "quantised and not in a wrapper"
+    )

@@ -4,7 +4,6 @@ Those of DistilBERT, RoBERTa and ELECTRA are the same but for what their `Archit
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -35,8 +34,6 @@ class Embeddings(nn.Module):
     are mapped to H after dropout (Clark et al., 2020), and noise is added last.
     """
 
-    bias = True
-
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         width = arch.embedding or arch.hidden
@@ -44,7 +41,7 @@ class Embeddings(nn.Module):
         self.word = table(arch.vocab_size, width)
         self.position = table(arch.position_rows, width) if arch.position_rows else None
         self.token_type = table(arch.types, width) if arch.types else None
-        self.norm = nn.LayerNorm(width, eps=arch.layer_norm_eps, bias=self.bias)
+        self.norm = nn.LayerNorm(width, eps=arch.layer_norm_eps, bias=arch.bias)
         self.dropout = Dropout(dropout.embedding)
         self.project = Linear(width, arch.hidden) if arch.embedding else None
         self.dtype: torch.dtype | None = None  # of the output; None: that of the weights
@@ -75,21 +72,20 @@ class Embeddings(nn.Module):
 class Sublayer(nn.Module):
     """What attention and feed-forward have in common: x to norm(x + dropout(f(x))), [T, H].
 
-    With `norm_first` it is x + dropout(f(norm(x))) instead (Xiong et al., 2020). An `adapter`
+    Where norms come first it is x + dropout(f(norm(x))) instead (Xiong et al., 2020). An `adapter`
     changes what is added. A subclass sets its first map, then calls `_end`: the order of weights
     decides how they are drawn and summed.
     """
 
-    bias: ClassVar[bool] = True
-    norm_first: ClassVar[bool] = False
     norm: nn.Module
 
     def _end(self, arch: Architecture, dropout: Rates, inner: int) -> None:
         """Set what follows `inner` units."""
-        self.output = Linear(inner, arch.hidden, self.bias)
+        self.norm_first = arch.norm_first
+        self.output = Linear(inner, arch.hidden, arch.bias)
         self.dropout = Dropout(dropout.sublayer)
         self.adapter: nn.Module | None = None
-        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=self.bias)
+        self.norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=arch.bias)
 
     def before(self, hidden: Tensor) -> Tensor:
         """Return what f reads, [T, H]."""
@@ -112,7 +108,7 @@ class Attention(Sublayer):
         super().__init__()
         self.heads = arch.heads
         self.attention_dropout = dropout.attention
-        self.qkv = Linear(arch.hidden, 3 * arch.hidden, self.bias)
+        self.qkv = Linear(arch.hidden, 3 * arch.hidden, arch.bias)
         self._end(arch, dropout, arch.hidden)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
@@ -139,22 +135,19 @@ class Attention(Sublayer):
 
 
 class FeedForward(Sublayer):
-    """Position-wise sublayer with GELU; `gated`, each inner unit is multiplied by a second one."""
-
-    gated: ClassVar[bool] = False  # GeGLU (Shazeer, 2020)
+    """Position-wise sublayer with GELU, or GeGLU: inner units times gates (Shazeer, 2020)."""
 
     def __init__(self, arch: Architecture, dropout: Rates) -> None:
         super().__init__()
         self.approximate = "tanh" if arch.activation == "gelu_tanh" else "none"
-        self.inner = Linear(arch.hidden, (2 if self.gated else 1) * arch.intermediate, self.bias)
+        self.parts = 2 if arch.gated else 1
+        self.inner = Linear(arch.hidden, self.parts * arch.intermediate, arch.bias)
         self._end(arch, dropout, arch.intermediate)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        inner, gate = self.inner(self.before(hidden)), None
-        if self.gated:
-            inner, gate = inner.chunk(2, -1)
+        inner, *gate = self.inner(self.before(hidden)).chunk(self.parts, -1)
         inner = F.gelu(inner, approximate=self.approximate)
-        return self.after(hidden, inner if gate is None else inner * gate)
+        return self.after(hidden, inner * gate[0] if gate else inner)
 
 
 class Layer(nn.Module):
@@ -163,17 +156,13 @@ class Layer(nn.Module):
     If norms come first, the last layer normalises its output, too.
     """
 
-    attention_of: ClassVar[type[Attention]] = Attention
-    feed_forward_of: ClassVar[type[FeedForward]] = FeedForward
-
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__()
-        self.attention = self.attention_of(arch, dropout, number)
-        self.feed_forward = self.feed_forward_of(arch, dropout)
+        self.attention: Attention = load_part("attention", arch.attention)(arch, dropout, number)
+        self.feed_forward = FeedForward(arch, dropout)
         self.final_norm: nn.Module | None = None
-        if self.feed_forward.norm_first and number == arch.layers - 1:
-            bias = self.feed_forward.bias
-            self.final_norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=bias)
+        if arch.norm_first and number == arch.layers - 1:
+            self.final_norm = LayerNorm(arch.hidden, eps=arch.layer_norm_eps, bias=arch.bias)
 
     def forward(self, hidden: Tensor, batch: Packed, first_only: bool = False) -> Tensor:
         hidden = self.feed_forward(self.attention(hidden, batch, first_only))
@@ -195,11 +184,7 @@ class Stack(nn.Module):
     """A run of an encoder's parts: the embeddings or not, some layers, the pooler or not.
 
     Parameter names are those of the backbone's file: `layers.6` is its seventh layer in any stack.
-    Another kind of encoder is a subclass with embeddings and layers of its own.
     """
-
-    embeddings_of: ClassVar[type[Embeddings]] = Embeddings
-    layer_of: ClassVar[type[Layer]] = Layer
 
     def __init__(
         self,
@@ -211,8 +196,8 @@ class Stack(nn.Module):
         pooler: bool,
     ) -> None:
         super().__init__()
-        self.embeddings = self.embeddings_of(arch, dropout) if embeddings else None
-        self.layers = nn.ModuleDict({str(n): self.layer_of(arch, dropout, n) for n in layers})
+        self.embeddings = Embeddings(arch, dropout) if embeddings else None
+        self.layers = nn.ModuleDict({str(n): Layer(arch, dropout, n) for n in layers})
         self.pooler = Pooler(arch) if pooler else None
 
     def forward(
@@ -236,15 +221,9 @@ class Stack(nn.Module):
         return hidden
 
 
-def stack_of(arch: Architecture) -> type[Stack]:
-    """Return the class of the stacks of such an encoder."""
-    found: type[Stack] = load_part("encoder", arch.encoder)
-    return found
-
-
 def whole_encoder(arch: Architecture, dropout: Rates) -> Stack:
     """Return the encoder with all of its parts; its state is a backbone's state."""
-    return stack_of(arch)(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
+    return Stack(arch, dropout, layers=range(arch.layers), embeddings=True, pooler=True)
 
 
 def compute_in(module: nn.Module, precision: str) -> None:

@@ -1,4 +1,4 @@
-"""ModernBERT's encoder (Warner et al., 2024): BERT's parts, normalised before and not after."""
+"""ModernBERT's attention (Warner et al., 2024); its other parts are BERT's."""
 
 from functools import partial
 
@@ -6,17 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from minbert.model.attention import attend
-from minbert.model.encoder import Attention, Embeddings, FeedForward, Layer, Stack
+from minbert.model.encoder import Attention
 from minbert.model.packed import Packed
 from minbert.spec.architecture import Architecture
 from minbert.spec.encoders.modernbert import ModernBert
 from minbert.spec.stage import Dropout as Rates
-
-
-class ModernEmbeddings(Embeddings):
-    """Normalised word embeddings; positions are known to attention alone."""
-
-    bias = False
 
 
 class ModernAttention(Attention):
@@ -24,8 +18,6 @@ class ModernAttention(Attention):
 
     In the first layer the embeddings' norm stands for its own.
     """
-
-    bias, norm_first = False, True
 
     def __init__(self, arch: Architecture, dropout: Rates, number: int) -> None:
         super().__init__(arch, dropout, number)
@@ -63,19 +55,3 @@ def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Return `vectors` [T, kinds, heads, size], each pair of entries turned by its angle."""
     left, right = vectors.chunk(2, -1)
     return vectors * cosine + torch.cat([-right, left], -1) * sine
-
-
-class ModernFeedForward(FeedForward):
-    """A feed-forward sublayer whose inner units are gated."""
-
-    bias, norm_first, gated = False, True, True
-
-
-class ModernLayer(Layer):
-    attention_of = ModernAttention
-    feed_forward_of = ModernFeedForward
-
-
-class ModernStack(Stack):
-    embeddings_of = ModernEmbeddings
-    layer_of = ModernLayer

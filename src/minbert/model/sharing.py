@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from minbert.base.errors import UserError
-from minbert.model.encoder import Pooler, Stack, allocate, initialise, stack_of
+from minbert.model.encoder import Pooler, Stack, allocate, initialise
 from minbert.model.packed import Packed, join
 from minbert.spec.architecture import Architecture, Shared
 from minbert.spec.stage import Dropout
@@ -27,7 +27,7 @@ class SharedEncoder(nn.Module):
         self.hidden = arch.hidden
         rest = [number for number in range(arch.layers) if number not in shared.layers]
         embeddings, pooler = shared.embeddings, shared.pooler
-        stack = partial(stack_of(arch), arch, dropout)
+        stack = partial(Stack, arch, dropout)
         own = partial(stack, layers=rest, embeddings=not embeddings, pooler=not pooler)
         # On the meta device first, so that nn.Linear does not draw weights that are not used.
         with torch.device("meta"):

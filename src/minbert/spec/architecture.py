@@ -10,7 +10,7 @@ from minbert.base.errors import UserError
 from minbert.base.files import read_json
 from minbert.spec.model import Spec
 from minbert.spec.parts import PARTS, load_part, part_module
-from minbert.spec.yaml import validated
+from minbert.spec.yaml import inside, validated
 
 Size = Annotated[StrictInt, Field(ge=1, le=2**24)]
 
@@ -57,8 +57,13 @@ class Architecture(Spec):
     first_position: Annotated[StrictInt, Field(ge=0)] = 0
     activation: Literal["gelu", "gelu_tanh"] = "gelu"
 
-    encoder: ClassVar[str] = "bert"
-    """The part that computes it: one of `PARTS["encoder"]`."""
+    attention: ClassVar[str] = "bert"
+    """The part that computes its attention: one of `PARTS["attention"]`."""
+    bias: ClassVar[bool] = True
+    norm_first: ClassVar[bool] = False
+    gated: ClassVar[bool] = False
+    """Whether maps and norms have biases, norms come before the sublayers and once more after the
+    last, and inner units are multiplied by as many gates."""
     kept: ClassVar[tuple[int, int]] = (0, 5)
     """Numbers that a layer keeps for the backward pass per token and hidden unit, and per token and
     unit of the inner layer."""
@@ -131,13 +136,17 @@ class Architecture(Spec):
         """Count the parameters of each part of one encoder."""
         width = self.embedding or self.hidden
         rows = self.vocab_size + self.position_rows + self.types
-        projection = linear(width, self.hidden) if self.embedding else 0
-        attention = 4 * linear(self.hidden, self.hidden)
-        inner = linear(self.hidden, self.intermediate) + linear(self.intermediate, self.hidden)
-        layer = attention + inner + 4 * self.hidden
+        a_norm = 1 + self.bias
+        attention = 4 * (self.hidden + self.bias) * self.hidden
+        inner = (1 + self.gated) * (self.hidden + self.bias) * self.intermediate
+        outer = (self.intermediate + self.bias) * self.hidden
+        layers = [attention + inner + outer + 2 * a_norm * self.hidden] * self.layers
+        if self.norm_first:
+            layers[-1] += a_norm * self.hidden
         return EncoderParameters(
-            embeddings=(rows + 2) * width + projection,
-            layers=(layer,) * self.layers,
+            embeddings=(rows + a_norm) * width
+            + (linear(width, self.hidden) if self.embedding else 0),
+            layers=tuple(layers),
             pooler=linear(self.hidden, self.hidden),
         )
 
@@ -181,17 +190,14 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
 
 def read_architecture(path: Path) -> Architecture:
     """Read our own `config.json` of a backbone folder in the store; `UserError` if damaged."""
-    try:
-        return architecture_of(read_json(path))
-    except UserError as error:
-        place = "" if str(path) in str(error) else f"{path}: "
-        again = f"delete {path.parent}: `snakemake all --cores 2` makes it again"
-        raise UserError(f"{place}{error}; {again}") from None
+    values = read_json(path)
+    with inside(f"{path} (delete its folder, and snakemake makes it again)"):
+        return architecture_of(values)
 
 
 def architecture_parts(arch: Architecture | None) -> tuple[str, ...]:
     """Return the modules of an encoder's kind; of every kind if `arch` is not known yet."""
-    chosen = {"architecture": arch and [arch.family], "encoder": arch and [arch.encoder]}
+    chosen = {"architecture": arch and [arch.family], "attention": arch and [arch.attention]}
     return tuple(
         part_module(kind, n) for kind, names in chosen.items() for n in names or PARTS[kind]
     )

@@ -63,9 +63,9 @@ PARTS: dict[str, dict[str, str]] = {
         "electra": "minbert.spec.encoders.electra:Electra",
         "modernbert": "minbert.spec.encoders.modernbert:ModernBert",
     },
-    "encoder": {
-        "bert": "minbert.model.encoder:Stack",
-        "modernbert": "minbert.model.modernbert:ModernStack",
+    "attention": {
+        "bert": "minbert.model.encoder:Attention",
+        "modernbert": "minbert.model.modernbert:ModernAttention",
     },
     "pooling": {
         "cls": "minbert.model.pooling.cls:ClsPooling",

@@ -22,11 +22,10 @@ class FusionTuned(AdapterTuned):
         add_fusion(encoder, fused_widths(state))
 
     def _start(self, spec: StageSpec, sources: Sources) -> None:
-        encoder, arch = self.module.encoder, self.architecture
+        encoder = self.module.encoder
         states = [load_weights(path) for path in sources.adapters]
         found = zip(states, sources.adapters, strict=True)
-        widths = [adapter_width(of, arch.hidden, arch.layers, path) for of, path in found]
-        add_fusion(encoder, widths)
+        add_fusion(encoder, [adapter_width(state, path) for state, path in found])
         load_adapters(encoder, states)
 
     def details(self, task: str) -> dict[str, float]:

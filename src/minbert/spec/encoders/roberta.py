@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from minbert.base.errors import UserError
 from minbert.spec.architecture import Architecture
 
 
@@ -21,10 +20,7 @@ class Roberta(Architecture):
     prefix: ClassVar[str] = "roberta."
 
     def finalize(self, config: Mapping[str, Any]) -> Self:
-        pad = config.get("pad_token_id", 1)
-        if not isinstance(pad, int) or not 0 <= pad < self.positions:
-            raise UserError(
-                f"pad_token_id is {pad!r:.80}, expected a position: they begin after it"
-            )
-        rest = self.positions - pad - 1
-        return self.model_copy(update={"first_position": pad + 1, "positions": rest})
+        first = int(config.get("pad_token_id", 1)) + 1
+        return self.model_copy(
+            update={"first_position": first, "positions": self.positions - first}
+        )
