@@ -1,4 +1,4 @@
-"""docs/study.md: its tables, from study/tables, the bundles and study/reasons.yaml.
+"""docs/study.md: its tables, from study/tables and study/reasons.yaml.
 
 `cd tests && python -m pages.study` fills them; a test holds the page to them. A table stands
 between the lines `<!-- NAME ARGUMENTS -->` and `<!-- end -->`, where NAME is one of `TABLES`.
@@ -6,10 +6,7 @@ between the lines `<!-- NAME ARGUMENTS -->` and `<!-- end -->`, where NAME is on
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -31,12 +28,9 @@ STUDY, PAGE = ROOT / "study", ROOT / "docs" / "study.md"
 TASKS = {"sst": "SST", "para": "paraphrases", "sts": "STS"}
 OTHERS = {"cfimdb": "CFIMDB", "lmrd": "LMRD"}
 MINUS = "\N{MINUS SIGN}"
-PARTS = ("depths", "gte", "tuned")
 PAPERS = ("hybrid-bert", "adapter-fusion", "minbert-downstream", "minibert-unleashed")
 VERDICTS = (HOLDS, NOISE, FAILS, OPEN)
 SIGNS = {"higher": 1, "lower": -1}
-STOPPED = 900
-"""Seconds between two values of a history: so many, or more, mean that the training was stopped."""
 
 Line = tuple[str, ...]
 
@@ -83,27 +77,6 @@ def about(name: str) -> list[dict[str, Any]]:
 def reasons() -> Mapping[str, Any]:
     """Return the reasons that we give for what the tables show."""
     return dict(yaml.safe_load((STUDY / "reasons.yaml").read_text("utf-8")))
-
-
-@cache
-def runs() -> Mapping[str, list[dict[str, Any]]]:
-    """Return the run records of each bundle, those of the rows first; each run once."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    seen: set[str] = set()
-    for path in sorted(STUDY.glob("*.zip"), key=lambda path: (path.stem in PARTS, path.name)):
-        with zipfile.ZipFile(path) as archive:
-            names = {name for name in archive.namelist() if name.endswith("/run.json")} - seen
-            records = (json.loads(archive.read(name)) | {"of": name} for name in sorted(names))
-            found[path.name] = [one | {"stopped": _stopped(archive, one["of"])} for one in records]
-        seen |= names
-    return found
-
-
-def _stopped(archive: zipfile.ZipFile, run: str) -> bool:
-    """Return whether the history of a run, named by its run.json, has a long gap."""
-    path = run.replace("run.json", "history.parquet")
-    times = pd.read_parquet(io.BytesIO(archive.read(path)), columns=["time"])["time"]
-    return bool(times.sort_values().diff().max() >= STOPPED)
 
 
 def rows_reached() -> Iterator[Line]:
@@ -268,28 +241,11 @@ def _outside(one: Mapping[str, Any]) -> bool:
     )
 
 
-def cost() -> Iterator[Line]:
-    """Yield for each bundle, and for all: runs, hours, tokens a second, precision and commits."""
-    heads = "bundle", "trainings", "stopped", "hours", "tokens a second (quartiles)"
-    named = "precision", "commit"
-    yield *heads, *named
-    every = [record for records in runs().values() for record in records]
-    for name, records in [*runs().items(), ("all", every)]:
-        hours = sum(record["outcome"]["seconds"] for record in records) / 3600
-        rates = pd.Series([record["outcome"]["tokens_per_second"] for record in records])
-        low, middle, high = (f"{rates.quantile(q):,.0f}" for q in (0.25, 0.5, 0.75))
-        where = [record["environment"] for record in records]
-        about = (", ".join(sorted({one[of] for one in where})) for of in named)
-        stopped = sum(record["stopped"] for record in records)
-        rate = f"{middle} ({low} to {high})"
-        yield name, str(len(records)), str(stopped), f"{hours:.1f}", rate, *about
-
-
 def _because(why: Mapping[str, Any]) -> Line:
     return why["reason"], why["evidence"]
 
 
-def _signed(value: float, digits: int = 3) -> str:
+def _signed(value: float, digits: int) -> str:
     return f"{value:+.{digits}f}".replace("-", MINUS)
 
 
@@ -302,7 +258,6 @@ TABLES: Mapping[str, Callable[..., Iterator[Line]]] = {
     "differences": differences,
     "verdicts": verdicts,
     "reasons": why_different,
-    "cost": cost,
 }
 
 if __name__ == "__main__":

@@ -1,14 +1,9 @@
-"""The page of the study: counts, reasons, and what the bundles' records say."""
+"""The page of the study: counts and reasons."""
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from pages import study
 
@@ -26,29 +21,6 @@ def test_the_page_counts_the_rows_that_the_index_calls_scored() -> None:
         "utf-8"
     )
     assert all(any(line[f"{name}_ours"] for name in FIGURES) for line in scored)
-
-
-def bundle(path: Path, runs: Mapping[str, Sequence[float]]) -> None:
-    """Write a bundle of runs: by name, when the values of their histories were measured."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, times in runs.items():
-            archive.writestr(f"train/{name}/run.json", json.dumps({"seed": 1}))
-            history = pd.DataFrame({"time": times}).to_parquet()
-            archive.writestr(f"train/{name}/history.parquet", history)
-
-
-def test_a_run_in_several_bundles_counts_once_and_a_long_gap_is_a_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study, "STUDY", tmp_path)
-    bundle(tmp_path / "gte.zip", {"c/seed1": [5, 0, 899]})
-    bundle(tmp_path / "depths.zip", {"a/seed1": [0, 9], "b/seed1": [0, 1, 901]})
-    bundle(tmp_path / "seed-1.zip", {"a/seed1": [0, 9]})
-    found = study.runs.__wrapped__()
-    assert list(found) == ["seed-1.zip", "depths.zip", "gte.zip"]
-    stopped = {one["of"].split("/")[1]: one["stopped"] for runs in found.values() for one in runs}
-    assert stopped == {"a": False, "b": True, "c": False}
-    assert [len(runs) for runs in found.values()] == [1, 1, 1]
 
 
 def test_every_difference_that_we_exclude_has_its_reason_or_none(
