@@ -3,9 +3,7 @@
 All of an input is read and checked before the first prediction is made.
 """
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +13,10 @@ from minbert.data.tables import decode, lines_of, rows_of, text_fault
 from minbert.spec.task import Task
 
 FORMATS = ("text", "csv", "tsv", "jsonl")
-ONE_SENTENCE = ("sentence1", "sentence", "text")
-"""Names of the column or key of a single sentence; the first one present counts."""
 PAIR = ("sentence1", "sentence2")
+"""Names of the columns or keys of a pair, if they are not the task's own; or, of a single one,"""
+ONE_SENTENCE = ("sentence1", "sentence", "text")
+"""any of these."""
 
 
 class Item(NamedTuple):
@@ -47,10 +46,10 @@ def from_bytes(content: bytes, name: str, form: str, task: Task) -> list[Item]:
     """Return the examples of a file's `content` in the format `form` (one of `FORMATS`).
 
     Blank lines are none. Raises `UserError` naming `name` and the line of what is not an example of
-    `task`, and for an input without examples. Ids are those of the input; they may repeat or be
-    missing.
+    `task`, and for an input without examples. Ids are those of the input, if it has any.
     """
-    items = list(_READERS[form](decode(content, name), name, task))
+    text = decode(content, name)
+    items = list(_lines(text, name, task) if form == "text" else _rows(text, name, form, task))
     if not items:
         raise UserError(f"{name}: found no sentences ({form}); expected one example or more")
     return items
@@ -58,88 +57,52 @@ def from_bytes(content: bytes, name: str, form: str, task: Task) -> list[Item]:
 
 def guess_format(path: Path) -> str:
     """Return the format that a file's ending stands for; an unknown ending raises `UserError`."""
-    endings = dict(zip(FORMATS, FORMATS, strict=True)) | {"txt": "text"}
-    ending = path.suffix.lower().removeprefix(".")
-    if ending not in endings:
+    ending = path.suffix.lower().removeprefix(".").replace("txt", "text")
+    if ending not in FORMATS:
         raise UserError(
             f"{path}: cannot tell the format from the ending '{path.suffix}'; "
             f"add --format {' or '.join(FORMATS)}"
         )
-    return endings[ending]
+    return ending
 
 
 def item(task: Task, where: str, identity: str | int | None, sentences: Sequence[str]) -> Item:
     """Return the checked example at `where`; `UserError` if its text is empty, or no text."""
+    if len(sentences) != 1 + task.pair:
+        raise UserError(f"{where}: found {counted(len(sentences), 'field')}, {_expected(task)}")
     for text in sentences:
         if wrong := text_fault(text):
-            raise UserError(f"{where}: a sentence {wrong}, expected {_expected(task)}")
+            raise UserError(f"{where}: a sentence {wrong}, {_expected(task)}")
     return Item(where, identity, sentences[0], sentences[1] if task.pair else None)
 
 
 def _expected(task: Task) -> str:
-    number, noun = ("two", "sentences") if task.pair else ("one", "sentence")
-    return f"{number} {noun} (task '{task.name}' has {number})"
+    return f"expected {'two sentences' if task.pair else 'one sentence'} (task '{task.name}')"
 
 
-def _read_text(text: str, name: str, task: Task) -> Iterator[Item]:
+def _lines(text: str, name: str, task: Task) -> Iterator[Item]:
     for number, line in lines_of(text):
-        where = f"{name}, line {number}"
-        found = line.split("\t")
-        if len(found) != 1 + task.pair:
-            raise UserError(
-                f"{where}: found {counted(len(found), 'field')} separated by tabs, "
-                f"expected {_expected(task)}"
-            )
-        yield item(task, where, None, found)
+        yield item(task, f"{name}, line {number}", None, line.split("\t"))
 
 
-def _read_rows(text: str, name: str, task: Task, form: str) -> Iterator[Item]:
+def _rows(text: str, name: str, form: str, task: Task) -> Iterator[Item]:
+    every = [(one,) for one in ONE_SENTENCE]
+    candidates = [task.sentences, *([PAIR] if task.pair else every)]
     for number, _, fields in rows_of(text, name, form):
         where = f"{name}, line {number}"
         if isinstance(fields, str):
             raise UserError(f"{where}: {fields}")
         # `null` is the same as no key, so that one form of object suits every task.
         given = {key: inner for key, inner in fields.items() if inner is not None}
-        names, given_id = _names(list(given), where, task)
-        identity = given[given_id] if given_id else None
-        if isinstance(identity, bool) or not isinstance(identity, str | int | None):
+        names = next((each for each in candidates if given.keys() >= {*each}), None)
+        if names is None:
+            known = " or ".join(dict.fromkeys(" and ".join(each) for each in candidates))
             raise UserError(
-                f"{where}: found id {json.dumps(identity)[:40]}, expected a string or a whole "
-                "number"
+                f"{where}: found {', '.join(given)[:400] or 'nothing'}, expected {known} (task "
+                f"'{task.name}'); is --format right?"
             )
-        if identity and (wrong := text_fault(str(identity))):
-            raise UserError(f"{where}: {given_id} {wrong}")
+        identity = given.get(task.id, given.get("id"))
+        if not isinstance(identity, str | int | None):
+            found = str(identity)[:40]
+            raise UserError(f"{where}: found id {found}, expected a string or a whole number")
         yield item(task, where, identity, [given[key] for key in names])
-
-
-def _names(found: Sequence[str], where: str, task: Task) -> tuple[list[str], str]:
-    """Return which of the columns or keys `found` hold the sentences, and which the id or "".
-
-    The task's own names count before the common ones.
-    """
-    own = list(task.sentences)
-    identity = next((name for name in (task.id, "id") if name and name in found), "")
-    if own and all(name in found for name in own):
-        return own, identity
-    if task.pair:
-        names = [name for name in PAIR if name in found]
-        missing = [name for name in PAIR if name not in found]
-    else:
-        names = [name for name in ONE_SENTENCE if name in found][:1]
-        missing = [] if names else [" or ".join(dict.fromkeys((*ONE_SENTENCE, *own)))]
-    if missing:
-        tabs = any("\t" in name for name in found)
-        theirs = f" (the task's own: {', '.join(own)})" if task.pair and own != [*PAIR] else ""
-        raise UserError(
-            f"{where}: no {missing[0]}{theirs}; found {', '.join(found)[:400] or 'nothing'}, "
-            f"expected {_expected(task)}{'. It contains tabs: add --format tsv' if tabs else ''}"
-        )
-    if not task.pair and "sentence2" in found:
-        raise UserError(f"{where}: found sentence1 and sentence2, expected {_expected(task)}")
-    return names, identity
-
-
-_READERS: dict[str, Callable[[str, str, Task], Iterator[Item]]] = {
-    "text": _read_text,
-    **{form: partial(_read_rows, form=form) for form in FORMATS[1:]},
-}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -39,9 +40,9 @@ def predict(
 ) -> None:
     """Predict `sentences`, or those of the file `source` (`-` or None: standard input).
 
-    Writes one JSON object per line to `out` (`written`) or to standard output (in chunks of
-    2,048): the example's id, sentence1 and sentence2 as far as given, then task, prediction, label
-    (if the class has a name), and `probabilities` of the classes or `score`.
+    Writes one JSON object per line to `out` (`written`) or to standard output, in chunks: the
+    example's id, sentence1 and sentence2 as far as given, then task, prediction, label (if the
+    class has a name), and `probabilities` of the classes or `score`.
     Raises `UserError` before anything is written for an unknown variant or task, missing weights,
     and an example that does not suit the task.
     """
@@ -58,23 +59,25 @@ def predict(
             file=sys.stderr,
         )
     # Only once everything is checked: importing torch takes seconds.
+    from tqdm import tqdm
+
     from minbert.predict.predictor import Predictor, source_of
 
-    predictor = Predictor(source_of(run), device)
+    chunks = predicted(Predictor(source_of(run), device), run, items)
+    total = math.ceil(len(items) / CHUNK)
+    quiet = total == 1 or (out is None and sys.stdout.isatty())
     with nullcontext(_standard_output()) if out is None else written(out) as stream:
-        for lines in _chunks(predictor, run, items, quiet=out is None and sys.stdout.isatty()):
-            stream.write(lines)
+        for rows in tqdm(chunks, f"{variant} {chosen}", total, unit="chunk", disable=quiet):
+            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             stream.flush()
 
 
 def _read(task: str, sentences: Sequence[str], source: str | None, form: str | None) -> list[Item]:
-    if sentences:
-        if source is not None:
-            raise UserError(f"found sentences on the command line and --in {source}; give only one")
+    if sentences and source is None:
         return from_words(sentences, TASKS[task])
-    if source is None and sys.stdin.isatty():
+    if sentences or (source is None and sys.stdin.isatty()):
         raise UserError(
-            "no sentences: give them after the variant, in a file (--in FILE), or by a pipe"
+            "give sentences after the variant, or in a file (--in FILE), or by a pipe: one of them"
         )
     if source in (None, "-"):
         content = sys.stdin.buffer.read()
@@ -94,22 +97,6 @@ def _standard_output() -> TextIO:
     return sys.stdout
 
 
-def _chunks(predictor: Predictor, run: Run, items: list[Item], quiet: bool) -> Iterator[str]:
-    from tqdm import tqdm
-
-    bar = tqdm(
-        total=len(items),
-        desc=f"{run.variant} {run.task}",
-        unit=" examples",
-        disable=quiet or len(items) <= CHUNK,
-        mininterval=0.1 if sys.stderr.isatty() else 30.0,  # in a log, each refresh is a line
-    )
-    with bar:
-        for rows in predicted(predictor, run, items):
-            yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            bar.update(len(rows))
-
-
 def predicted(
     predictor: Predictor, run: Run | Source, items: Sequence[Item]
 ) -> Iterator[list[dict[str, Any]]]:
@@ -126,20 +113,21 @@ def predicted(
 def _row(
     run: Run | Source, item: Item, prediction: np.floating[Any], scores: np.ndarray
 ) -> dict[str, Any]:
-    if not np.isfinite(prediction) or not np.isfinite(scores).all():
+    if not np.isfinite([prediction, *scores]).all():
         raise UserError(
             f"{item.where}: variant '{run.variant}' predicts no finite number; its training "
             "diverged: choose another seed or variant"
         )
-    kind = TASKS[run.task].kind
-    given = {"id": item.id, "sentence1": item.sentence1, "sentence2": item.sentence2}
-    found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    found["task"] = run.task
-    found["prediction"] = _number(prediction) if kind == "regression" else int(prediction)
-    if names := TASKS[run.task].names:
-        found["label"] = names[int(prediction)]
-    values = [_number(score) for score in scores]
-    return found | ({"probabilities": values} if kind == "classification" else {"score": values[0]})
+    task = TASKS[run.task]
+    found = {name: value for name, value in item._asdict().items() if value is not None}
+    del found["where"]
+    found["task"] = task.name
+    found["prediction"] = _number(prediction) if task.kind == "regression" else int(prediction)
+    if task.names:
+        found["label"] = task.names[int(prediction)]
+    if task.kind == "classification":
+        return found | {"probabilities": [_number(score) for score in scores]}
+    return found | {"score": _number(scores[0])}
 
 
 def _number(value: np.floating[Any]) -> float:

@@ -124,15 +124,12 @@ class Predictor:
     @torch.no_grad()
     def __call__(self, first: Sequence[str], second: Sequence[str | None]) -> Predictions:
         """Return the predictions for N examples; `second` is None for single sentences."""
-        count = len(first)
-        columns = {
-            "id": [str(number) for number in range(count)],
-            "label": pa.nulls(count, pa.float32()),
-        }
-        for name, sentences in (("tokens1", first), ("tokens2", second)):
-            ids = encode(self.tokenizer, sentences)
-            columns[name] = pa.array(ids, pa.list_(pa.int32()))
-        table = pa.table(columns)
+        tokens = [
+            pa.array(encode(self.tokenizer, sentences), pa.list_(pa.int32()))
+            for sentences in (first, second)
+        ]
+        ids, labels = pa.array(map(str, range(len(first)))), pa.nulls(len(first), pa.float32())
+        table = pa.table([ids, labels, *tokens], ["id", "label", "tokens1", "tokens2"])
         pairing = self.spec.tasks[self.task].pairing
         examples = Examples(table, self.task, pairing, self.special, self.max_length, self.device)
         pooled = examples.pool(self.model.pooled)
@@ -143,11 +140,10 @@ class Predictor:
 
 def _warn_of_changes(run: Run) -> None:
     described = run.job.described
-    now = {}
-    if "maker" in described:  # Older versions did not record it, so all their code counts as other.
-        now = node_code("train", described["maker"], described["parts"])
-    ours = [name for name in differs(described["code"], now) if name.startswith(_CODE)]
-    if ours:
+    # Older versions did not record their maker, so all their code counts as other.
+    known = "maker" in described
+    now = node_code("train", described["maker"], described["parts"]) if known else {}
+    if ours := [name for name in differs(described["code"], now) if name.startswith(_CODE)]:
         print(
             f"minbert: the code of {', '.join(ours)} has changed since {run.variant} was planned, "
             "so its predictions may differ from those of training; see `minbert plan`",

@@ -1,25 +1,24 @@
 """The training run that a variant's task comes from, found in a results folder by name."""
 
-import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from minbert.base.errors import UserError, did_you_mean
+from minbert.data.parquet import read_file
 from minbert.plan.difference import some
 from minbert.spec.task import TASKS, use_tasks_of
 from minbert.store.job import Job, node_folder
 from minbert.store.node import seed_folders
 from minbert.store.plans import (
     PUBLISHED,
-    SCORES,
     check_root,
     describe_job,
-    description_path,
     published_plans,
     read_description,
     read_plan,
@@ -54,16 +53,14 @@ class Run:
     def file(self, name: str) -> Path:
         """Return the path of one of its files; a missing one raises `UserError`."""
         path = node_folder(self.root, "train", self.key, self.seed) / name
-        if path.is_file():
-            return path
-        again = f"`{_snakemake(self.root, self.paper, path)}` trains it again"
-        if name == "model.safetensors":
+        if not path.is_file():
             raise UserError(
-                f"{path}: the weights of variant '{self.variant}' are not there: they were deleted "
-                "(`keep_weights: false`), or the run came in a bundle without them. With "
-                f"`keep_weights: true`, which is the default, {again}"
+                f"{path}: there is no such file of variant '{self.variant}': it was deleted "
+                "(`keep_weights: false`), or the run came in a bundle without weights. With "
+                "`keep_weights: true`, which is the default, "
+                f"`{_snakemake(self.root, self.paper, path)}` trains it again"
             )
-        raise UserError(f"{path}: there is no such file, although the run has ended; {again}")
+        return path
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class ResolvedVariant:
     @property
     def tasks(self) -> tuple[str, ...]:
         """Its tasks, in the order of `TASKS`."""
-        found = {*(self.wanted or ()), *itertools.chain(*self.chosen.values())}
+        found = {*(self.wanted or ()), *chain(*self.chosen.values())}
         return tuple(task for task in TASKS if task in found)
 
     def runs(self, tasks: Sequence[str], seed: int | None = None) -> dict[str, Run]:
@@ -94,22 +91,16 @@ class ResolvedVariant:
         Raises `UserError` if there is no such seed, naming what to run.
         """
         about = f"{self.paper}: variant '{self.name}' is not trained"
-        every = f"`{_snakemake(self.root, self.paper)}` trains every variant"
+        again = f"`{_snakemake(self.root, self.paper)}`"
         seeds = sorted(seed for seed, keys in self.chosen.items() if set(tasks) <= keys.keys())
         if not seeds:
-            bare = [t for t in tasks if not any(t in keys for keys in self.chosen.values())]
-            if not self.wanted or not bare:  # then the tasks have runs, but not of the same seed
-                raise UserError(f"{about} yet with one seed for all of {', '.join(tasks)}; {every}")
-            path = node_folder(self.root, "train", self.wanted[bare[0]], 0) / "run.json"
-            one = _snakemake(self.root, self.paper, path)
-            raise UserError(f"{about} yet ({path} is missing); `{one}` trains it, {every}")
-        if seed is None:
-            seed = seeds[0]
+            one = " with one seed for all of them" * any(self.chosen.values())
+            raise UserError(f"{about} yet on {', '.join(tasks)}{one}; {again} trains every variant")
+        seed = seeds[0] if seed is None else seed
         if seed not in seeds:
             raise UserError(
                 f"{about} with seed {seed}, but with {', '.join(map(str, seeds))}. Choose one of "
-                f"these, or add {seed} to `seeds` in config.yaml and run "
-                f"`{_snakemake(self.root, self.paper)}`"
+                f"these, or add {seed} to `seeds` in config.yaml and run {again}"
             )
         keys = self.chosen[seed]
         of = (self.root, self.paper, self.name)
@@ -117,55 +108,51 @@ class ResolvedVariant:
 
     def choose_task(self, task: str | None) -> str:
         """Return `task`, or the only task if None; `UserError` if there is no such task."""
-        about = f"{self.paper}: variant '{self.name}'"
-        if task is None:
-            if len(self.tasks) > 1:
-                raise UserError(
-                    f"{about} has several tasks: {', '.join(self.tasks)}; name one (`--task "
-                    f'{self.tasks[0]}`, in Python `task="{self.tasks[0]}"`)'
-                )
-            return self.tasks[0]
-        if task not in self.tasks:
+        about, tasks = f"{self.paper}: variant '{self.name}'", ", ".join(self.tasks)
+        if task is None and len(self.tasks) > 1:
             raise UserError(
-                f"{about} has no task '{task}'; it has {', '.join(self.tasks)}."
-                f"{did_you_mean(task, self.tasks)}"
+                f"{about} has several tasks: {tasks}; name one (`--task {self.tasks[0]}`, in "
+                f'Python `task="{self.tasks[0]}"`)'
             )
+        task = task or self.tasks[0]
+        if task not in self.tasks:
+            near = did_you_mean(task, self.tasks)
+            raise UserError(f"{about} has no task '{task}'; it has {tasks}.{near}")
         return task
 
 
 def find(root: Path, variant: str) -> ResolvedVariant:
-    """Return a variant of the results folder `root`, as it was published last.
+    """Return the variant that `VARIANT`, `PAPER/VARIANT`, or either with `@KEY`, names.
 
-    `variant` is `VARIANT` or, if several papers have one of that name, `PAPER/VARIANT`. If only
-    earlier plans had it, it is the one that was trained last. `VARIANT@KEY` is the variant as an
-    earlier plan had it, when KEY, or what begins so, was one of its trainings. The score table
-    names the runs of a variant that is the best of others. The tasks of this process are then those
-    of its paper. Raises `UserError` for a folder without results, and for an unknown or ambiguous
-    variant, paper or key.
+    It is that of `variants`, or one that only an earlier plan had; with `@KEY` as it was when KEY,
+    or what begins so, was one of its trainings. The score table names the runs of a variant that is
+    the best of others. The tasks of this process are then those of its paper. Raises `UserError`
+    for a folder without results, and for an unknown or ambiguous variant or key.
     """
     named, _, key = variant.partition("@")
-    before, slash, name = named.rpartition("/")
-    paper = before if slash else None
     known = variants(root)
-    best = {} if (paper, name) in known else _best_of(root, known)
-    there = dict.fromkeys([*known, *best])
-    names, found = _named(there, name, paper), None
-    if names is None:
-        there |= dict.fromkeys(of for record in plans(root) for of in _variants(record))
-        if names := _named(there, name, paper):
-            found = next(_versions(root, names), None)
-    if names is None or (found is None and names not in {*known, *best}):
-        raise _unknown(root, [*there], name, paper)
-    _use_tasks_of(root, names[0])
+    best = _best_of(root, known)
+    names = _named(root, named, [*known, *best])
+    earlier_names = dict.fromkeys(of for record in plans(root) for of in _variants(record))
+    names = names or _named(root, named, earlier_names)
+    if not names:
+        there = [word for paper, name in (*known, *best) for word in (f"{paper}/{name}", name)]
+        raise UserError(
+            f"{root}: no variant '{named}'; there are {some(there[::2])}."
+            f"{did_you_mean(named, there)}"
+        )
+    if record := plan_of(root, names[0]):
+        use_tasks_of(record)
     if names in best:
         used = {key for of_seed in best[names].values() for key in of_seed.values()}
-        others: dict[str, str] = {}
-        for row in itertools.chain(*known.values()):
-            if row["paper"] == names[0] and row["key"] in used - {*others.values()}:
-                others[f"{row['variant']}/{row['stage']}"] = row["key"]
-        found = ResolvedVariant(root, *names, None, best[names], others)
-    elif found is None:
+        rows = [row for row in chain(*known.values()) if row["key"] in used]
+        others = {row["key"]: f"{row['variant']}/{row['stage']}" for row in reversed(rows)}
+        stages = {name: key for key, name in reversed(others.items())}
+        found = ResolvedVariant(root, *names, None, best[names], stages)
+    elif names in known:
         found = _trained(root, names, _stages(known[names]))
+    else:
+        found = next(_versions(root, names))
     return _with_key(found, key) if key else found
 
 
@@ -196,7 +183,7 @@ def variants(root: Path) -> Variants:
     """
     check_root(root)
     published = len(published_plans(root)) or 1
-    found = list(itertools.islice(filter(None, map(_variants, plans(root))), published))
+    found = list(islice(filter(None, map(_variants, plans(root))), published))
     if not found:
         below = [shlex.quote(str(p.parent)) for p in sorted(root.glob(f"*/{PUBLISHED}"))]
         hint = f" Did you mean --results {' or --results '.join(below)}?" if below else ""
@@ -234,12 +221,6 @@ def _trained(root: Path, names: Names, stages: Mapping[str, str]) -> ResolvedVar
     """Return a variant with these stages, as far as they are trained."""
     wanted: dict[str, str] = {}
     for key in stages.values():
-        if not (path := description_path(root, "train", key)).exists():
-            raise UserError(
-                f"{names[0]}: variant '{names[1]}' is not there any more: {path} is missing, as "
-                "after `minbert gc --delete`, which deletes the weights too; "
-                f"`{_snakemake(root, names[0])}` trains the variant again if its grid still has it"
-            )
         # A later stage takes over all its tasks, even those that it does not train.
         tasks = read_description(root, "train", key)["spec"]["stage"]["tasks"]
         wanted |= dict.fromkeys(tasks, key)
@@ -252,67 +233,38 @@ def _trained(root: Path, names: Names, stages: Mapping[str, str]) -> ResolvedVar
 
 
 def _with_key(found: ResolvedVariant, wanted: str) -> ResolvedVariant:
-    versions = [] if found.wanted is None else [found, *earlier(found)]
-    for each in versions:
+    keys: list[str] = []
+    for each in [found, *earlier(found)] if found.wanted is not None else ():
         if any(key.startswith(wanted) for key in each.stages.values()):
             return each
-    keys = [key for each in versions for key in each.stages.values()]
-    said = f"those with results are {', '.join(keys)}" if keys else "it is the best of others"
+        keys += each.stages.values()
     raise UserError(
-        f"{found.paper}: variant '{found.name}' has no training of key '{wanted}'; {said}."
+        f"{found.paper}: variant '{found.name}' has no training of key '{wanted}'; those with "
+        f"results are {', '.join(keys) or 'of the variants that it is the best of'}."
         f"{did_you_mean(wanted, keys)}"
     )
 
 
-def _named(known: Iterable[Names], name: str, paper: str | None) -> Names | None:
-    """Return the only one of `known` with a variant's name, and paper if given, or else None."""
-    having = {names for names in known if names[1] == name and paper in (None, names[0])}
-    return having.pop() if len(having) == 1 else None
-
-
-def _unknown(root: Path, known: Sequence[Names], name: str, paper: str | None) -> UserError:
-    papers = {of for of, _ in known}
-    if paper is not None and paper not in papers:
-        return UserError(
-            f"{root}: no paper '{paper}'; there are {', '.join(sorted(papers))}."
-            f"{did_you_mean(paper, papers)}"
-        )
-    if having := sorted(f"{of}/{name}" for of, variant in known if variant == name):
-        several = f"'{name}' is a variant of several papers"
-        elsewhere = f"paper '{paper}' has no variant '{name}'"
-        return UserError(
-            f"{root}: {elsewhere if paper else several}; choose one: {' or '.join(having)}"
-        )
-    unscored = ""
-    if not score_tables(root):
-        unscored = f" (the best of other variants is known once {root / SCORES} exists)"
-    names = [variant for of, variant in known if paper in (None, of)]
-    return UserError(
-        f"{root}: no variant '{name}'{unscored}; there are {some(names)}."
-        f"{did_you_mean(name, names)}"
-    )
-
-
-def _use_tasks_of(root: Path, paper: str) -> None:
-    """Use the tasks of the plan by which a paper was published."""
-    if record := plan_of(root, paper):
-        use_tasks_of(record)
+def _named(root: Path, named: str, known: Iterable[Names]) -> Names | None:
+    """Return the one of `known` that a name means; `UserError` if they are several."""
+    found = sorted({of for of in known if named in (of[1], "/".join(of))})
+    if len(found) > 1:
+        choices = " or ".join(map("/".join, found))
+        raise UserError(f"{root}: '{named}' is a variant of several papers; choose one: {choices}")
+    return found[0] if found else None
 
 
 def _best_of(root: Path, trained: Mapping[Names, object]) -> dict[Names, dict[int, dict[str, str]]]:
     """Return {(paper, variant): {seed: {task: key}}} of scored variants that train nothing."""
     best: dict[Names, dict[int, dict[str, str]]] = {}
-    for path in score_tables(root):
-        from minbert.evaluate.reading import read_scores
-
-        known = {*trained, *best}
-        for paper in dict.fromkeys(paper for paper, _ in trained):
-            _use_tasks_of(root, paper)
-            for of, by_seed in read_scores(path, paper).items():
-                name = (paper, of.variant)
-                if of.split == "dev" and of.measure in TASKS and name not in known:
-                    for seed, score in by_seed.items():
-                        best.setdefault(name, {}).setdefault(seed, {})[of.measure] = score.key
+    columns = ("paper", "variant", "seed", "task", "key")
+    for path in reversed(score_tables(root)):  # That of whole grids comes last, and wins.
+        found: dict[Names, dict[int, dict[str, str]]] = {}
+        for row in read_file(path, columns, {"split": "dev"}).to_pylist():
+            names = row["paper"], row["variant"]
+            if row["key"] and names not in trained:
+                found.setdefault(names, {}).setdefault(row["seed"], {})[row["task"]] = row["key"]
+        best |= found
     return best
 
 

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from minbert.base.errors import UserError
@@ -16,10 +15,6 @@ HEADERS = {
     "sts": "id \t Predicted_Similiary \n",
 }
 """The first line of each task's files, as the course's starter code writes and spells it."""
-
-# The starter code prints an int64 and two float32; in an f-string a float32 shows all digits of
-# the double: 0.1 as 0.10000000149011612.
-_VALUES: dict[str, Callable[[float], object]] = {"sst": int, "para": float, "sts": float}
 
 
 def submit(
@@ -38,25 +33,19 @@ def submit(
     """
     found = find(results, variant)
     tasks = [task for task in found.tasks if task in HEADERS]
+    said = f"the course asks only for {', '.join(HEADERS)}"
     if not tasks:
-        raise UserError(
-            f"{found.paper}: variant '{found.name}' has {', '.join(found.tasks)}, but the course "
-            f"asks only for {', '.join(HEADERS)}"
-        )
-    others = [task for task in found.tasks if task not in HEADERS]
-    if others:
-        print(
-            f"minbert: left out {', '.join(others)}: the course asks only for {', '.join(HEADERS)}",
-            file=sys.stderr,
-        )
+        have = f"{found.paper}: variant '{found.name}' has {', '.join(found.tasks)}"
+        raise UserError(f"{have}, but {said}")
+    if others := [task for task in found.tasks if task not in tasks]:
+        print(f"minbert: left out {', '.join(others)}: {said}", file=sys.stderr)
     runs = found.runs(tasks, seed)
-    used = next(iter(runs.values())).seed
+    used = runs[tasks[0]].seed
     folder = out or results / "submissions" / found.paper / found.name / f"seed{used}"
     files = {}
     for task, run in runs.items():
         for split in ("dev", "test"):
-            rows = _rows(run, split)
-            if rows:
+            if rows := _rows(run, split):
                 files[folder / f"{task}-{split}-output.csv"] = [HEADERS[task], *rows]
             else:
                 print(f"minbert: {task} has no {split} examples, so no file", file=sys.stderr)
@@ -72,12 +61,15 @@ def _rows(run: Run, split: str) -> list[str]:
     splits = [split, "selection"] if split == "dev" else [split]
     wanted = {"task": run.task, "split": splits}
     table = read_file(path, ("id", "prediction"), wanted)
+    # The starter code prints an int64 and two float32; in an f-string a float32 shows all digits
+    # of the double: 0.1 as 0.10000000149011612.
+    value = int if run.task == "sst" else float
     rows = []
-    for identity, value in zip(*table.to_pydict().values(), strict=True):
-        if value is None or not math.isfinite(value):
+    for identity, predicted in zip(*table.to_pydict().values(), strict=True):
+        if predicted is None or not math.isfinite(predicted):
             raise UserError(
-                f"{path}: the prediction of '{identity}' ({run.task}, {split}) is {value}, "
+                f"{path}: the prediction of '{identity}' ({run.task}, {split}) is {predicted}, "
                 "expected a number; train the run again, or choose another seed"
             )
-        rows.append(f"{identity} , {_VALUES[run.task](value)} \n")
+        rows.append(f"{identity} , {value(predicted)} \n")
     return rows
