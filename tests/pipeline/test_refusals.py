@@ -58,7 +58,7 @@ MISTAKES: dict[str, tuple[Callable[[Project], None], list[str]]] = {
     ),
     "no such folder of data": (
         config(data="real", course="/no/such/folder"),
-        ["there is no folder '/no/such/folder'; check the path"],
+        ["there is no such file; check the path"],
     ),
     "a hub name without its commit": (
         config(backbone="google-bert/bert-base-uncased", revision="main"),

@@ -24,19 +24,6 @@ def hello(tmp_path: Path) -> Path:
     return written(tmp_path / "hello", "hello")
 
 
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Each file that is read, when it is."""
-    found: list[Path] = []
-
-    def count(path: Path, like: str) -> str:
-        found.append(path)
-        return checksum(path, like)
-
-    monkeypatch.setattr(identity, "checksum", count)
-    return found
-
-
 def written(path: Path, text: str, second: int = 0) -> Path:
     """Write a file with a time of long ago."""
     path.write_text(text)
@@ -60,30 +47,33 @@ def test_known_checksums(hello: Path, tmp_path: Path) -> None:
         checksum(tmp_path / "absent", "git")
 
 
-def test_an_unchanged_file_is_read_once(hello: Path, tmp_path: Path, reads: list[Path]) -> None:
-    for _ in range(3):
-        assert kept(tmp_path / "c.json", hello) == HELLO
-    assert len(reads) == 1
-    assert kept(tmp_path / "c.json", hello, "git").startswith("git:b6fc")
-    assert kept(tmp_path / "c.json", hello) == HELLO
-    assert len(reads) == 2  # another kind does not push the first one out
-
-
-def test_a_file_with_another_time_or_place_on_disk_is_read(
-    hello: Path, tmp_path: Path, reads: list[Path]
+def test_a_file_is_read_once_until_it_changes(
+    hello: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = DigestCache(tmp_path / "c.json")
-    assert cache.checksum(hello, "sha256") == HELLO
+    reads: list[Path] = []
+    monkeypatch.setattr(
+        identity, "checksum", lambda path, like: reads.append(path) or checksum(path, like)
+    )
+    cache = tmp_path / "c.json"
+    for kind in ("sha256", "git", "sha256", "git"):
+        assert kept(cache, hello, kind).startswith(kind)
+    assert len(reads) == 2, "one kind does not push the other out"
     written(hello, "jello", 1)  # as long as before
-    assert cache.checksum(hello, "sha256") != HELLO
+    assert kept(cache, hello) != HELLO
     os.replace(written(tmp_path / "other", "hello", 1), hello)
-    assert cache.checksum(hello, "sha256") == HELLO and len(reads) == 3
+    assert kept(cache, hello) == HELLO and len(reads) == 4
 
 
-def test_what_changed_just_now_is_not_kept(hello: Path, tmp_path: Path) -> None:
+def test_what_changed_just_now_is_not_kept_and_damage_is_replaced(
+    hello: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.json"
     hello.write_bytes(b"fresh")
-    kept(tmp_path / "c.json", hello)
-    assert not (tmp_path / "c.json").exists()
+    kept(path, hello)
+    assert not path.exists()
+    path.write_text("{")
+    assert kept(path, written(hello, "hello")) == HELLO
+    assert json.loads(path.read_text())[f"sha256 {hello}"].endswith(HELLO)
 
 
 def test_content_that_kept_size_and_time_is_seen_if_all_is_verified(
@@ -94,11 +84,3 @@ def test_content_that_kept_size_and_time_is_seen_if_all_is_verified(
     assert DigestCache(tmp_path / "c.json").checksum(hello, "sha256") == HELLO
     verified = DigestCache(tmp_path / "c.json", verify=True).checksum(hello, "sha256")
     assert verified == checksum(hello, "sha256") != HELLO
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}'])
-def test_a_damaged_cache_is_replaced(hello: Path, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(content)
-    assert kept(path, hello) == HELLO
-    assert json.loads(path.read_text())[f"sha256 {hello}"].endswith(HELLO)

@@ -22,8 +22,13 @@ Rows = Sequence[Example]
 Form = Callable[[Path, Rows], None]
 
 
-def job(root: Path, text: str, rows: Rows) -> Job:
+def job(root: Path, text: str) -> Job:
     """Return a job that gives labels in a file to examples of SST."""
+    rows = [
+        *(Example(f"t{n}", "test", f"text {n}", None, None) for n in range(3)),
+        Example("t3", "test", "known", None, 1.0),
+        Example("d0", "dev", "dev", None, 1.0),
+    ]
     write_text(root / "sst.csv", text)
     write_examples(rows, root / "store" / "data" / "k" / "examples.parquet")
     need = {"kind": "data", "key": "k", "file": "examples.parquet", "seed": None}
@@ -32,28 +37,20 @@ def job(root: Path, text: str, rows: Rows) -> Job:
     return Job(root, {**node, "extra": {"path": str(root / "sst.csv")}}, None, 1)
 
 
-ROWS = [
-    *(Example(f"t{n}", "test", f"text {n}", None, None) for n in range(3)),
-    Example("t3", "test", "known", None, 1.0),
-    Example("d0", "dev", "dev", None, 1.0),
-]
-
-
 def test_hidden_rows_of_test_get_labels(tmp_path: Path) -> None:
-    made = job(tmp_path, "label,id\n4,t0\nnegative,t2\n0,t3\n0,d0\n0,other\n", ROWS)
+    made = job(tmp_path, "label,id\n4,t0\nnegative,t2\n0,t3\n0,d0\n0,other\n")
     make(made)
     assert read_labels(made.out / "labels.parquet") == {"t0": 4.0, "t2": 0.0}
     assert read_json(made.out / "labels.json") == {"task": "sst", "rows": 3, "labelled": 2}
     with pytest.raises(UserError, match="none of the 3 test rows of task 'sst' has its id there"):
-        make(job(tmp_path, "id,label\nother,1\n", ROWS))
+        make(job(tmp_path, "id,label\nother,1\n"))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id\tlabel\na\t1\n", "no column 'id'; found id\tlabel. Are its columns separated"),
         ("id,labels\na,1\n", "no column 'label'; .*Did you mean 'labels'"),
-        ("id,label\na,1\nb,7\n", "line 3: label '7' is not one of negative, .*, or 0 to 4"),
+        ("id,label\na,1\nb,7\n", "line 3: label '7' is not one of negative, .* from 0 to 4"),
         ("id,label\na,\n", "line 2: a row without a label"),
         ("id,label\na,1\na,2\n", "line 3: id 'a' has another label above"),
         ("id,label\na\n", "line 2: 1 columns, but the header has 2"),
@@ -63,23 +60,13 @@ def test_wrong_files_are_named(text: str, message: str, tmp_path: Path) -> None:
     write_text(tmp_path / "sst.csv", text)
     with pytest.raises(UserError, match=rf"sst\.csv.*{message}"):
         file_labels(tmp_path / "sst.csv", "sst")
-    write_text(tmp_path / "sts.csv", "id,label\na,5.5\n")
-    with pytest.raises(UserError, match=r"line 2: label '5\.5' is not a number from 0 to 5"):
-        file_labels(tmp_path / "sts.csv", "sts")
 
 
-def test_a_folder_without_labels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"none: there is no such folder; expected a folder of files"
-    ):
-        label_files(tmp_path / "none", TASKS)
+def test_a_folder_has_files_called_by_tasks(tmp_path: Path) -> None:
     write_text(tmp_path / "stss.csv", "")
-    with pytest.raises(UserError, match=r"stss\.csv: is a file; expected a folder of files of ids"):
-        label_files(tmp_path / "stss.csv", TASKS)
-    with pytest.raises(
-        UserError, match=r"has no file of public labels; .*Did you mean 'sts\.csv'\?"
-    ):
-        label_files(tmp_path, TASKS)
+    for folder in (tmp_path, tmp_path / "none", tmp_path / "stss.csv"):
+        with pytest.raises(UserError, match=f"labels: {folder}: there is no file of ids and label"):
+            label_files(folder, TASKS)
     write_text(tmp_path / "sst.tsv", "")
     assert label_files(tmp_path, TASKS) == {"sst": tmp_path / "sst.tsv"}
 
@@ -120,10 +107,10 @@ def written(name: str, head: str, line: str) -> Form:
 PAIRS = "id\tq\tquestion1\tquestion2\tis_duplicate\n", "{0}\t1\t{1}\t{2}\t{3:.0f}\n"
 FORMS: list[tuple[str, Form]] = [
     ("sst", treebank),
-    ("sst", trees),
     ("sts", written("x/sts-test.csv", "", "m\th\t2015\t{0}\t{3:.3f}\t{1}\t{2}\n")),
-    ("sts", written("STS-B/dev.tsv", "sentence1\tsentence2\tscore\n", "{1}\t{2}\t{3}\n")),
     ("para", written("quora_duplicate_questions.tsv", *PAIRS)),
+    ("sst", trees),
+    ("sts", written("STS-B/dev.tsv", "sentence1\tsentence2\tscore\n", "{1}\t{2}\t{3}\n")),
     ("para", written("QQP/train.tsv", *PAIRS)),
 ]
 TEXTS: dict[str, list[tuple[str, str | None, float]]] = {
@@ -166,50 +153,21 @@ def test_a_sentiment_on_a_cut_is_in_the_lower_class(tmp_path: Path) -> None:
     assert found[0][0] == ("w0 | x",)
 
 
-@pytest.mark.parametrize(
-    ("task", "files", "message"),
-    [
-        (
-            "sst",
-            {"trees/dev.txt": "(3 (2 a) (2 b))\n3 a b\n"},
-            "dev.txt: 1 of 2 rows.*2: label '3 a",
-        ),
-        (
-            "sst",
-            {"dictionary.txt": "a|1\nb|2\n", "sentiment_labels.txt": "phrase ids\n1|0.5\n2|x\n"},
-            r"dictionary\.txt: 1 of 2 rows have no label of task 'sst', more than 1%; is it the "
-            r"right file\? The first: line 2: label 'b\|2' is not one of negative",
-        ),
-        (
-            "para",
-            {"QQP/dev.tsv": PAIRS[0] + "0\t1\ta\tb\tc\t1\n"},
-            "line 2: label 'c' is not one of different",
-        ),
-        ("sts", {"sts-dev.csv": "m\th\t2015\t0\n"}, "line 1: a row without a label"),
-        (
-            "para",
-            {"QQP/dev.tsv": "question1,question2\n"},
-            "line 1: no column 'question1'; found qu",
-        ),
-    ],
-)
-def test_originals_without_labels_are_refused(
-    task: str, files: dict[str, str], message: str, tmp_path: Path
-) -> None:
-    for name, text in files.items():
-        write_text(tmp_path / name, text)
-    with pytest.raises(UserError, match=message):
-        script.originals(task, tmp_path)
-
-
-def test_a_few_rows_without_labels_are_left_out(tmp_path: Path) -> None:
+def test_a_few_rows_without_labels_are_left_out_and_more_refuse_the_file(tmp_path: Path) -> None:
     """As in the published files, where a quoted question has a line break."""
     lines = [PAIRS[1].format(n, f"a {n}", f"b {n}", n % 2) for n in range(200)]
-    write_text(tmp_path / "QQP/dev.tsv", PAIRS[0] + '7\t1\t"a\n\tb\tc\td\te\tf"\n' + "".join(lines))
+    bad = '7\t1\t"a\n\tb\tc\td\te\tf"\n'
+    write_text(tmp_path / "QQP/dev.tsv", PAIRS[0] + bad + "".join(lines))
     assert len(script.originals("para", tmp_path)) == 200
+    write_text(tmp_path / "QQP/dev.tsv", PAIRS[0] + bad + "".join(lines[:50]))
+    with pytest.raises(UserError, match=r"dev\.tsv: 2 of 52 rows have no label of task 'para', mo"):
+        script.originals("para", tmp_path)
+    write_text(tmp_path / "QQP/dev.tsv", "question1,question2\n")
+    with pytest.raises(UserError, match="line 1: no column 'question1'; found qu"):
+        script.originals("para", tmp_path)
 
 
-def test_contradictions_and_other_data(tmp_path: Path) -> None:
+def test_contradictions_and_other_data() -> None:
     found: list[script.Labelled] = [
         *((("One", "Two"), 5), (("A", "B"), 0), (("A", "B"), 0.4)),
     ]
@@ -221,37 +179,28 @@ def test_contradictions_and_other_data(tmp_path: Path) -> None:
     found = [((row.sentence1,), (row.label or 0) // 3) for row in rows]
     with pytest.raises(UserError, match=r"96 of 120 rows .* id 'd1' has 1.0 in the data, 0.0"):
         script.join("sst", found, rows)
-    with pytest.raises(UserError, match="has none of the original files: dictionary"):
-        script.write(tmp_path, tmp_path, tmp_path)
-
-
-def untokenised(text: str) -> str:
-    """Return a tokenised sentence as people write it, in lower case."""
-    for token, plain in (("-LRB- ", "("), (" -RRB-", ")"), ("`` ", "\u201c"), (" ''", "\u201d")):
-        text = text.replace(token, plain)
-    for mark in (".", ",", "?", "!", ";", ":", "'s", "n't"):
-        text = text.replace(f" {mark}", mark)
-    return text.replace("\\/", "/").lower()
-
-
-def misread(text: str) -> str:
-    """Return a text whose UTF-8 was taken for Latin-1, as in datasetSentences.txt."""
-    return text.encode().decode("latin-1")
 
 
 @needs_course
-@pytest.mark.parametrize("spelt", [str, untokenised, misread])
-@pytest.mark.parametrize(("task", "form"), [FORMS[0], FORMS[2], FORMS[4]])
+@pytest.mark.parametrize(("task", "form"), FORMS[:3])
 def test_the_courses_dev_rows_find_their_labels_again(
-    task: str, form: Form, spelt: Callable[[str], str], tmp_path: Path
+    task: str, form: Form, tmp_path: Path
 ) -> None:
+    """In lower case, and with their UTF-8 taken for Latin-1, as in datasetSentences.txt."""
+
+    def spelt(text: str) -> str:
+        return text.lower().encode().decode("latin-1")
+
     dev = course(task, "dev").examples
     two = [spelt(row.sentence2) if row.sentence2 else None for row in dev]
-    rows = [
-        r._replace(sentence1=spelt(r.sentence1), sentence2=o) for r, o in zip(dev, two, strict=True)
-    ]
-    form(tmp_path, rows)
+    form(
+        tmp_path,
+        [
+            r._replace(sentence1=spelt(r.sentence1), sentence2=o)
+            for r, o in zip(dev, two, strict=True)
+        ],
+    )
     test = [row._replace(split="test", label=None) for row in dev]
     found = script.join(task, script.originals(task, tmp_path), test)
     assert all(found[r.id] == pytest.approx(r.label, abs=0.01) for r in dev if r.id in found)
-    assert len(found) >= 0.99 * len(dev)
+    assert len(found) >= 0.98 * len(dev)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import tarfile
 from collections import Counter
@@ -12,16 +11,17 @@ import pytest
 from own_files import SHARED
 
 from minbert.base.errors import UserError
-from minbert.data.dataset import Dataset, read_dataset
+from minbert.data.dataset import read_dataset
+from minbert.data.examples import Example
 from minbert.spec.task import BUILT_IN
 
 ARCHIVE = SHARED / "aclImdb_v1.tar.gz"
 
 
-def reviews(many: int = 30) -> dict[str, bytes]:
+def reviews() -> dict[str, bytes]:
     files = {}
     for split in ("train", "test"):
-        for number in range(many):
+        for number in range(30):
             negative, positive = 1 + number % 4, 7 + number % 4
             files[f"{split}/neg/{number}_{negative}.txt"] = f"Bad {number}.<br /><br />No.".encode()
             files[f"{split}/pos/{number}_{positive}.txt"] = f"Good {number}, café.".encode()
@@ -37,30 +37,26 @@ def archive(path: Path, files: dict[str, bytes], reverse: bool = False) -> Path:
     return path
 
 
-def read(path: Path) -> Dataset:
+def read(path: Path) -> list[Example]:
     spec = {"task": "lmrd", "forms": {}, **BUILT_IN["lmrd"].reading}
-    return read_dataset(spec, {"archive": path})
+    found = read_dataset(spec, {"archive": path})
+    assert found.rejected == []
+    return found.examples
 
 
-def test_ratings_become_classes_and_breaks_become_spaces(tmp_path: Path) -> None:
+def test_ratings_become_classes_and_dev_is_a_tenth_of_train(tmp_path: Path) -> None:
     more = {"train/unsup/0_0.txt": b"?", "README": b"", "train/labeledBow.feat": b""}
-    examples, rejected, _ = read(archive(tmp_path / "a.tar.gz", reviews() | more))
+    examples = read(archive(tmp_path / "a.tar.gz", reviews() | more))
     by_id = {e.id: e for e in examples}
-    assert rejected == [] and len(examples) == 120
     assert [by_id[f"train/neg/{n}_{n + 1}"].label for n in range(4)] == [0, 0, 1, 1]
     assert [by_id[f"test/pos/{n}_{n + 7}"].label for n in range(4)] == [3, 3, 4, 4]
     assert by_id["train/neg/0_1"].sentence1 == "Bad 0.  No."
     assert by_id["train/pos/0_7"].sentence1 == "Good 0, café."
-
-
-def test_dev_is_a_tenth_of_train_and_the_same_everywhere(tmp_path: Path) -> None:
-    files = reviews()
-    examples = read(archive(tmp_path / "a.tar.gz", files)).examples
     assert Counter(e.split for e in examples) == {"train": 54, "dev": 6, "test": 60}
     assert [e.id.removeprefix("train/") for e in examples if e.split == "dev"] == [
         *("neg/12_1", "neg/19_4", "neg/2_3", "neg/5_2", "pos/10_9", "pos/1_8")
     ]
-    assert read(archive(tmp_path / "b.tar.gz", files, reverse=True)).examples == examples
+    assert read(archive(tmp_path / "b.tar.gz", reviews(), reverse=True)) == examples
 
 
 def test_no_film_is_in_both_train_and_dev(tmp_path: Path) -> None:
@@ -69,8 +65,7 @@ def test_no_film_is_in_both_train_and_dev(tmp_path: Path) -> None:
     urls = "".join(url.format(n // 3) for n in range(30)).encode()
     files = reviews() | {f"train/urls_{polarity}.txt": urls for polarity in ("neg", "pos")}
     files |= {"train/urls_unsup.txt": b"?", "test/urls_pos.txt": b"?"}
-    examples, rejected, _ = read(archive(tmp_path / "a.tar.gz", files, reverse=True))
-    assert rejected == []
+    examples = read(archive(tmp_path / "a.tar.gz", files, reverse=True))
     splits: dict[int, set[str]] = {}
     for example in examples:
         if example.split != "test":
@@ -82,10 +77,8 @@ def test_no_film_is_in_both_train_and_dev(tmp_path: Path) -> None:
 
 def test_damaged_and_other_archives_are_named(tmp_path: Path) -> None:
     whole = archive(tmp_path / "a.tgz", reviews()).read_bytes()
-    plain = gzip.decompress(whole)
     latin = archive(tmp_path / "l.tgz", {"train/neg/0_1.txt": b"Caf\xe9"}).read_bytes()
-    damaged = (whole[:400], whole[:3], b"<html>", gzip.compress(plain[:517]), latin)
-    for content in damaged:
+    for content in (whole[:400], b"<html>", latin):
         (tmp_path / "b.tgz").write_bytes(content)
         with pytest.raises(UserError, match=r"b\.tgz: not a whole tar\.gz"):
             read(tmp_path / "b.tgz")
@@ -95,7 +88,6 @@ def test_damaged_and_other_archives_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not ARCHIVE.is_file(), reason=f"no LMRD archive at {ARCHIVE}")
 def test_real_archive() -> None:
-    examples, rejected, _ = read(ARCHIVE)
+    examples = read(ARCHIVE)
     assert Counter(e.split for e in examples) == {"train": 22500, "dev": 2500, "test": 25000}
     assert {e.label for e in examples} == {0, 1, 3, 4}
-    assert rejected == []

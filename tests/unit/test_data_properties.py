@@ -64,14 +64,6 @@ def test_a_bad_line_is_set_aside_alone(rows: list[tuple[bool, str, int]]) -> Non
     assert [r.text for r in rejected] == [lines[n] for n in bad]
 
 
-@settings(max_examples=60)
-@given(lines=st.lists(line.filter(lambda t: t.strip() and '"' not in t), min_size=1, max_size=8))
-def test_every_line_is_an_example_or_set_aside(lines: list[str]) -> None:
-    examples, rejected = read([*lines, row(99, "last", 1)])
-    assert len(examples) + len(rejected) == len(lines) + 1
-    assert examples[-1].id == "id99"
-
-
 lists = st.lists(st.lists(st.integers(1, 999), min_size=1, max_size=30), min_size=1, max_size=12)
 
 

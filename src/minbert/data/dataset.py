@@ -18,7 +18,7 @@ from minbert.base.files import whole, write_json
 from minbert.data.examples import Example, label_of, seen, write_examples
 from minbert.data.identity import check_unchanged
 from minbert.data.lmrd import read_reviews
-from minbert.data.tables import BadRow, read_rows, text_fault
+from minbert.data.tables import BadRow, Fields, read_rows, text_fault
 from minbert.spec.protocol import SPLITS
 from minbert.spec.task import TASKS, Task
 from minbert.store.job import Job
@@ -66,32 +66,28 @@ def read_dataset(spec: Mapping[str, Any], paths: Mapping[str, Path]) -> Dataset:
     `forms` of the files by split. Labels are names or numbers (`label_of`); a test file need not
     have any. A row that cannot be read, or with an invalid or repeated example, is rejected.
     """
-    found = Dataset([], [], Counter())
-    places: dict[str, str] = {}
-    label = spec["columns"]["label"]
+    found, ids, label = Dataset([], [], Counter()), set[str](), spec["columns"]["label"]
     for split, file, line, text, row in _rows(spec, paths):
-        given = "" if isinstance(row, str) else str(row.get(label))
-        if given.removesuffix(".0") in spec["ignore"]:
-            found.ignored[split] += 1
-            continue
         try:
+            if isinstance(row, str):
+                raise BadRow(row)
+            if str(row.get(label)).removesuffix(".0") in spec["ignore"]:
+                found.ignored[split] += 1
+                continue
             example = _example(row, split, line, spec)
-            if example.id in places:
-                raise BadRow(
-                    f"id '{example.id[:80]}' is already in {places[example.id]}; are ids unique? "
-                    "Without 'id' in the task, rows are known by their split and line"
-                )
+            if example.id in ids:
+                raise BadRow(f"a row above has the id '{example.id[:80]}', too")
         except BadRow as error:
             found.rejected.append(Rejected(file, line, str(error), text[:1000], split))
-            continue
-        places[example.id] = f"{file}, line {line}"
-        found.examples.append(example)
+        else:
+            ids.add(example.id)
+            found.examples.append(example)
     return found
 
 
 def _rows(
     spec: Mapping[str, Any], paths: Mapping[str, Path]
-) -> Iterator[tuple[str, str, int, str, dict[str, Any] | str]]:
+) -> Iterator[tuple[str, str, int, str, Fields | str]]:
     """Yield split, file, line, text and fields (or what is wrong) of all rows."""
     if "archive" in paths:
         for split, file, fields in read_reviews(paths["archive"]):
@@ -103,25 +99,17 @@ def _rows(
             yield split, paths[split].name, *row
 
 
-def _example(
-    row: Mapping[str, Any] | str, split: str, line: int, spec: Mapping[str, Any]
-) -> Example:
+def _example(row: Fields, split: str, line: int, spec: Mapping[str, Any]) -> Example:
     """Return the example of a row; `BadRow` if it is none."""
-    if isinstance(row, str):
-        raise BadRow(row)
     columns, given = spec["columns"], row.get(spec["columns"].get("id"))
     known = f"{split}-{line}" if given is None else str(given)
-    texts = {columns[name]: row.get(columns[name]) for name in columns if name[:-1] == "sentence"}
+    texts = {columns[name]: row[columns[name]] for name in columns if name[:-1] == "sentence"}
     for name, text in {**texts, "id": known}.items():
         if wrong := text_fault(text, spec["controls"]):
             raise BadRow(f"{name} {wrong}")
     if any(c.isspace() for c in known):
         raise BadRow(f"id '{known[:80]}' contains white space")
-    try:
-        label = label_of(row.get(columns["label"]), TASKS[spec["task"]])
-    except BadRow as error:
-        way = "; leave the column out if test labels are not public" if split == "test" else ""
-        raise BadRow(f"{error}{way}") from None
+    label = label_of(row.get(columns["label"]), TASKS[spec["task"]])
     if label is None and split != "test":
         raise BadRow(f"a {split} row without a label")
     first, second = (*texts.values(), None)[:2]
@@ -169,10 +157,8 @@ def write_dataset(
     examples = with_made_splits(found.examples, made)
     of = {split: [e for e in examples if e.split == split] for split in SPLITS}
     if limit is not None:
-        of = {
-            s: [e[n * len(e) // limit] for n in range(limit)] if len(e) > limit else e
-            for s, e in of.items()
-        }
+        kept = {split: min(limit, len(e)) for split, e in of.items()}
+        of = {s: [e[n * len(e) // kept[s]] for n in range(kept[s])] for s, e in of.items()}
     report = describe(TASKS[task], of)
     report["rejected"] = dict(sorted(Counter(r.split for r in found.rejected).items()))
     report["warnings"] += [
@@ -186,7 +172,7 @@ def write_dataset(
     ):
         writer = csv.writer(handle)
         writer.writerow(["file", "line", "reason", "text"])
-        writer.writerows((r.file, r.line, r.reason, r.text) for r in found.rejected)
+        writer.writerows(rejected[:4] for rejected in found.rejected)
     write_json(out / "report.json", report)
     return report
 
@@ -206,24 +192,15 @@ def describe(task: Task, of: Mapping[str, Sequence[Example]]) -> dict[str, Any]:
         for b, a in combinations(rows, 2)
     }
     for split in ("train", "dev"):
-        if split not in rows:
+        wrong = ""
+        if len({example.label for example in of[split]}) < 2:
+            wrong = "expected two different labels or more; is 'label' the right column"
+        elif overlaps.get(f"{split} in train") == rows[split]:
+            wrong = "and the text of each is in train, too; is it the same file"
+        if wrong:
             raise UserError(
-                f"task '{task.name}': no {split} rows are left; give more rows, or another share "
-                f"(`{'dev' if split == 'dev' else 'test'}` in the task)"
-            )
-        if len(labels := {example.label for example in of[split]}) == 1:
-            label = labels.pop() or 0
-            said = f"{label:g}" + (f" ({task.names[int(label)]})" if task.names else "")
-            raise UserError(
-                f"task '{task.name}': all {rows[split]:,} {split} rows have the label {said}, "
-                "expected two labels or more; is 'label' the right column?"
-            )
-    for split, n in rows.items():
-        if overlaps.get(f"{split} in train") == n:
-            raise UserError(
-                f"task '{task.name}': the text of each of its {n:,} {split} rows is in train too, "
-                f"so {split} says nothing of new text; is it the same file? Give another one, or "
-                f"make the split: '{split}: 0.1' in place of the file"
+                f"task '{task.name}': {split} has {rows.get(split, 0):,} rows, {wrong}? Give a "
+                "different file, or a share of train in its place: 'dev: 0.1'"
             )
     return {
         "task": task.name,
@@ -246,8 +223,7 @@ def _warnings(task: Task, of: Mapping[str, Sequence[Example]]) -> Iterator[str]:
         there = {example.label for example in of["train"]}
         names = task.names or tuple(str(n) for n in range(max(2, task.classes)))
         if absent := [name for n, name in enumerate(names) if n not in there]:
-            shown = ", ".join(absent[:12]) + " ..." * (len(absent) > 12)
-            yield f"train has no row of {len(absent)} of its classes: {shown}"
+            yield f"train has no row of {len(absent)} of its classes: {', '.join(absent[:12])}"
     # In their order: which sentence comes first can decide a label, as in entailment.
     labels_of: dict[tuple[str, ...], set[float]] = {}
     for example in (example for split in SPLITS for example in of[split]):

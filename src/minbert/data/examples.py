@@ -51,14 +51,13 @@ def label_of(value: Any, task: Task) -> float | None:
             return float(names.index(name))
     named = any(_NUMBER.fullmatch(name) for name in names)
     number = float(text) if _NUMBER.fullmatch(text) and not named else math.nan
-    whole = task.kind == "regression" or number % 1 == 0
-    if task.low <= number <= task.high and whole:
+    kind = "" if task.kind == "regression" else "whole "
+    if task.low <= number <= task.high and (not kind or number % 1 == 0):
         return number
-    expected = "a number from" if task.kind == "regression" else "a whole number from"
-    if names:
-        expected = f"one of {', '.join(names[:12])}{' ...' * (len(names) > 12)}, or"
-    numbers = "" if named else f" {task.low:g} to {task.high:g}"
-    raise BadRow(f"label '{text[:80]}' is not {(expected + numbers).removesuffix(', or')}")
+    expected = [f"one of {', '.join(names[:12])}"] if names else []
+    if not named:
+        expected.append(f"a {kind}number from {task.low:g} to {task.high:g}")
+    raise BadRow(f"label '{text[:80]}' is not {' or '.join(expected)}")
 
 
 def seen(sentence1: str, sentence2: str | None) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import urlsplit
 
 from minbert.base.errors import FULL, UserError
 from minbert.base.files import whole
@@ -39,9 +38,8 @@ def fetch(
             _download(url, out, file, attempts, timeout, wait)
         if (found := checksum(temporary, pin)) != pin:
             raise UserError(
-                f"{url}: the file is not the one expected: found {found}, expected {pin}. What "
-                "came was deleted. Try again; if this happens again, the publisher changed the "
-                f"file or something on the way did: get the right file and put it at {out}"
+                f"{url}: the checksum of what came is {found}, expected {pin}; it was deleted. Try "
+                f"again, or get the right file elsewhere and put it at {out}"
             )
 
 
@@ -66,9 +64,8 @@ def _download(
         if attempt < attempts:
             log.warning("%s: %s; trying again", url, reason)
             time.sleep(wait * 2 ** (attempt - 1))
-    name = urlsplit(url).path.rpartition("/")[2]
     raise UserError(
-        f"cannot download {url}: {reason} ({attempt} attempts). Two ways without this server: "
-        f"name a folder that holds {name} as the data's source in config.yaml; or get the file on "
-        f"another machine and put it at {out}"
+        f"cannot download {url}: {reason} ({attempt} attempts). Without this server: name a folder "
+        "that holds the file as the data's source in config.yaml, or get it on another machine and "
+        f"put it at {out}"
     )

@@ -70,61 +70,39 @@ def _in_folder(task: str, entry: TaskEntry, folder: Path) -> dict[str, Place]:
     """
     if not folder.is_dir():
         return {"train": Place(str(folder), "sha256:")}
-    names = sorted(path.name for path in folder.iterdir())
-    wrong, found = "", dict[str, Place]()
+    names, found = sorted(path.name for path in folder.iterdir()), dict[str, Place]()
     for split in SPLITS:
         there = [name for form in FORMS if (name := f"{split}.{form}") in names]
-        if len(there) > 1:
-            wrong = f"{folder} has {' and '.join(there)}; keep one of them"
-        if there and split in entry.derived_splits:
-            wrong = f"{folder} has a file for {split}, which is also a share of train; keep one"
-        if there:
-            found[split] = Place(str(folder / there[0]), "sha256:")
-    if "train" not in found:
-        wrong = (
-            f"{folder} has no train file; it has {', '.join(names[:8]) or 'nothing'}. Call the "
-            f"files train, dev and test, with an ending such as .{FORMS[0]}, or name them"
-        )
-    elif not {"dev"} & {*found, *entry.derived_splits}:
-        wrong = (
-            f"{folder} has no dev file to choose the best epoch by; add one, or make the split: "
-            f"'dev: 0.1' in tasks.{task}"
-        )
-    if wrong:
-        raise UserError(f"config: tasks.{task}.files: {wrong}")
+        found.update((split, Place(str(folder / name), "sha256:")) for name in there)
+        ways = len(there) + (split in entry.derived_splits)
+        if ways > 1 or (ways == 0 and split != "test"):
+            raise UserError(
+                f"config: tasks.{task}.files: {folder} has {', '.join(names[:8]) or 'nothing'}; "
+                f"expected one file of {split}, such as {split}.{FORMS[0]}"
+                + (f", or in its place '{split}: 0.1' in the task" if split != "train" else "")
+            )
     return found
 
 
 def check_file(task: str, name: str, path: Path) -> None:
     """Refuse a path without a file, naming the nearest one beside it."""
-    if path.is_file():
-        return
-    wrong, way = "there is no such file; check the path.", ""
-    if path.is_symlink():
-        wrong = f"is a link to {path.readlink()}, which is not there"
-    elif path.is_dir():
-        wrong = "is a folder, expected one file; name the file in it, or join its parts first"
-    elif path.parent.is_dir():
-        way = did_you_mean(path.name, [other.name for other in path.parent.iterdir()])
-    else:
-        wrong = f"there is no folder '{path.parent}'; check the path."
-    if task in BUILT_IN and name in SPLITS:
-        way += f" Copy it there, or download it from {COURSE_URL}/{path.name}"
-    raise UserError(f"task '{task}', {name}: {path}: {wrong}{way}")
+    if not path.is_file():
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        way = did_you_mean(path.name, [other.name for other in beside])
+        if task in BUILT_IN and name in SPLITS:
+            way += f" Copy it there, or download it from {COURSE_URL}/{path.name}"
+        raise UserError(
+            f"task '{task}', {name}: {path}: there is no such file; check the path.{way}"
+        )
 
 
 def label_files(folder: Path, tasks: Iterable[str]) -> dict[str, Path]:
     """Return {task: path} of the files in `folder` that are called by tasks, such as `sst.csv`."""
     known = [f"{task}.{form}" for task in tasks for form in FORMS]
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    found = {name.partition(".")[0]: folder / name for name in known if name in names}
+    found = {name.partition(".")[0]: folder / name for name in known if (folder / name).is_file()}
     if not found:
-        wrong = "has no file of public labels" if folder.is_dir() else "there is no such folder"
-        wrong = "is a file" if folder.is_file() else wrong
-        near = next((near for name in names if (near := did_you_mean(name, known))), "")
         raise UserError(
-            f"labels: {folder}: {wrong}; expected a folder of files of ids and labels, called by "
-            f"their tasks, such as sst.csv.{near} workflow/labels.py makes them from the files of "
-            "SST, STS-B and Quora"
+            f"labels: {folder}: there is no file of ids and labels that is called by its task, "
+            "such as sst.csv; workflow/labels.py makes them from the files of SST, STS-B and Quora"
         )
     return found
