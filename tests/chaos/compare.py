@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pipeline.project import Project
 
 from minbert.evaluate.reading import read_scores
-from minbert.evaluate.winner import winner
+from minbert.evaluate.seeds import winner
 from minbert.track.journal import COST, Attempt, attempts
 from minbert.track.store import Tag
 from minbert.track.writer import metric_name

@@ -19,8 +19,7 @@ from minbert.evaluate.bootstrap import Sample, difference, resampled_scores
 from minbert.evaluate.claims import against, decision, holm
 from minbert.evaluate.reading import Of, Score
 from minbert.evaluate.seeds import over_seeds
-from minbert.evaluate.spread import own_spread, pool_variances
-from minbert.evaluate.statistics import LEVEL
+from minbert.evaluate.statistics import LEVEL, alike, own_spread, steadied
 
 ROWS, CLAIMS = 12, 23
 """Rows and claims of one paper; the four have 7 to 13 and 14 to 28."""
@@ -81,9 +80,11 @@ def p_values(
     pairs = [(one, other) for other in range(len(ratios)) for one in range(other)]
     for paper in range(papers):
         rows = [Sample(values[paper, row], draws[:, paper, row]) for row in range(len(ratios))]
-        own = {row: own_spread(of.values, of.draws) for row, of in enumerate(rows)}
-        used = pool_variances({row: spread for row, spread in own.items() if spread})
-        rows = [of._replace(spread=used.get(row)) for row, of in enumerate(rows)]
+        if seeds > 1:
+            own = [spread for of in rows if (spread := own_spread(of.values, of.draws))]
+            pool = alike(own)
+            used = [steadied(spread, pool) for spread in own]
+            rows = [of._replace(spread=spread) for of, spread in zip(rows, used, strict=True)]
         found = []
         for pair in draw.permutation(len(pairs))[:CLAIMS]:
             estimate = difference(*(rows[row] for row in pairs[pair]), 1 / EXAMPLES)

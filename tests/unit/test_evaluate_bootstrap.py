@@ -11,8 +11,7 @@ from scipy.stats import t
 
 from minbert.evaluate.bootstrap import Estimate, Sample, difference, resampled_scores
 from minbert.evaluate.scoring import score_task
-from minbert.evaluate.spread import Spread
-from minbert.evaluate.statistics import LEVEL
+from minbert.evaluate.statistics import LEVEL, Spread
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t
 
 from minbert.evaluate.bootstrap import Sample, difference
-from minbert.evaluate.spread import Spread, own_spread, pool_variances
+from minbert.evaluate.statistics import Spread, alike, own_spread, steadied
 
 
 def rows(scores: dict[str, list[float]]) -> dict[str, Sample]:
@@ -21,7 +21,9 @@ SCORES = {"a": [0.50, 0.52, 0.54], "b": [0.60, 0.61, 0.62], "c": [0.70, 0.73], "
 
 def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
     own = {row: own_spread(of.values, of.draws) for row, of in rows(scores).items()}
-    return pool_variances({row: spread for row, spread in own.items() if spread})
+    known = {row: spread for row, spread in own.items() if spread}
+    pool = alike(known.values())
+    return {row: steadied(spread, pool) for row, spread in known.items()}
 
 
 def test_a_row_has_the_mean_variance_or_its_own_if_that_is_larger() -> None:
@@ -30,7 +32,6 @@ def test_a_row_has_the_mean_variance_or_its_own_if_that_is_larger() -> None:
     assert found["b"] == Spread(pytest.approx(mean), pytest.approx(mean), 5)
     assert found["a"] == Spread(pytest.approx(0.0004), pytest.approx(0.0004), 5)
     assert found["c"].whole == pytest.approx(0.00045) and "d" not in found
-    assert pool_variances({}) == {}
 
 
 def test_a_difference_is_the_t_test_with_the_pooled_variance() -> None:

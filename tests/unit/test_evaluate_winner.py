@@ -13,7 +13,7 @@ from run_files import history
 
 from minbert.evaluate.reading import SCHEMA, Of, read_scores
 from minbert.evaluate.score import score_runs
-from minbert.evaluate.winner import ranked, winner
+from minbert.evaluate.seeds import ranked, winner
 from minbert.figures.inputs import Inputs
 from minbert.spec.protocol import OVERALL_TASKS
 

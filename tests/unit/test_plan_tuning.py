@@ -15,9 +15,9 @@ from minbert.base.errors import UserError
 from minbert.commands.plan import plan_text, why_text
 from minbert.evaluate.choose import Tried, choose
 from minbert.evaluate.reading import read_scores
+from minbert.evaluate.seeds import ranked
 from minbert.evaluate.text import read_csv
 from minbert.evaluate.tuning import read_tuning
-from minbert.evaluate.winner import ranked
 from minbert.explore.results import Results
 from minbert.plan.describe import write
 from minbert.plan.parameters import parameters

@@ -20,8 +20,8 @@ from minbert.commands.progress import Idle, Progress, Work
 from minbert.commands.summary import CLAIMS, called, places, summary, undecided
 from minbert.evaluate.claims import COLUMNS
 from minbert.evaluate.reading import SCHEMA, read_scores
+from minbert.evaluate.seeds import winner
 from minbert.evaluate.text import csv_text
-from minbert.evaluate.winner import winner
 from minbert.store.plans import write_plan
 from minbert.track.journal import Journal
 

@@ -84,8 +84,8 @@ def _results(names: Path, papers: Mapping[str, Mapping[str, Any]]) -> Iterator[t
     """Yield the best variant of each of `papers`, then what a reader must know first."""
     from minbert.evaluate.index import NOT_CONFIGURED, in_words  # These load pyarrow,
     from minbert.evaluate.reading import read_scores, tested  # which `places` can do without.
+    from minbert.evaluate.seeds import winner
     from minbert.evaluate.table_rows import SCORED
-    from minbert.evaluate.winner import winner
 
     scores = {paper: read_scores(names / SCORES, paper) for paper in papers}
     for paper, facts in papers.items():

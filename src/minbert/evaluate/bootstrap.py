@@ -2,7 +2,7 @@
 
 Examples are drawn with replacement (Efron & Tibshirani 1993, chapter 6). All systems of a task are
 scored on the same draws, so that what makes an example hard or easy for all of them cancels in a
-difference: the paired bootstrap. If there are several seeds, their variance is added (`spread`).
+difference: the paired bootstrap. With several seeds, their variance is added (`statistics`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +10,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from minbert.evaluate.counts import OF_COUNTS, Floats, indicators, tally
-from minbert.evaluate.scoring import CORRELATIONS, paired, score_task
-from minbert.evaluate.spread import Spread, own_spread
-from minbert.evaluate.statistics import LEVEL
-from minbert.evaluate.verdicts import MOST_SEEDS
+from minbert.evaluate.scoring import CORRELATIONS, METRICS, Floats, paired, score_task
+from minbert.evaluate.statistics import LEVEL, Spread, own_spread
 from minbert.spec.protocol import OVERALL_TASKS
 from minbert.spec.task import TASKS
 
@@ -35,6 +32,9 @@ too small, which makes the freedom too large; `tests/nulls` counts the false ala
 CAUTION_OF_ONE = 5.0
 """The same factor for one degree of freedom: two seeds, which by chance may be almost equal, of a
 row that no other row makes steadier."""
+
+MOST_SEEDS = 50
+"""What anyone would train; a claim that needs more needs other examples."""
 
 _CELLS = 2_000_000
 """Examples drawn at a time, so that 40,000 of them need no more memory than 40."""
@@ -103,40 +103,53 @@ def resampled_scores(
 ) -> Floats:
     """Return the scores [b, c] of c systems' `predictions` [n, c] on b resamples of the n examples.
 
-    The metric is the task's own. Correlations are 0.0 if a side is constant, as in
-    `scoring.pearson`. Each task has its own resamples, always the same for the same number of
-    examples.
+    The metric is the task's own. Each task has its own resamples, always the same for the same
+    number of examples.
     """
-    metric = TASKS[task].metric
-    if metric == "accuracy":
-        return _resampled_means(task, (predictions == labels[:, None]).astype(float), resamples)
-    if metric == "spearman":
-        return _resampled_rho(task, predictions, labels, resamples)
-    if metric != "pearson":
-        return np.column_stack(
-            [
-                OF_COUNTS[metric](
-                    tally(_resampled_means(task, indicators(column, labels), resamples))
-                )
-                for column in predictions.T
-            ]
-        )
-    x, y = _standardised(predictions), _standardised(labels[:, None])
-    systems = x.shape[1]
-    means = _resampled_means(task, np.hstack([x, x * x, x * y, y, y * y]), resamples)
-    mx, mxx, mxy = (means[:, i * systems : (i + 1) * systems] for i in range(3))
-    my, myy = means[:, -2:-1], means[:, -1:]
-    spread = np.clip(mxx - mx**2, 0, None) * np.clip(myy - my**2, 0, None)
-    r = (mxy - mx * my) / np.sqrt(np.where(spread > 1e-14, spread, 1.0))
-    return np.clip(r, -1.0, 1.0)
+    metric, n = TASKS[task].metric, len(labels)
+    found = np.empty((resamples, predictions.shape[1]))
+    right = (predictions == labels[:, None]).astype(float)
+    sides = np.column_stack([predictions, labels])
+    columns = _standardised(sides)
+    for rows, drawn in _drawn(task, n, resamples):
+        if metric in ("accuracy", "pearson"):
+            counts = np.array([np.bincount(row, minlength=n) for row in drawn], dtype=float)
+            whole = metric == "accuracy"  # Sums of whole numbers are exact.
+            found[rows] = counts @ right / n if whole else _weighted_r(counts / n, columns)
+            continue
+        for row, places in zip(found[rows], drawn, strict=True):
+            row[:] = _scores(metric, sides[places])
+    return found
+
+
+def _scores(metric: str, sides: Floats) -> Floats | list[float]:
+    """Return the scores [c] of the first columns of `sides` [n, c + 1]; the last has the labels."""
+    if metric != "spearman":
+        return [METRICS[metric](column, sides[:, -1]) for column in sides.T[:-1]]
+    from scipy.stats import rankdata  # takes a second to import
+
+    ranks = _standardised(rankdata(sides, axis=0))
+    return np.clip(ranks[:, :-1].T @ ranks[:, -1] / len(ranks), -1.0, 1.0)
 
 
 def _standardised(values: Floats) -> Floats:
     """Return columns [n, c] of mean 0 and deviation 1; constant ones become 0."""
     centred = values - values.mean(axis=0)
     deviation = centred.std(axis=0)
-    flat = deviation <= 1e-13 * np.abs(values).max(axis=0, initial=0.0)
+    flat = deviation <= 1e-13 * np.abs(values).max(axis=0)
     return np.asarray(np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation)))
+
+
+def _weighted_r(weights: Floats, columns: Floats) -> Floats:
+    """Return Pearson's r [b, c] of the first `columns` [n, c + 1] and the last one.
+
+    Each of `weights` [b, n] adds up to 1. r is 0.0 where a side is constant (`scoring.pearson`).
+    """
+    means = weights @ columns
+    variances = np.clip(weights @ columns**2 - means**2, 0, None)
+    covariance = weights @ (columns * columns[:, -1:]) - means * means[:, -1:]
+    product = (variances * variances[:, -1:])[:, :-1]
+    return np.clip(covariance[:, :-1] / np.sqrt(np.where(product > 1e-14, product, 1.0)), -1.0, 1.0)
 
 
 def _stream(task: str) -> int:
@@ -145,36 +158,13 @@ def _stream(task: str) -> int:
     return places.index(task) if task in places else len(places) + 1 + crc32(task.encode())
 
 
-def _drawn(task: str, n: int, resamples: int) -> Iterator[tuple[slice, Floats]]:
-    """Yield how often each of `n` examples [rows, n] is drawn, for slices of the resamples."""
+def _drawn(task: str, n: int, resamples: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Yield the places of drawn examples [rows, n], for slices of the resamples."""
     draw = np.random.default_rng([SEED, _stream(task)])
     at_once = max(1, _CELLS // n)
-    counts = np.empty((at_once, n))
     for start in range(0, resamples, at_once):
         rows = min(at_once, resamples - start)
-        for row, drawn in zip(counts, draw.integers(0, n, size=(rows, n)), strict=False):
-            row[:] = np.bincount(drawn, minlength=n)
-        yield slice(start, start + rows), counts[:rows]
-
-
-def _resampled_means(task: str, values: Floats, resamples: int) -> Floats:
-    found = np.empty((resamples, values.shape[1]))
-    for rows, counts in _drawn(task, len(values), resamples):
-        found[rows] = counts @ values / len(values)
-    return found
-
-
-def _resampled_rho(task: str, predictions: Floats, labels: Floats, resamples: int) -> Floats:
-    """Return Spearman's rho [b, c]: Pearson's r of the ranks that a resample has."""
-    from scipy.stats import rankdata  # takes a second to import
-
-    sides = np.column_stack([predictions, labels])
-    found = np.empty((resamples, predictions.shape[1]))
-    for rows, counts in _drawn(task, len(labels), resamples):
-        for row, times in zip(found[rows], counts.astype(int), strict=True):
-            ranks = _standardised(rankdata(np.repeat(sides, times, axis=0), axis=0))
-            row[:] = ranks[:, :-1].T @ ranks[:, -1] / len(ranks)
-    return np.clip(found, -1.0, 1.0)
+        yield slice(start, start + rows), draw.integers(0, n, size=(rows, n))
 
 
 def difference(one: Sample, other: Sample, least: float = 0.0) -> Estimate:

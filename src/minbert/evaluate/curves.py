@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.counts import Floats
+from minbert.evaluate.scoring import Floats
 
 LAST = 5
 """The epochs at the end that `spread` is over."""

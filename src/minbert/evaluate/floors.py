@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtrc, ndtr, stdtr
 
-from minbert.evaluate.bootstrap import resampled_scores
-from minbert.evaluate.counts import Floats
-from minbert.evaluate.scoring import paired, score_task
+from minbert.evaluate.bootstrap import standard_error
+from minbert.evaluate.scoring import f1, paired, score_task
 from minbert.evaluate.statistics import LEVEL
 from minbert.spec.task import TASKS
 
@@ -35,42 +34,29 @@ def against_floor(task: str, prediction: ArrayLike, label: ArrayLike) -> FloorTe
 
     Accuracy: the share of the most frequent label, by McNemar's test in its exact form (sign test)
     over the examples on which one of the two is right. Pearson's r and Spearman's rho: 0, by the t
-    test with n - 2 degrees of freedom. F1 and Matthews' correlation: that of the class which scores
-    highest if always predicted. Macro-F1: 1 / classes, which guessing as often as each class occurs
-    comes to, more than any other guess. These are tested by the normal distribution with the
-    standard error that the bootstrap over examples gives the difference.
+    test with n - 2 degrees of freedom. F1: always predicting class 1; Matthews' correlation: 0;
+    macro-F1: 1 / classes, which guessing as often as each class occurs comes to. These are tested
+    by the normal distribution with the standard error over examples.
     """
     predicted, true = paired(prediction, label)
     score = score_task(task, predicted, true)
     constant = bool(np.all(predicted == predicted[0]))
     metric = TASKS[task].metric
+    classes, counts = np.unique(true, return_counts=True)
     if metric in ("pearson", "spearman"):
-        return FloorTest(score, 0.0, _above_zero(score, len(true)), constant)
-    if metric != "accuracy":
-        floor, p = _above_guess(task, score, predicted, true)
-        return FloorTest(score, floor, p, constant)
-    values, counts = np.unique(true, return_counts=True)
-    right, always = predicted == true, true == values[counts.argmax()]
-    won, lost = int(np.sum(right & ~always)), int(np.sum(~right & always))
-    # P(at least `won` of all) = P(more than `won` - 1), each with probability 1/2.
-    p = float(bdtrc(won - 1, won + lost, 0.5)) if won else 1.0
-    return FloorTest(score, float(always.mean()), p, constant)
-
-
-def _above_guess(task: str, score: float, predicted: Floats, true: Floats) -> tuple[float, float]:
-    """Return (floor, p) of `score` against the best guess that does not look at the text."""
-    classes = np.unique(true)
-    if TASKS[task].metric == "macro_f1":
-        floor, columns = 1 / len(classes), [predicted]
+        floor, p = 0.0, _above_zero(score, len(true))
+    elif metric == "accuracy":
+        right, always = predicted == true, true == classes[counts.argmax()]
+        won, lost = int(np.sum(right & ~always)), int(np.sum(~right & always))
+        # P(at least `won` of all) = P(more than `won` - 1), each with probability 1/2.
+        p = float(bdtrc(won - 1, won + lost, 0.5)) if won else 1.0
+        floor = float(always.mean())
     else:
-        always = [np.full(len(true), each) for each in classes]
-        best = max(always, key=lambda each: score_task(task, each, true))
-        floor, columns = score_task(task, best, true), [predicted, best]
-    if score <= floor:
-        return floor, 1.0
-    draws = resampled_scores(task, np.column_stack(columns), true)
-    error = float((draws[:, 0] - (draws[:, 1] if len(columns) > 1 else floor)).std())
-    return floor, float(ndtr((floor - score) / error)) if error else 0.0
+        floors = {"f1": f1(np.ones_like(true), true), "macro_f1": 1 / len(classes)}
+        floor = floors.get(metric, 0.0)
+        error = standard_error(task, predicted, true)
+        p = float(ndtr((floor - score) / error)) if error else float(score <= floor)
+    return FloorTest(score, floor, p, constant)
 
 
 def _above_zero(r: float, n: int) -> float:

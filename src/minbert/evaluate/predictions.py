@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from minbert.base.errors import UserError
 from minbert.data.parquet import read_file
-from minbert.evaluate.counts import Floats
+from minbert.evaluate.scoring import Floats
 from minbert.spec.task import TASKS
 
 _COLUMNS = ("id", "prediction", "scores", "label")

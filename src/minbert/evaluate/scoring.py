@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minbert.base.errors import UserError, did_you_mean
-from minbert.evaluate.counts import OF_COUNTS, indicators, tally
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import known_task
+
+Floats = NDArray[np.float64]
 
 
 def accuracy(prediction: ArrayLike, label: ArrayLike) -> float:
@@ -33,7 +34,7 @@ def pearson(prediction: ArrayLike, label: ArrayLike) -> float:
     return float(np.clip(x @ y, -1.0, 1.0))
 
 
-def _direction(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _direction(values: Floats) -> Floats | None:
     """Return `values` centred and of unit length; None if they are constant up to rounding."""
     largest = np.abs(values).max()
     if largest == 0:
@@ -46,46 +47,55 @@ def _direction(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return np.asarray(centred / length)
 
 
-def paired(
-    prediction: ArrayLike, label: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def paired(prediction: ArrayLike, label: ArrayLike) -> tuple[Floats, Floats]:
     """Return both as float64 [n].
 
     Raises ValueError if their lengths differ, there are no examples, or a label is missing.
     """
     predicted = np.asarray(prediction, dtype=np.float64)
     true = np.asarray(label, dtype=np.float64)
-    if predicted.ndim != 1 or predicted.shape != true.shape:
+    if predicted.shape != true.shape or not true.size or not np.isfinite(true).all():
         raise ValueError(
-            "predictions and labels are two vectors of one length, "
-            f"found shapes {predicted.shape} and {true.shape}"
+            f"found predictions {predicted.shape} and labels {true.shape}, expected as many of "
+            "each, at least one, and no label missing"
         )
-    if len(true) == 0:
-        raise ValueError("there are no examples to score")
-    absent = int((~np.isfinite(true)).sum())
-    if absent:
-        raise ValueError(f"{absent} of {len(true)} examples have no label: leave them out first")
     return predicted, true
 
 
+def confusion(prediction: ArrayLike, label: ArrayLike) -> Floats:
+    """Return how many examples of each class [row] are predicted as each class [column]."""
+    predicted, true = (side.astype(int) for side in paired(prediction, label))
+    classes = max(2, int(max(predicted.max(), true.max())) + 1)
+    counts = np.bincount(classes * true + predicted, minlength=classes**2)
+    return counts.reshape(classes, classes).astype(float)
+
+
+def _f1_by_class(counts: Floats) -> Floats:
+    """Return 2 TP / (2 TP + FP + FN) of each class of a `confusion`; 0 of one that is absent."""
+    return np.asarray(2 * counts.diagonal() / np.maximum(1, counts.sum(0) + counts.sum(1)))
+
+
 def f1(prediction: ArrayLike, label: ArrayLike) -> float:
-    """Return the F1 of class 1 (`counts.f1`), in [0, 1]."""
-    return _of_counts("f1", prediction, label)
+    """Return the F1 of class 1, in [0, 1]; 0 if nothing is positive."""
+    return float(_f1_by_class(confusion(prediction, label))[1])
 
 
 def macro_f1(prediction: ArrayLike, label: ArrayLike) -> float:
-    """Return the mean of F1 over the classes that occur (`counts.macro_f1`), in [0, 1]."""
-    return _of_counts("macro_f1", prediction, label)
+    """Return the mean of F1 over the classes that occur, as predicted or as true, in [0, 1]."""
+    counts = confusion(prediction, label)
+    return float(_f1_by_class(counts).sum() / np.sum(counts.sum(0) + counts.sum(1) > 0))
 
 
 def matthews(prediction: ArrayLike, label: ArrayLike) -> float:
-    """Return Matthews' correlation of predicted and true classes (`counts.matthews`)."""
-    return _of_counts("matthews", prediction, label)
+    """Return Matthews' correlation of two or more classes, in [-1, 1]; 0 if a side is constant.
 
-
-def _of_counts(metric: str, prediction: ArrayLike, label: ArrayLike) -> float:
-    counts = indicators(*paired(prediction, label)).sum(axis=0)
-    return float(OF_COUNTS[metric](tally(counts)))
+    Gorodkin (2004), equation 8: the covariance of the two sides' indicators, over the root of the
+    product of their variances.
+    """
+    counts = confusion(prediction, label)
+    n, true, said = counts.sum(), counts.sum(1), counts.sum(0)
+    product = (n * n - true @ true) * (n * n - said @ said)
+    return float((n * counts.trace() - true @ said) / np.sqrt(product)) if product else 0.0
 
 
 def spearman(prediction: ArrayLike, label: ArrayLike) -> float:

@@ -1,17 +1,18 @@
-"""What the seeds of a row come to: their mean, its interval, and whether the row learnt the task.
+"""What the seeds of rows come to: mean, interval, whether a row learnt its task; the best row.
 
 Tables, figures, claims and the report all ask here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
 from minbert.evaluate.reading import Of, Scores
-from minbert.evaluate.spread import Spread, pool_variances
-from minbert.evaluate.statistics import Interval, interval
+from minbert.evaluate.statistics import Interval, Spread, alike, interval, steadied
 from minbert.spec.protocol import OVERALL_TASKS, RULES
+from minbert.spec.task import TASKS
 
 
 def learned(scores: Scores, of: Of, overall_tasks: Sequence[str] = OVERALL_TASKS) -> bool | None:
@@ -31,24 +32,26 @@ def shared_spreads(
 ) -> dict[Of, Spread]:
     """Return the spread over seeds to be used for each score of a paper that has learnt its task.
 
-    Rows share theirs for each split and measure (`pool_variances`); `spread_of` has a row's own, or
-    None to leave it out. A training under two names counts once, and the overall score of a row
-    that is the best of others, which trains nothing, does not count.
+    Rows share theirs for each split and measure (`statistics.steadied`); `spread_of` has a row's
+    own, or None to leave it out. A training under two names counts once, and the overall score of a
+    row that is the best of others, which trains nothing, does not count.
     """
-    runs: dict[Of, tuple[str, ...]] = {}
-    groups: dict[tuple[str, ...], tuple[dict[tuple[str, ...], Spread], ...]] = {}
+    groups: dict[tuple[str, ...], dict[Of, Spread]] = {}
     for of, seeds in scores.items():
-        if len(seeds) == 1 or not learned(scores, of, overall_tasks):
-            continue
-        if (own := spread_of(of)) is None:
-            continue
-        tasks = overall_tasks if of.measure in RULES else (of.measure,)
-        parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
-        runs[of] = tuple(f"{part[n].key}.{n}" for part in parts for n in seeds if n in part)
-        derived = not all(score.key for score in seeds.values())
-        groups.setdefault(of[1:], ({}, {}))[derived][runs[of]] = own
-    used = {group: pool_variances(*kinds) for group, kinds in groups.items()}
-    return {of: used[of[1:]][of_row] for of, of_row in runs.items()}
+        if len(seeds) > 1 and learned(scores, of, overall_tasks) and (own := spread_of(of)):
+            groups.setdefault(of[1:], {})[of] = own
+    found = {}
+    for (_, measure), group in groups.items():
+        tasks = overall_tasks if measure in RULES else (measure,)
+        trained = {}
+        for of, own in group.items():
+            parts = [scores.get(of._replace(measure=task), {}) for task in tasks]
+            runs = tuple((part[n].key, n) for part in parts for n in scores[of] if n in part)
+            if all(score.key for score in scores[of].values()):
+                trained[runs] = own
+        rows = alike(trained.values())
+        found |= {of: steadied(own, rows) for of, own in group.items()}
+    return found
 
 
 def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> dict[Of, Interval]:
@@ -80,3 +83,47 @@ def over_seeds(scores: Scores, overall_tasks: Sequence[str] = OVERALL_TASKS) -> 
             learned=learned(scores, of, overall_tasks),
         )
     return found
+
+
+class Winner(NamedTuple):
+    """A paper's best variant. `dev` is {seed: overall score} by the paper's rule.
+
+    `keys` are {task: key of the training that it is scored by}.
+    """
+
+    variant: str
+    dev: Mapping[int, float]
+    keys: Mapping[str, str]
+
+    @property
+    def score(self) -> float:
+        """The mean overall dev score."""
+        return fmean(self.dev.values())
+
+    @property
+    def seed(self) -> int:
+        """The seed with the best dev score, the smallest in a tie."""
+        return max(self.dev, key=lambda seed: (self.dev[seed], -seed))
+
+
+def ranked(scores: Scores, rule: str, split: str = "dev") -> dict[str, dict[int, float]]:
+    """Return {variant: {seed: overall score by `rule`}}, the highest mean over seeds first.
+
+    Rows that are the best of other variants are left out: they train nothing, and what they show
+    is a choice among the others. The first variant in the table wins a tie.
+    """
+    found = {
+        of.variant: {seed: score.value for seed, score in by_seed.items()}
+        for of, by_seed in scores.items()
+        if (of.split, of.measure) == (split, rule) and all(s.key for s in by_seed.values())
+    }
+    return dict(sorted(found.items(), key=lambda item: -fmean(item[1].values())))
+
+
+def winner(scores: Scores, rule: str) -> Winner | None:
+    """Return the best variant of a paper, the first of `ranked`; None if none has a score."""
+    for variant, dev in ranked(scores, rule).items():
+        scored = {of.measure: seeds for of, seeds in scores.items() if of[:2] == (variant, "dev")}
+        keys = {task: next(iter(scored[task].values())).key for task in TASKS if task in scored}
+        return Winner(variant, dev, keys)
+    return None

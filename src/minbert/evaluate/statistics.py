@@ -1,10 +1,19 @@
-"""Means over seeds and their confidence intervals."""
+"""Means over seeds, their confidence intervals, and how far scores move with the seed.
 
-from collections.abc import Sequence
+A variance over two or three seeds says little, so that a t distribution with one or two degrees of
+freedom decides almost nothing. Rows of one paper are trained in similar ways, and scored on the
+same examples. So the mean of their variances, with the degrees of freedom of all, serves for each
+of them: the pooled variance of an analysis of variance, and of laboratories that measure alike (ISO
+5725-2). As there, a row whose variance is an outlier by Cochran's test is not one of them.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import fdtrc, ndtri, stdtrit
+
+from minbert.evaluate.scoring import Floats
 
 LEVEL = 0.05
 """Of all tests."""
@@ -64,3 +73,70 @@ def interval(
     variance, freedom = shared or (float(sample.var(ddof=1)), n - 1)
     half = float(stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(variance / n))
     return Interval(mean, mean - half, mean + half, n, float(sample.std(ddof=1)))
+
+
+OUTLIER = 0.01
+"""The level of Cochran's test; ISO 5725-2 calls what fails it an outlier."""
+
+
+class Spread(NamedTuple):
+    """The variance of scores over seeds, and its degrees of freedom.
+
+    `whole` is that of the scores, `variance` that of infinitely many examples.
+    """
+
+    variance: float
+    whole: float
+    freedom: int
+
+
+def own_spread(values: Floats, draws: Floats) -> Spread | None:
+    """Return the spread of one row's scores `values` [s], with `draws` [b, s]; None of one seed.
+
+    The part that comes from erring on other examples is subtracted, as the examples' draws have it
+    already (Davison & Hinkley 1997, section 3.8). What is left is negative where the spread is
+    within that part.
+    """
+    seeds = len(values)
+    if seeds == 1:
+        return None
+    about_mean = draws - draws.mean(axis=1, keepdims=True)
+    of_examples = about_mean.var(axis=0, ddof=1).sum() / (seeds - 1)
+    whole = float(values.var(ddof=1))
+    return Spread(whole - float(of_examples), whole, seeds - 1)
+
+
+def alike(rows: Iterable[Spread]) -> list[Spread]:
+    """Return the spreads of `rows` without the outliers, the smallest first."""
+    found = sorted(rows, key=lambda row: row.whole)
+    while len(found) > 1 and _is_outlier(found[-1], found[:-1]):
+        found.pop()
+    return found
+
+
+def steadied(own: Spread, rows: Sequence[Spread]) -> Spread:
+    """Return the spread to be used for a row, from its `own` and those of `rows` that are `alike`.
+
+    That is their mean, weighted by their degrees of freedom, or the row's own where that is larger,
+    so that rows which vary more than the others raise few false alarms (`tests/nulls`). An outlier
+    has its own, with its own degrees of freedom.
+    """
+    if not rows or _is_outlier(own, rows):
+        return own
+    mean = _mean(rows)
+    return max(mean, own._replace(freedom=mean.freedom), key=lambda spread: spread.whole)
+
+
+def _is_outlier(one: Spread, others: Sequence[Spread]) -> bool:
+    """Whether `one` is too large by Cochran's test, for any numbers of seeds ('t Lam 2010)."""
+    rest = _mean(others)
+    if rest.whole == 0:
+        return one.whole > 0
+    chance = float(fdtrc(one.freedom, rest.freedom, one.whole / rest.whole))
+    return chance * (1 + len(others)) <= OUTLIER
+
+
+def _mean(spreads: Iterable[Spread]) -> Spread:
+    variances, wholes, freedoms = zip(*spreads, strict=True)
+    variance, whole = (float(np.average(of, weights=freedoms)) for of in (variances, wholes))
+    return Spread(variance, whole, sum(freedoms))

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from minbert.evaluate.bootstrap import RESAMPLES, Sample, combined, sample
-from minbert.evaluate.counts import Floats
 from minbert.evaluate.curves import LEAST, by_epoch, measured
 from minbert.evaluate.predictions import read_predicted
 from minbert.evaluate.reading import Of, read_scores
+from minbert.evaluate.scoring import Floats
 from minbert.evaluate.seeds import learned, shared_spreads
-from minbert.evaluate.spread import Spread, own_spread
+from minbert.evaluate.statistics import Spread, own_spread
 from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS
 

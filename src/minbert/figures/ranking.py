@@ -4,8 +4,8 @@ from statistics import fmean
 from typing import Any
 
 from minbert.data.parquet import read_file
+from minbert.evaluate.seeds import ranked
 from minbert.evaluate.statistics import Interval
-from minbert.evaluate.winner import ranked
 from minbert.figures import rows, scored, style
 from minbert.figures.inputs import Drawn, Inputs, listed
 from minbert.spec.figures import Ranking
@@ -16,7 +16,7 @@ from minbert.train.selection import report_mask
 def plot(options: Ranking, inputs: Inputs) -> Drawn:
     """Draw all variants of one paper by their scores on a split.
 
-    The first is the paper's best, as everywhere (`evaluate.winner`); rows that are the best of
+    The first is the paper's best, as everywhere (`evaluate.seeds`); rows that are the best of
     others are left out. Variants without an overall score come last, by their mean over tasks.
     """
     labels, split = inputs.variants, options.split

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from minbert.evaluate.index import in_words
 from minbert.evaluate.marks import GUESS
 from minbert.evaluate.reading import Of
+from minbert.evaluate.seeds import winner
 from minbert.evaluate.statistics import Interval
 from minbert.evaluate.table_rows import SCORED
-from minbert.evaluate.winner import winner
 from minbert.report.chart import MEASURES, floor_of, rows_of, title_of
 from minbert.report.floors import Verdicts
 from minbert.report.material import Material

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minbert.data.parquet import read_file
-from minbert.evaluate.counts import Floats
 from minbert.evaluate.predictions import Predicted, read_predicted
+from minbert.evaluate.scoring import Floats
 from minbert.evaluate.text import one_line
 from minbert.report.material import Material
 from minbert.spec.task import TASKS

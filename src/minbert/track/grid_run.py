@@ -14,7 +14,7 @@ from minbert.base.files import write_json, write_text
 from minbert.data.identity import sha256
 from minbert.data.parquet import read_file
 from minbert.evaluate.reading import read_scores
-from minbert.evaluate.winner import Winner, winner
+from minbert.evaluate.seeds import Winner, winner
 from minbert.spec.architecture import WEIGHTS
 from minbert.spec.grid import ALL
 from minbert.spec.task import TASKS
