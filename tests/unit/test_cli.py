@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_help_names_what_people_call_and_no_step(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "--help")
     found = set(re.findall(r"(?m)^ {4}(\w+) ", text))
-    people = {"plan", "learned", "ensemble", "gc", "adopt", "bundle", "unbundle", "ui", "predict"}
+    people = {"plan", "learned", "gc", "adopt", "bundle", "unbundle", "ui", "predict"}
     assert found == people | {"export", "compare", "submit", "figure"}
     assert "snakemake --cores N all" in text
     for command in found:

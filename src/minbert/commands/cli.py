@@ -171,9 +171,6 @@ def _add_looks(command: Callable[..., argparse.ArgumentParser]) -> None:
     said = "show which rows learnt the tasks that they learnt in their paper"
     command("learned", "commands.learned:learned_text", said, _plan)
 
-    said = "show what the seeds of each variant score as an ensemble"
-    command("ensemble", "commands.ensemble:ensemble_text", said, _plan)
-
     said = "list results that the configuration no longer needs"
     gc = command("gc", "commands.gc:report", said, _plan)
     gc.add_argument("--delete", dest="remove", action="store_true", help="delete them")

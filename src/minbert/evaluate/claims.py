@@ -1,5 +1,6 @@
 """What the papers claim, and whether it held here: a table of its own."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,9 @@ from scipy.special import stdtr
 
 from minbert.base.files import write_text
 from minbert.evaluate.bootstrap import RESAMPLES, Estimate, constant, difference
-from minbert.evaluate.curves import LAST, LEAST
 from minbert.evaluate.marks import FAVOURED
 from minbert.evaluate.statistics import LEVEL
-from minbert.evaluate.systems import Systems
+from minbert.evaluate.systems import LAST, LEAST, MAJORITY, Systems
 from minbert.evaluate.text import (
     ABSENT,
     csv_text,
@@ -93,7 +93,7 @@ def build_claims(
         of_overall = spec.get("overall_tasks", {}).get(paper, OVERALL_TASKS)
         files = scores[paper], predictions, compared, of_overall, histories
         systems = Systems(paper, *files)
-        of_paper = [_line(claim, systems) for claim in claims]
+        of_paper = [_about(claim) | _judged(claim, systems) for claim in claims]
         judged = [line for line in of_paper if "p" in line]
         adjusted = holm([line["p"] for line in judged], len(of_paper))
         for line, (p, level) in zip(judged, adjusted, strict=True):
@@ -107,15 +107,12 @@ def build_claims(
 
 def read_claims(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a `claims.csv`, without empty values, as `cells` takes them."""
+    blank = {"section": "", "published_difference": None, "margin": "", "seeds_against": None}
     return [
-        {"section": "", "published_difference": None, "margin": "", "seeds_against": None}
-        | {name: text if name in TEXTS else _number(text) for name, text in line.items() if text}
+        blank
+        | {name: text if name in TEXTS else json.loads(text) for name, text in line.items() if text}
         for line in read_csv(path)
     ]
-
-
-def _number(text: str) -> float:
-    return int(text) if text.isdecimal() else float(text)
 
 
 def on_curves(spec: Line) -> bool:
@@ -123,43 +120,43 @@ def on_curves(spec: Line) -> bool:
     return any(MEASURE in claim for claim in spec["claims"])
 
 
-def _line(claim: Line, systems: Systems) -> dict[str, Any]:
-    """Return the csv line of a claim; without a verdict if it could be judged."""
-    names = claim["others"] or ["majority" if claim["score"] is None else f"{claim['score']:g}"]
-    line = {name: claim[name] for name in ("paper", "section", "variant", "task", "direction")}
-    line |= {"claim": claim["text"], "against": " ".join(names)}
-    line |= {"margin": claim["margin"] if claim["direction"] not in ("higher", "lower") else ""}
-    line |= {"published_difference": claim["published"]}
-    line |= {MEASURE: claim[MEASURE]} if MEASURE in claim else {}
-    compared = (claim["variant"], *claim["others"])
-    missing = [name for name in compared if not systems.seeds(name, claim["task"])]
-    if missing:
-        return line | {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
-    if reason := _why_open(claim, systems) or _why_no_curve(claim, systems):
-        return line | {"verdict": OPEN, "reason": reason}
-    return line | _judge(claim, names, systems)
+def _about(claim: Line) -> dict[str, Any]:
+    """Return the columns of a claim that say what is claimed."""
+    names = ("paper", "section", "variant", "task", "direction", MEASURE)
+    line = {name: claim[name] for name in names if name in claim}
+    margin = claim["margin"] if claim["direction"] not in ("higher", "lower") else ""
+    line |= {"claim": claim["text"], "against": " ".join(_others(claim)), "margin": margin}
+    return line | {"published_difference": claim["published"]}
 
 
-def _why_open(claim: Line, systems: Systems) -> str:
-    """Return why a claim about two or more variants cannot be judged; empty if it can."""
-    variant, others, task = claim["variant"], claim["others"], claim["task"]
-    twins = [name for name in others if systems.same(variant, name, task)]
-    if twins:
+def _others(claim: Line) -> Sequence[str]:
+    """Return what a claim compares its variant with: others, a score, or the majority class."""
+    score = MAJORITY if claim["score"] is None else f"{claim['score']:g}"
+    return claim["others"] or [score]
+
+
+def _judged(claim: Line, systems: Systems) -> dict[str, Any]:
+    """Return what the systems say of a claim: a verdict with its reason, or else a p-value."""
+    task, compared = claim["task"], (claim["variant"], *claim["others"])
+    if missing := [name for name in compared if not systems.seeds(name, task)]:
+        return {"verdict": NOT_RUN, "reason": f"no scores of {', '.join(missing)}"}
+    if reason := _why_open(claim, compared, systems):
+        return {"verdict": OPEN, "reason": reason}
+    return _judge(claim, compared, systems)
+
+
+def _why_open(claim: Line, compared: Sequence[str], systems: Systems) -> str:
+    """Return why a claim cannot be judged; empty if it can."""
+    task, measure = claim["task"], claim.get(MEASURE)
+    variant, *others = compared
+    if twins := [name for name in others if systems.same(variant, name, task)]:
         return f"{variant} and {twins[0]} are the same training"
-    one = systems.learned(variant, task)
-    learned = [name for name in others if systems.learned(name, task)]
-    if not others or (one and learned):
+    sides = [any(systems.learned(name, task) for name in side) for side in ([variant], others)]
+    if others and not all(sides):
+        said = f"{', '.join(others) if sides[0] else variant} did not learn"
+        return said if any(sides) else "neither learned"
+    if not measure:
         return ""
-    if not one and not learned:
-        return "neither learned"
-    return f"{variant} did not learn" if not one else f"{', '.join(others)} did not learn"
-
-
-def _why_no_curve(claim: Line, systems: Systems) -> str:
-    """Return why a claim on curves cannot be judged; empty if it can, or is about scores."""
-    if not (measure := claim.get(MEASURE)):
-        return ""
-    compared, task = (claim["variant"], *claim["others"]), claim["task"]
     if 1 in (len(systems.seeds(name, task)) for name in compared):
         return "one seed"
     epochs = {name: systems.epochs(name, task, measure) for name in compared}
@@ -167,34 +164,37 @@ def _why_no_curve(claim: Line, systems: Systems) -> str:
     return f"fewer than {LEAST[measure]} scored epochs: {', '.join(short)}" if short else ""
 
 
-def _judge(claim: Line, names: Sequence[str], systems: Systems) -> dict[str, Any]:
+def _judge(claim: Line, compared: Sequence[str], systems: Systems) -> dict[str, Any]:
     """Return what the systems say of a claim, before the claims judged beside it are counted.
 
     `strongest` is the one of several others that speaks most against the claim.
     """
-    variant, task, measure = claim["variant"], claim["task"], claim.get(MEASURE, "")
-    one = systems.sample(variant, task, measure)
-    if claim["others"]:
-        others = {name: systems.sample(name, task, measure) for name in names}
-    else:
-        given = claim["score"]
-        others = {names[0]: systems.majority(task) if given is None else constant(given)}
+    task, measure, given = claim["task"], claim.get(MEASURE, ""), claim["score"]
+    one, *others = (systems.sample(name, task, measure) for name in compared)
+    if not others:
+        others = [systems.majority(task) if given is None else constant(given)]
     examples = systems.examples(task)
-    # What one example, or one scored epoch, weighs.
-    least = 1 / examples
+    least = 1 / examples  # What one example weighs, or one scored epoch.
     if measure == "epoch":
-        least = 1 / min(systems.epochs(name, task, measure) for name in (variant, *claim["others"]))
-    estimates = {name: difference(one, other, least) for name, other in others.items()}
-    tails = {n: against(e, claim["direction"], claim["margin"]) for n, e in estimates.items()}
-    worst = max(tails, key=lambda name: tails[name])
-    p, supports = decision(list(tails.values()))
-    seeds_against = len(others[worst].values) if claim["others"] else None
-    several = max(len(one.values), seeds_against or 1) > 1
-    line = {"strongest": worst, "estimate": estimates[worst], "p": p, "examples": examples}
-    line |= {"supports": supports, "compared": len(others)}
-    line |= {"seeds": len(one.values), "seeds_against": seeds_against}
+        least = 1 / min(systems.epochs(name, task, measure) for name in compared)
+    estimates = [difference(one, other, least) for other in others]
+    tails = [against(each, claim["direction"], claim["margin"]) for each in estimates]
+    worst = tails.index(max(tails))
+    p, supports = decision(tails)
+    seeds, seeds_against = len(one.values), len(others[worst].values)
     methods = ["bootstrap over examples, paired"] * (not measure)
-    return line | {"method": "; ".join(methods + ["variance over seeds"] * several)}
+    methods += ["variance over seeds"] * (max(seeds, seeds_against) > 1)
+    return {
+        "strongest": _others(claim)[worst],
+        "estimate": estimates[worst],
+        "p": p,
+        "supports": supports,
+        "compared": len(others),
+        "examples": examples,
+        "seeds": seeds,
+        "seeds_against": seeds_against if claim["others"] else None,
+        "method": "; ".join(methods),
+    }
 
 
 def _adjusted(line: dict[str, Any], p: float, level: float) -> Line:
@@ -202,20 +202,26 @@ def _adjusted(line: dict[str, Any], p: float, level: float) -> Line:
     estimate, supports, compared = (line.pop(n) for n in ("estimate", "supports", "compared"))
     # "Does not hold" was corrected for the number of others, so its interval is too.
     level = level if supports else level / compared
-    found: dict[str, Any] = {"p_holm": p, "verdict": verdict(p, supports)}
-    found |= {"difference": estimate.value, "error": estimate.error}
-    found |= dict(zip(("low", "high"), estimate.interval(level), strict=True))
-    found |= dict(zip(("low_95", "high_95"), estimate.interval(), strict=True))
-    found |= {"detectable": estimate.detectable(level)}
+    low, high = estimate.interval(level)
+    low_95, high_95 = estimate.interval()
+    found: dict[str, Any] = {
+        "p_holm": p,
+        "verdict": verdict(p, supports),
+        "difference": estimate.value,
+        "error": estimate.error,
+        "low": low,
+        "high": high,
+        "low_95": low_95,
+        "high_95": high_95,
+        "detectable": estimate.detectable(level),
+    }
     fewest = min(line["seeds"], line["seeds_against"] or line["seeds"])
     if found["verdict"] == NOISE and fewest > 1:
         margin = line["margin"] or 0.0
         bounds = {"not higher": [margin], "not lower": [-margin]}
-        distance = min(
-            abs(estimate.value - bound)
-            for bound in bounds.get(line["direction"], [margin, -margin])
-        )
-        found |= {"seeds_needed": estimate.seeds_needed(distance, fewest, level)}
+        among = bounds.get(line["direction"], [margin, -margin])
+        distance = min(abs(estimate.value - bound) for bound in among)
+        found["seeds_needed"] = estimate.seeds_needed(distance, fewest, level)
     return found
 
 

@@ -55,15 +55,15 @@ def make(job: Job) -> None:
     """Score every run of a paper."""
     runs = []
     tuned = read_tuning(job.need("tuning")) if "tuning" in job.described["needs"] else {}
-    for asked in job.spec["runs"]:
-        run = asked
+    for run in job.spec["runs"]:
+        chosen = run
         if "tried" in run:
             if not (candidate := tuned[run["variant"]].candidate):
                 continue
-            run = run | run["tried"][candidate]
-        runs.append(run | {"tasks": files_of(job, run.get("tasks", {}), run["seed"])})
-    joined = {task: path for task, path in job.needs("labels").items() if path.is_file()}
-    labels = {task: read_labels(path) for task, path in joined.items()}
+            chosen = run | run["tried"][candidate]
+        runs.append(chosen | {"tasks": files_of(job, chosen.get("tasks", {}), run["seed"])})
+    paths = job.needs("labels").items()
+    labels = {task: read_labels(path) for task, path in paths if path.is_file()}
     of = (job.spec["single"], labels, job.spec["overall_tasks"])
     score_runs(runs, job.out / "scores.parquet", *of)
 
@@ -105,40 +105,30 @@ def score_runs(
     If the variant `single` has scores, `overall` has the metric `delta_m` too (`gain.delta_m`, in
     per cent): the gain over its run with the same seed, or if there is none, over its mean.
 
-    Rows keep the order of `runs`; a file that several runs share is read once. Raises `UserError`
-    if the same paper, variant and seed occur twice, or predictions are malformed.
+    Rows keep the order of `runs`, which are of one paper; a file that several share is read once.
+    Raises `UserError` for predictions that are not finite.
     """
-    found: dict[tuple[str, str], dict[int, Splits]] = {}
+    found: dict[str, dict[int, Splits]] = {}
     read = reader(labels)
-    seen: set[tuple[str, str, int]] = set()
     for run in runs:
-        name = (run["paper"], run["variant"], run["seed"])
-        if name in seen:
-            raise UserError(
-                f"{name[0]}: variant '{name[1]}', seed {name[2]} is there twice; "
-                "a run has one set of scores: drop one or rename its variant"
-            )
-        seen.add(name)
-        if "best_of" not in run and (scores := run_scores(run["tasks"], read)) is not None:
-            found.setdefault(name[:2], {})[name[2]] = scores
+        if "best_of" not in run and (scores := run_scores(run["tasks"], read)):
+            found.setdefault(run["variant"], {})[run["seed"]] = scores
     for run in runs:
         if "best_of" in run:
-            candidates = {name: found.get((run["paper"], name), {}) for name in run["best_of"]}
-            best = best_of(candidates, run["by"], run["rule"], overall_tasks)
-            found[run["paper"], run["variant"]] = best
+            candidates = {name: found.get(name, {}) for name in run["best_of"]}
+            found[run["variant"]] = best_of(candidates, run["by"], run["rule"], overall_tasks)
+    alone = found.get(single, {})
     rows: list[dict[str, Any]] = []
     for run in runs:
-        scores = found.get((run["paper"], run["variant"]), {}).get(run["seed"])
-        if scores is not None:
-            alone = found.get((run["paper"], single), {})
-            beside = [alone[run["seed"]]] if run["seed"] in alone else list(alone.values())
-            for split in ("dev", "test") if run["tested"] else ("dev",):
-                about = {name: run[name] for name in ("paper", "variant", "seed")}
-                of_beside = [of[split] for of in beside]
-                every = _scores(scores[split], run["key"], of_beside, overall_tasks)
-                for task, metric, score in every:
-                    of = {"split": split, "task": task, "metric": metric}
-                    rows.append(about | of | score._asdict())
+        variant, seed = run["variant"], run["seed"]
+        if not (splits := found.get(variant, {}).get(seed)):
+            continue
+        beside = [alone[seed]] if seed in alone else list(alone.values())
+        for split in ("dev", "test") if run["tested"] else ("dev",):
+            of = {"paper": run["paper"], "variant": variant, "seed": seed, "split": split}
+            singles = [of_split[split] for of_split in beside]
+            for task, metric, score in _scores(splits[split], run["key"], singles, overall_tasks):
+                rows.append(of | {"task": task, "metric": metric} | score._asdict())
     with whole(out) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
 
@@ -252,20 +242,14 @@ def reader(labels: Mapping[str, Mapping[str, float]] = {}) -> Read:
             if rows.num_rows:
                 last = _last_dev_score(history, task) if split == "dev" else None
                 where = f"{predictions}: task '{task}', {split}"
-                found[split] = _measured(rows, task, key, last, where)
-        if "dev" not in found:
-            raise UserError(
-                f"{predictions}: no predictions of task '{task}' on labelled dev rows; "
-                "train the run again"
-            )
+                found[split] = _measured(rows, task, Score(0.0, key, last), where)
         return found
 
     return read
 
 
-def _measured(
-    rows: pa.Table, task: str, key: str, last: float | None, where: str
-) -> dict[str, Score]:
+def _measured(rows: pa.Table, task: str, own: Score, where: str) -> dict[str, Score]:
+    """Return the scores of predictions by metric, that of the task's own with all else known."""
     label, prediction = (rows[name].to_numpy() for name in ("label", "prediction"))
     broken = ~np.isfinite(prediction)
     if broken.any():
@@ -274,10 +258,10 @@ def _measured(
             f"first of id '{rows['id'][int(broken.argmax())]}'; train with a lower learning rate"
         )
     values = task_metrics(task, prediction, label)
-    found = {metric: Score(value, key, None) for metric, value in values.items()}
-    test, own = against_floor(task, prediction, label), TASKS[task].metric
+    found = {metric: Score(value, own.key, None) for metric, value in values.items()}
+    score, *test = against_floor(task, prediction, label)
     error = standard_error(task, prediction, label)
-    found[own] = Score(values[own], key, last, test.floor, test.p, test.constant, error)
+    found[TASKS[task].metric] = Score(score, own.key, own.last, *test, error)
     return found
 
 

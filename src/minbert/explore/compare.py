@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -27,16 +27,12 @@ from minbert.spec.task import TASKS
 from minbert.store.job import node_folder
 from minbert.store.plans import read_description
 
-SPEC = ["stage", "what", "name", "A", "B"]
+SPEC = ["stage", "name", "A", "B"]
 SCORES = ["task", "metric", "A", "B", "difference", "low", "high", "seeds_A", "seeds_B", "paired"]
 EXAMPLES = ["task", "change", "id", "label", "A", "B", *TEXTS]
 WORSE, BETTER = "right to wrong", "wrong to right"
 SHOWN, LONGEST = 3, 100
 """Examples of each task and change in the text, and characters of a sentence there."""
-
-
-Sides = Sequence[Sample]
-"""The scores of A and B by seed."""
 
 
 @dataclass(frozen=True)
@@ -60,51 +56,26 @@ class Comparison:
     """Dev examples that were compared, by task."""
 
     def __str__(self) -> str:
-        lines = [f"{side}  {about}" for side, about in zip("AB", self.about, strict=True)]
-        blocks = ["\n".join(lines), "\n".join(self._spec()), "\n".join(self._scores())]
-        return "\n\n".join([*blocks, *("\n".join(self._examples(task)) for task in self.counts)])
+        sides = "\n".join(f"{side}  {about}" for side, about in zip("AB", self.about, strict=True))
+        spec = [f"{of.stage}  {plans.change(of.name, of.A, of.B)}" for of in self.spec.itertuples()]
+        table = self.scores.to_string(index=False, float_format="{:.3f}".format, na_rep="-")
+        how = (
+            "B - A on dev, with its 95 % interval over examples and seeds; none of other examples."
+        )
+        blocks = [sides, "\n".join(spec or ["the same training"]), f"{table}\n{how}"]
+        return "\n\n".join([*blocks, *("\n".join(self._changed(task)) for task in self.counts)])
 
-    def _spec(self) -> Iterator[str]:
-        if self.spec.empty:
-            yield "the same training"
-        several = self.spec["stage"].nunique() > 1
-        for stage, rows in self.spec.groupby("stage", sort=False):
-            if several:
-                yield f"stage {stage}"
-            for what, name, one, other in rows[SPEC[1:]].itertuples(index=False):
-                if what == "setting":
-                    yield plans.change(name, one, other)
-                else:
-                    yield f"code of {name} changed" if what == "code" else f"{name} is another"
-
-    def _scores(self) -> Iterator[str]:
-        if self.scores.empty:
-            yield "no task has dev scores of both"
-            return
-        shown = self.scores.copy()
-        known = shown["low"].notna()
-        bounds = shown["low"].map("{:+.3f}".format) + " to " + shown["high"].map("{:+.3f}".format)
-        shown["95 % interval"] = bounds.where(known, "other dev examples")
-        shown["seeds"] = [f"{a}, {b}" for a, b in shown[["seeds_A", "seeds_B"]].to_numpy()]
-        for name in ("A", "B"):
-            shown[name] = shown[name].map("{:.3f}".format)
-        shown["B - A"] = shown["difference"].map("{:+.3f}".format)
-        columns = ["task", "metric", "A", "B", "B - A", "95 % interval", "seeds"]
-        yield shown[columns].to_string(index=False)
-        how = "paired by seed and example" if self.scores["paired"].all() else "paired by example"
-        yield f"Dev; mean over seeds; interval over examples and seeds, {how}."
-
-    def _examples(self, task: str) -> Iterator[str]:
-        changed = self.examples[self.examples["task"] == task]
-        sizes = {change: int((changed["change"] == change).sum()) for change in (WORSE, BETTER)}
-        counts = ", ".join(f"{size} {change}" for change, size in sizes.items())
+    def _changed(self, task: str) -> Iterator[str]:
+        """Yield how many examples of a task changed, and some of them."""
+        of_task = self.examples[self.examples["task"] == task]
+        changed = {change: of_task[of_task["change"] == change] for change in (WORSE, BETTER)}
+        counts = ", ".join(f"{len(rows)} {change}" for change, rows in changed.items())
         yield f"{task}: {counts}, of {self.counts[task]} dev examples"
-        for change in sizes:
-            for row in changed[changed["change"] == change].head(SHOWN).itertuples():
-                texts = [text for text in (row.sentence1, row.sentence2) if isinstance(text, str)]
-                said = " | ".join(shorten(one_line(t), LONGEST, placeholder=" ...") for t in texts)
-                said = said or f"({row.id}: its text is not here)"
-                yield f"  {change}, {row.A:.3g} -> {row.B:.3g}, label {row.label:.3g}: {said}"
+        for row in pd.concat([rows.head(SHOWN) for rows in changed.values()]).itertuples():
+            texts = [one_line(of) for of in (row.sentence1, row.sentence2) if isinstance(of, str)]
+            said = " | ".join(shorten(text, LONGEST, placeholder=" ...") for text in texts)
+            said = said or f"({row.id}: its text is not here)"
+            yield f"  {row.change}, {row.A:.3g} -> {row.B:.3g}, label {row.label:.3g}: {said}"
 
 
 def compare(root: Path, one: str, other: str | None = None) -> Comparison:
@@ -118,64 +89,65 @@ def compare(root: Path, one: str, other: str | None = None) -> Comparison:
     if other is not None:
         return _compare(first, find(root, other))
     published = find(root, f"{first.paper}/{first.name}")
-    if first.stages == published.stages:
-        found = next(earlier(published), None)
-        if found is None:
-            raise UserError(
-                f"{root}: {first.paper}: variant '{first.name}' has no earlier result in the store "
-                "(`minbert gc --delete` removes what the configuration no longer needs); name a "
-                "second variant to compare it with"
-            )
-        first = found
-    in_order = sorted((first, published), key=lambda found: (not found.chosen, _trained(found)))
-    return _compare(*in_order)
+    beside = [first] if first.stages != published.stages else list(earlier(published))
+    if not beside:
+        raise UserError(
+            f"{root}: {first.paper}: variant '{first.name}' has no earlier result in the store "
+            "(`minbert gc --delete` removes what the configuration no longer needs); name a "
+            "second variant to compare it with"
+        )
+    pair = [beside[0], published]
+    return _compare(*sorted(pair, key=lambda found: (not found.chosen, _trained(found))))
 
 
 def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
     rows: list[dict[str, Any]] = []
-    about, changed = [], []
-    compared: dict[str, tuple[Sides, list[list[int]]]] = {}
+    changed = [pd.DataFrame(columns=EXAMPLES)]
+    compared: dict[str, tuple[list[Sample], list[list[int]]]] = {}
     counts: dict[str, int] = {}
-    for side in (one, other):
-        stages = ", ".join(f"{stage} {key}" for stage, key in side.stages.items())
-        when = f"trained {_trained(side):%Y-%m-%d %H:%M}" if side.chosen else "not trained yet"
-        about.append(f"{side.paper}/{side.name} ({stages}), {when}")
     for task in (task for task in one.tasks if task in other.tasks):
         seeds = [sorted(n for n, keys in of.chosen.items() if task in keys) for of in (one, other)]
         if not all(seeds):
             continue
         a, b = (_predicted(*of, task) for of in zip((one, other), seeds, strict=True))
         sides = [sample(task, of.prediction, of.label) for of in (a, b)]
-        row = {"task": task, "metric": METRIC_TITLES[TASKS[task].metric]}
-        rows.append(row | _means(sides))
+        least = None
         if a.ids == b.ids and np.array_equal(a.label, b.label):
-            # An example's weight, which a score that counts examples may hide; not of the same.
-            counts_examples = TASKS[task].kind != "regression"
-            same = np.array_equal(a.prediction, b.prediction)
-            least = 1 / len(a.ids) if counts_examples and not same else 0.0
-            rows[-1] |= _interval(sides, seeds[0] == seeds[1], least)
-            compared[task] = sides, seeds
-            counts[task] = len(a.ids)
+            compared[task], counts[task] = (sides, seeds), len(a.ids)
             changed.append(_changed(task, a, b, one))
-    rows += _overall(one, other, compared, counts)
+            least = 0.0 if np.array_equal(a.prediction, b.prediction) else 1 / len(a.ids)
+        row = {"task": task, "metric": METRIC_TITLES[TASKS[task].metric]}
+        rows.append(row | _score(sides, seeds[0] == seeds[1], least))
+    rule, tasks = _overall_rule(one)
+    if (rule, tasks) == _overall_rule(other) and len(tasks) > 1 and set(tasks) <= counts.keys():
+        seeds = compared[tasks[0]][1]
+        if all(compared[task][1] == seeds for task in tasks):
+            sides = [combined({task: compared[task][0][n] for task in tasks}, rule) for n in (0, 1)]
+            same = all(np.array_equal(*(of.values for of in compared[t][0])) for t in tasks)
+            least = 0.0 if same else 1 / sum(counts[task] for task in tasks)
+            row = {"task": "overall", "metric": rule}
+            rows.append(row | _score(sides, seeds[0] == seeds[1], least))
     return Comparison(
-        (about[0], about[1]),
+        (_about(one), _about(other)),
         pd.DataFrame(list(_spec(one, other)), columns=SPEC, dtype=object),
         pd.DataFrame(rows, columns=SCORES),
-        pd.concat(changed, ignore_index=True) if changed else pd.DataFrame(columns=EXAMPLES),
+        pd.concat(changed, ignore_index=True),
         counts,
     )
 
 
+def _about(found: ResolvedVariant) -> str:
+    stages = ", ".join(f"{stage} {key}" for stage, key in found.stages.items())
+    when = f"trained {_trained(found):%Y-%m-%d %H:%M}" if found.chosen else "not trained yet"
+    return f"{found.paper}/{found.name} ({stages}), {when}"
+
+
 def _trained(found: ResolvedVariant) -> datetime:
     """Return when the last of a variant's trainings ended; long ago if none did."""
-    runs = [
-        node_folder(found.root, "train", key, seed)
-        for seed, keys in found.chosen.items()
-        for key in keys.values()
-    ]
-    times = (read_file(run / "history.parquet", ["time"])["time"].to_pylist() for run in runs)
-    return datetime.fromtimestamp(max(chain(*times), default=0))
+    runs = [(key, seed) for seed, keys in found.chosen.items() for key in keys.values()]
+    paths = (node_folder(found.root, "train", *run) / "history.parquet" for run in runs)
+    ends = [max(read_file(path, ["time"])["time"].to_pylist()) for path in paths]
+    return datetime.fromtimestamp(max(ends, default=0))
 
 
 def _predicted(found: ResolvedVariant, seeds: Sequence[int], task: str) -> Predicted:
@@ -185,63 +157,46 @@ def _predicted(found: ResolvedVariant, seeds: Sequence[int], task: str) -> Predi
 
 
 def _spec(one: ResolvedVariant, other: ResolvedVariant) -> Iterator[tuple[Any, ...]]:
-    """Yield (stage, what, name, A, B) of all that differs; stages match by name, or by place."""
+    """Yield (stage, name, A, B) of all that differs; stages match by name, or by place."""
     pairs = [(stage, stage) for stage in one.stages]
     if one.stages.keys() != other.stages.keys():
         pairs = list(zip_longest(one.stages, other.stages))
     for stage, their in pairs:
         name = stage if stage == their else f"{stage} / {their}"
         if stage is None or their is None:
-            yield name, "setting", "stage", stage, their
+            yield name, "stage", stage, their
             continue
-        old, new = (
-            read_description(side.root, "train", side.stages[of])
-            for side, of in ((one, stage), (other, their))
-        )
+        old = read_description(one.root, "train", one.stages[stage])
+        new = read_description(other.root, "train", other.stages[their])
         found = plans.difference(old, new)
-        settings = {n: pair for n, pair in found.spec.items() if not n.startswith("derived.")}
-        settings |= dict(plans.changes(old["spec"]["stage"], new["spec"]["stage"]))
-        yield from ((name, "setting", of, *pair) for of, pair in settings.items())
+        settings = found.spec | dict(plans.changes(old["spec"]["stage"], new["spec"]["stage"]))
+        for of, pair in settings.items():
+            if not of.startswith("derived."):
+                yield name, of, *pair
         # A module or an input that only one of them has follows from a setting.
-        for what, differing in (("code", found.code), ("input", found.needs)):
-            yield from ((name, what, of, *pair) for of, pair in differing.items() if all(pair))
+        for what, differing in (("code of", found.code), ("input", found.needs)):
+            yield from (
+                (name, f"{what} {of}", *pair) for of, pair in differing.items() if all(pair)
+            )
 
 
-def _means(sides: Sides) -> dict[str, Any]:
-    one, other = (float(side.values.mean()) for side in sides)
-    seeds = {f"seeds_{name}": len(side.values) for name, side in zip("AB", sides, strict=True)}
-    return {"A": one, "B": other, "difference": other - one, **seeds, "paired": False}
+def _score(sides: Sequence[Sample], paired: bool, least: float | None) -> dict[str, Any]:
+    """Return both mean scores and their difference; its interval, if they have the same examples.
 
-
-def _interval(sides: Sides, paired: bool, least: float) -> dict[str, Any]:
-    """Return the interval of the difference; `least` is an example's weight."""
+    `least` is the weight of an example then.
+    """
     one, other = sides
+    means = [float(side.values.mean()) for side in sides]
+    row = {"A": means[0], "B": means[1], "difference": means[1] - means[0], "paired": False}
+    row |= {"seeds_A": len(one.values), "seeds_B": len(other.values)}
+    if least is None:
+        return row
+    found = difference(other, one, least)
     if paired:
         change = Sample(other.values - one.values, other.draws - one.draws)
         found = difference(change, constant(0.0), least)
-    else:
-        found = difference(other, one, least)
-    return dict(zip(("low", "high"), found.interval(), strict=True)) | {"paired": paired}
-
-
-def _overall(
-    one: ResolvedVariant,
-    other: ResolvedVariant,
-    compared: Mapping[str, tuple[Sides, list[list[int]]]],
-    counts: Mapping[str, int],
-) -> Iterator[dict[str, Any]]:
-    """Yield the overall scores, if both have the same rule and tasks, all with the same seeds."""
-    rule, tasks = _overall_rule(one)
-    if (rule, tasks) != _overall_rule(other) or len(tasks) < 2 or not set(tasks) <= counts.keys():
-        return
-    (a, b), *others = (compared[task][1] for task in tasks)
-    if all(seeds == [a, b] for seeds in others):
-        sides = [combined({task: compared[task][0][n] for task in tasks}, rule) for n in (0, 1)]
-        pairs = (compared[task][0] for task in tasks)
-        same = all(np.array_equal(of_a.values, of_b.values) for of_a, of_b in pairs)
-        least = 0.0 if same else 1 / sum(counts[task] for task in tasks)
-        row = {"task": "overall", "metric": rule}
-        yield row | _means(sides) | _interval(sides, a == b, least)
+    low, high = found.interval()
+    return row | {"low": low, "high": high, "paired": paired}
 
 
 def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
@@ -256,20 +211,17 @@ def _overall_rule(found: ResolvedVariant) -> tuple[str, tuple[str, ...]]:
 def _changed(task: str, a: Predicted, b: Predicted, one: ResolvedVariant) -> pd.DataFrame:
     """Return the examples that most seeds of one side get right, and of the other wrong."""
     before, after = over_runs(task, a), over_runs(task, b)
-    sides = [(before.right, len(a.prediction)), (after.right, len(b.prediction))]
-    right = [2 * of_runs > runs for of_runs, runs in sides]
-    wrong = [2 * of_runs < runs for of_runs, runs in sides]
+    was, now = before.right / len(a.prediction), after.right / len(b.prediction)
     frame = pd.DataFrame(
         {
             "task": task,
-            "change": np.where(right[0], WORSE, BETTER),
+            "change": np.where(was > now, WORSE, BETTER),
             "id": a.ids,
             "label": a.label,
             "A": before.said,
             "B": after.said,
             "moved": np.abs(after.error - before.error),
         }
-    )[(right[0] & wrong[1]) | (wrong[0] & right[1])]
-    run = one.runs([task])[task]
+    )[(was - 0.5) * (now - 0.5) < 0]
     frame = frame.sort_values("moved", ascending=False, kind="stable")
-    return frame.merge(sentences(run), how="left", on="id")[EXAMPLES]
+    return frame.merge(sentences(one.runs([task])[task]), how="left", on="id")[EXAMPLES]

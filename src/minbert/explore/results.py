@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from minbert.base.errors import UserError, did_you_mean
 from minbert.data.parquet import read_file
+from minbert.evaluate.reading import SCHEMA
 from minbert.explore.run import Run, stage_settings
 from minbert.predict.resolve_run import ResolvedVariant, find, plan_of, variants
-from minbert.spec.task import use_tasks_of
 from minbert.store.job import node_folder
 from minbert.store.node import seed_folders
-from minbert.store.plans import VARIANT_COLUMNS, describe_job, records, score_tables
+from minbert.store.plans import VARIANT_COLUMNS, score_tables
 from minbert.store.record import sound
 from minbert.track.journal import Attempt, newest_attempts
 
@@ -91,17 +90,15 @@ class Results:
     def scores(self) -> pd.DataFrame:
         """The score table, with the columns of `scores.parquet` (docs/pipeline.md).
 
-        After that of the whole grids come variants that were run as a part alone. Before results
-        are published for the first time, it is made from the runs that finished.
+        After that of the whole grids come variants that were run as a part alone. It is empty
+        before results are published for the first time.
         """
-        if not (paths := score_tables(self.root)):
-            return _scores_so_far(self.root).to_pandas()
-        found = read_file(paths[0]).to_pandas()
-        for path in paths[1:]:
+        found = pd.DataFrame(columns=SCHEMA.names)
+        for path in score_tables(self.root):
             more = read_file(path).to_pandas()
             known = pd.MultiIndex.from_frame(found[["paper", "variant"]])
-            new = ~pd.MultiIndex.from_frame(more[["paper", "variant"]]).isin(known)
-            found = pd.concat([found, more[new]], ignore_index=True)
+            new = more[~pd.MultiIndex.from_frame(more[["paper", "variant"]]).isin(known)]
+            found = pd.concat([found, new], ignore_index=True) if len(found) else new
         return found
 
     def specs(self, names: str = "*") -> pd.DataFrame:
@@ -170,7 +167,8 @@ class Results:
         if "@" in names:
             yield find(self.root, names)
             return
-        scored = ((row["paper"], row["variant"]) for row in self._scored())
+        # The best of others are listed in the scores alone.
+        scored = self.scores[["paper", "variant"]].itertuples(index=False, name=None)
         known = dict.fromkeys([*variants(self.root), *scored])
         wanted = [
             f"{paper}/{name}"
@@ -185,11 +183,6 @@ class Results:
             )
         yield from (find(self.root, name) for name in wanted)
 
-    def _scored(self) -> list[dict[str, Any]]:
-        """Return paper and variant of each score: the best of others are listed nowhere else."""
-        tables = (read_file(p, ("paper", "variant")) for p in score_tables(self.root))
-        return [row for table in tables for row in table.to_pylist()]
-
 
 def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
     """Return the state of a run, and what its record says."""
@@ -203,25 +196,3 @@ def _run(folder: Path, attempt: Attempt | None) -> dict[str, Any]:
     end = attempt.end() or {}
     states = {"FAILED": "failed", "FINISHED": "not run"}  # Its files were deleted since.
     return {"state": states.get(end.get("status", ""), "interrupted"), "error": end.get("error")}
-
-
-def _scores_so_far(root: Path) -> Any:
-    """Return the score table (pyarrow) of the newest plan's runs that finished."""
-    import pyarrow as pa
-
-    from minbert.evaluate import choose, score
-    from minbert.publish.publish import PartialJob
-
-    name, record = next((name, record) for name, record in records(root) if "shown" in record)
-    use_tasks_of(record)
-    makers, tables = {"tuning": choose.make, "scores": score.make}, {}
-    with TemporaryDirectory() as folder:
-        for shown, kind, key in record["shown"]:
-            if kind in makers:
-                described = describe_job(root, kind, key, name)
-                job = PartialJob(root, described, None, 1, folder=Path(folder))
-                job.out.mkdir(parents=True)
-                makers[kind](job)
-                if kind == "scores":
-                    tables[shown] = read_file(job.out / "scores.parquet")
-    return pa.concat_tables(tables[name] for name in sorted(tables))
