@@ -11,7 +11,7 @@ from scipy.stats import t
 
 from minbert.evaluate.bootstrap import Estimate, Sample, difference, resampled_scores
 from minbert.evaluate.scoring import score_task
-from minbert.evaluate.statistics import LEVEL, Spread
+from minbert.evaluate.statistics import LEVEL
 
 Floats = NDArray[np.float64]
 
@@ -43,9 +43,7 @@ def compare(right: Floats, resamples: int = 300) -> Estimate:
     return difference(*(sample("sst", half, labels, resamples) for half in halves))
 
 
-@pytest.mark.parametrize(
-    ("seeds", "seed_spread"), [(1, 0.0), (2, 0.1), (3, 0.0), (3, 0.2), (5, 0.02)]
-)
+@pytest.mark.parametrize(("seeds", "seed_spread"), [(1, 0.0), (2, 0.1), (3, 0.2)])
 def test_intervals_cover_as_often_as_they_say(seeds: int, seed_spread: float) -> None:
     draw = np.random.default_rng(7)
     trials = 160
@@ -57,7 +55,7 @@ def test_intervals_cover_as_often_as_they_say(seeds: int, seed_spread: float) ->
 
 @pytest.mark.parametrize(
     ("seeds", "spread", "alarms"),
-    [(1, "-", 0.1), (2, "2", 0.1), (3, "0", 0.1), (3, "2", 0.1), (2, "0.5 and 3", 0.15)],
+    [(1, "-", 0.1), (3, "0", 0.1), (2, "0.5 and 3", 0.15)],
 )
 def test_small_p_values_are_as_rare_as_they_say(seeds: int, spread: str, alarms: float) -> None:
     """Of 100 papers, whose own claims go together: docs/statistics.md has 2,000."""
@@ -88,23 +86,19 @@ def test_draws_do_not_depend_on_how_many_examples_are_drawn_at_a_time(
     assert (resampled_scores("sst", right, np.ones(300), 50) == whole).all()
 
 
-def test_pairing_makes_the_interval_of_alike_systems_narrower() -> None:
-    right = systems(np.random.default_rng(2), 1000, 1, own=0.3)
-    one, other = (sample("sst", right[:, [i]], np.ones(1000), 1000) for i in (0, 1))
-    paired = difference(one, other)
-    shuffled = np.random.default_rng(3).permutation(1000)
-    unpaired = difference(one, Sample(other.values, other.draws[shuffled]))
-    assert paired.error < 0.6 * unpaired.error
-
-
 def test_one_seed_is_the_plain_paired_bootstrap() -> None:
-    right = systems(np.random.default_rng(4), 500, 1)
+    right = systems(np.random.default_rng(4), 500, 1, own=0.3)
     one, other = (sample("sst", right[:, [i]], np.ones(500)) for i in (0, 1))
     found = difference(one, other)
     plain = (one.draws - other.draws).std(ddof=1)
     assert found.error == pytest.approx(plain, rel=1e-12)
-    assert found.freedom == np.inf
-    assert found.interval()[1] - found.value == pytest.approx(1.959964 * plain)
+    unpaired = np.hypot(one.draws.std(), other.draws.std())
+    assert found.freedom == np.inf and found.error < 0.6 * unpaired
+    (low, high), (lower, higher) = found.interval(), found.interval(0.05 / 23)
+    assert high - found.value == pytest.approx(1.959964 * plain) == found.value - low
+    assert lower < low < high < higher
+    same = difference(one, one)
+    assert (same.value, same.error, *same.interval()) == (0, 0, 0, 0)
 
 
 def test_seeds_that_differ_widen_the_interval_by_their_own_spread() -> None:
@@ -120,19 +114,6 @@ def test_seeds_that_differ_widen_the_interval_by_their_own_spread() -> None:
     assert found.interval()[1] == pytest.approx(4.303 * 0.05 / np.sqrt(3), rel=0.15)
 
 
-def test_equal_runs_differ_by_nothing() -> None:
-    right = systems(np.random.default_rng(5), 200, 1)
-    found = compare(np.hstack([right[:, :1]] * 2))
-    assert (found.value, found.error, *found.interval()) == (0, 0, 0, 0)
-
-
-def test_an_interval_at_a_smaller_level_is_wider() -> None:
-    found = Estimate(0.1, 0.02, 4.0)
-    (low, high), (lower, higher) = found.interval(), found.interval(0.05 / 23)
-    assert (low, high) == (pytest.approx(0.1 - 2.776 * 0.02, abs=1e-4), pytest.approx(0.2 - low))
-    assert lower < low < high < higher
-
-
 def test_a_detectable_difference_is_found_in_eighty_of_a_hundred_cases() -> None:
     found = Estimate(0.0, 0.02, np.inf)
     assert found.detectable() == pytest.approx((1.960 + 0.842) * 0.02, rel=1e-3)
@@ -146,21 +127,7 @@ def test_how_many_seeds_a_distance_needs() -> None:
     found = Estimate(0.05, np.sqrt(0.0005), 4.0, 0.0001, 0.0012)
     needed = found.seeds_needed(0.05, 3)
     assert needed is not None and needed > 3
-    halves = [0.0012 / n + 0.0001 for n in (needed - 1, needed)]
-    widths = [
-        t.ppf(0.975, 2 * n - 2) * np.sqrt(v)
-        for n, v in zip((needed - 1, needed), halves, strict=True)
-    ]
-    assert widths[0] > 0.05 >= widths[1]
+    halves = [t.ppf(0.975, 2 * n - 2) * np.sqrt(0.0012 / n + 0.0001) for n in (needed - 1, needed)]
+    assert halves[0] > 0.05 >= halves[1]
     assert found.seeds_needed(0.5, 3) == 4  # three were not enough, or nobody would ask
     assert found.seeds_needed(0.015, 3) is None  # 1.96 standard errors of the examples alone
-
-
-def test_the_side_with_more_seeds_is_not_divided_twice() -> None:
-    """What n seeds of each side leave of the error does not depend on how many there were."""
-    spread = Spread(1e-4, 1e-4, 20)
-    few, many = (Sample(np.zeros(n), np.zeros((9, n)), spread) for n in (2, 8))
-    found = [difference(one, other) for one in (few, many) for other in (few, many)]
-    assert [of.of_seeds for of in found] == pytest.approx([2e-4] * 4)
-    assert [of.of_examples for of in found] == pytest.approx([0.0] * 4)
-    assert found[0].error ** 2 == pytest.approx(2e-4 / 2) and found[3].error ** 2 == 2e-4 / 8

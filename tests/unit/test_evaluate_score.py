@@ -1,18 +1,23 @@
-"""The score table that is made of runs' predictions."""
+"""The score table that is made of runs' predictions, rows that are the best of others, the best."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from figure_texts import drawn
 from run_files import history
 
 from minbert.base.errors import UserError
-from minbert.evaluate.reading import SCHEMA, read_scores
-from minbert.evaluate.score import score_runs
+from minbert.evaluate.reading import SCHEMA, Of, Score, read_scores
+from minbert.evaluate.score import Scored, best_of, score_runs
+from minbert.evaluate.seeds import ranked, winner
+from minbert.figures.inputs import Inputs
+from minbert.spec.task import TASKS
 
 # (task, split) -> (predictions, labels); None in place of the labels: they are not public
 Rows = dict[tuple[str, str], tuple[list[float], Sequence[float | None] | None]]
@@ -22,6 +27,8 @@ DEV: Rows = {
     ("para", "dev"): ([1, 0], [1, 1]),
     ("sts", "dev"): ([1.0, 2.0, 3.0], [0.0, 2.0, 4.0]),
 }
+THREE = ("sst", "para", "sts")
+OVERALL = [("dev", "overall", rule) for rule in ("normalised", "plain")]
 
 
 def predictions(path: Path, rows: Rows) -> Path:
@@ -30,8 +37,7 @@ def predictions(path: Path, rows: Rows) -> Path:
         for i, value in enumerate(predicted):
             label = None if labels is None else labels[i]
             line = {"id": f"{split}{i}", "task": task, "split": split, "prediction": float(value)}
-            lines.append(line | {"scores": [0.5], "label": label})
-    path.parent.mkdir(parents=True, exist_ok=True)
+            lines.append(line | {"label": label})
     pq.write_table(pa.Table.from_pylist(lines), path)
     history(path.with_suffix(".history"))
     return path
@@ -57,12 +63,19 @@ def column(rows: list[dict[str, Any]], name: str = "value") -> dict[tuple[str, .
     return {(row["split"], row["task"], row["metric"]): row[name] for row in rows}
 
 
-THREE = ("sst", "para", "sts")
-OVERALL = [("dev", "overall", rule) for rule in ("normalised", "plain")]
-
-
 def test_golden_table(tmp_path: Path) -> None:
-    rows = score(tmp_path, run(predictions(tmp_path / "a.parquet", DEV), *THREE))
+    """Each task from its own file; the last epoch's dev scores stand beside the best."""
+    parts = {}
+    for task in THREE:
+        one: Rows = {key: value for key, value in DEV.items() if key[0] == task}
+        parts[task] = entry(predictions(tmp_path / f"{task}.parquet", one), f"key-{task}")
+    history(
+        tmp_path / "sst.history",
+        *((2, "sst", "accuracy", 0.6), (1, "sst", "accuracy", 0.75), (2, "sst", "loss", 9.0)),
+    )
+    history(tmp_path / "para.history", (1, "para", "accuracy", 0.4), (2, "para", "accuracy", 0.9))
+    history(tmp_path / "sts.history", (2, "sts", "pearson", 0.5))
+    rows = score(tmp_path, run(tmp_path, tasks=parts))
     assert pq.read_schema(tmp_path / "scores.parquet").equals(SCHEMA)
     assert len(rows) == 9
     expected = {("dev", "sst", "accuracy"): 0.75, ("dev", "para", "accuracy"): 0.5}
@@ -72,54 +85,26 @@ def test_golden_table(tmp_path: Path) -> None:
     assert {of: found[of] for of in expected} == pytest.approx(expected)
     keys = {"sst": "key-sst", "para": "key-para", "sts": "key-sts", "overall": "own"}
     assert {row["task"]: row["key"] for row in rows} == keys
+    last = column(rows, "last")
+    assert last["dev", "sst", "accuracy"] == 0.6 and last["dev", "sst", "macro_f1"] is None
+    overall = ((0.6 + 0.9 + 0.75) / 3, (0.6 + 0.9 + 0.5) / 3)
+    assert [last[of] for of in OVERALL] == pytest.approx(overall)
 
 
-def test_test_is_scored_only_where_tested_and_labelled(tmp_path: Path) -> None:
-    test: Rows = {
-        ("sst", "test"): ([0, 1], [0, 0]),
-        ("para", "test"): ([0, 1], None),
-        ("sts", "test"): ([0, 1], None),
-    }
+def test_only_what_is_there_is_scored(tmp_path: Path) -> None:
+    """Test where asked for, on rows with labels; runs with all files; overall of all tasks."""
+    test: Rows = {("sst", "test"): ([0, 1, 2], [0, None, 1]), ("para", "test"): ([0, 1], None)}
     made = predictions(tmp_path / "a.parquet", DEV | test)
-    rows = score(tmp_path, run(made, *THREE, seed=0), run(made, *THREE, seed=1, tested=True))
+    half = run(made, "sst", "para", seed=3)
+    half["tasks"]["para"] = entry(tmp_path / "none.parquet", "k")
+    rows = score(tmp_path, run(made, "sst", "para"), run(made, *THREE, seed=1, tested=True), half)
     tested = [row for row in rows if row["split"] == "test"]
     assert {(row["seed"], row["task"]) for row in tested} == {(1, "sst")}
     assert column(tested)["test", "sst", "accuracy"] == 0.5
-
-
-def test_a_split_is_scored_on_its_rows_that_have_labels(tmp_path: Path) -> None:
-    """As the test split of a task of one's own, of which some rows are labelled."""
-    test: Rows = {("sst", "test"): ([0, 1, 2], [0, None, 1])}
-    made = predictions(tmp_path / "a.parquet", DEV | test)
-    found = column(score(tmp_path, run(made, "sst", tested=True)))
-    assert found["test", "sst", "accuracy"] == 0.5
-
-
-def test_overall_needs_all_three_tasks_and_takes_them_from_any_file(tmp_path: Path) -> None:
-    both = predictions(tmp_path / "a.parquet", DEV)
-    assert "overall" not in {row["task"] for row in score(tmp_path, run(both, "sst", "para"))}
-    parts = {}
-    for task in THREE:
-        one: Rows = {key: value for key, value in DEV.items() if key[0] == task}
-        parts[task] = entry(predictions(tmp_path / task / "a.parquet", one), task)
-    found = column(score(tmp_path, run(both, tasks=parts)))
-    assert [of for of in found if of[1] == "overall"] == OVERALL
-
-
-def test_the_last_epochs_dev_scores_stand_beside_the_best(tmp_path: Path) -> None:
-    test: Rows = {("sst", "test"): ([0, 1], [0, 0])}
-    made = predictions(tmp_path / "a.parquet", DEV | test)
-    history(
-        made.with_suffix(".history"),
-        *((2, "sst", "accuracy", 0.6), (1, "sst", "accuracy", 0.75), (2, "sst", "loss", 9.0)),
-        *((1, "para", "accuracy", 0.4), (2, "para", "accuracy", 0.9)),
-        (2, "sts", "pearson", 0.5),
-    )
-    found = column(score(tmp_path, run(made, *THREE, tested=True)), "last")
-    expected = {("dev", "sst", "accuracy"): 0.6, ("dev", "para", "accuracy"): 0.9}
-    expected |= dict(zip(OVERALL, ((0.6 + 0.9 + 0.75) / 3, (0.6 + 0.9 + 0.5) / 3), strict=True))
-    assert {of: found[of] for of in expected} == pytest.approx(expected)
-    assert found["dev", "sst", "macro_f1"] is found["test", "sst", "accuracy"] is None
+    assert {row["seed"] for row in rows if row["task"] == "overall"} == {1}
+    assert list(dict.fromkeys(row["seed"] for row in rows)) == [0, 1]
+    assert column(rows, "last")["dev", "sts", "pearson"] is None  # evaluated only
+    assert score(tmp_path) == []
 
 
 def test_floors_and_errors_stand_beside_the_scores(tmp_path: Path) -> None:
@@ -142,12 +127,8 @@ def test_floors_and_errors_stand_beside_the_scores(tmp_path: Path) -> None:
     assert [one.learned for one in (sst, para, sts, whole)] == [False, False, True, None]
 
 
-def test_a_task_that_was_only_carried_along_has_no_last_epoch(tmp_path: Path) -> None:
-    made = predictions(tmp_path / "a.parquet", DEV)
-    path = made.with_suffix(".history")
-    history(path, (1, "sst", "accuracy", 0.6), (1, "para", "accuracy", 0.9))
-    found = column(score(tmp_path, run(made, *THREE)), "last")
-    assert found["dev", "sts", "pearson"] is found[OVERALL[0]] is None
+HALF, WHOLE, AGAINST = [0.0, 2.0, 1.0], [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
+"""Predictions of STS with r = 0.5, 1 and -1."""
 
 
 def solved(path: Path, right: tuple[int, int], values: list[float], **last: float) -> Path:
@@ -157,13 +138,9 @@ def solved(path: Path, right: tuple[int, int], values: list[float], **last: floa
         for task, n in zip(("sst", "para"), right, strict=True)
     }
     made = predictions(path, rows | {("sts", "dev"): (values, [0.0, 2.0, 4.0])})
-    metrics = {"sst": "accuracy", "para": "accuracy", "sts": "pearson"}
-    history(made.with_suffix(".history"), *((1, t, metrics[t], v) for t, v in last.items()))
+    measured = ((1, task, TASKS[task].metric, value) for task, value in last.items())
+    history(made.with_suffix(".history"), *measured)
     return made
-
-
-HALF, WHOLE, AGAINST = [0.0, 2.0, 1.0], [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
-"""Predictions of STS with r = 0.5, 1 and -1."""
 
 
 def gains(path: Path, *runs: dict[str, Any]) -> dict[tuple[str, int], tuple[float, float | None]]:
@@ -173,35 +150,27 @@ def gains(path: Path, *runs: dict[str, Any]) -> dict[tuple[str, int], tuple[floa
 
 
 def test_the_gain_is_over_the_single_tasks_of_the_same_seed(tmp_path: Path) -> None:
+    last = {"sst": 0.5, "para": 0.4, "sts": 0.2}
     alone = [
-        run(solved(tmp_path / "0", (1, 2), HALF), *THREE, variant="alone", seed=0),
+        run(solved(tmp_path / "0", (1, 2), HALF, **last), *THREE, variant="alone", seed=0),
         run(solved(tmp_path / "1", (2, 4), WHOLE), *THREE, variant="alone", seed=1),
     ]
-    both = solved(tmp_path / "b", (2, 1), WHOLE)
+    both = solved(tmp_path / "b", (2, 1), WHOLE, sst=0.6, para=0.4, sts=0.1)
     found = gains(tmp_path, *alone, *(run(both, *THREE, seed=seed) for seed in (0, 1, 2)))
-    assert found["alone", 0] == found["alone", 1] == (0, None)
-    assert found["v", 0] == (pytest.approx(100 * (1 - 0.5 + 1) / 3), None)
+    assert found["alone", 0] == (0, 0) and found["alone", 1] == (0, None)
+    after = pytest.approx(100 * (0.2 - 0.5) / 3)
+    assert found["v", 0] == (pytest.approx(100 * (1 - 0.5 + 1) / 3), after)
     assert found["v", 1] == (pytest.approx(100 * (0 - 0.75 + 0) / 3), None)
     # Seed 2 is over the means .375, .75 and .75.
-    assert found["v", 2] == (pytest.approx(100 * (1 / 3 - 2 / 3 + 1 / 3) / 3, abs=1e-9), None)
-
-
-def test_the_gain_after_the_last_epoch_is_over_single_tasks_after_theirs(tmp_path: Path) -> None:
-    alone = solved(tmp_path / "a", (1, 2), HALF, sst=0.5, para=0.4, sts=0.2)
-    both = solved(tmp_path / "b", (1, 2), HALF, sst=0.6, para=0.4, sts=0.1)
-    found = gains(tmp_path, run(alone, *THREE, variant="alone"), run(both, *THREE))
-    assert found["v", 0] == (0, pytest.approx(100 * (0.2 - 0.5) / 3))
+    assert found["v", 2][0] == pytest.approx(100 * (1 / 3 - 2 / 3 + 1 / 3) / 3, abs=1e-9)
 
 
 def test_no_gain_over_what_is_missing_or_not_above_0(tmp_path: Path) -> None:
-    good = solved(tmp_path / "g", (2, 2), WHOLE)
+    good = run(solved(tmp_path / "g", (2, 2), WHOLE), *THREE)
     for bad in (AGAINST, [1.0, 1.0, 1.0]):
         alone = run(solved(tmp_path / "a", (2, 2), bad), *THREE, variant="alone")
-        assert gains(tmp_path, alone, run(good, *THREE)) == {}
-    assert gains(tmp_path, run(good, *THREE)) == {}, "the reference was not run"
-    of_two = run(good, "sst", "para", variant="two")
-    found = gains(tmp_path, run(good, *THREE, variant="alone"), of_two, run(good, *THREE))
-    assert set(found) == {("alone", 0), ("v", 0)}
+        assert gains(tmp_path, alone, good) == {}
+    assert gains(tmp_path, good) == {}, "the reference was not run"
 
 
 def test_a_gain_on_test_is_over_test_scores_though_the_reference_is_not_tested(
@@ -211,50 +180,113 @@ def test_a_gain_on_test_is_over_test_scores_though_the_reference_is_not_tested(
     half: Rows = test | {("sst", "test"): ([0, 9, 9, 3], [0, 1, 2, 3])}
     alone = run(predictions(tmp_path / "a", DEV | half), *THREE, variant="alone")
     tested = run(predictions(tmp_path / "b", DEV | test), *THREE, tested=True)
-    rows = score(tmp_path, alone, tested, single="alone")
-    of_test = [row for row in rows if row["split"] == "test"]
-    gain = column(of_test)["test", "overall", "delta_m"]
+    of_test = [r for r in score(tmp_path, alone, tested, single="alone") if r["split"] == "test"]
     assert {row["variant"] for row in of_test} == {"v"}
+    gain = column(of_test)["test", "overall", "delta_m"]
     assert gain == pytest.approx(100 * (0.75 / 0.5 - 1) / 3)
 
 
-def test_a_run_without_a_file_is_left_out_whole(tmp_path: Path) -> None:
-    made = predictions(tmp_path / "a.parquet", DEV)
-    half = run(made, "sst", "para", seed=1)
-    half["tasks"]["para"] = entry(tmp_path / "none.parquet", "k")
-    rows = score(tmp_path, run(tmp_path / "none.parquet", "sst"), half, run(made, "sst", seed=2))
-    assert [row["seed"] for row in rows] == [2, 2]
-
-
-def test_no_run_at_all_still_makes_a_table(tmp_path: Path) -> None:
-    assert score(tmp_path) == []
-    assert pq.read_schema(tmp_path / "scores.parquet").equals(SCHEMA)
-
-
-def test_rows_keep_the_order_of_the_runs(tmp_path: Path) -> None:
-    made = predictions(tmp_path / "a.parquet", DEV)
-    rows = score(tmp_path, *(run(made, "sst", variant=name) for name in "zam"))
-    assert list(dict.fromkeys(row["variant"] for row in rows)) == [*"zam"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ({("para", "dev"): ([1], [1])}, "no predictions of task 'sst' on labelled dev rows"),
-        ({("sst", "dev"): ([1], None)}, "no predictions of task 'sst' on labelled dev rows"),
-        ({("sst", "dev"): ([1, float("nan")], [1, 1])}, r"1 of 2 predictions .* id 'dev1'"),
-    ],
-)
-def test_malformed_predictions_are_named(tmp_path: Path, rows: Rows, message: str) -> None:
-    made = predictions(tmp_path / "bad.parquet", rows)
-    with pytest.raises(UserError, match=f"bad.parquet.*{message}"):
-        score_runs([run(made, "sst")], tmp_path / "scores.parquet")
+def test_predictions_that_are_not_numbers_and_unknown_tasks_are_named(tmp_path: Path) -> None:
+    made = predictions(tmp_path / "bad.parquet", {("sst", "dev"): ([1, float("nan")], [1, 1])})
+    with pytest.raises(UserError, match=r"bad.parquet.*1 of 2 predictions .* id 'dev1'"):
+        score(tmp_path, run(made, "sst"))
+    with pytest.raises(UserError, match=r"unknown task 'stt'.*Did you mean"):
+        score(tmp_path, run(made, "stt"))
     assert not (tmp_path / "scores.parquet").exists()
 
 
-def test_runs_and_tasks_are_checked(tmp_path: Path) -> None:
-    made = predictions(tmp_path / "a.parquet", DEV)
-    with pytest.raises(UserError, match="variant 'v', seed 0 is there twice"):
-        score_runs([run(made, "sst"), run(made, "para")], tmp_path / "scores.parquet")
-    with pytest.raises(UserError, match=r"unknown task 'stt'.*Did you mean"):
-        score_runs([run(made, "stt")], tmp_path / "scores.parquet")
+Dev = dict[str, dict[int, dict[str, float]]]
+
+
+def scored_on(key: str, **splits: dict[str, float]) -> Scored:
+    """Return the scores of a run, by split and task."""
+    return {
+        (split, task, TASKS[task].metric): Score(value, key, None)
+        for split, of in splits.items()
+        for task, value in of.items()
+    }
+
+
+def chosen(order: str, dev: Dev, by: Literal["overall", "task"], rule: str) -> dict[str, str]:
+    """Return {task: variant} of the first seed of the best, by the key that its score has."""
+    candidates = {
+        name: {seed: scored_on(name, dev=of) for seed, of in dev.get(name, {}).items()}
+        for name in order.split()
+    }
+    found = best_of(candidates, by, rule)
+    return {task: score.key for (_, task, _), score in found[0].items()} if found else {}
+
+
+def test_the_best_of_others() -> None:
+    # With r as (r + 1) / 2 they are .600 and .667, plainly .600 and .500.
+    rules: Dev = {
+        "steady": {0: {"sst": 0.3, "para": 0.5, "sts": 1.0}},
+        "sharp": {0: {"sst": 0.7, "para": 0.8, "sts": 0.0}},
+    }
+    assert chosen("steady sharp", rules, "overall", "plain") == dict.fromkeys(THREE, "steady")
+    assert chosen("steady sharp", rules, "overall", "normalised")["sst"] == "sharp"
+    seeds: Dev = {
+        "a": {0: {"sst": 0.9}, 1: {"sst": 0.1}},
+        "b": {0: {"sst": 0.6}, 1: {"sst": 0.6}},
+        "c": {0: {"sst": 0.6}},
+    }
+    assert chosen("a b c", seeds, "task", "plain") == {"sst": "b"}
+    assert chosen("c b a", seeds, "task", "plain") == {"sst": "c"}, "the first of equals"
+    tasks: Dev = {"a": {0: {"sst": 0.9, "sts": 0.1}}, "b": {0: {"sst": 0.1, "sts": 0.2}}, "c": {}}
+    assert chosen("a b c d", tasks, "task", "plain") == {"sst": "a", "sts": "b"}
+    assert chosen("c d", tasks, "task", "plain") == {}
+    assert chosen("a b", tasks, "overall", "plain") == {}, "neither has all three tasks"
+
+
+def test_the_half_of_dev_that_chose_the_epoch_chooses_the_best_too() -> None:
+    a = scored_on("a", selection={"sst": 0.6}, dev={"sst": 0.4}, test={"sst": 0.4})
+    b = scored_on("b", selection={"sst": 0.5}, dev={"sst": 0.9}, test={"sst": 0.9})
+    assert best_of({"a": {0: a}, "b": {0: b}}, "task", "plain") == {0: a}
+
+
+def test_dev_chooses_and_test_is_scored_once_and_the_best_of_others_does_not_lead(
+    tmp_path: Path,
+) -> None:
+    """Variant b is better on dev, a on test; neither is itself tested."""
+    labels = [0.0, 1.0, 2.0]
+    shares: dict[str, tuple[list[float], list[float]]] = {
+        "a": ([0.0, 0.0, 1.0], [0.0, 1.0, 2.0]),
+        "b": ([0.0, 1.0, 1.0], [0.0, 0.0, 1.0]),
+    }
+    best = {"best_of": ["a", "b"], "by": "overall", "rule": "plain", "key": "", "tasks": {}}
+    runs = [run(tmp_path, variant="best", seed=seed, tested=True) | best for seed in (0, 1)]
+    for name, (dev, test) in shares.items():
+        rows: Rows = {(task, "dev"): (dev, labels) for task in THREE}
+        made = predictions(
+            tmp_path / name, rows | {(task, "test"): (test, labels) for task in THREE}
+        )
+        runs += [run(made, *THREE, variant=name, seed=seed, key=name) for seed in (0, 1)]
+    score(tmp_path, *runs)
+    found = read_scores(tmp_path / "scores.parquet", "p")
+    assert {of.variant for of in found if of.split == "test"} == {"best"}
+    of = {name: found[Of(name, "dev", "sst")][1].value for name in ("best", "b")}
+    assert of["best"] == of["b"] == pytest.approx(2 / 3)
+    assert found[Of("best", "test", "sst")][0].value == pytest.approx(1 / 3)
+    assert list(ranked(found, "plain")) == ["b", "a"]
+
+
+def test_the_first_of_a_tie_leads_everywhere(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    for variant, mean in {"chosen": 0.9, "low": 0.4, "high": 0.8, "same": 0.8}.items():
+        about = {"paper": "p", "variant": variant, "task": "overall", "metric": "plain"}
+        about["key"] = "" if variant == "chosen" else "k"
+        for seed, shift in ((0, 0.05), (1, -0.05)):
+            rows.append(about | {"seed": seed, "split": "dev", "value": mean + shift})
+            rows.append(about | {"seed": seed, "split": "test", "value": 1 - mean})
+    path = tmp_path / "s.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    assert list(ranked(read_scores(path, "p"), "plain")) == ["high", "same", "low"]
+    assert next(iter(ranked(read_scores(path, "p"), "plain", "test"))) == "low"
+    best = winner(read_scores(path, "p"), "plain")
+    assert best and (best.variant, best.seed) == ("high", 0)
+    inputs = Inputs(scores={"p": path}, facts={"rules": {"p": "plain"}})
+    names = {name: name for name in ("low", "same", "chosen", "high")}
+    figure, notes = drawn("ranking", replace(inputs, variants=names))
+    shown = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert shown == ["high", "same", "low"]
+    assert "Not ranked: chosen, the best of others." in notes

@@ -1,4 +1,4 @@
-"""Means over seeds, and the intervals that rows of a paper share."""
+"""Means over seeds, the variance over them that rows of a paper share, and their intervals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from nulls import coverage
 from nulls.__main__ import SPREADS
 from scipy.stats import t
 
+from minbert.evaluate.bootstrap import Sample, difference
 from minbert.evaluate.reading import DELTA_M, SCHEMA, Of, Score, Scores
 from minbert.evaluate.seeds import over_seeds
-from minbert.evaluate.statistics import NORMAL, Interval
+from minbert.evaluate.statistics import NORMAL, Interval, Spread, alike, own_spread, steadied
 from minbert.evaluate.systems import Systems
 
 
@@ -25,10 +26,6 @@ def by_seed(values: list[float], p_floor: float | None = 0.001, key: str = "") -
 
 def on_dev(rows: dict[str, list[float]], task: str = "sst") -> Scores:
     return {Of(name, "dev", task): by_seed(of, key=f"{name} {task}") for name, of in rows.items()}
-
-
-def widths(scores: Scores) -> dict[str, float]:
-    return {of.variant: half(one) for of, one in over_seeds(scores).items()}
 
 
 def half(one: Interval) -> float:
@@ -57,40 +54,27 @@ def test_rows_share_their_variance_and_a_larger_one_is_kept() -> None:
     assert own == pytest.approx([np.sqrt(0.0002), 0.0, 0.01]), "the row's own"
 
 
-def test_one_seed_and_one_row_are_as_they_would_be_alone() -> None:
-    scores = on_dev({**ROWS, "once": [0.7]})
-    assert widths(scores)["once"] == pytest.approx(NORMAL * 0.1)
-    alone = widths(on_dev({"a": ROWS["a"]}))["a"]
-    assert alone == pytest.approx(t.ppf(0.975, 1) * np.sqrt(0.0002 / 2))
-
-
-@pytest.mark.parametrize("p_floor", [0.5, None])
-def test_a_row_that_has_not_learnt_shares_nothing(p_floor: float | None) -> None:
-    scores = on_dev(ROWS)
-    scores[Of("d", "dev", "sst")] = by_seed([0.25, 0.35], p_floor)
-    found = widths(scores)
-    assert found.pop("d") == pytest.approx(t.ppf(0.975, 1) * np.sqrt(0.005 / 2))
-    assert found == widths(on_dev(ROWS))
-
-
-def test_splits_and_tasks_share_nothing_with_each_other() -> None:
-    tested = {of._replace(split="test"): by for of, by in on_dev({"a": [0.1, 0.9]}).items()}
-    other = on_dev({"b": [0.2, 0.8]}, "para")
-    found = over_seeds(on_dev(ROWS) | tested | other)
-    assert {of: found[of] for of in on_dev(ROWS)} == over_seeds(on_dev(ROWS))
+def test_rows_share_nothing_with_other_splits_tasks_and_rows_that_have_not_learnt() -> None:
+    """Nor do gains with each other: all are over the same runs."""
+    rows, one = on_dev(ROWS), {"x": [0.1, 0.9]}
+    tested = {of._replace(split="test"): by for of, by in on_dev(one).items()}
+    gains = {Of(name, "dev", DELTA_M): by_seed([0.0, n], None) for n, name in enumerate("ab")}
+    unlearnt = {Of(f"{p}", "dev", "sst"): by_seed([0.25, 0.35], p) for p in (0.5, None)}
+    once = on_dev({"once": [0.7]})
+    found = over_seeds({**rows, **tested, **on_dev(one, "para"), **gains, **unlearnt, **once})
+    assert {of: found[of] for of in rows} == over_seeds(rows)
+    alone = t.ppf(0.975, 1) / np.sqrt(2)
+    for of in unlearnt:
+        assert half(found[of]) == pytest.approx(alone * np.sqrt(0.005))
+    assert [half(found[of]) for of in gains] == pytest.approx([0.0, alone * np.sqrt(0.5)])
+    assert half(found[Of("once", "dev", "sst")]) == pytest.approx(NORMAL * 0.1)
 
 
 def test_a_stage_under_two_names_counts_once() -> None:
     scores = on_dev(ROWS)
-    found = widths(scores | {Of("again", "dev", "sst"): scores[Of("c", "dev", "sst")]})
-    assert found.pop("again") == found["c"]
-    assert found == widths(scores)
-
-
-def test_rows_that_score_the_same_by_chance_count_each() -> None:
-    twins = {**ROWS, "b again": ROWS["b"]}
-    mean = (0.0002 + 0.0 + 0.0 + 2 * 0.0001) / 5
-    assert widths(on_dev(twins))["b"] == pytest.approx(t.ppf(0.975, 5) * np.sqrt(mean / 2))
+    found = over_seeds(scores | {Of("again", "dev", "sst"): scores[Of("c", "dev", "sst")]})
+    assert found.pop(Of("again", "dev", "sst")) == found[Of("c", "dev", "sst")]
+    assert found == over_seeds(scores)
 
 
 TASKS = ("sst", "para", "sts")
@@ -114,9 +98,7 @@ def best_of(scores: Scores, values: list[float]) -> Scores:
     return best | {Of("best", "dev", "plain"): by_seed(values, None, "")}
 
 
-@pytest.mark.parametrize(
-    ("values", "of_its_own"), [([0.70, 0.70], False), ([0.70, 0.71], False), ([0.5, 0.9], True)]
-)
+@pytest.mark.parametrize(("values", "of_its_own"), [([0.70, 0.71], False), ([0.5, 0.9], True)])
 def test_what_is_the_best_of_other_rows_is_no_part_of_their_variance(
     values: list[float], of_its_own: bool
 ) -> None:
@@ -142,16 +124,6 @@ def test_overall_scores_of_the_same_last_stage_and_other_first_ones_are_two_rows
     mean = (0.00005 + 0.0002 + 0.00005 + 0.00045) / 4
     found = over_seeds(scores | other)[Of("a", "dev", "plain")]
     assert half(found) == pytest.approx(t.ppf(0.975, 4) * np.sqrt(mean / 2))
-
-
-def test_a_row_that_learnt_only_what_the_overall_score_leaves_out_has_its_own_variance() -> None:
-    scores = with_overall(OVERALL)
-    unlearnt = with_overall({"d": [0.30, 0.30]})
-    unlearnt = {of: by_seed([0.3, 0.3], 0.5, "d") for of in unlearnt}
-    unlearnt[Of("d", "dev", "lmrd")] = by_seed([0.8, 0.8], key="d")
-    found = over_seeds(scores | unlearnt)
-    assert {of: found[of] for of in scores} == over_seeds(scores)
-    assert half(found[Of("d", "dev", "plain")]) == 0
 
 
 def test_tables_and_claims_use_the_same_rows(tmp_path: Path) -> None:
@@ -197,16 +169,6 @@ def test_an_overall_score_has_learnt_what_one_of_its_tasks_has(
     assert over_seeds(scores, tasks)[Of("a", "dev", "plain")].learned is expected
 
 
-def test_gains_share_nothing_as_all_are_over_the_same_runs() -> None:
-    gains = {"a": [1.0, 3.0], "b": [2.0, 3.0], "c": [0.0, 0.0]}
-    scores = on_dev(ROWS)
-    scores |= {Of(name, "dev", DELTA_M): by_seed(of, None) for name, of in gains.items()}
-    found = over_seeds(scores)
-    assert found[Of("c", "dev", DELTA_M)] == Interval(0.0, 0.0, 0.0, 2, 0.0)
-    alone = t.ppf(0.975, 1) * np.sqrt(0.5 / 2)
-    assert half(found[Of("b", "dev", DELTA_M)]) == pytest.approx(alone)
-
-
 @pytest.mark.parametrize(
     ("spread", "least", "worst"), [("1", 0.95, 0.93), ("0.5 and 3", 0.93, 0.87)]
 )
@@ -215,3 +177,49 @@ def test_intervals_contain_the_true_mean_as_often_as_they_say(
 ) -> None:
     found = coverage(300, 3, SPREADS[spread])
     assert least <= found.all <= 0.985 and found.worst >= worst
+
+
+def spreads(scores: dict[str, list[float]]) -> dict[str, Spread]:
+    """Return the spreads of rows with these scores by seed, known without error from examples."""
+    own = {name: own_spread(np.array(of), np.tile(of, (50, 1))) for name, of in scores.items()}
+    known = {name: spread for name, spread in own.items() if spread}
+    return {name: steadied(spread, alike(known.values())) for name, spread in known.items()}
+
+
+def test_a_row_has_the_mean_variance_or_its_own_if_that_is_larger() -> None:
+    rows = {"a": [0.50, 0.52, 0.54], "b": [0.60, 0.61, 0.62], "c": [0.70, 0.73], "d": [0.8]}
+    found = spreads(rows)
+    mean = pytest.approx((2 * 0.0004 + 2 * 0.0001 + 1 * 0.00045) / 5)
+    assert found["b"] == Spread(mean, mean, 5) and "d" not in found
+    assert found["a"] == Spread(pytest.approx(0.0004), pytest.approx(0.0004), 5)
+
+
+def test_a_difference_is_the_t_test_with_the_pooled_variance() -> None:
+    rows = {"a": [0.50, 0.52], "b": [0.60, 0.62], "c": [0.70, 0.66], "d": [0.81, 0.85]}
+    one, other = (Sample(np.array(rows[n]), np.tile(rows[n], (50, 1))) for n in "ba")
+    used = spreads(rows)
+    found = difference(one._replace(spread=used["b"]), other._replace(spread=used["a"]))
+    mean = np.mean([0.0002, 0.0002, 0.0008, 0.0008])
+    width = t.ppf(0.975, 4) * np.sqrt(mean * (1 / 2 + 1 / 2))
+    assert found.interval() == (pytest.approx(0.10 - width), pytest.approx(0.10 + width))
+    assert difference(one, other).freedom < 2 < found.freedom == 4
+
+
+def test_what_comes_from_the_examples_is_no_spread_of_seeds() -> None:
+    draw = np.random.default_rng(0)
+    values, noise = np.array([0.5, 0.5, 0.5]), 0.02 * draw.normal(size=(4000, 3))
+    found = own_spread(values, values + noise)
+    assert found is not None and found.whole == 0
+    assert found.variance == pytest.approx(-(0.02**2), rel=0.1)
+    other = Sample(values, np.tile(values, (4000, 1)))
+    assert difference(Sample(values, values + noise), other).of_seeds == 0
+
+
+def test_rows_that_vary_far_more_are_no_part_of_the_mean() -> None:
+    similar = {f"row {n}": [0.5, 0.5 + 0.01 * (1 + n % 3)] for n in range(9)}
+    failing = {"worse": [0.8, 0.3], "bad": [0.6, 0.4]}
+    found, without = spreads(similar | failing), spreads(similar)
+    assert {row: found[row] for row in similar} == without
+    assert found["bad"].freedom == found["worse"].freedom == 1
+    assert found["bad"].whole == pytest.approx(0.02) and without["row 0"].freedom == 9
+    assert spreads({"a": [0.5, 0.5], "b": [0.5, 0.5], "c": [0.4, 0.5]})["a"].whole == 0

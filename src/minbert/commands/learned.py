@@ -15,7 +15,7 @@ HEADER = ("paper", "variant", "task", "seed", "paper's", "ours", "floor", "p", "
 def learned_text(plan: Plan) -> str:
     """Return a line for each of our dev scores whose published one is clearly above its floor."""
     papers = {grid.paper: paper_scores(plan, grid.paper) for grid in plan.grids}
-    lines, ours = [HEADER], list[Score]()
+    lines, ours = list[tuple[str, ...]]([HEADER]), list[Score]()
     for row in plan.published:
         scores = papers.get(row.paper, {}) if row.split == "dev" else {}
         for task in (*OVERALL_TASKS, row.other_task or ""):

@@ -72,9 +72,9 @@ def _tried(job: Job, each: Mapping[str, Any], tasks: Sequence[str], read: Read) 
     single: dict[str, list[float]] = {}
     for seed in job.spec["seeds"]:
         files = files_of(job, each["tasks"], seed)
-        if (found := run_scores(files, read)) is None:
+        if not (found := run_scores(files, read)):
             continue
-        main = of_tasks(found["selection"])
+        main = of_tasks(found, "selection")
         if missing := [task for task in tasks if task not in main]:
             path = files[missing[0]]["predictions"]
             raise UserError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from operator import methodcaller
 from pathlib import Path
 from statistics import fmean
@@ -26,29 +27,30 @@ from minbert.spec.protocol import OVERALL_TASKS, RULES
 from minbert.spec.task import TASKS, known_task
 from minbert.store.job import Job
 
-Split = Mapping[str, Mapping[str, Score]]
-"""One run's scores in a split, {task: {metric: score}}; a task's own metric is the first."""
-
-Splits = Mapping[str, Split]
-"""One run's scores, {split: {task: {metric: score}}}.
+Scored = Mapping[tuple[str, str, str], Score]
+"""One run's scores by (split, task, metric).
 
 A task is missing from a split in which its labels are not public. Split `selection` has tasks only
 where a half of dev chose the epoch.
 """
 
-Seeds = Mapping[int, Splits]
+Seeds = Mapping[int, Scored]
 """The runs of one variant by seed: those that have scores."""
 
-Read = Callable[..., Split]
+Read = Callable[..., Scored]
 """What `reader` returns."""
 
 SPLITS = ("dev", "selection", "test")
 
 
-def of_tasks(split: Split, column: str = "value") -> dict[str, float]:
+def of_tasks(run: Scored, split: str, column: str = "value") -> dict[str, float]:
     """Return {task: what a `column` of the score table has of its own metric}, where known."""
-    own = {task: getattr(next(iter(of.values())), column) for task, of in split.items()}
-    return {task: value for task, value in own.items() if value is not None}
+    found = {}
+    for (where, task, metric), score in run.items():
+        value = getattr(score, column)
+        if (where, metric) == (split, TASKS[task].metric) and value is not None:
+            found[task] = value
+    return found
 
 
 def make(job: Job) -> None:
@@ -108,11 +110,11 @@ def score_runs(
     Rows keep the order of `runs`, which are of one paper; a file that several share is read once.
     Raises `UserError` for predictions that are not finite.
     """
-    found: dict[str, dict[int, Splits]] = {}
+    found: dict[str, Seeds] = {}
     read = reader(labels)
     for run in runs:
         if "best_of" not in run and (scores := run_scores(run["tasks"], read)):
-            found.setdefault(run["variant"], {})[run["seed"]] = scores
+            found[run["variant"]] = {**found.get(run["variant"], {}), run["seed"]: scores}
     for run in runs:
         if "best_of" in run:
             candidates = {name: found.get(name, {}) for name in run["best_of"]}
@@ -120,29 +122,25 @@ def score_runs(
     alone = found.get(single, {})
     rows: list[dict[str, Any]] = []
     for run in runs:
-        variant, seed = run["variant"], run["seed"]
-        if not (splits := found.get(variant, {}).get(seed)):
-            continue
+        about = {name: run[name] for name in ("paper", "variant", "seed")}
+        seed, scores = run["seed"], found.get(run["variant"], {}).get(run["seed"], {})
         beside = [alone[seed]] if seed in alone else list(alone.values())
         for split in ("dev", "test") if run["tested"] else ("dev",):
-            of = {"paper": run["paper"], "variant": variant, "seed": seed, "split": split}
-            singles = [of_split[split] for of_split in beside]
-            for task, metric, score in _scores(splits[split], run["key"], singles, overall_tasks):
-                rows.append(of | {"task": task, "metric": metric} | score._asdict())
+            overall = _overall(scores, split, run["key"], beside, overall_tasks)
+            for (where, task, metric), score in [*scores.items(), *overall]:
+                if where == split:
+                    of = {"split": split, "task": task, "metric": metric}
+                    rows.append(about | of | score._asdict())
     with whole(out) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary)
 
 
-def run_scores(tasks: Mapping[str, Mapping[str, Any]], read: Read) -> Splits | None:
-    """Return the scores of a run with `tasks`, as of `score_runs`; None if a file is missing."""
+def run_scores(tasks: Mapping[str, Mapping[str, Any]], read: Read) -> Scored:
+    """Return the scores of a run with `tasks`, as of `score_runs`; none if a file is missing."""
     files = [Path(of[name]) for of in tasks.values() for name in ("predictions", "history")]
     if not all(path.is_file() for path in files):
-        return None
-    splits: dict[str, dict[str, Mapping[str, Score]]] = {split: {} for split in SPLITS}
-    for task, of in tasks.items():
-        for split, found in read(task, **of).items():
-            splits[split][task] = found
-    return splits
+        return {}
+    return dict(chain.from_iterable(read(task, **of).items() for task, of in tasks.items()))
 
 
 def best_of(
@@ -150,7 +148,7 @@ def best_of(
     by: Literal["overall", "task"],
     rule: str,
     overall_tasks: Sequence[str] = OVERALL_TASKS,
-) -> dict[int, Splits]:
+) -> Seeds:
     """Return the runs of the best of `candidates`, by seed; none if no candidate has scores.
 
     By `overall`: the candidate with the highest mean dev score under `rule`, over those of its
@@ -159,16 +157,12 @@ def best_of(
     along and decide nothing. Where a half of dev chose the epochs, its scores choose here too.
     """
     if by == "overall":
-        return dict(_highest(candidates, lambda scores: overall(scores, rule, overall_tasks)))
-    chosen = {task: _highest(candidates, methodcaller("get", task)) for task in TASKS}
-    found: dict[int, Splits] = {}
-    for seed in sorted({seed for seeds in chosen.values() for seed in seeds}):
-        runs = {task: seeds[seed] for task, seeds in chosen.items() if seed in seeds}
-        found[seed] = {
-            split: {task: of[split][task] for task, of in runs.items() if task in of[split]}
-            for split in SPLITS
-        }
-    return found
+        return _highest(candidates, lambda scores: overall(scores, rule, overall_tasks))
+    found: dict[int, dict[tuple[str, str, str], Score]] = {}
+    for task in TASKS:
+        for seed, run in _highest(candidates, methodcaller("get", task)).items():
+            found.setdefault(seed, {}).update({of: s for of, s in run.items() if of[1] == task})
+    return dict(sorted(found.items()))
 
 
 def _highest(
@@ -181,40 +175,29 @@ def _highest(
     """
     means = {}
     for name, seeds in candidates.items():
-        chose = [of_tasks(run["selection"] or run["dev"]) for run in seeds.values()]
+        chose = [of_tasks(run, "selection") or of_tasks(run, "dev") for run in seeds.values()]
         values = [value for scores in chose if (value := score(scores)) is not None]
         if values:
             means[name] = fmean(values)
     return candidates[max(means, key=lambda name: means[name])] if means else {}
 
 
-def _scores(
-    found: Split,
-    key: str,
-    beside: Sequence[Split],
-    overall_tasks: Sequence[str],
-) -> Iterator[tuple[str, str, Score]]:
-    """Yield (task, metric, score) of all that a run has in a split, then the overall scores.
-
-    `beside` are the runs whose mean its gain is over.
-    """
-    for task, of_metrics in found.items():
-        for metric, score in of_metrics.items():
-            yield task, metric, score
-    columns = {name: of_tasks(found, name) for name in ("value", "last", "floor", "error")}
+def _overall(
+    run: Scored, split: str, key: str, beside: Sequence[Scored], tasks: Sequence[str]
+) -> Iterator[tuple[tuple[str, str, str], Score]]:
+    """Yield the overall scores of a run in a split, and its gain over the mean of runs `beside`."""
+    of = {name: of_tasks(run, split, name) for name in ("value", "last", "floor", "error")}
     for rule in RULES:
-        value, last, floor = (
-            overall(columns[name], rule, overall_tasks) for name in ("value", "last", "floor")
-        )
-        if value is not None:
-            error = overall_error(columns["error"], rule, overall_tasks)
-            yield "overall", rule, Score(value, key, last, floor, error=error)
+        if (value := overall(of["value"], rule, tasks)) is not None:
+            last, floor = (overall(of[name], rule, tasks) for name in ("last", "floor"))
+            error = overall_error(of["error"], rule, tasks)
+            yield (split, "overall", rule), Score(value, key, last, floor, error=error)
     gain, last = (
-        delta_m(columns[name], _means([of_tasks(of, name) for of in beside]), overall_tasks)
+        delta_m(of[name], _means([of_tasks(single, split, name) for single in beside]), tasks)
         for name in ("value", "last")
     )
     if gain is not None:
-        yield "overall", DELTA_M, Score(gain, key, last)
+        yield (split, "overall", DELTA_M), Score(gain, key, last)
 
 
 def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -226,23 +209,23 @@ def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def reader(labels: Mapping[str, Mapping[str, float]] = {}) -> Read:
     """Return a function that scores a training's files; those of several runs are read once.
 
-    It takes a task, and as `score_runs` the `key`, `predictions` and `history` of its training, and
-    returns {split: {metric: score}} of the splits that have labels. `labels` are those of test rows
-    that have none in the file, {task: {id: label}}.
+    It takes a task, and as `score_runs` the `key`, `predictions` and `history` of its training.
+    `labels` are those of test rows that have none in the file, {task: {id: label}}.
     """
 
     @cache
-    def read(task: str, key: str, predictions: Path, history: Path) -> Split:
+    def read(task: str, key: str, predictions: Path, history: Path) -> Scored:
         columns = ("id", "split", "prediction", "label")
         table = read_file(predictions, columns, {"task": known_task(task).name})
-        found = {}
+        found: dict[tuple[str, str, str], Score] = {}
         for split in SPLITS:
             rows = table.filter(pc.equal(table["split"], split))
             rows = with_labels(rows, labels.get(task, {}) if split == "test" else {})
             if rows.num_rows:
                 last = _last_dev_score(history, task) if split == "dev" else None
                 where = f"{predictions}: task '{task}', {split}"
-                found[split] = _measured(rows, task, Score(0.0, key, last), where)
+                scores = _measured(rows, task, Score(0.0, key, last), where)
+                found |= {(split, task, metric): score for metric, score in scores.items()}
         return found
 
     return read
@@ -259,9 +242,9 @@ def _measured(rows: pa.Table, task: str, own: Score, where: str) -> dict[str, Sc
         )
     values = task_metrics(task, prediction, label)
     found = {metric: Score(value, own.key, None) for metric, value in values.items()}
-    score, *test = against_floor(task, prediction, label)
-    error = standard_error(task, prediction, label)
-    found[TASKS[task].metric] = Score(score, own.key, own.last, *test, error)
+    test, error = against_floor(task, prediction, label), standard_error(task, prediction, label)
+    own = own._replace(value=test.score, floor=test.floor, p_floor=test.p, constant=test.constant)
+    found[TASKS[task].metric] = own._replace(error=error)
     return found
 
 

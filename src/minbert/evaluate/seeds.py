@@ -40,7 +40,7 @@ def shared_spreads(
     for of, seeds in scores.items():
         if len(seeds) > 1 and learned(scores, of, overall_tasks) and (own := spread_of(of)):
             groups.setdefault(of[1:], {})[of] = own
-    found = {}
+    found: dict[Of, Spread] = {}
     for (_, measure), group in groups.items():
         tasks = overall_tasks if measure in RULES else (measure,)
         trained = {}

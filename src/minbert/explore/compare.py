@@ -57,7 +57,7 @@ class Comparison:
 
     def __str__(self) -> str:
         sides = "\n".join(f"{side}  {about}" for side, about in zip("AB", self.about, strict=True))
-        spec = [f"{of.stage}  {plans.change(of.name, of.A, of.B)}" for of in self.spec.itertuples()]
+        spec = [f"{stage}  {plans.change(*change)}" for stage, *change in self.spec.to_numpy()]
         table = self.scores.to_string(index=False, float_format="{:.3f}".format, na_rep="-")
         how = (
             "B - A on dev, with its 95 % interval over examples and seeds; none of other examples."
@@ -123,7 +123,8 @@ def _compare(one: ResolvedVariant, other: ResolvedVariant) -> Comparison:
         seeds = compared[tasks[0]][1]
         if all(compared[task][1] == seeds for task in tasks):
             sides = [combined({task: compared[task][0][n] for task in tasks}, rule) for n in (0, 1)]
-            same = all(np.array_equal(*(of.values for of in compared[t][0])) for t in tasks)
+            pairs = (compared[task][0] for task in tasks)
+            same = all(np.array_equal(a.values, b.values) for a, b in pairs)
             least = 0.0 if same else 1 / sum(counts[task] for task in tasks)
             row = {"task": "overall", "metric": rule}
             rows.append(row | _score(sides, seeds[0] == seeds[1], least))
