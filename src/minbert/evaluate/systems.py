@@ -87,6 +87,7 @@ class Systems:
         self._predictions, self._histories = predictions, histories
         self._resampled = cache(self._resample)
         self._spreads = cache(self._share)
+        self._curves = cache(self._read)
         wanted = set(variants)
         self._scores = {
             of: by_seed
@@ -179,7 +180,7 @@ class Systems:
         known = self._histories.keys() >= set(runs)
         return known and self.epochs(variant, task, measure) >= LEAST[measure]
 
-    def _curves(self, variant: str, task: str, measure: str) -> list[tuple[Floats, Floats]]:
+    def _read(self, variant: str, task: str, measure: str) -> list[tuple[Floats, Floats]]:
         """Return the curves on train and dev of a variant's runs."""
         found, runs = [], self._runs(variant, task)
         for seed in self.seeds(variant, task):
