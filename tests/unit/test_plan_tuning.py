@@ -18,8 +18,6 @@ from minbert.evaluate.reading import read_scores
 from minbert.evaluate.seeds import ranked
 from minbert.evaluate.text import read_csv
 from minbert.evaluate.tuning import read_tuning
-from minbert.explore.results import Results
-from minbert.plan.describe import write
 from minbert.plan.parameters import parameters
 from minbert.plan.plan import Plan
 from minbert.store.job import Job
@@ -138,13 +136,6 @@ def test_what_was_tried_is_written_down(plan: Plan) -> None:
         (folder / "tuning.csv").write_text(damaged)
         with pytest.raises(UserError, match=rf"tuning\.csv is damaged: delete {folder}, and"):
             plan_text(plan)
-
-
-def test_scores_before_the_first_publication_are_of_what_was_chosen(plan: Plan) -> None:
-    write(plan)
-    scores = Results(plan.root).scores.query("split == 'dev' and metric == 'accuracy'")
-    assert dict(scores.groupby("variant")["value"].mean()) == {"a": 0.25, "b": 0.75, "untuned": 1.0}
-    assert not (plan.root / "store" / "tuning").exists()
 
 
 def test_an_untrained_setting_is_not_chosen_and_counts_in_the_budget(tmp_path: Path) -> None:
